@@ -1,0 +1,1 @@
+"""Containers of accumulators, by label; they know no metric."""

@@ -1,0 +1,71 @@
+"""What is evaluated: a list that was shown, and what its user did with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+Id: TypeAlias = str | int
+"""An item or user id; one kind throughout an Accumulator."""
+
+Interactions: TypeAlias = Sequence[Id] | frozenset[Id] | set[Id] | Mapping[Id, float]
+"""Items interacted with (each counts 1), or item -> gain (relevant where the gain is above 0)."""
+
+
+class Interaction(msgspec.Struct, frozen=True, gc=False):
+    """One interaction as it was logged: which item, worth how much, of which type.
+
+    Attributes:
+        item: the item's id.
+        gain: any finite number; 1 unless said otherwise.
+        type: for example "click" or "purchase"; None where the stream has no types.
+    """
+
+    item: Id
+    gain: float = 1.0
+    type: str | None = None
+
+
+class Event(msgspec.Struct, kw_only=True, gc=False):
+    """One list with its outcome.
+
+    Attributes:
+        recommendations: item ids as shown, rank 1 first; repeats stay as they came.
+        interactions: what the user did: item ids, or item id -> gain.
+        user: who saw the list; None where unknown.
+        ts: event time in microseconds since the epoch; None where the stream has no time.
+        labels: values of the configured labels, in their order.
+        positions: rank (from 1) at which each item stood; None means 1, 2, 3, ...
+        scores: the recommender's score of each item; never reorders the list.
+        typed: the interactions with their types; empty where the stream has none.
+        event_id: identity of the event; None where the stream has none.
+    """
+
+    recommendations: Sequence[Id]
+    interactions: Interactions
+    user: Id | None = None
+    ts: int | None = None
+    labels: tuple[str, ...] = ()
+    positions: Sequence[int] | None = None
+    scores: Sequence[float] | None = None
+    typed: Sequence[Interaction] = ()
+    event_id: str | None = None
+
+
+class Batch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Events as columns, all of one length; what statistics read.
+
+    Attributes:
+        recommendations: one list of item ids per event.
+        interactions: one collection of interactions per event.
+        positions: one list of ranks per event, or None where no event has any.
+    """
+
+    recommendations: Sequence[Sequence[Id]]
+    interactions: Sequence[Interactions]
+    positions: Sequence[Sequence[int] | None] | None = None
+
+    def __len__(self) -> int:
+        return len(self.recommendations)

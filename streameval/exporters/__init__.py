@@ -1,0 +1,1 @@
+"""Where readings go: Prometheus, the page and its API, a table."""

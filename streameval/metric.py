@@ -1,0 +1,228 @@
+"""What a metric is: a documented function whose signature says what it reads."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeAlias, TypeVar
+
+import msgspec
+
+from streameval.errors import MetricParameterError
+
+Value: TypeAlias = str | int | float | bool
+"""What a metric parameter may hold."""
+
+Per: TypeAlias = Literal["list", "item", "slice"]
+"""What a value is averaged over: lists, items shown, or nothing (a property of all lists)."""
+
+Empty: TypeAlias = Literal["skip", "zero"]
+"""What a list without interactions is to a mean: left out, or 0."""
+
+Statistic: TypeAlias = Literal["hits", "exposures"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_INPUTS = ("k", "catalog")
+
+
+class Parameter(msgspec.Struct, frozen=True):
+    """One keyword of a metric's function.
+
+    Attributes:
+        name: as written in the metric's text.
+        default: value when nothing is said.
+        choices: allowed values, or None where any value of the default's kind is allowed.
+    """
+
+    name: str
+    default: Value
+    choices: tuple[Value, ...] | None = None
+
+    def check(self, metric: str, found: Value) -> Value:
+        """The value, in the parameter's own kind.
+
+        Raises:
+            MetricParameterError: the value is not among the choices or not of the kind.
+        """
+        if self.choices is not None:
+            if found in self.choices:
+                return found
+            allowed = f"choose one of {', '.join(map(str, self.choices))}"
+            raise MetricParameterError(metric, self.name, found, allowed)
+        kind = type(self.default)
+        if kind is float and type(found) is int:
+            return float(found)
+        if type(found) is not kind:
+            raise MetricParameterError(metric, self.name, found, f"give a {kind.__name__}")
+        return found
+
+
+class Definition(msgspec.Struct, frozen=True, eq=False):
+    """A metric of the catalogue, before a cut-off and parameters are chosen.
+
+    Attributes:
+        name: the field's name for it; the name of its file.
+        function: the formula, see CONTRIBUTING.md "Add a metric".
+        reads: the statistic it is a function of.
+        inputs: what else the function takes: "k", "catalog".
+        parameters: its keywords.
+        bounds: smallest and largest possible value.
+        higher_is_better: direction; None where neither end is better.
+        per: what its mean is over.
+        empty: how lists without interactions count unless the text says otherwise.
+        graded: per-list formula for lists with gains, where the mean is not linear in the hits.
+        source: where the formula is from.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    reads: Statistic
+    inputs: tuple[str, ...]
+    parameters: Mapping[str, Parameter]
+    bounds: tuple[float, float]
+    higher_is_better: bool | None
+    per: Per
+    empty: Empty
+    graded: Callable[..., Any] | None
+    source: str
+
+    @property
+    def summary(self) -> str:
+        """First line of the documentation."""
+        return self.documentation.splitlines()[0]
+
+    @property
+    def documentation(self) -> str:
+        """The function's docstring, dedented."""
+        return inspect.getdoc(self.function) or self.name
+
+    @property
+    def additive(self) -> bool:
+        """Whether totals and counts of two slices add up to those of both."""
+        return self.per != "slice"
+
+
+class Metric:
+    """A definition with its parameters and cut-off; equal and hashed by its canonical text.
+
+    Attributes:
+        definition: what it is.
+        convention: the system whose meaning was asked for, or None.
+        values: every parameter with its value.
+        options: only the parameters that were chosen, as written in the text.
+        k: cut-off, or None for the whole list.
+        text: canonical spelling, for example "recbole:ndcg@10".
+    """
+
+    __slots__ = ("convention", "definition", "k", "options", "text", "values")
+
+    def __init__(
+        self,
+        definition: Definition,
+        *,
+        values: Mapping[str, Value],
+        options: Mapping[str, Value],
+        k: int | None,
+        convention: str | None,
+        text: str,
+    ) -> None:
+        self.definition = definition
+        self.values = dict(values)
+        self.options = dict(options)
+        self.k = k
+        self.convention = convention
+        self.text = text
+
+    @property
+    def name(self) -> str:
+        """The definition's name, without convention, parameters and cut-off."""
+        return self.definition.name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Metric) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __repr__(self) -> str:
+        return f"Metric({self.text!r})"
+
+
+def metric(
+    *,
+    bounds: tuple[float, float],
+    source: str,
+    higher_is_better: bool | None = True,
+    per: Per = "list",
+    empty: Empty = "zero",
+    graded: Callable[..., Any] | None = None,
+) -> Callable[[F], F]:
+    """Declare a function to be a metric; its signature is the schema.
+
+    The first argument names the statistic read (`hits` or `exposures`); `k` and `catalog` are
+    handed over where the signature has them; keyword-only arguments are the metric's
+    parameters, with their defaults and, as `Literal`, their choices.
+
+    Args:
+        bounds: smallest and largest possible value.
+        source: where the formula is from: a paper, a book, a named implementation.
+        higher_is_better: direction; None where neither end is better.
+        per: what its mean is over.
+        empty: how lists without interactions count unless the text says otherwise.
+        graded: per-list formula for lists with gains, where the mean is not linear in the hits.
+
+    Returns:
+        The function itself, with its `Definition` in the attribute `definition`.
+    """
+
+    def declare(function: F) -> F:
+        definition = Definition(
+            name=function.__name__.rstrip("_"),
+            function=function,
+            reads=_statistic(function),
+            inputs=_inputs(function),
+            parameters=_parameters(function),
+            bounds=bounds,
+            higher_is_better=higher_is_better,
+            per=per,
+            empty=empty,
+            graded=graded,
+            source=source,
+        )
+        function.definition = definition  # type: ignore[attr-defined]  # functions carry attributes
+        return function
+
+    return declare
+
+
+def definition_of(function: object) -> Definition | None:
+    """The definition that `@metric` left on a function, if any."""
+    found = getattr(function, "definition", None)
+    return found if isinstance(found, Definition) else None
+
+
+def _statistic(function: Callable[..., Any]) -> Statistic:
+    first = next(iter(inspect.signature(function).parameters), "")
+    if first == "hits":
+        return "hits"
+    if first == "exposures":
+        return "exposures"
+    message = f"{function.__name__}: the first argument must be `hits` or `exposures`"
+    raise TypeError(message)
+
+
+def _inputs(function: Callable[..., Any]) -> tuple[str, ...]:
+    return tuple(name for name in inspect.signature(function).parameters if name in _INPUTS)
+
+
+def _parameters(function: Callable[..., Any]) -> dict[str, Parameter]:
+    hints = typing.get_type_hints(function)
+    found = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+            hint = hints.get(name)
+            choices = typing.get_args(hint) if typing.get_origin(hint) is Literal else None
+            found[name] = Parameter(name, parameter.default, choices)
+    return found

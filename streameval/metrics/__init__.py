@@ -1,0 +1,1 @@
+"""The catalogue: one file, one metric. `ls` shows them all."""

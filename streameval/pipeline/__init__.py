@@ -1,0 +1,1 @@
+"""From record bytes to counted events: pure, with the clock handed in."""

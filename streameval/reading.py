@@ -1,0 +1,37 @@
+"""A value with its evidence."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """The value of one metric at one moment.
+
+    Attributes:
+        metric: canonical text of the metric, for example "ndcg@10".
+        value: the value; NaN where there is no evidence.
+        count: the denominator of the mean (lists, or items shown for ctr).
+        lists: lists behind the value.
+        total: the numerator of the mean (value = total / count); None where the metric is
+            not a mean (coverage, for example).
+        estimated: True where a cap was passed and the value is an estimate.
+
+    Example:
+        >>> Reading(metric="hit_rate@10", value=0.5, count=4, lists=4, total=2.0).defined
+        True
+    """
+
+    metric: str
+    value: float
+    count: int
+    lists: int
+    total: float | None = None
+    estimated: bool = False
+
+    @property
+    def defined(self) -> bool:
+        """Whether there was evidence; an undefined value is NaN, never 0."""
+        return not math.isnan(self.value)

@@ -1,0 +1,1 @@
+"""Where records come from; one contract (source.py), one suite (tests/contract/test_sources.py)."""

@@ -1,0 +1,1 @@
+"""What is remembered: integers only, mergeable in any order."""
