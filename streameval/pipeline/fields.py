@@ -1,0 +1,49 @@
+"""Which field of a record holds what: the [event] table of the configuration."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+TimeUnit: TypeAlias = Literal["s", "ms", "us", "iso8601"]
+
+
+class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Paths like "payload.items[].id" of everything an event is made of.
+
+    Attributes:
+        recommendations: the list shown: ids, or objects.
+        item: inside an object of that list, its id.
+        score: inside an object of that list, its score; used where present.
+        interactions: what the user did: ids, id -> gain, or objects.
+        interaction_item: inside an object of interactions, the item's id.
+        gain: inside an object of interactions, its gain; 1 where absent.
+        type: inside an object of interactions, its type; none where absent.
+        user: who saw the list.
+        time: event time; None means that the stream has none.
+        time_unit: how event time is written; must be given together with `time`.
+        event_id: identity of the event; None means that the stream has none.
+        positions: ranks at which the items stood; None means 1, 2, 3, ...
+        labels: label name -> path, where a label's field is not named like the label.
+        ids: "string" (JSON integers become their decimal text) or "integer".
+        max_recommendations: longest list accepted.
+        max_interactions: most interactions accepted.
+    """
+
+    recommendations: str = "recommendations"
+    item: str = "id"
+    score: str = "score"
+    interactions: str = "interactions"
+    interaction_item: str = "id"
+    gain: str = "gain"
+    type: str = "type"
+    user: str = "user"
+    time: str | None = None
+    time_unit: TimeUnit | None = None
+    event_id: str | None = None
+    positions: str | None = None
+    labels: dict[str, str] = {}
+    ids: Literal["string", "integer"] = "string"
+    max_recommendations: int = 1000
+    max_interactions: int = 1000
