@@ -1,0 +1,3 @@
+"""Online evaluation of recommender systems: exact, mergeable, from a stream of events."""
+
+__version__ = "0.1.0"
