@@ -171,6 +171,24 @@ class SourceError(StreamevalError):
         super().__init__(f"{source}: {problem}; {remedy}.")
 
 
+class MissingExtraError(StreamevalError):
+    """Something was asked for that an optional extra of the package brings."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        self.what = what
+        self.extra = extra
+        super().__init__(f"{what} needs an extra: pip install 'streameval[{extra}]'.")
+
+
+class BrokerError(StreamevalError):
+    """The broker that was to be started here does not start."""
+
+    def __init__(self, problem: str, remedy: str) -> None:
+        self.problem = problem
+        self.remedy = remedy
+        super().__init__(f"the Kafka broker does not start: {problem}; {remedy}.")
+
+
 class AddressInUseError(StreamevalError):
     """The address to listen on is taken, or is not ours to take."""
 
