@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import select
+import time
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
 
-from streameval.sources.ndjson import NdjsonFile
+from streameval.errors import SourceError
+from streameval.records import Partition, RecordBatch
+from streameval.sources.ndjson import NdjsonFile, is_blank, numbered
+from streameval.sources.opening import size
+from streameval.sources.options import FilesOptions
+
+_SIDE_BY_SIDE = 16
 
 
 def lines(path: str) -> Iterator[bytes]:
@@ -26,6 +35,123 @@ def lines(path: str) -> Iterator[bytes]:
         file.close()
 
 
-def is_blank(line: bytes) -> bool:
-    """Whether a line holds nothing, which newline-delimited JSON allows between records."""
-    return not line or line.isspace()
+class FilesSource:
+    """Lines of files, read side by side.
+
+    A record's offset is the number of lines before it, blank ones included; a blank line is no
+    record. A half-written last line is a record like any other, for the decoder to judge. A
+    file ends where it ends today; to follow one that grows, pipe `tail -f` into "-".
+
+    Args:
+        options: which files.
+    """
+
+    def __init__(self, options: FilesOptions) -> None:
+        self._paths = options.paths
+        self._waiting: deque[str] = deque()
+        self._files: list[NdjsonFile] = []
+        self._positions: Mapping[Partition, int] = {}
+        self._ends: dict[Partition, int] = {}
+        self._bytes_of_ended = 0
+        self._sizes: list[int | None] = []
+
+    @property
+    def name(self) -> str:
+        """The path, or how many there are."""
+        return self._paths[0] if len(self._paths) == 1 else f"{len(self._paths)} files"
+
+    @property
+    def finished(self) -> bool:
+        """Whether the end of every file has been reached."""
+        return len(self._ends) == len(self._paths)
+
+    @property
+    def trouble(self) -> str | None:
+        """Always None: waiting mends no file."""
+        return None
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes taken from the files so far, as they lie in them (compressed)."""
+        return self._bytes_of_ended + sum(file.bytes_read for file in self._files)
+
+    @property
+    def bytes_total(self) -> int | None:
+        """Size of all files; None where one has no size (a pipe), or before `open`."""
+        known = [size for size in self._sizes if size is not None]
+        return sum(known) if known and len(known) == len(self._sizes) else None
+
+    def open(self, positions: Mapping[Partition, int]) -> None:
+        """Start each file at its position, a number of lines to pass over; others at 0.
+
+        Raises:
+            SourceError: a file is not there, not readable, a directory, or named twice.
+        """
+        self.close()
+        self._refuse_repeats()
+        self._sizes = [size(path) for path in self._paths]
+        self._positions = dict(positions)
+        self._waiting = deque(self._paths)
+        self._ends = {}
+        self._bytes_of_ended = 0
+
+    def poll(self, seconds: float) -> Sequence[RecordBatch]:
+        """The next block of every file that has one; a batch may hold blank lines only.
+
+        Raises:
+            SourceError: a file cannot be read, is damaged, or has fewer lines than its position.
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            self._admit()
+            remaining = max(0.0, deadline - time.monotonic())
+            read = [self._batch(file) for file in self._ready(remaining)]
+            batches = [batch for batch in read if batch is not None]
+            if batches or self.finished or time.monotonic() >= deadline:
+                return batches
+
+    def end_offsets(self) -> Mapping[Partition, int]:
+        """The number of lines of each file whose end has been reached."""
+        return dict(self._ends)
+
+    def close(self) -> None:
+        """Let go of the files; may be called twice."""
+        self._waiting.clear()
+        while self._files:
+            self._files.pop().close()
+
+    def _refuse_repeats(self) -> None:
+        for path, count in Counter(self._paths).most_common(1):
+            if count > 1:
+                raise SourceError(path, "is named twice", "name each file once")
+
+    def _admit(self) -> None:
+        while self._waiting and len(self._files) < _SIDE_BY_SIDE:
+            self._files.append(NdjsonFile(self._waiting.popleft()))
+
+    def _ready(self, seconds: float) -> list[NdjsonFile]:
+        poller = select.poll()
+        for file in self._files:
+            poller.register(file, select.POLLIN)
+        ready = {descriptor for descriptor, _ in poller.poll(seconds * 1000)}
+        return [file for file in self._files if file.fileno() in ready]
+
+    def _batch(self, file: NdjsonFile) -> RecordBatch | None:
+        partition = Partition(file.path, 0)
+        before = file.lines_read
+        read = file.read()
+        if file.finished:
+            self._end(file, partition)
+        start = max(before, self._positions.get(partition, 0))
+        lines = read[start - before :]
+        return numbered(partition, lines, start) if lines else None
+
+    def _end(self, file: NdjsonFile, partition: Partition) -> None:
+        position = self._positions.get(partition, 0)
+        if file.lines_read < position:
+            problem = f"has only {file.lines_read} lines, but reading was to go on at {position}"
+            raise SourceError(file.path, problem, "it is not the file that was read before")
+        self._ends[partition] = file.lines_read
+        self._bytes_of_ended += file.bytes_read
+        self._files.remove(file)
+        file.close()

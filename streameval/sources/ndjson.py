@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator
 
 from streameval.errors import SourceError
+from streameval.records import Partition, RecordBatch
 from streameval.sources.compression import decompressed
+from streameval.sources.opening import opened, unreadable
 
-STDIN = "-"
 _BLOCK = 256 * 1024
 
 
@@ -24,7 +24,6 @@ class NdjsonFile:
     Attributes:
         path: as given.
         bytes_read: bytes taken from the file so far, as they lie in it.
-        bytes_total: the file's size; None where it has none (a pipe).
         lines_read: lines handed out so far.
         finished: whether the end has been reached.
 
@@ -37,9 +36,8 @@ class NdjsonFile:
         self.bytes_read = 0
         self.lines_read = 0
         self.finished = False
-        self._descriptor = _opened(path)
-        status = os.fstat(self._descriptor)
-        self.bytes_total = status.st_size if stat.S_ISREG(status.st_mode) else None
+        self._damage: SourceError | None = None
+        self._descriptor = opened(path)
         self._lists = _lists_of_lines(decompressed(path, self._blocks()))
 
     def fileno(self) -> int:
@@ -54,7 +52,13 @@ class NdjsonFile:
         Raises:
             SourceError: it cannot be read, or its compressed data is damaged or ends too early.
         """
-        lines = next(self._lists, None)
+        if self._damage is not None:
+            raise self._damage
+        try:
+            lines = next(self._lists, None)
+        except SourceError as error:
+            self._damage = error
+            raise
         if lines is None:
             self.finished = True
             return []
@@ -79,27 +83,6 @@ class NdjsonFile:
             raise unreadable(self.path, error) from error
 
 
-def unreadable(path: str, error: OSError) -> SourceError:
-    """What to tell a user whose file the system would not give us."""
-    problem = (error.strerror or str(error)).lower()
-    if isinstance(error, IsADirectoryError):
-        return SourceError(path, problem, f"name the files in it, for example {path}/*.ndjson")
-    return SourceError(path, problem, "check the path and its permissions")
-
-
-def _opened(path: str) -> int:
-    if path == STDIN:
-        return 0
-    try:
-        descriptor = os.open(path, os.O_RDONLY)
-    except OSError as error:
-        raise unreadable(path, error) from error
-    if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise unreadable(path, IsADirectoryError(21, "is a directory"))
-    return descriptor
-
-
 def _lists_of_lines(blocks: Iterator[bytes]) -> Iterator[list[bytes]]:
     unfinished: list[bytes] = []
     for block in blocks:
@@ -111,3 +94,21 @@ def _lists_of_lines(blocks: Iterator[bytes]) -> Iterator[list[bytes]]:
         yield lines
     if last := b"".join(unfinished):
         yield [last]
+
+
+def is_blank(line: bytes) -> bool:
+    """Whether a line holds nothing, which newline-delimited JSON allows between records."""
+    return not line or line.isspace()
+
+
+def numbered(partition: Partition, lines: list[bytes], start: int) -> RecordBatch:
+    """Lines as records, the first of them at offset `start`; blank ones only count."""
+    numbers = range(start, start + len(lines))
+    values = [line for line in lines if not is_blank(line)]
+    blank = len(values) < len(lines)
+    return RecordBatch(
+        partition=partition,
+        values=values,
+        offsets=[n for n in numbers if not is_blank(lines[n - start])] if blank else numbers,
+        next_offset=numbers.stop,
+    )

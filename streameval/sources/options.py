@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
 
 class KafkaOptions(
@@ -24,7 +25,7 @@ class KafkaOptions(
         kafka: passed to the client as it is; dotted Java names are understood.
     """
 
-    topics: list[str]
+    topics: Annotated[list[str], Meta(min_length=1)]
     group: str = "streameval"
     start: str = "earliest"
     kafka: dict[str, Any] = {}
@@ -41,10 +42,10 @@ class FilesOptions(
     """Files of newline-delimited JSON; plain, .gz or .zst; "-" is standard input.
 
     Attributes:
-        paths: read side by side, one partition a file.
+        paths: read side by side, one partition a file; in a configuration file, relative to it.
     """
 
-    paths: list[str]
+    paths: Annotated[list[str], Meta(min_length=1)]
 
 
 class SimulatorOptions(
@@ -58,16 +59,16 @@ class SimulatorOptions(
     """Seeded traffic of two variants with a known difference between them.
 
     Attributes:
-        seed: equal seeds give equal records.
+        seed: equal seeds give equal records; 0 or more.
         events: how many records in all; None means without end.
         events_per_second: pace; None means as fast as they are asked for.
         partitions: how many partitions the traffic is spread over, by user.
     """
 
-    seed: int = 0
-    events: int | None = None
-    events_per_second: float | None = None
-    partitions: int = 2
+    seed: Annotated[int, Meta(ge=0)] = 0
+    events: Annotated[int, Meta(ge=0)] | None = None
+    events_per_second: Annotated[float, Meta(gt=0)] | None = None
+    partitions: Annotated[int, Meta(ge=1)] = 2
 
 
 SourceOptions: TypeAlias = KafkaOptions | FilesOptions | SimulatorOptions
