@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import msgspec
 
 from streameval.errors import MetricParameterError
+from streameval.events import Id
 
 Value: TypeAlias = str | int | float | bool
 """What a metric parameter may hold."""
@@ -17,8 +18,11 @@ Value: TypeAlias = str | int | float | bool
 Per: TypeAlias = Literal["list", "item", "slice"]
 """What a value is averaged over: lists, items shown, or nothing (a property of all lists)."""
 
-Empty: TypeAlias = Literal["skip", "zero"]
-"""What a list without interactions is to a mean: left out, or 0."""
+Empty: TypeAlias = Literal["skip", "zero", "nan"]
+"""What a list without interactions is to a mean: left out, 0, or the end of any value."""
+
+Catalog: TypeAlias = int | frozenset[Id]
+"""The items there are: how many, or which."""
 
 Statistic: TypeAlias = Literal["hits", "exposures"]
 
@@ -67,7 +71,7 @@ class Definition(msgspec.Struct, frozen=True, eq=False):
         function: the formula, see CONTRIBUTING.md "Add a metric".
         reads: the statistic it is a function of.
         inputs: what else the function takes: "k", "catalog".
-        parameters: its keywords.
+        parameters: keywords of its functions.
         bounds: smallest and largest possible value.
         higher_is_better: direction; None where neither end is better.
         per: what its mean is over.
@@ -135,6 +139,15 @@ class Metric:
         self.convention = convention
         self.text = text
 
+    def values_for(self, function: Callable[..., Any]) -> dict[str, Value]:
+        """The values that one of the definition's functions takes."""
+        return {name: self.values[name] for name in function.__kwdefaults__ or ()}
+
+    @property
+    def needs_gains(self) -> bool:
+        """Whether lists with gains need their values kept, one list at a time."""
+        return self.definition.graded is not None and self.values.get("gain") != "binary"
+
     @property
     def name(self) -> str:
         """The definition's name, without convention, parameters and cut-off."""
@@ -183,7 +196,7 @@ def metric(
             function=function,
             reads=_statistic(function),
             inputs=_inputs(function),
-            parameters=_parameters(function),
+            parameters=_parameters(function) | (_parameters(graded) if graded else {}),
             bounds=bounds,
             higher_is_better=higher_is_better,
             per=per,

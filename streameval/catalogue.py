@@ -1,0 +1,128 @@
+"""All metrics there are, found by walking the folder; and the way from a text to a Metric."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Mapping
+from functools import cache
+
+from streameval import metrics
+from streameval.conventions import CONVENTIONS, Choices
+from streameval.errors import (
+    MetricParameterError,
+    MetricSyntaxError,
+    UnknownConventionError,
+    UnknownMetricError,
+)
+from streameval.grammar import Spelling, spelling
+from streameval.metric import Definition, Metric, Parameter, Value, definition_of
+
+_HITS_PARAMETERS = (
+    Parameter("repeats", "first", ("first", "every", "compact_before_cut", "compact_after_cut")),
+    Parameter("rows", 0),
+    Parameter("min_gain", 0.0),
+)
+
+
+@cache
+def catalogue() -> Mapping[str, Definition]:
+    """Every metric by name, in alphabetical order.
+
+    Example:
+        >>> catalogue()["ndcg"].bounds
+        (0, 1)
+    """
+    found = {}
+    for module in sorted(entry.name for entry in pkgutil.iter_modules(metrics.__path__)):
+        content = vars(importlib.import_module(f"{metrics.__name__}.{module}"))
+        for definition in filter(None, map(definition_of, content.values())):
+            found[definition.name] = definition
+    return found
+
+
+def parameters(definition: Definition) -> Mapping[str, Parameter]:
+    """Every parameter a metric's text may name: its own, and those of the statistic it reads."""
+    known = dict(definition.parameters)
+    if definition.reads == "hits":
+        known |= {parameter.name: parameter for parameter in _HITS_PARAMETERS}
+    if definition.per == "list":
+        known["empty"] = Parameter("empty", definition.empty, ("skip", "zero", "nan"))
+    return known
+
+
+@cache
+def parse(text: str) -> Metric:
+    """The metric that a text names.
+
+    Raises:
+        MetricSyntaxError: the text does not follow the grammar.
+        UnknownMetricError: there is no metric of that name.
+        UnknownConventionError: there is no convention or module of that name.
+        MetricParameterError: the metric has no such parameter, or not that value of it.
+
+    Example:
+        >>> parse("recbole:hit@10").text
+        'recbole:hit_rate@10'
+    """
+    spelled = spelling(text)
+    definition, convention = _resolve(text, spelled)
+    if spelled.k is not None and "k" not in definition.inputs:
+        raise MetricSyntaxError(text, f"{definition.name} has no cut-off")
+    known = parameters(definition)
+    usual = {name: parameter.default for name, parameter in known.items()}
+    if convention is not None:
+        usual |= _choices(convention, definition.name)
+    chosen = _checked(text, known, spelled)
+    options = {name: value for name, value in chosen.items() if value != usual[name]}
+    canonical = Spelling(spelled.prefix, definition.name, tuple(options.items()), spelled.k)
+    return Metric(
+        definition,
+        values=usual | options,
+        options=options,
+        k=spelled.k,
+        convention=convention,
+        text=str(canonical),
+    )
+
+
+def _resolve(text: str, spelled: Spelling) -> tuple[Definition, str | None]:
+    if spelled.prefix is None:
+        if spelled.name not in catalogue():
+            raise UnknownMetricError(spelled.name, catalogue())
+        return catalogue()[spelled.name], None
+    if spelled.prefix in CONVENTIONS:
+        convention = CONVENTIONS[spelled.prefix]
+        name = convention.spellings.get(spelled.name, spelled.name)
+        if name not in convention.metrics:
+            raise UnknownMetricError(text, {*convention.metrics, *convention.spellings})
+        return catalogue()[name], spelled.prefix
+    return _of_module(spelled), None
+
+
+def _of_module(spelled: Spelling) -> Definition:
+    try:
+        module = importlib.import_module(str(spelled.prefix))
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{spelled.prefix}.".startswith(f"{error.name}."):
+            raise
+        raise UnknownConventionError(str(spelled.prefix), CONVENTIONS) from None
+    definition = definition_of(getattr(module, spelled.name, None))
+    if definition is None:
+        declared = [name for name, value in vars(module).items() if definition_of(value)]
+        raise UnknownMetricError(f"{spelled.prefix}:{spelled.name}", declared)
+    return definition
+
+
+def _choices(convention: str, name: str) -> Choices:
+    return CONVENTIONS[convention].metrics[name]
+
+
+def _checked(text: str, known: Mapping[str, Parameter], spelled: Spelling) -> dict[str, Value]:
+    chosen = {}
+    for name, value in spelled.parameters:
+        if name not in known:
+            allowed = f"it has {', '.join(sorted(known)) or 'no parameters'}"
+            raise MetricParameterError(text, name, value, allowed)
+        chosen[name] = known[name].check(text, value)
+    return chosen

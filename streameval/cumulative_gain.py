@@ -1,0 +1,61 @@
+"""Discounts and gains of the DCG family (Järvelin and Kekäläinen, 2002)."""
+
+from __future__ import annotations
+
+import math
+from itertools import accumulate
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from streameval.statistics.arrays import FloatArray, IntArray
+
+Gain: TypeAlias = Literal["linear", "exp2", "binary"]
+"""What a gain g is worth: g, 2^g - 1, or 1."""
+
+# math.log2 rather than numpy's, whose last bit depends on the processor.
+_DISCOUNTS: list[float] = [math.nan]
+_IDEALS: list[float] = [0.0]
+
+
+def discount(rank: IntArray) -> FloatArray:
+    """1 / log2(rank + 1) for ranks from 1.
+
+    Example:
+        >>> discount(np.array([1, 3])).tolist()
+        [1.0, 0.5]
+    """
+    _extend(int(rank.max(initial=0)))
+    return np.array(_DISCOUNTS)[rank]
+
+
+def ideal(relevant: IntArray) -> FloatArray:
+    """DCG of a list that begins with so many relevant items of gain 1.
+
+    Example:
+        >>> ideal(np.array([0, 1])).tolist()
+        [0.0, 1.0]
+    """
+    _extend(int(relevant.max(initial=0)))
+    return np.array(_IDEALS)[relevant]
+
+
+def worth(gain: FloatArray, kind: Gain) -> FloatArray:
+    """What each gain counts; "exp2" takes gains above 1,000 as 1,000, so that sums stay finite.
+
+    Example:
+        >>> worth(np.array([1.0, 2.0]), "exp2").tolist()
+        [1.0, 3.0]
+    """
+    if kind == "binary":
+        return np.ones_like(gain)
+    if kind == "linear":
+        return gain
+    return np.array([math.exp2(min(g, 1000.0)) - 1.0 for g in gain.tolist()])
+
+
+def _extend(rank: int) -> None:
+    if rank >= len(_DISCOUNTS):
+        more = (1.0 / math.log2(r + 1) for r in range(len(_DISCOUNTS), 2 * rank + 1))
+        _DISCOUNTS.extend(more)
+        _IDEALS[:] = accumulate(_DISCOUNTS[1:], initial=0.0)

@@ -1,0 +1,104 @@
+"""The spelling of metrics: [convention:]name[(parameter=value,...)][@k], text to parts and back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import msgspec
+
+from streameval.errors import MetricSyntaxError
+
+_SHAPE = re.compile(
+    r"(?:(?P<prefix>[A-Za-z_][\w.]*):)?(?P<name>[A-Za-z_]\w*)"
+    r"(?:\((?P<parameters>[^()]*)\))?(?:@(?P<k>[^@]+))?"
+)
+_PARAMETER = re.compile(r"\s*(?P<name>[A-Za-z_]\w*)\s*=\s*(?P<value>[^\s,=][^,=]*?)\s*")
+
+
+class Spelling(msgspec.Struct, frozen=True):
+    """A metric's text in parts.
+
+    Attributes:
+        prefix: what stands before the colon: a convention or a module; None without one.
+        name: the name.
+        parameters: (name, value) as chosen, in order of the names.
+        k: cut-off from 1; None for the whole list.
+    """
+
+    prefix: str | None
+    name: str
+    parameters: tuple[tuple[str, str | int | float | bool], ...]
+    k: int | None
+
+    def __str__(self) -> str:
+        prefix = f"{self.prefix}:" if self.prefix else ""
+        chosen = ",".join(f"{name}={written(value)}" for name, value in self.parameters)
+        k = f"@{self.k}" if self.k is not None else ""
+        return f"{prefix}{self.name}{f'({chosen})' if chosen else ''}{k}"
+
+
+def spelling(text: str) -> Spelling:
+    """The parts of a metric's text.
+
+    Raises:
+        MetricSyntaxError: it does not follow the grammar.
+
+    Example:
+        >>> str(spelling("ndcg( gain = exp2 )@10"))
+        'ndcg(gain=exp2)@10'
+    """
+    found = _SHAPE.fullmatch(text.strip())
+    if found is None:
+        raise MetricSyntaxError(text, "this is not how a metric is written")
+    return Spelling(
+        prefix=found["prefix"],
+        name=found["name"],
+        parameters=tuple(sorted(_parameters(text, found["parameters"]).items())),
+        k=_cutoff(text, found["k"]),
+    )
+
+
+def written(value: str | float) -> str:
+    """A parameter's value as it stands in a metric's text.
+
+    Example:
+        >>> written(0.8), written(3.0), written(True)
+        ('0.8', '3', 'true')
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
+
+
+def _cutoff(text: str, k: str | None) -> int | None:
+    if k is None:
+        return None
+    if not k.isascii() or not k.isdigit() or int(k) < 1:
+        raise MetricSyntaxError(text, f"the cut-off {k!r} is not a whole number from 1")
+    return int(k)
+
+
+def _parameters(text: str, inside: str | None) -> Mapping[str, str | int | float | bool]:
+    if inside is None:
+        return {}
+    chosen: dict[str, str | int | float | bool] = {}
+    for part in inside.split(","):
+        found = _PARAMETER.fullmatch(part)
+        if found is None:
+            raise MetricSyntaxError(text, f"{part.strip()!r} is not of the form parameter=value")
+        if found["name"] in chosen:
+            raise MetricSyntaxError(text, f"{found['name']!r} stands there twice")
+        chosen[found["name"]] = _value(found["value"])
+    return chosen
+
+
+def _value(text: str) -> str | int | float | bool:
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

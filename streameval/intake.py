@@ -1,0 +1,117 @@
+"""What people hand to an Accumulator, brought into columns that statistics can trust."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias, cast
+
+from streameval.errors import InvalidEventError
+from streameval.events import Batch, Event, Id, Interactions
+
+Pair: TypeAlias = tuple[Sequence[Id], Interactions]
+
+_LISTS = {list, tuple}
+_COLLECTIONS = {list, tuple, set, frozenset, dict}
+
+
+def columns(batch: Batch | Iterable[Event] | Iterable[Pair]) -> Batch:
+    """Events, or (recommendations, interactions) pairs, as checked columns.
+
+    Raises:
+        InvalidEventError: one of them is not a valid event; nothing has been counted.
+    """
+    if not isinstance(batch, Batch):
+        rows = batch if isinstance(batch, list) else list(batch)
+        batch = _of_events(rows) if rows and isinstance(rows[0], Event) else _of_pairs(rows)
+    if _trusted(batch):
+        return batch
+    placed = batch.positions or [None] * len(batch)
+    checked = [
+        event(*row) for row in zip(batch.recommendations, batch.interactions, placed, strict=True)
+    ]
+    return Batch(
+        recommendations=[row[0] for row in checked],
+        interactions=[row[1] for row in checked],
+        positions=[row[2] for row in checked] if batch.positions else None,
+    )
+
+
+def event(
+    recommendations: Sequence[Id],
+    interactions: Interactions,
+    positions: Sequence[int] | None,
+) -> tuple[Sequence[Id], Interactions, Sequence[int] | None]:
+    """One event with plain lists and dicts, checked.
+
+    Raises:
+        InvalidEventError: it is not a valid event.
+    """
+    if recommendations.__class__ not in _LISTS:
+        recommendations = _listed("recommendations", recommendations)
+    if interactions.__class__ not in _COLLECTIONS:
+        interactions = _collected(interactions)
+    if interactions.__class__ is dict:
+        _check_gains(cast("Mapping[Id, float]", interactions))
+    if positions is not None:
+        _check_positions(recommendations, positions)
+    return recommendations, interactions, positions
+
+
+def _trusted(batch: Batch) -> bool:
+    kinds = set(map(type, batch.interactions))
+    return (
+        batch.positions is None
+        and dict not in kinds
+        and kinds <= _COLLECTIONS
+        and set(map(type, batch.recommendations)) <= _LISTS
+    )
+
+
+def _of_events(rows: list[Any]) -> Batch:
+    positions = [row.positions for row in rows]
+    return Batch(
+        recommendations=[row.recommendations for row in rows],
+        interactions=[row.interactions for row in rows],
+        positions=None if positions.count(None) == len(positions) else positions,
+    )
+
+
+def _of_pairs(rows: list[Any]) -> Batch:
+    try:
+        pairs = [(recommendations, interactions) for recommendations, interactions in rows]
+    except (TypeError, ValueError):
+        detail = "give Events, or (recommendations, interactions) pairs"
+        raise InvalidEventError("wrong_type", detail) from None
+    return Batch(
+        recommendations=[pair[0] for pair in pairs], interactions=[pair[1] for pair in pairs]
+    )
+
+
+def _listed(what: str, found: Any) -> list[Id]:
+    if isinstance(found, (str, bytes, Mapping)) or not isinstance(found, Iterable):
+        detail = f"{what} must be a list of ids, found {found!r:.80}"
+        raise InvalidEventError("wrong_type", detail)
+    to_list = getattr(found, "tolist", None)
+    return to_list() if to_list is not None else list(found)
+
+
+def _collected(found: Any) -> Interactions:
+    return dict(found) if isinstance(found, Mapping) else _listed("interactions", found)
+
+
+def _check_gains(gains: Mapping[Id, float]) -> None:
+    for item, gain in gains.items():
+        if not isinstance(gain, (int, float)) or not math.isfinite(gain):
+            detail = f"the gain of item {item!r} is {gain!r}; gains are finite numbers"
+            raise InvalidEventError("invalid_gain", detail)
+
+
+def _check_positions(recommendations: Sequence[Id], positions: Sequence[int]) -> None:
+    if len(positions) != len(recommendations):
+        detail = f"{len(recommendations)} items and {len(positions)} positions"
+        raise InvalidEventError("invalid_positions", detail)
+    for rank in positions:
+        if not isinstance(rank, int) or rank < 1:
+            detail = f"position {rank!r}; positions are whole numbers from 1"
+            raise InvalidEventError("invalid_positions", detail)

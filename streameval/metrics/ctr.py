@@ -1,0 +1,26 @@
+from streameval.metric import metric
+from streameval.statistics.hitcells import HitsView, Total
+
+
+@metric(
+    bounds=(0, 1),
+    per="item",
+    source="Richardson, Dominowska, Ragno, Predicting clicks, WWW 2007",
+)
+def ctr(hits: HitsView, k: int | None) -> Total:
+    """Click-through rate: distinct items interacted with, of the items shown up to rank k.
+
+    Unlike hit_rate it is per item shown, not per list: a list of 20 items with one click adds 1
+    to the numerator and 20 to the denominator. Without items shown there is no value.
+
+        ctr@k = hits at rank <= k / items shown at rank <= k
+
+    Example:
+        >>> from streameval import Accumulator
+        >>> accumulator = Accumulator("ctr")
+        >>> accumulator.update(["a", "b", "c", "d"], ["b"])
+        >>> accumulator.read("ctr").value
+        0.25
+    """
+    cells = hits.by_length(k)
+    return cells.total(cells.hits / 1)

@@ -1,0 +1,33 @@
+from streameval.cumulative_gain import Gain, discount, worth
+from streameval.metric import metric
+from streameval.statistics.hitcells import HitsView, Total
+from streameval.statistics.lists import GradedLists
+
+
+def _graded(lists: GradedLists, k: int | None, *, gain: Gain = "linear") -> Total:
+    cells = lists.by_interacted(k)
+    return cells.total(worth(cells.gain, gain) * discount(cells.rank))
+
+
+@metric(
+    bounds=(0, float("inf")),
+    graded=_graded,
+    source="Jaervelin and Kekaelaeinen, Cumulated gain-based evaluation, TOIS 2002",
+)
+def dcg(hits: HitsView, k: int | None) -> Total:
+    """Discounted cumulative gain of the first k items.
+
+    An id without a gain is worth 1; a gain g is worth g, with gain=exp2 2^g - 1, with gain=binary
+    1. A list without interactions counts as 0. Without lists there is no value.
+
+        dcg@k = mean over lists of (sum over hits at rank <= k of gain / log2(rank + 1))
+
+    Example:
+        >>> from streameval import Accumulator
+        >>> accumulator = Accumulator("dcg@3")
+        >>> accumulator.update(["a", "b", "c"], ["a", "c"])
+        >>> accumulator.read("dcg@3").value
+        1.5
+    """
+    cells = hits.by_interacted(k)
+    return cells.total(cells.hits * discount(cells.rank))

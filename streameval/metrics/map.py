@@ -1,0 +1,34 @@
+from typing import Literal
+
+import numpy as np
+
+from streameval.metric import metric
+from streameval.statistics.hitcells import HitsView, Total
+
+
+@metric(
+    bounds=(0, 1),
+    empty="skip",
+    source="Manning, Raghavan, Schuetze, Introduction to IR, 2008, section 8.4",
+)
+def map_(hits: HitsView, k: int | None, *, denominator: Literal["ideal", "k"] = "ideal") -> Total:
+    """Mean average precision: precision at the rank of each hit, averaged.
+
+    The average is over the hits there could be, min(k, items interacted with), or over k with
+    denominator=k; without k, over all items interacted with. A list without interactions is left
+    out (empty=zero counts it as 0). Without lists that have interactions there is no value.
+
+        map@k = mean over lists of (sum over hits at rank <= k of (hits so far / rank) / min(k, m))
+
+    Example:
+        >>> from streameval import Accumulator
+        >>> accumulator = Accumulator("map@4")
+        >>> accumulator.update(["a", "b", "c", "d"], ["a", "d"])
+        >>> accumulator.read("map@4").value
+        0.75
+    """
+    cells = hits.by_interacted(k)
+    possible = cells.size if k is None else np.minimum(cells.size, k)
+    if k is not None and denominator == "k":
+        possible = np.full_like(cells.size, k)
+    return cells.total(cells.ordinals / cells.rank / possible)

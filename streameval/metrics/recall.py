@@ -1,0 +1,27 @@
+from streameval.metric import metric
+from streameval.statistics.hitcells import HitsView, Total
+
+
+@metric(
+    bounds=(0, 1),
+    empty="skip",
+    source="Manning, Raghavan, Schuetze, Introduction to IR, 2008, section 8.4",
+)
+def recall(hits: HitsView, k: int | None) -> Total:
+    """Share of the items the user interacted with that stand among the first k.
+
+    A list without interactions has no recall and is left out (empty=zero counts it as 0).
+    Without lists that have interactions there is no value.
+
+        recall@k = mean over lists of (hits at rank <= k / items interacted with)
+
+    Example:
+        >>> from streameval import Accumulator
+        >>> accumulator = Accumulator("recall@2")
+        >>> accumulator.update(["a", "b", "c"], ["b", "c"])
+        >>> accumulator.update(["a", "b", "c"], [])
+        >>> accumulator.read("recall@2").value
+        0.5
+    """
+    cells = hits.by_interacted(k)
+    return cells.total(cells.hits / cells.size)

@@ -1,0 +1,61 @@
+"""A sparse table of integers: the form in which statistics remember."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from streameval.statistics.arrays import IntArray, grouped
+
+
+class Cells:
+    """Integer key columns -> integer count columns, without zeros, in ascending order.
+
+    Example:
+        >>> cells = Cells(keys=1, counts=1)
+        >>> cells.add([np.array([3, 3, 1])], [np.array([1, 1, 5])])
+        >>> cells.rows()
+        [[1, 5], [3, 2]]
+    """
+
+    __slots__ = ("counts", "keys")
+
+    def __init__(self, *, keys: int, counts: int) -> None:
+        self.keys = [np.zeros(0, np.int64) for _ in range(keys)]
+        self.counts = [np.zeros(0, np.int64) for _ in range(counts)]
+
+    def add(self, keys: Sequence[IntArray], counts: Sequence[IntArray]) -> None:
+        """Add counts (shape (n,) each) at keys (shape (n,) each); keys may repeat."""
+        if keys[0].size:
+            self._absorb(*grouped(list(keys), list(counts)))
+
+    def merge(self, other: Cells) -> None:
+        """Add another table of the same shape, cell by cell."""
+        self._absorb(other.keys, other.counts)
+
+    def rows(self) -> list[list[int]]:
+        """Each cell as [keys..., counts...], in ascending order of the keys."""
+        columns = [column.tolist() for column in (*self.keys, *self.counts)]
+        return [list(row) for row in zip(*columns, strict=True)]
+
+    def load(self, rows: Sequence[Sequence[int]]) -> None:
+        """Take the place of the content by what `rows` gave."""
+        table = np.array(rows, np.int64).reshape(len(rows), len(self.keys) + len(self.counts))
+        columns = [np.ascontiguousarray(column) for column in table.T]
+        self.keys = columns[: len(self.keys)]
+        self.counts = columns[len(self.keys) :]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Cells) and self.rows() == other.rows()
+
+    __hash__ = None  # type: ignore[assignment]  # changes as it counts
+
+    def __len__(self) -> int:
+        return int(self.keys[0].size)
+
+    def _absorb(self, keys: list[IntArray], counts: list[IntArray]) -> None:
+        self.keys, self.counts = grouped(
+            [np.concatenate(pair) for pair in zip(self.keys, keys, strict=True)],
+            [np.concatenate(pair) for pair in zip(self.counts, counts, strict=True)],
+        )

@@ -1,0 +1,211 @@
+"""How often each item was shown, by cut-off: what coverage and popularity are read from."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
+from itertools import chain
+from typing import Any
+
+import msgspec
+
+from streameval.errors import StateVersionError, UnlikeStateError
+from streameval.events import Batch, Id, Interactions
+
+VERSION = 1
+MAX_ITEMS = 1_000_000
+_HASHES = 2**64
+
+
+class ExposuresOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Identity of an Exposures statistic; unlike ones do not merge.
+
+    Attributes:
+        cutoffs: cut-offs that can be read, ascending; whole=True adds the whole list.
+        whole: whether the whole list can be read.
+        max_items: most items kept exactly; an item counts once in each band between cut-offs.
+    """
+
+    cutoffs: tuple[int, ...] = ()
+    whole: bool = False
+    max_items: int = MAX_ITEMS
+
+
+class Exposures:
+    """Counts of every item shown, in bands between the configured cut-offs.
+
+    Above `max_items` items only those are kept whose hash lies below the largest power
+    of two that fits (bottom-k sampling by hash: Cohen and Kaplan, 2007), so that the content is a
+    function of the multiset of events alone; readings then say `estimated`.
+
+    Example:
+        >>> exposures = Exposures(ExposuresOptions(cutoffs=(1, 2)))
+        >>> exposures.update(["a", "b"], [])
+        >>> exposures.update(["a", "c"], [])
+        >>> exposures.distinct(1), exposures.distinct(2)
+        (1.0, 3.0)
+    """
+
+    __slots__ = ("_bands", "_edges", "_limit", "lists", "options")
+
+    def __init__(self, options: ExposuresOptions) -> None:
+        self.options = options
+        stops: list[int | None] = [*options.cutoffs]
+        if options.whole:
+            stops.append(None)
+        self._edges = list(zip([0, *options.cutoffs], stops, strict=False))
+        self._bands: list[Counter[Id]] = [Counter() for _ in self._edges]
+        self._limit = _HASHES
+        self.lists = 0
+
+    def update(
+        self,
+        recommendations: Sequence[Id],
+        interactions: Interactions,
+        positions: Sequence[int] | None = None,
+    ) -> None:
+        """Count the items of one list; interactions play no part.
+
+        Args:
+            recommendations: item ids, rank 1 first.
+            interactions: not read.
+            positions: rank of each item; None means 1, 2, 3, ...
+        """
+        columns = Batch(
+            recommendations=[recommendations], interactions=[interactions], positions=[positions]
+        )
+        self.update_many(columns)
+
+    def update_many(self, batch: Batch) -> None:
+        """Count the items of many lists; the same content as one by one."""
+        self.lists += len(batch)
+        placed = batch.positions
+        for band, (start, stop) in zip(self._bands, self._edges, strict=True):
+            shown: Iterable[Iterable[Id]]
+            if placed is None:
+                shown = (items[start:stop] for items in batch.recommendations)
+            else:
+                rows = zip(batch.recommendations, placed, strict=True)
+                shown = (_between(items, ranks, start, stop) for items, ranks in rows)
+            self._count(band, chain.from_iterable(shown))
+        if self._entries > self.options.max_items:
+            self._thin()
+
+    def covers(self, k: int | None) -> bool:
+        """Whether the cut-off is one that items are counted at."""
+        return any(stop == k for _, stop in self._edges)
+
+    def distinct(self, k: int | None) -> float:
+        """Distinct items shown up to rank k (None: anywhere); an estimate where `estimated`."""
+        return self._kept(k) * self._scale
+
+    def distinct_among(self, items: frozenset[Id], k: int | None) -> float:
+        """Distinct items shown up to rank k that belong to `items`."""
+        known = set(chain.from_iterable(self._up_to(k))).intersection(items)
+        return len(known) * self._scale
+
+    @property
+    def estimated(self) -> bool:
+        """Whether more than `max_items` items came, so that counts are estimates."""
+        return self._limit < _HASHES
+
+    def merge(self, other: Exposures) -> None:
+        """Add what another one counted.
+
+        Raises:
+            UnlikeStateError: its options differ.
+        """
+        if other.options != self.options:
+            raise UnlikeStateError("exposures", self.options, other.options)
+        self.lists += other.lists
+        self._limit = min(self._limit, other._limit)
+        for band, more in zip(self._bands, other._bands, strict=True):
+            for item, count in more.items():
+                band[item] += count
+        self._thin()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Plain integers and strings; equal content gives equal state."""
+        options: dict[str, Any] = msgspec.to_builtins(self.options)
+        return {
+            "version": VERSION,
+            "options": options,
+            "lists": self.lists,
+            "limit": hex(self._limit),
+            "bands": [_rows(band) for band in self._bands],
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take the place of the content by what `state_dict` gave.
+
+        Raises:
+            StateVersionError: the version is not known.
+            UnlikeStateError: its options differ.
+        """
+        if state["version"] != VERSION:
+            raise StateVersionError("exposures", state["version"], VERSION)
+        options = msgspec.convert(state["options"], ExposuresOptions)
+        if options != self.options:
+            raise UnlikeStateError("exposures", self.options, options)
+        self.lists = state["lists"]
+        self._limit = int(state["limit"], 16)
+        self._bands = [Counter(dict(rows)) for rows in state["bands"]]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Exposures) and self.state_dict() == other.state_dict()
+
+    __hash__ = None  # type: ignore[assignment]  # changes as it counts
+
+    @property
+    def _scale(self) -> float:
+        return _HASHES / self._limit
+
+    def _up_to(self, k: int | None) -> list[Counter[Id]]:
+        return self._bands[: [stop for _, stop in self._edges].index(k) + 1]
+
+    def _kept(self, k: int | None) -> int:
+        bands = self._up_to(k)
+        return len(bands[0]) if len(bands) == 1 else len(set().union(*bands))
+
+    @property
+    def _entries(self) -> int:
+        return sum(map(len, self._bands))
+
+    def _count(self, band: Counter[Id], items: Iterable[Id]) -> None:
+        if not self.estimated:
+            band.update(items)
+            return
+        for item, count in Counter(items).items():
+            if item in band or _hash(item) < self._limit:
+                band[item] += count
+
+    def _thin(self) -> None:
+        if self._entries <= self.options.max_items and not self.estimated:
+            return
+        hashes = {item: _hash(item) for item in chain.from_iterable(self._bands)}
+        entries = sorted(hashes[item] for item in chain.from_iterable(self._bands))
+        while bisect_left(entries, self._limit) > self.options.max_items:
+            self._limit //= 2
+        for band in self._bands:
+            for item in [item for item in band if hashes[item] >= self._limit]:
+                del band[item]
+
+
+def _between(
+    items: Sequence[Id], ranks: Sequence[int] | None, start: int, stop: int | None
+) -> Iterable[Id]:
+    if ranks is None:
+        return items[start:stop]
+    pairs = zip(items, ranks, strict=True)
+    return [item for item, rank in pairs if rank > start and (stop is None or rank <= stop)]
+
+
+def _hash(item: Id) -> int:
+    text = f"{type(item).__name__}:{item}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(text, digest_size=8).digest(), "big")
+
+
+def _rows(band: Counter[Id]) -> list[list[Id]]:
+    return [[item, band[item]] for item in sorted(band, key=lambda item: (type(item) is str, item))]

@@ -1,0 +1,202 @@
+"""Where the hits are: all that rank metrics need, remembered in small integer tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from streameval.errors import StateVersionError, UnlikeStateError
+from streameval.events import Batch, Id, Interactions
+from streameval.statistics.hittables import HitTables
+from streameval.statistics.lists import GradedLists, GradedProfile, Lists, Profile
+from streameval.statistics.profiles import Profiler, Repeats
+
+VERSION = 1
+_MOST_PENDING = 8_192
+"""Distinct profiles are folded at this many: a fold then costs a few milliseconds."""
+
+Listener: TypeAlias = Callable[[GradedLists], None]
+
+
+class HitsOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Identity of a Hits statistic; unlike ones do not merge.
+
+    Attributes:
+        depth: ranks kept; None keeps the whole list.
+        repeats: what an item that stands in a list several times is.
+        rows: for "compact_after_cut", how many rows are kept before compacting.
+        min_gain: smallest gain that is relevant; a gain of 0 or less never is.
+    """
+
+    depth: int | None = None
+    repeats: Repeats = "first"
+    rows: int | None = None
+    min_gain: float = 0.0
+
+
+class Hits:
+    """Counts every list by where its hits are.
+
+    An update finds the list's profile (interacted items, length, ranks of the hits) and adds 1 to
+    its count; many pending profiles are folded at once into tables of integers. No metric runs
+    per event.
+
+    Example:
+        >>> hits = Hits(HitsOptions(depth=10))
+        >>> hits.update(["a", "b", "c"], ["c"])
+        >>> hits.tables().view().by_interacted(10).rank.tolist()
+        [3]
+    """
+
+    __slots__ = (
+        "_compacts",
+        "_empty",
+        "_graded",
+        "_listener",
+        "_pending",
+        "_profiler",
+        "_shown",
+        "_tables",
+        "options",
+    )
+
+    def __init__(self, options: HitsOptions, listener: Listener | None = None) -> None:
+        self.options = options
+        self._profiler = Profiler(options.depth, options.repeats, options.rows, options.min_gain)
+        self._compacts = options.repeats.startswith("compact")
+        self._listener = listener
+        self._tables = HitTables()
+        self._empty: dict[int, int] = {}
+        self._shown: dict[int, int] = {}
+        self._pending: dict[Profile, int] = {}
+        self._graded: dict[GradedProfile, int] = {}
+
+    def update(
+        self,
+        recommendations: Sequence[Id],
+        interactions: Interactions,
+        positions: Sequence[int] | None = None,
+    ) -> None:
+        """Count one list.
+
+        Args:
+            recommendations: item ids, rank 1 first.
+            interactions: item ids, or item id -> gain (finite).
+            positions: rank of each item; None means 1, 2, 3, ...
+        """
+        if positions is not None or interactions.__class__ is dict:
+            self._update_slowly(recommendations, interactions, positions)
+        elif not interactions and not self._compacts:
+            length = len(recommendations)
+            self._empty[length] = self._empty.get(length, 0) + 1
+        else:
+            profile = self._profiler.profile(recommendations, interactions)
+            self._pending[profile] = self._pending.get(profile, 0) + 1
+        if len(self._pending) >= _MOST_PENDING:
+            self.fold()
+
+    def update_many(self, batch: Batch) -> None:
+        """Count many lists; the same content as one by one."""
+        if batch.positions is not None:
+            for row in zip(batch.recommendations, batch.interactions, batch.positions, strict=True):
+                self.update(*row)
+            return
+        pending, empty, profile_of = self._pending, self._empty, self._profiler.profile
+        compacts = self._compacts
+        for recommendations, interactions in zip(
+            batch.recommendations, batch.interactions, strict=True
+        ):
+            if not interactions and not compacts:
+                length = len(recommendations)
+                empty[length] = empty.get(length, 0) + 1
+            elif interactions.__class__ is dict:
+                self._update_slowly(recommendations, interactions, None)
+            else:
+                profile = profile_of(recommendations, interactions)
+                pending[profile] = pending.get(profile, 0) + 1
+                if len(pending) >= _MOST_PENDING:
+                    self.fold()
+
+    def _update_slowly(
+        self,
+        recommendations: Sequence[Id],
+        interactions: Interactions,
+        positions: Sequence[int] | None,
+    ) -> None:
+        outcome = self._profiler.outcome(recommendations, interactions, positions)
+        if isinstance(outcome[0], tuple):
+            self._graded[outcome] = self._graded.get(outcome, 0) + 1
+        else:
+            self._pending[outcome] = self._pending.get(outcome, 0) + 1
+        for rank in self._profiler.ranks_shown(positions or ()):
+            self._shown[rank] = self._shown.get(rank, 0) + 1
+        if len(self._graded) >= _MOST_PENDING:
+            self.fold()
+
+    def fold(self) -> None:
+        """Move what is pending into the tables; changes no value."""
+        self._tables.add_empty(self._cut_lengths())
+        self._tables.add_shown(self._shown)
+        self._empty.clear()
+        self._shown.clear()
+        if self._pending:
+            self._tables.add(Lists(list(self._pending), self._pending.values()), graded=0)
+            self._pending.clear()
+        if self._graded:
+            lists = GradedLists(self._graded)
+            self._tables.add(lists, graded=1)
+            if self._listener is not None:
+                self._listener(lists)
+            self._graded.clear()
+
+    def tables(self) -> HitTables:
+        """Everything counted so far; to be read, not changed."""
+        self.fold()
+        return self._tables
+
+    def merge(self, other: Hits) -> None:
+        """Add what another one counted.
+
+        Raises:
+            UnlikeStateError: its options differ.
+        """
+        if other.options != self.options:
+            raise UnlikeStateError("hits", self.options, other.options)
+        self.fold()
+        self._tables.merge(other.tables())
+
+    def state_dict(self) -> dict[str, Any]:
+        """Plain integers and strings; equal content gives equal state."""
+        options: dict[str, Any] = msgspec.to_builtins(self.options)
+        return {"version": VERSION, "options": options, **self.tables().state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take the place of the content by what `state_dict` gave.
+
+        Raises:
+            StateVersionError: the version is not known.
+            UnlikeStateError: its options differ.
+        """
+        if state["version"] != VERSION:
+            raise StateVersionError("hits", state["version"], VERSION)
+        options = msgspec.convert(state["options"], HitsOptions)
+        if options != self.options:
+            raise UnlikeStateError("hits", self.options, options)
+        for pending in (self._empty, self._shown, self._pending, self._graded):
+            pending.clear()
+        self._tables.load_state_dict(state)
+
+    def _cut_lengths(self) -> dict[int, int]:
+        depth = self.options.depth
+        cut: dict[int, int] = {}
+        for length, count in self._empty.items():
+            kept = length if depth is None else min(length, depth)
+            cut[kept] = cut.get(kept, 0) + count
+        return cut
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Hits) and self.state_dict() == other.state_dict()
+
+    __hash__ = None  # type: ignore[assignment]  # changes as it counts

@@ -1,0 +1,122 @@
+"""Distinct lists with their hits, as columns: a batch of folded profiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import TypeAlias
+
+import numpy as np
+
+from streameval.statistics.arrays import FloatArray, IntArray
+from streameval.statistics.hitcells import HitCells
+
+Profile: TypeAlias = tuple[int, ...]
+"""(positioned, interacted, length, rank of 1st hit, rank of 2nd hit, ...), ranks ascending."""
+
+GradedProfile: TypeAlias = tuple[Profile, tuple[float, ...], tuple[float, ...]]
+"""(profile, gain of each hit, all relevant gains in descending order)."""
+
+_HEAD = 3
+
+
+class Lists:
+    """Distinct lists as columns; fulfils `HitsView` with one sum per list.
+
+    Attributes:
+        count: how often each list occurred, shape (n,).
+        positioned: 1 where items stood at ranks of their own, else 0.
+        interacted: relevant items interacted with.
+        length: items in the list, up to the depth.
+        owner: index of the list of each hit, shape (hits,).
+        rank: rank of each hit.
+        ordinal: 1 for the first hit of its list, 2 for the second, ...
+        gain: gain of each hit.
+    """
+
+    def __init__(self, profiles: Sequence[Profile], counts: Iterable[int]) -> None:
+        widths = np.fromiter(map(len, profiles), np.int64, len(profiles))
+        flat = np.fromiter(chain.from_iterable(profiles), np.int64, int(widths.sum()))
+        starts = np.cumsum(widths) - widths
+        self.count: IntArray = np.fromiter(counts, np.int64, len(profiles))
+        self.positioned: IntArray = flat[starts]
+        self.interacted: IntArray = flat[starts + 1]
+        self.length: IntArray = flat[starts + 2]
+        self.rank: IntArray = np.delete(flat, np.concatenate([starts + i for i in range(_HEAD)]))
+        self.owner, self.ordinal = _ragged(widths - _HEAD)
+        self.gain: FloatArray = np.ones(self.rank.size)
+
+    def __len__(self) -> int:
+        return int(self.count.size)
+
+    def by_interacted(self, k: int | None) -> HitCells:
+        """Hits up to rank k; `size` is the number of items interacted with."""
+        return self._cells(k, self.interacted)
+
+    def by_length(self, k: int | None) -> HitCells:
+        """Hits up to rank k; `size` is the length of the list."""
+        return self._cells(k, self.length)
+
+    def by_ideal(self, k: int | None) -> HitCells:
+        """Hits up to rank k; `size` is the smaller of interacted items and list length."""
+        return self._cells(k, np.minimum(self.interacted, self.length))
+
+    def first(self, k: int | None) -> HitCells:
+        """The first hit of each list that has one up to rank k; `size` is 1."""
+        return self._cells(k, np.ones_like(self.interacted), last=1)
+
+    def _cells(self, k: int | None, size: IntArray, last: int | None = None) -> HitCells:
+        here = self.ordinal <= (self.ordinal.size if last is None else last)
+        here &= self.rank <= (np.iinfo(np.int64).max if k is None else k)
+        owner = self.owner[here]
+        return HitCells(
+            rank=self.rank[here],
+            hits=np.ones(owner.size, np.int64),
+            ordinals=self.ordinal[here],
+            size=size[owner],
+            gain=self.gain[here],
+            owner=owner,
+            lists=len(self),
+        )
+
+
+class GradedLists(Lists):
+    """Distinct lists whose interactions carry gains.
+
+    Attributes:
+        ideal_owner: index of the list of each relevant item, shape (relevant items,).
+        ideal_rank: its rank in the best order, from 1.
+        ideal_gain: its gain, descending within a list.
+    """
+
+    def __init__(self, profiles: Mapping[GradedProfile, int]) -> None:
+        super().__init__([profile for profile, _, _ in profiles], profiles.values())
+        gains = chain.from_iterable(gains for _, gains, _ in profiles)
+        ideals = [ideal for _, _, ideal in profiles]
+        self.gain = np.fromiter(gains, np.float64, self.rank.size)
+        widths = np.fromiter(map(len, ideals), np.int64, len(ideals))
+        self.ideal_owner, self.ideal_rank = _ragged(widths)
+        self.ideal_gain: FloatArray = np.fromiter(
+            chain.from_iterable(ideals), np.float64, self.ideal_owner.size
+        )
+
+    def best(self, k: int | None) -> HitCells:
+        """The relevant items in their best order, up to rank k, as if they were the hits."""
+        here = self.ideal_rank <= (np.iinfo(np.int64).max if k is None else k)
+        owner, rank = self.ideal_owner[here], self.ideal_rank[here]
+        return HitCells(
+            rank=rank,
+            hits=np.ones_like(rank),
+            ordinals=rank,
+            size=self.interacted[owner],
+            gain=self.ideal_gain[here],
+            owner=owner,
+            lists=len(self),
+        )
+
+
+def _ragged(widths: IntArray) -> tuple[IntArray, IntArray]:
+    """For rows of the given widths: each entry's row, and its place in it from 1."""
+    owner = np.repeat(np.arange(widths.size), widths)
+    starts = np.cumsum(widths) - widths
+    return owner, np.arange(owner.size) - starts[owner] + 1

@@ -1,0 +1,104 @@
+"""From one list and its interactions to its profile: the work done for every event."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
+from typing import Literal, TypeAlias
+
+from streameval.events import Id, Interactions
+from streameval.statistics.lists import GradedProfile, Profile
+
+Repeats: TypeAlias = Literal["first", "every", "compact_before_cut", "compact_after_cut"]
+"""An item that stands several times in a list counts at its first place, at every place, or the
+list is closed up to its first places before or after it is cut."""
+
+
+class Profiler:
+    """Finds the profile of a list.
+
+    Args:
+        depth: ranks kept; None keeps the whole list.
+        repeats: what an item that stands in a list several times is.
+        rows: for "compact_after_cut", how many rows are kept before compacting.
+        min_gain: smallest gain that is relevant.
+    """
+
+    __slots__ = ("_compact", "_depth", "_every", "_min_gain", "_rows")
+
+    def __init__(
+        self, depth: int | None, repeats: Repeats, rows: int | None, min_gain: float
+    ) -> None:
+        self._depth = depth
+        self._every = repeats == "every"
+        self._compact = repeats.startswith("compact")
+        self._rows = rows if repeats == "compact_after_cut" else None
+        self._min_gain = min_gain
+
+    def profile(self, recommendations: Sequence[Id], interactions: Interactions) -> Profile:
+        """Profile of a list whose items stand at 1, 2, 3, ... and whose gains are all 1."""
+        if self._compact:
+            recommendations = list(dict.fromkeys(recommendations[: self._rows]))
+        length = len(recommendations)
+        if self._depth is not None and length > self._depth:
+            length = self._depth
+            recommendations = recommendations[:length]
+        if len(interactions) == 1 and not self._every:
+            (item,) = interactions
+            if item in recommendations:
+                return (0, 1, length, recommendations.index(item) + 1)
+            return (0, 1, length)
+        wanted = set(interactions)
+        found = wanted.intersection(recommendations)
+        if not found:
+            return (0, len(wanted), length)
+        return (0, len(wanted), length, *self._ranks(recommendations, found))
+
+    def _ranks(self, recommendations: Sequence[Id], found: set[Id]) -> list[int]:
+        if self._every:
+            return [rank for rank, item in enumerate(recommendations, 1) if item in found]
+        place = recommendations.index
+        return sorted([place(item) + 1 for item in found])
+
+    def outcome(
+        self,
+        recommendations: Sequence[Id],
+        interactions: Interactions,
+        positions: Sequence[int] | None,
+    ) -> Profile | GradedProfile:
+        """Profile of any list: with gains, with ranks of its own, or both."""
+        gains = self._relevant(interactions)
+        length, hits = self._placed(recommendations, set(gains), positions)
+        head = (int(positions is not None), len(gains), length, *(rank for rank, _ in hits))
+        if all(gain == 1 for gain in gains.values()):
+            return head
+        of_hits = tuple(gains[item] for _, item in hits)
+        return head, of_hits, tuple(sorted(gains.values(), reverse=True))
+
+    def ranks_shown(self, positions: Sequence[int]) -> Iterator[int]:
+        """The ranks that are kept."""
+        return (rank for rank in positions if self._depth is None or rank <= self._depth)
+
+    def _relevant(self, interactions: Interactions) -> dict[Id, float]:
+        if not isinstance(interactions, Mapping):
+            return dict.fromkeys(interactions, 1.0)
+        least = self._min_gain
+        return {
+            item: float(gain) for item, gain in interactions.items() if gain > 0 and gain >= least
+        }
+
+    def _placed(
+        self, recommendations: Sequence[Id], wanted: set[Id], positions: Sequence[int] | None
+    ) -> tuple[int, list[tuple[int, Id]]]:
+        if positions is None:
+            if self._compact:
+                recommendations = list(dict.fromkeys(recommendations[: self._rows]))
+            positions = range(1, len(recommendations) + 1)
+        shown = list(zip(positions, recommendations, strict=True))
+        if self._depth is not None:
+            shown = [pair for pair in shown if pair[0] <= self._depth]
+        hits = sorted((pair for pair in shown if pair[1] in wanted), key=itemgetter(0))
+        if not self._every:
+            firsts = {item: rank for rank, item in reversed(hits)}
+            hits = sorted(((rank, item) for item, rank in firsts.items()), key=itemgetter(0))
+        return len(shown), hits
