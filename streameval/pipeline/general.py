@@ -1,0 +1,95 @@
+"""Reads a record in any accepted form, and says precisely what is wrong with any other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from streameval.events import Event
+from streameval.pipeline.fields import EventFields
+from streameval.pipeline.ids import text_id
+from streameval.pipeline.interactions import InteractionReader
+from streameval.pipeline.invalid import InvalidEvent, Refusal
+from streameval.pipeline.labels import label_text
+from streameval.pipeline.numbers import positions
+from streameval.pipeline.parsing import TopLevel
+from streameval.pipeline.paths import Path, compile_path
+from streameval.pipeline.recommendations import RecommendationReader
+from streameval.pipeline.times import microseconds, written_time
+
+
+class GeneralDecoder:
+    """Decodes records through plain Python objects: the reference of what a record means.
+
+    Raises:
+        ConfigError: a configured path makes no sense.
+    """
+
+    def __init__(self, fields: EventFields, labels: Sequence[str]) -> None:
+        self._fields = fields
+        self._recommendations = compile_path(fields.recommendations, "recommendations", lists=True)
+        self._interactions = compile_path(fields.interactions, "interactions", lists=True)
+        self._user = compile_path(fields.user, "user")
+        self._time = _optional(fields.time, "time")
+        self._event_id = _optional(fields.event_id, "event_id")
+        self._positions = _optional(fields.positions, "positions", lists=True)
+        self._labels = [compile_path(fields.labels.get(x, x), f"labels.{x}") for x in labels]
+        self._read_recommendations = RecommendationReader(fields).read
+        self._read_interactions = InteractionReader(fields).read
+        self._parse = TopLevel(path.key for path in self._paths()).parse
+
+    def decode(self, value: bytes) -> Event | InvalidEvent:
+        """The event, or why there is none. Never raises for what the bytes hold."""
+        try:
+            return self._event(self._parse(value))
+        except Refusal as refusal:
+            return refusal.invalid
+
+    def _paths(self) -> list[Path]:
+        optional = (self._time, self._event_id, self._positions)
+        mapped = [path for path in optional if path is not None]
+        return [self._recommendations, self._interactions, self._user, *mapped, *self._labels]
+
+    def _event(self, record: dict[str, Any]) -> Event:
+        shown = self._read_recommendations(self._recommendations.of(record))
+        outcome = self._read_interactions(self._interactions.of(record))
+        user = self._user.of(record)
+        return Event(
+            recommendations=shown.items,
+            interactions=outcome.items,
+            user=None if user is None else text_id(user, self._user.text),
+            ts=self._ts(record),
+            labels=tuple(label_text(path.of(record), path.text) for path in self._labels),
+            positions=self._ranks(record, len(shown.items)),
+            scores=shown.scores,
+            typed=outcome.typed,
+            event_id=self._identity(record),
+        )
+
+    def _ts(self, record: dict[str, Any]) -> int | None:
+        if self._time is None or self._fields.time_unit is None:
+            return None
+        written = _required(self._time, record)
+        unit = self._fields.time_unit
+        return microseconds(written_time(written, unit, self._time.text), unit)
+
+    def _ranks(self, record: dict[str, Any], items: int) -> list[int] | None:
+        if self._positions is None:
+            return None
+        return positions(_required(self._positions, record), items, self._positions.text)
+
+    def _identity(self, record: dict[str, Any]) -> str | None:
+        if self._event_id is None:
+            return None
+        return text_id(_required(self._event_id, record), self._event_id.text)
+
+
+def _optional(text: str | None, key: str, *, lists: bool = False) -> Path | None:
+    return None if text is None else compile_path(text, key, lists=lists)
+
+
+def _required(path: Path, record: dict[str, Any]) -> Any:
+    found = path.of(record)
+    if found is None:
+        raise Refusal("missing_field", f"{path.text} is absent or null")
+    return found

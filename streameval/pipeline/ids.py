@@ -1,0 +1,69 @@
+"""Ids as they are written, and as they are compared."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from streameval.events import Id
+from streameval.pipeline.invalid import Refusal, shown
+
+_DIGITS = re.compile(r"-?[0-9]{1,1000}", re.ASCII)
+
+
+def text_id(value: object, field: str) -> str:
+    """The id as text; an integer becomes its decimal text, so that 123 and "123" match.
+
+    Raises:
+        Refusal: it is neither a string nor an integer.
+    """
+    if type(value) is str:
+        return value
+    if type(value) is int:
+        return str(value)
+    raise Refusal("invalid_id", f"{field}: {shown(value)} is neither a string nor an integer")
+
+
+def integer_id(value: object, field: str) -> int:
+    """The id as an integer; a string of digits becomes one, so that "123" and 123 match.
+
+    Raises:
+        Refusal: it is neither an integer nor a string of digits.
+    """
+    if type(value) is int:
+        return value
+    if type(value) is str and _DIGITS.fullmatch(value):
+        return int(value)
+    raise Refusal("invalid_id", f"{field}: {shown(value)} is no integer, and ids = 'integer'")
+
+
+class Ids:
+    """How the ids of items are kept: all as text, or all as integers."""
+
+    __slots__ = ("_convert", "_kind")
+
+    def __init__(self, kind: Literal["string", "integer"]) -> None:
+        self._kind = str if kind == "string" else int
+        self._convert = text_id if kind == "string" else integer_id
+
+    def one(self, value: object, field: str) -> Id:
+        """One id.
+
+        Raises:
+            Refusal: it is none.
+        """
+        return self._convert(value, field)
+
+    def each(self, values: Sequence[Any], field: str) -> list[Id]:
+        """A list of ids.
+
+        Raises:
+            Refusal: one of them is none; its place is named.
+        """
+        kinds = set(map(type, values))
+        if kinds <= {self._kind}:
+            return list(values)
+        if kinds == {int}:
+            return list(map(str, values))
+        return [self._convert(value, f"{field}[{i}]") for i, value in enumerate(values)]

@@ -1,0 +1,76 @@
+"""What the user did, in any of the forms that a record may have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from streameval.events import Id, Interaction, Interactions
+from streameval.pipeline.fields import EventFields
+from streameval.pipeline.ids import Ids
+from streameval.pipeline.invalid import Refusal, shown
+from streameval.pipeline.lists import as_list, check_count, item_of
+from streameval.pipeline.numbers import finite
+from streameval.pipeline.paths import compile_path
+
+
+class Outcome(NamedTuple):
+    """What the user did.
+
+    Attributes:
+        items: ids, or id -> gain.
+        typed: the interactions as they came; empty where they are ids or gains alone.
+    """
+
+    items: Interactions
+    typed: list[Interaction]
+
+
+class InteractionReader:
+    """Reads interactions: ids, id -> gain, or objects with an id, a gain and a type."""
+
+    def __init__(self, fields: EventFields) -> None:
+        self._field = fields.interactions
+        self._most = fields.max_interactions
+        self._ids = Ids(fields.ids)
+        self._item = compile_path(fields.interaction_item, "interaction_item")
+        self._gain = compile_path(fields.gain, "gain")
+        self._type = compile_path(fields.type, "type")
+
+    def read(self, found: Any) -> Outcome:
+        """What the user did.
+
+        Raises:
+            Refusal: it is none of the known forms.
+        """
+        values = found if type(found) is dict else as_list(found, self._field)
+        check_count(values, self._most, self._field, "too_many_interactions")
+        if type(values) is dict:
+            return Outcome(self._gains(values), [])
+        if dict not in map(type, values):
+            return Outcome(self._ids.each(values, self._field), [])
+        typed = [self._one(value, f"{self._field}[{i}]") for i, value in enumerate(values)]
+        return Outcome(_largest_gains((one.item, one.gain) for one in typed), typed)
+
+    def _gains(self, found: dict[str, Any]) -> dict[Id, float]:
+        return _largest_gains(
+            (self._ids.one(key, self._field), finite(gain, f"{self._field}.{key}", "invalid_gain"))
+            for key, gain in found.items()
+        )
+
+    def _one(self, value: Any, where: str) -> Interaction:
+        item = item_of(value, self._item, self._ids, where)
+        if type(value) is not dict:
+            return Interaction(item)
+        gain, kind = self._gain.of(value), self._type.of(value)
+        if kind is not None and type(kind) is not str:
+            raise Refusal("wrong_type", f"{where}.{self._type.text}: {shown(kind)} is no string")
+        gain = 1.0 if gain is None else finite(gain, f"{where}.{self._gain.text}", "invalid_gain")
+        return Interaction(item, gain, kind)
+
+
+def _largest_gains(gains: Iterable[tuple[Id, float]]) -> dict[Id, float]:
+    largest: dict[Id, float] = {}
+    for item, gain in gains:
+        largest[item] = max(gain, largest.get(item, gain))
+    return largest

@@ -1,0 +1,85 @@
+"""What a record that is no event becomes: never an exception, always a reason of one list."""
+
+from __future__ import annotations
+
+import json
+from types import MappingProxyType
+from typing import Literal, TypeAlias
+
+import msgspec
+
+Reason: TypeAlias = Literal[
+    "not_utf8",
+    "not_json",
+    "nested_too_deeply",
+    "not_an_object",
+    "number_too_large",
+    "missing_field",
+    "wrong_type",
+    "invalid_id",
+    "invalid_gain",
+    "invalid_score",
+    "invalid_positions",
+    "invalid_time",
+    "invalid_label",
+    "too_many_recommendations",
+    "too_many_interactions",
+]
+"""Why a record is no event; `REASONS` says what each one means."""
+
+REASONS: MappingProxyType[Reason, str] = MappingProxyType(
+    {
+        "not_utf8": "The bytes are not UTF-8.",
+        "not_json": "The bytes are not one whole JSON value: cut off, trailing text, NaN, ...",
+        "nested_too_deeply": "Arrays or objects are nested too deeply to be read.",
+        "not_an_object": "The JSON value is not an object.",
+        "number_too_large": "A number has more digits, or a larger exponent, than can be kept.",
+        "missing_field": "A configured field is absent or null.",
+        "wrong_type": "A field is of another kind: text where a list should be, for example.",
+        "invalid_id": "An id is neither a string nor an integer.",
+        "invalid_gain": "A gain is not a finite number.",
+        "invalid_score": "A score is not a finite number.",
+        "invalid_positions": "Positions are not whole numbers from 1 on, one for each item shown.",
+        "invalid_time": "Event time is not of the configured unit, or not in the years 1 to 9999.",
+        "invalid_label": "A label is neither a string nor an integer nor a boolean.",
+        "too_many_recommendations": "The list shown is longer than max_recommendations.",
+        "too_many_interactions": "There are more interactions than max_interactions.",
+    }
+)
+"""The one list of reasons, each with its sentence; counters and documentation are made from it."""
+
+
+class InvalidEvent(msgspec.Struct, frozen=True):
+    """A record that is no event.
+
+    Attributes:
+        reason: one of `REASONS`; what is counted.
+        detail: which field, and what was found there; for a person.
+    """
+
+    reason: Reason
+    detail: str
+
+
+class Refusal(Exception):  # noqa: N818  # not an error of the program; it never leaves the decoder
+    """Carries an `InvalidEvent` out of the reading of a record."""
+
+    def __init__(self, reason: Reason, detail: str) -> None:
+        self.invalid = InvalidEvent(reason, detail)
+        super().__init__(detail)
+
+
+def shown(value: object) -> str:
+    """A decoded JSON value, short enough for a message.
+
+    Example:
+        >>> shown(True), shown([1]), shown("x" * 100)
+        ('true', 'an array', '"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx..."')
+    """
+    if isinstance(value, list):
+        return "an array"
+    if isinstance(value, dict):
+        return "an object"
+    text = json.dumps(value, ensure_ascii=False)
+    closing = '"' if isinstance(value, str) else ""
+    return text if len(text) <= 44 else f"{text[:41]}...{closing}"

@@ -1,0 +1,48 @@
+"""Lists inside a record, and their elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sized
+from typing import Any
+
+from streameval.events import Id
+from streameval.pipeline.ids import Ids
+from streameval.pipeline.invalid import Reason, Refusal, shown
+from streameval.pipeline.paths import Path
+
+
+def as_list(found: Any, field: str) -> list[Any]:
+    """What was found, if it is an array.
+
+    Raises:
+        Refusal: it is absent or null, or something else.
+    """
+    if type(found) is list:
+        return found
+    if found is None:
+        raise Refusal("missing_field", f"{field} is absent or null; write [] where nothing is")
+    raise Refusal("wrong_type", f"{field}: found {shown(found)} in place of an array")
+
+
+def check_count(values: Sized, most: int, field: str, reason: Reason) -> None:
+    """Not more elements than allowed.
+
+    Raises:
+        Refusal: for the given reason.
+    """
+    if len(values) > most:
+        raise Refusal(reason, f"{field} has {len(values)} elements; at most {most} are accepted")
+
+
+def item_of(element: Any, path: Path, ids: Ids, where: str) -> Id:
+    """The item of an element that is an object with an id, or the id itself.
+
+    Raises:
+        Refusal: it has none, or it is no id.
+    """
+    if type(element) is not dict:
+        return ids.one(element, where)
+    item = path.of(element)
+    if item is None:
+        raise Refusal("missing_field", f"{where}.{path.text} is absent or null")
+    return ids.one(item, f"{where}.{path.text}")

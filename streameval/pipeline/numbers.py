@@ -1,0 +1,52 @@
+"""Gains, scores and positions: numbers as JSON has them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from streameval.pipeline.invalid import Reason, Refusal, shown
+
+MAX_POSITION = 1_000_000
+"""The largest rank that an item may have stood at."""
+
+
+def finite(value: object, field: str, reason: Reason) -> float:
+    """A finite number as a float; a boolean is none.
+
+    Raises:
+        Refusal: for the given reason.
+    """
+    try:
+        number = float(value) if type(value) in (int, float) else math.nan  # type: ignore[arg-type]  # checked
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise Refusal(reason, f"{field}: {shown(value)} is no finite number")
+    return number
+
+
+def positions(found: Any, items: int, field: str) -> list[int]:
+    """Ranks at which the items stood.
+
+    Raises:
+        Refusal: not one whole number from 1 on for each of the items.
+    """
+    if type(found) is not list:
+        raise Refusal("wrong_type", f"{field}: found {shown(found)} in place of an array")
+    for place, value in enumerate(found):
+        if type(value) is not int or not 1 <= value <= MAX_POSITION:
+            problem = f"{field}[{place}]: {shown(value)} is no whole number from 1 to {MAX_POSITION}"
+            raise Refusal("invalid_positions", problem)
+    check_length(found, items, field)
+    return found
+
+
+def check_length(found: list[int], items: int, field: str) -> None:
+    """Every item has its position.
+
+    Raises:
+        Refusal: there are more positions than items, or fewer.
+    """
+    if len(found) != items:
+        raise Refusal("invalid_positions", f"{field}: {len(found)} positions for {items} items")

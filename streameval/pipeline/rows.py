@@ -1,0 +1,111 @@
+"""Rows: records in their plain form, decoded by one call into C, and read as columns."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any, TypeAlias
+
+import msgspec
+
+from streameval.events import Batch, Event
+from streameval.pipeline.fields import EventFields
+from streameval.pipeline.ids import text_id
+from streameval.pipeline.labels import label_texts
+from streameval.pipeline.schema import compile_row, label_slots
+from streameval.pipeline.times import microseconds
+
+Slice: TypeAlias = tuple[tuple[str, ...], Batch]
+"""Label values, and events that have them."""
+
+
+class RowDecoder:
+    """Decodes records of the plain form, and refuses all others; never a judge of what is valid.
+
+    Attributes:
+        decode: from bytes to a row; raises one of `parsing.FAILURES` where the general decoder
+            must be asked. None where the configured fields have no plain form.
+    """
+
+    def __init__(self, fields: EventFields, labels: Sequence[str]) -> None:
+        row = compile_row(fields, labels)
+        self._unit = fields.time_unit if fields.time else None
+        self._positions = fields.positions is not None
+        self._has_event_id = fields.event_id is not None
+        self._label_count = len(labels)
+        self._key = attrgetter(*label_slots(labels)) if labels else None
+        plain = msgspec.json.Decoder(row).decode if row else None
+        self.decode = _with_positions(plain) if plain and self._positions else plain
+
+    def time_of(self, row: Any) -> int | None:
+        """Event time of a row, microseconds since the epoch; None where the stream has none."""
+        return None if self._unit is None else microseconds(row.time, self._unit)
+
+    def latest(self, rows: Sequence[Any]) -> int | None:
+        """The largest event time of rows; only that one is converted."""
+        if self._unit is None or not rows:
+            return None
+        return microseconds(max(map(attrgetter("time"), rows)), self._unit)
+
+    def event(self, row: Any) -> Event:
+        """A row as an event."""
+        return Event(
+            recommendations=row.recommendations,
+            interactions=row.interactions,
+            user=None if row.user is None else text_id(row.user, "user"),
+            ts=self.time_of(row),
+            labels=self._labels(self._key(row)) if self._key else (),
+            positions=row.positions if self._positions else None,
+            event_id=text_id(row.event_id, "event_id") if self._has_event_id else None,
+        )
+
+    def slices(self, rows: Sequence[Any]) -> list[Slice]:
+        """Rows as one batch for each combination of label values; several may be named alike."""
+        if not rows:
+            return []
+        if self._key is None:
+            return [((), self._batch(rows))]
+        groups: defaultdict[Any, list[Any]] = defaultdict(list)
+        key = self._key
+        for row in rows:
+            groups[key(row)].append(row)
+        return [(self._labels(found), self._batch(group)) for found, group in groups.items()]
+
+    def _labels(self, found: Any) -> tuple[str, ...]:
+        return label_texts((found,) if self._label_count == 1 else found)
+
+    def _batch(self, rows: Sequence[Any]) -> Batch:
+        return Batch(
+            recommendations=[row.recommendations for row in rows],
+            interactions=[row.interactions for row in rows],
+            positions=[row.positions for row in rows] if self._positions else None,
+        )
+
+
+def event_slices(events: Sequence[Event]) -> list[Slice]:
+    """Events as one batch for each combination of label values."""
+    groups: defaultdict[tuple[str, ...], list[Event]] = defaultdict(list)
+    for event in events:
+        groups[event.labels].append(event)
+    return [(labels, _event_batch(group)) for labels, group in groups.items()]
+
+
+def _event_batch(events: Sequence[Event]) -> Batch:
+    positions = [event.positions for event in events]
+    return Batch(
+        recommendations=[event.recommendations for event in events],
+        interactions=[event.interactions for event in events],
+        positions=positions if any(ranks is not None for ranks in positions) else None,
+    )
+
+
+def _with_positions(plain: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+    def decode(value: bytes) -> Any:
+        row = plain(value)
+        if len(row.positions) != len(row.recommendations):
+            message = "positions and recommendations differ in length"
+            raise msgspec.ValidationError(message)
+        return row
+
+    return decode

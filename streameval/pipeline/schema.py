@@ -1,0 +1,73 @@
+"""The plain form of a record, compiled so that one call into C decodes and checks it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from streameval.pipeline.fields import EventFields
+from streameval.pipeline.labels import MISSING_LABEL
+from streameval.pipeline.numbers import MAX_POSITION
+from streameval.pipeline.paths import is_plain
+from streameval.pipeline.times import KINDS
+
+def label_slots(labels: Sequence[str]) -> tuple[str, ...]:
+    """Names of a row's attributes that hold the labels, in their order."""
+    return tuple(f"label_{number}" for number in range(len(labels)))
+
+
+def compile_row(fields: EventFields, labels: Sequence[str]) -> type[msgspec.Struct] | None:
+    """A Struct of exactly what the configured fields need, in their most usual kinds.
+
+    Attributes of its instances: recommendations, interactions, user, label_0, label_1, ... and,
+    where mapped, time, event_id and positions. None where a path leads into an object or two
+    fields share a path: such records are read by the general decoder.
+    """
+    paths = _paths(fields, labels)
+    if len(set(paths.values())) < len(paths) or not all(map(is_plain, paths.values())):
+        return None
+    kinds = _kinds(fields, labels)
+    return msgspec.defstruct("Row", list(kinds), rename=paths, gc=False, frozen=True)
+
+
+def _paths(fields: EventFields, labels: Sequence[str]) -> dict[str, str]:
+    mapped = {
+        "recommendations": fields.recommendations,
+        "interactions": fields.interactions,
+        "time": fields.time,
+        "event_id": fields.event_id,
+        "positions": fields.positions,
+        "user": fields.user,
+    }
+    named = zip(label_slots(labels), labels, strict=True)
+    slots = {slot: fields.labels.get(name, name) for slot, name in named}
+    return {name: path for name, path in (mapped | slots).items() if path is not None}
+
+
+def _kinds(fields: EventFields, labels: Sequence[str]) -> list[tuple[Any, ...]]:
+    required = {
+        "recommendations": _ids(fields, fields.max_recommendations),
+        "interactions": _interactions(fields),
+        "time": KINDS[fields.time_unit] if fields.time_unit else None,
+        "event_id": str | int if fields.event_id else None,
+        "positions": list[Annotated[int, Meta(ge=1, le=MAX_POSITION)]] if fields.positions else None,
+    }
+    optional = [("user", str | int | None, None)]
+    # Integers are turned into text once per distinct value, where rows are grouped.
+    optional += [(slot, str | int | None, MISSING_LABEL) for slot in label_slots(labels)]
+    return [(name, kind) for name, kind in required.items() if kind is not None] + optional
+
+
+def _ids(fields: EventFields, longest: int) -> Any:
+    item = str if fields.ids == "string" else int
+    return Annotated[list[item], Meta(max_length=longest)]  # type: ignore[valid-type]  # made at run time
+
+
+def _interactions(fields: EventFields) -> Any:
+    ids = _ids(fields, fields.max_interactions)
+    if fields.ids == "integer":
+        return ids  # keys of JSON objects are text
+    return ids | Annotated[dict[str, float], Meta(max_length=fields.max_interactions)]
