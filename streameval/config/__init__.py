@@ -1,0 +1,6 @@
+"""The configuration file: what it may say, and reading it with an answer to each slip."""
+
+from streameval.config.reading import load
+from streameval.config.settings import Config, WebOptions
+
+__all__ = ["Config", "WebOptions", "load"]

@@ -1,0 +1,129 @@
+"""What types cannot say: whether the parts of a configuration make sense together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import datetime
+
+from streameval.catalogue import parse
+from streameval.config.labels import Problem, label_problems, mapping_problems
+from streameval.config.settings import Config
+from streameval.errors import ConfigError, MetricError, SourceError, nearest
+from streameval.sources.options import KafkaOptions
+
+_ADDRESS = re.compile(r"(?:\[(?P<bracketed>[^\[\]]+)\]|(?P<plain>[^\[\]:]+)):(?P<port>\d{1,5})")
+_MAX_PORT = 65535
+_EXAMPLE_ADDRESS = "write HOST:PORT, for example '127.0.0.1:9877' or '[::1]:9877'"
+
+
+def checked(path: str, config: Config) -> Config:
+    """The configuration itself, if it makes sense.
+
+    Args:
+        path: the file, for errors.
+        config: what its types allowed.
+
+    Raises:
+        ConfigError: the first thing that does not make sense.
+    """
+    for check in _CHECKS:
+        for key, problem in check(config):
+            raise ConfigError(path, key, problem)
+    return config
+
+
+def address(listen: str) -> tuple[str, int]:
+    """Host and port of "HOST:PORT"; an IPv6 address stands in brackets.
+
+    Raises:
+        ConfigError: it is not written so, or the port is above 65535.
+
+    Example:
+        >>> address("[::1]:9877")
+        ('::1', 9877)
+    """
+    found = _ADDRESS.fullmatch(listen)
+    if found is None or int(found["port"]) > _MAX_PORT:
+        raise ConfigError("", "listen", f"found {listen!r}; {_EXAMPLE_ADDRESS}.")
+    return found["bracketed"] or found["plain"], int(found["port"])
+
+
+def _metrics(config: Config) -> Iterator[Problem]:
+    seen: dict[str, int] = {}
+    for index, text in enumerate(config.metrics):
+        try:
+            canonical = parse(text).text
+        except MetricError as error:
+            yield f"metrics[{index}]", str(error)
+            continue
+        if canonical in seen:
+            yield f"metrics[{index}]", f"{text!r} is metrics[{seen[canonical]}] again; remove one."
+        seen[canonical] = index
+
+
+def _time(config: Config) -> Iterator[Problem]:
+    event = config.event
+    if event.time is not None and event.time_unit is None:
+        units = "'s', 'ms', 'us' or 'iso8601'"
+        yield "event.time_unit", f"missing beside time = {event.time!r}; give {units}."
+    if event.time is None and event.time_unit is not None:
+        yield "event.time", f"missing beside time_unit = {event.time_unit!r}; name the field."
+
+
+def _start(config: Config) -> Iterator[Problem]:
+    if isinstance(config.source, KafkaOptions) and not _is_start(config.source.start):
+        offered = nearest(config.source.start, ("earliest", "latest"))
+        hint = f" Did you mean {offered[0]!r}?" if offered else ""
+        allowed = "'earliest', 'latest', or a time with offset like '2026-01-31T00:00:00Z'"
+        yield "source.start", f"found {config.source.start!r}; give {allowed}.{hint}"
+
+
+def _is_start(text: str) -> bool:
+    if text in {"earliest", "latest"}:
+        return True
+    try:
+        return datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return False
+
+
+def _listen(config: Config) -> Iterator[Problem]:
+    try:
+        address(config.web.listen)
+    except ConfigError as error:
+        yield "web.listen", error.problem
+
+
+def _catalog(config: Config) -> Iterator[Problem]:
+    try:
+        items = config.items()
+    except SourceError as error:
+        yield "catalog", str(error)
+    except ValueError as error:
+        yield "catalog", f"{config.catalog}: {error}; give one id a line."
+    else:
+        if isinstance(items, frozenset) and not items:
+            yield "catalog", f"{config.catalog} holds no id; give one id a line."
+
+
+def _together(config: Config) -> Iterator[Problem]:
+    try:
+        config.accumulator()
+    except MetricError as error:
+        texts = [parse(text).text for text in config.metrics]
+        metric = getattr(error, "metric", None)
+        key = f"metrics[{texts.index(metric)}]" if metric in texts else "metrics"
+        yield key, str(error)
+
+
+_CHECKS: tuple[Callable[[Config], Iterator[Problem]], ...] = (
+    _metrics,
+    label_problems,
+    mapping_problems,
+    _time,
+    _start,
+    _listen,
+    _catalog,
+    _together,
+)

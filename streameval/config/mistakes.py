@@ -1,0 +1,138 @@
+"""What msgspec says of a table that does not fit, in words for whoever wrote the file."""
+
+from __future__ import annotations
+
+import re
+import typing
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from streameval.config.settings import Config, WebOptions
+from streameval.errors import ConfigError, nearest
+from streameval.pipeline.fields import EventFields
+from streameval.sources.options import SourceOptions
+
+_MESSAGE = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<key>.*)`)?")
+_FIELD = re.compile(r"Object .* field `(?P<name>.*)`")
+_EXPECTED = re.compile(
+    r"Expected `(?P<kinds>[^`]*)`(?: of length >= (?P<length>\d+))?"
+    r"(?: (?P<bound>>=?) (?P<limit>[\d.]+))?(?:, got `.*`)?"
+)
+_KINDS = {
+    "str": "text in quotes",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a table",
+}
+_EXAMPLES = {
+    "metrics": 'metrics = ["ndcg@10"]',
+    "source": '[source] with type = "kafka", "files" or "simulator"',
+    "source.topics": 'topics = ["recommendation-events"]',
+    "source.paths": 'paths = ["events.ndjson.gz"]',
+    "source.type": 'type = "kafka"',
+}
+_SOURCES: Mapping[str, type[msgspec.Struct]] = {
+    str(each.__struct_config__.tag): each for each in typing.get_args(SourceOptions)
+}
+
+
+def explained(path: str, message: str, table: Mapping[str, Any]) -> ConfigError:
+    """The error to show for one of msgspec.
+
+    Args:
+        path: the file.
+        message: what msgspec said.
+        table: the content of the file.
+    """
+    found = _MESSAGE.fullmatch(message)
+    what, key = (found["what"], found["key"] or "") if found else (message, "")
+    if field := _FIELD.fullmatch(what):
+        return _about_a_key(path, f"{key}.{field['name']}".lstrip("."), table, what)
+    key, value = _exact(key, table)
+    if expected := _EXPECTED.fullmatch(what):
+        problem = f"found {_shown(value)}; give {_wanted(expected)}."
+    elif what.startswith("Invalid"):
+        problem = _not_a_choice(value, _choices(key, table))
+    else:
+        problem = what
+    return ConfigError(path, key, problem)
+
+
+def _about_a_key(path: str, key: str, table: Mapping[str, Any], what: str) -> ConfigError:
+    if "missing" in what:
+        example = f"; for example {_EXAMPLES[key]}" if key in _EXAMPLES else ""
+        return ConfigError(path, key, f"this key is missing{example}.")
+    section, _, name = key.rpartition(".")
+    known = _keys(_tables(table)[section])
+    elsewhere = [f"[{other}] {name}" for other, it in _tables(table).items() if name in _keys(it)]
+    meant = " or ".join([repr(each) for each in nearest(name, known)] or elsewhere)
+    hint = f" Did you mean {meant}?" if meant else ""
+    return ConfigError(path, key, f"unknown key.{hint} Allowed here: {', '.join(known)}.")
+
+
+def _wanted(expected: re.Match[str]) -> str:
+    kinds = [_KINDS.get(kind, kind) for kind in expected["kinds"].split(" | ") if kind != "null"]
+    wanted = " or ".join(kinds)
+    if expected["length"]:
+        return f"{wanted} of at least {expected['length']}"
+    if expected["limit"]:
+        beyond = "of at least" if expected["bound"] == ">=" else "above"
+        return f"{wanted} {beyond} {float(expected['limit']):g}"
+    return wanted
+
+
+def _not_a_choice(value: object, choices: list[str]) -> str:
+    offered = nearest(str(value), choices)
+    hint = f" Did you mean {' or '.join(map(repr, offered))}?" if offered else ""
+    return f"found {_shown(value)}; allowed are {', '.join(map(repr, choices))}.{hint}"
+
+
+def _choices(key: str, table: Mapping[str, Any]) -> list[str]:
+    section, _, name = key.rpartition(".")
+    if key == "source.type":
+        return list(_SOURCES)
+    hint = typing.get_type_hints(_tables(table)[section]).get(name)
+    return [choice for literal in _literals(hint) for choice in typing.get_args(literal)]
+
+
+def _literals(hint: object) -> Iterator[object]:
+    if typing.get_origin(hint) is Literal:
+        yield hint
+    else:
+        for argument in typing.get_args(hint):
+            yield from _literals(argument)
+
+
+def _tables(table: Mapping[str, Any]) -> dict[str, type[msgspec.Struct]]:
+    source = table.get("source")
+    chosen = source.get("type") if isinstance(source, dict) else None
+    known: dict[str, type[msgspec.Struct]] = {"": Config, "event": EventFields, "web": WebOptions}
+    if isinstance(chosen, str) and chosen in _SOURCES:
+        known["source"] = _SOURCES[chosen]
+    return known
+
+
+def _keys(struct: type[msgspec.Struct]) -> list[str]:
+    tag = struct.__struct_config__.tag_field
+    return ([tag] if tag else []) + [field.name for field in msgspec.structs.fields(struct)]
+
+
+def _exact(key: str, table: Mapping[str, Any]) -> tuple[str, Any]:
+    """The key with what stands there; msgspec writes [...] for some entry of a table of texts."""
+    found: Any = table
+    section = key.removesuffix("[...]")
+    for step in re.findall(r"[^.\[\]]+", section):
+        found = found[int(step)] if isinstance(found, list) else found[step]
+    if section == key:
+        return key, found
+    name = next(name for name, value in found.items() if not isinstance(value, str))
+    return f"{section}.{name}", found[name]
+
+
+def _shown(value: object) -> str:
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= 60 else f"{text[:57]}..."
