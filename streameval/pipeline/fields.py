@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
 TimeUnit: TypeAlias = Literal["s", "ms", "us", "iso8601"]
 
@@ -45,5 +46,5 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     positions: str | None = None
     labels: dict[str, str] = {}
     ids: Literal["string", "integer"] = "string"
-    max_recommendations: int = 1000
-    max_interactions: int = 1000
+    max_recommendations: Annotated[int, Meta(ge=1)] = 1000
+    max_interactions: Annotated[int, Meta(ge=1)] = 1000

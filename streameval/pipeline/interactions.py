@@ -43,10 +43,11 @@ class InteractionReader:
         Raises:
             Refusal: it is none of the known forms.
         """
-        values = found if type(found) is dict else as_list(found, self._field)
+        if type(found) is dict:
+            check_count(found, self._most, self._field, "too_many_interactions")
+            return Outcome(self._gains(found), [])
+        values = as_list(found, self._field)
         check_count(values, self._most, self._field, "too_many_interactions")
-        if type(values) is dict:
-            return Outcome(self._gains(values), [])
         if dict not in map(type, values):
             return Outcome(self._ids.each(values, self._field), [])
         typed = [self._one(value, f"{self._field}[{i}]") for i, value in enumerate(values)]

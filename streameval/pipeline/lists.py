@@ -46,3 +46,18 @@ def item_of(element: Any, path: Path, ids: Ids, where: str) -> Id:
     if item is None:
         raise Refusal("missing_field", f"{where}.{path.text} is absent or null")
     return ids.one(item, f"{where}.{path.text}")
+
+
+def items_of(elements: list[Any], path: Path, ids: Ids, field: str) -> list[Id]:
+    """The items of a list of ids or of objects.
+
+    Raises:
+        Refusal: one of them has none, or it is no id.
+    """
+    if dict not in set(map(type, elements)):
+        return ids.each(elements, field)
+    found = [path.of(each) if type(each) is dict else each for each in elements]
+    for place, item in enumerate(found):
+        if item is None and elements[place] is not None:
+            raise Refusal("missing_field", f"{field}[{place}].{path.text} is absent or null")
+    return ids.each(found, field)

@@ -36,7 +36,7 @@ def positions(found: Any, items: int, field: str) -> list[int]:
         raise Refusal("wrong_type", f"{field}: found {shown(found)} in place of an array")
     for place, value in enumerate(found):
         if type(value) is not int or not 1 <= value <= MAX_POSITION:
-            problem = f"{field}[{place}]: {shown(value)} is no whole number from 1 to {MAX_POSITION}"
+            problem = f"{field}[{place}]: {shown(value)} is not among 1 to {MAX_POSITION:,}"
             raise Refusal("invalid_positions", problem)
     check_length(found, items, field)
     return found

@@ -35,25 +35,28 @@ class Path:
         ['a', 'b']
     """
 
-    __slots__ = ("segments", "text")
+    __slots__ = ("_only", "segments", "text")
 
     def __init__(self, text: str) -> None:
         self.text: Final = text
         self.segments: Final = tuple(
             Segment(step.removesuffix("[]"), step.endswith("[]")) for step in text.split(".")
         )
+        self._only = text if is_plain(text) else None
 
     @property
     def key(self) -> str:
         """The key of the record where the path begins."""
         return self.segments[0].name
 
-    def of(self, record: Any) -> Any:
+    def of(self, record: dict[str, Any]) -> Any:
         """What lies there; None where a step is absent or null.
 
         Raises:
             Refusal: a step on the way is no object, or no list where the path says `[]`.
         """
+        if self._only is not None:
+            return record.get(self._only)
         return self._walk(record, 0)
 
     def _walk(self, found: Any, depth: int) -> Any:

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 from streameval.events import Id
 from streameval.pipeline.fields import EventFields
 from streameval.pipeline.ids import Ids
-from streameval.pipeline.invalid import Refusal
-from streameval.pipeline.lists import as_list, check_count, item_of
+from streameval.pipeline.lists import as_list, check_count, items_of
 from streameval.pipeline.numbers import finite
 from streameval.pipeline.paths import compile_path
 
@@ -43,18 +42,19 @@ class RecommendationReader:
         """
         values = as_list(found, self._field)
         check_count(values, self._longest, self._field, "too_many_recommendations")
-        if dict not in map(type, values):
-            return Shown(self._ids.each(values, self._field), None)
-        items = [self._one(value, f"{self._field}[{i}]") for i, value in enumerate(values)]
-        scores = [self._score_of(value, f"{self._field}[{i}]") for i, value in enumerate(values)]
-        known = [score for score in scores if score is not None]
-        return Shown(items, known if len(known) == len(items) else None)
+        items = items_of(values, self._item, self._ids, self._field)
+        return Shown(items, self._scores(values))
 
-    def _one(self, value: Any, where: str) -> Id:
-        return item_of(value, self._item, self._ids, where)
-
-    def _score_of(self, value: Any, where: str) -> float | None:
-        score = self._score.of(value) if type(value) is dict else None
-        if score is None:
+    def _scores(self, values: list[Any]) -> list[float] | None:
+        if dict not in set(map(type, values)):
             return None
-        return finite(score, f"{where}.{self._score.text}", "invalid_score")
+        found = [self._score.of(each) if type(each) is dict else None for each in values]
+        scores = [
+            self._finite(score, place) for place, score in enumerate(found) if score is not None
+        ]
+        return scores if len(scores) == len(found) else None
+
+    def _finite(self, score: object, place: int) -> float:
+        if type(score) is float:
+            return score  # JSON has no others than finite ones
+        return finite(score, f"{self._field}[{place}].{self._score.text}", "invalid_score")

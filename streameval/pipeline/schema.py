@@ -14,6 +14,9 @@ from streameval.pipeline.numbers import MAX_POSITION
 from streameval.pipeline.paths import is_plain
 from streameval.pipeline.times import KINDS
 
+_RANKS = list[Annotated[int, Meta(ge=1, le=MAX_POSITION)]]
+
+
 def label_slots(labels: Sequence[str]) -> tuple[str, ...]:
     """Names of a row's attributes that hold the labels, in their order."""
     return tuple(f"label_{number}" for number in range(len(labels)))
@@ -53,12 +56,12 @@ def _kinds(fields: EventFields, labels: Sequence[str]) -> list[tuple[Any, ...]]:
         "interactions": _interactions(fields),
         "time": KINDS[fields.time_unit] if fields.time_unit else None,
         "event_id": str | int if fields.event_id else None,
-        "positions": list[Annotated[int, Meta(ge=1, le=MAX_POSITION)]] if fields.positions else None,
+        "positions": _RANKS if fields.positions else None,
     }
-    optional = [("user", str | int | None, None)]
     # Integers are turned into text once per distinct value, where rows are grouped.
-    optional += [(slot, str | int | None, MISSING_LABEL) for slot in label_slots(labels)]
-    return [(name, kind) for name, kind in required.items() if kind is not None] + optional
+    slots = [(slot, str | int | None, MISSING_LABEL) for slot in label_slots(labels)]
+    mapped = [(name, kind) for name, kind in required.items() if kind is not None]
+    return [*mapped, ("user", str | int | None, None), *slots]
 
 
 def _ids(fields: EventFields, longest: int) -> Any:
