@@ -6,15 +6,15 @@ from pathlib import Path
 
 from streameval.errors import BrokerError, MissingExtraError
 
-ENDPOINT = "+".join(
-    (
-        "org.apache.kafka:kafka_2.13:4.1.1",
-        # Named too, because otherwise clients of an older release are resolved.
-        "org.apache.kafka:kafka-clients:4.1.1",
-        "org.apache.logging.log4j:log4j-core:2.24.3",
-        # This Kafka speaks slf4j 1.7, so not log4j-slf4j2-impl.
-        "org.apache.logging.log4j:log4j-slf4j-impl:2.24.3",
-    )
+_KAFKA = "4.1.1"
+_LOG4J = "2.24.3"
+ENDPOINT = (
+    f"org.apache.kafka:kafka_2.13:{_KAFKA}"
+    # Named too, because otherwise clients of an older release are resolved.
+    f"+org.apache.kafka:kafka-clients:{_KAFKA}"
+    f"+org.apache.logging.log4j:log4j-core:{_LOG4J}"
+    # This Kafka speaks slf4j 1.7, so not log4j-slf4j2-impl.
+    f"+org.apache.logging.log4j:log4j-slf4j-impl:{_LOG4J}"
 )
 
 

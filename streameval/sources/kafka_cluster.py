@@ -1,0 +1,94 @@
+"""What a Kafka cluster says about topics: partitions, and offsets in them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from kafka import KafkaAdminClient, TopicPartition
+from kafka.errors import KafkaError, NoError, UnknownTopicOrPartitionError, for_code
+from kafka.protocol.consumer import IsolationLevel
+
+from streameval.records import Partition
+from streameval.sources.kafka_client import connect
+
+
+class Topics(msgspec.Struct, frozen=True, kw_only=True):
+    """One answer about the topics asked for.
+
+    Attributes:
+        partitions: of all topics that exist, in order.
+        identities: topic -> the id that it got when it was made.
+        missing: names of topics that do not exist.
+        refused: topic -> why nothing can be said of it.
+    """
+
+    partitions: Sequence[Partition]
+    identities: Mapping[str, str]
+    missing: Sequence[str]
+    refused: Mapping[str, str]
+
+
+class Cluster:
+    """A connection that only asks; each question takes a request or two.
+
+    Args:
+        config: settings of the client.
+
+    Raises:
+        KafkaError: no broker answers.
+    """
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self._admin = connect(KafkaAdminClient, config)
+
+    def topics(self, names: Sequence[str]) -> Topics:
+        """What is known of these topics.
+
+        Raises:
+            KafkaError: the broker does not answer.
+        """
+        described = self._admin.describe_topics(list(names))
+        errors = {topic["name"]: for_code(topic["error_code"]) for topic in described}
+        found = [topic for topic in described if errors[topic["name"]] is NoError]
+        return Topics(
+            partitions=sorted(_partitions(found)),
+            identities={topic["name"]: str(topic.get("topic_id")) for topic in found},
+            missing=[name for name, kind in errors.items() if kind is UnknownTopicOrPartitionError],
+            refused=_refused(errors),
+        )
+
+    def offsets(self, partitions: Collection[Partition], spec: int) -> dict[Partition, int]:
+        """The offset that `spec` means in each partition: EARLIEST, LATEST or milliseconds.
+
+        The end is that of the committed records: where the first open transaction begins. For a
+        time it is the first record at or after it, or -1 where there is none.
+
+        Raises:
+            KafkaError: the broker does not answer, or a partition has no leader.
+        """
+        asked = {TopicPartition(*partition): spec for partition in partitions}
+        if not asked:
+            return {}
+        found = self._admin.list_partition_offsets(
+            asked, isolation_level=IsolationLevel.READ_COMMITTED
+        )
+        return {Partition(*partition): answer.offset for partition, answer in found.items()}
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._admin.close()
+
+
+def _partitions(topics: Sequence[Mapping[str, Any]]) -> list[Partition]:
+    return [
+        Partition(topic["name"], partition["partition_index"])
+        for topic in topics
+        for partition in topic["partitions"]
+    ]
+
+
+def _refused(errors: Mapping[str, type[KafkaError]]) -> dict[str, str]:
+    expected = (NoError, UnknownTopicOrPartitionError)
+    return {name: kind.__name__ for name, kind in errors.items() if kind not in expected}

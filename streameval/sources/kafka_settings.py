@@ -1,0 +1,46 @@
+"""All settings of the consumer: what we offer, what the user says, what is ours alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from streameval.errors import SourceError
+from streameval.sources.kafka_options import client_config
+from streameval.sources.options import KafkaOptions
+
+_OURS: Final[Mapping[str, Any]] = {
+    "group_id": None,
+    "enable_auto_commit": False,
+    "isolation_level": "read_committed",
+    "auto_offset_reset": "none",
+    "allow_auto_create_topics": False,
+}
+_OFFERED: Final[Mapping[str, Any]] = {
+    "bootstrap_timeout_ms": 5_000,
+    "client_id": "streameval",
+    "max_poll_records": 10_000,
+    "metrics_enabled": False,
+    "reconnect_backoff_max_ms": 1_000,
+}
+"""Ours unless the user says otherwise."""
+
+
+def source_topics(options: KafkaOptions) -> list[str]:
+    """The topics, each once.
+
+    Raises:
+        SourceError: there is none.
+    """
+    if not options.topics:
+        raise SourceError("kafka", "no topic is named", "name some in [source] topics")
+    return list(dict.fromkeys(options.topics))
+
+
+def source_config(options: KafkaOptions, environment: Mapping[str, str]) -> dict[str, Any]:
+    """The settings, in the client's own names.
+
+    Raises:
+        ConfigError: a setting is unknown or not a user's to set.
+    """
+    return {**_OFFERED, **client_config(options.kafka, environment), **_OURS}

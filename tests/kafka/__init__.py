@@ -1,0 +1,1 @@
+"""A real broker, and everything that reads from or writes to it."""

@@ -1,0 +1,34 @@
+"""The real broker of a test run: started once, for whoever asks for the fixture `broker`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from streameval.broker import Broker
+from streameval.errors import BrokerError, MissingExtraError
+from streameval.sources.kafka_client import hush
+
+
+@pytest.fixture(scope="session")
+def _session_broker() -> Iterator[Broker]:
+    hush()
+    broker = Broker()
+    try:
+        broker.start()
+    except (MissingExtraError, BrokerError) as error:
+        broker.remove()
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(f"no real Kafka here: {error}")
+    yield broker
+    broker.remove()
+
+
+@pytest.fixture
+def broker(_session_broker: Broker) -> Broker:
+    """A broker that runs, whatever the test before did to it; topics of others may be in it."""
+    _session_broker.start()
+    return _session_broker

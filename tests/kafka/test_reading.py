@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+from kafka import KafkaAdminClient
+
+from streameval.broker import Broker
+from streameval.records import Partition
+from tests.kafka.topics import by_partition, create, drained, fill, filled, opened, options
+
+pytestmark = pytest.mark.kafka
+
+RECORDS = [b'{"user": "u%d"}' % number for number in range(50)]
+
+
+def test_records_come_back_byte_for_byte_and_in_order(broker: Broker) -> None:
+    topic = filled(broker, {0: RECORDS})
+    with opened(options(broker, topic)) as source:
+        batches = drained(source, 50)
+    assert by_partition(batches) == {Partition(topic, 0): RECORDS}
+    assert [offset for batch in batches for offset in batch.offsets] == list(range(50))
+    assert batches[-1].next_offset == 50
+
+
+def test_a_tombstone_is_none(broker: Broker) -> None:
+    topic = filled(broker, {0: [b"a", None, b"c"]})
+    with opened(options(broker, topic)) as source:
+        assert by_partition(drained(source, 3)) == {Partition(topic, 0): [b"a", None, b"c"]}
+
+
+@pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
+def test_compressed_records_come_back_as_they_were(broker: Broker, compression: str) -> None:
+    topic = create(broker)
+    fill(broker, topic, {0: RECORDS}, compression_type=compression)
+    with opened(options(broker, topic)) as source:
+        assert by_partition(drained(source, 50)) == {Partition(topic, 0): RECORDS}
+
+
+def test_partitions_of_several_topics_add_up(broker: Broker) -> None:
+    first = filled(broker, {number: RECORDS[number * 10 :] for number in range(4)})
+    second = filled(broker, {0: RECORDS[:7]})
+    with opened(options(broker, first, second)) as source:
+        found = by_partition(drained(source, 50 + 40 + 30 + 20 + 7))
+    expected = {Partition(first, number): RECORDS[number * 10 :] for number in range(4)}
+    assert found == {**expected, Partition(second, 0): RECORDS[:7]}
+
+
+def test_ends_are_known_and_reached(broker: Broker) -> None:
+    topic = filled(broker, {0: RECORDS, 1: RECORDS[:3]})
+    with opened(options(broker, topic)) as source:
+        batches = drained(source, 53)
+        ends = source.end_offsets()
+    assert ends == {Partition(topic, 0): 50, Partition(topic, 1): 3}
+    assert {batch.partition: batch.next_offset for batch in batches} == ends
+
+
+def test_a_source_is_never_finished_and_closes_twice(broker: Broker) -> None:
+    topic = filled(broker, {0: RECORDS})
+    with opened(options(broker, topic)) as source:
+        drained(source, 50)
+        assert source.name == topic
+        assert not source.finished
+        assert source.trouble is None
+        source.close()
+
+
+def test_reading_commits_nothing_and_makes_no_group(broker: Broker) -> None:
+    topic = filled(broker, {0: RECORDS})
+    with opened(options(broker, topic)) as source:
+        drained(source, 50)
+        with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
+            groups = {group["group_id"] for group in admin.list_groups()}
+    # The one that the broker's start makes is all there is.
+    assert groups <= {"streameval-readiness"}

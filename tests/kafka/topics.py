@@ -1,0 +1,113 @@
+"""Fresh topics with known content, and everything a source gives of one."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from typing import Any
+
+from kafka import KafkaAdminClient, KafkaProducer
+
+from streameval.broker import Broker
+from streameval.records import Partition, RecordBatch
+from streameval.sources.kafka import KafkaSource
+from streameval.sources.options import KafkaOptions
+from streameval.sources.source import Source
+
+PATIENCE = 60.0
+"""Seconds after which waiting for a broker counts as hanging."""
+
+
+def create(broker: Broker, *, partitions: int = 1, name: str | None = None, **configs: str) -> str:
+    """An empty topic, with a name that no other test has."""
+    topic = name or f"test-{uuid.uuid4().hex[:12]}"
+    wanted = {"num_partitions": partitions, "replication_factor": 1, "configs": configs}
+    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
+        admin.create_topics({topic: wanted}, wait_for_metadata=True)
+    return topic
+
+
+def fill(
+    broker: Broker, topic: str, records: Mapping[int, Sequence[bytes | None]], **settings: Any
+) -> None:
+    """Append to each partition its records, in order; they are there when this returns."""
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers, linger_ms=5, **settings)
+    with closing(producer):
+        sent = [
+            # A tombstone needs a key.
+            producer.send(topic, value, partition=number, key=b"key" if value is None else None)
+            for number, values in records.items()
+            for value in values
+        ]
+        for future in sent:
+            future.get(timeout=PATIENCE)
+
+
+def filled(broker: Broker, records: Mapping[int, Sequence[bytes | None]]) -> str:
+    """A fresh topic with these records per partition, offsets from 0 without gaps."""
+    topic = create(broker, partitions=max(records, default=0) + 1)
+    fill(broker, topic, records)
+    return topic
+
+
+def options(
+    broker: Broker | str, *topics: str, start: str = "earliest", **kafka: Any
+) -> KafkaOptions:
+    """Options of a source over these topics."""
+    address = broker if isinstance(broker, str) else broker.bootstrap_servers
+    settings = {"bootstrap_servers": address, **kafka}
+    return KafkaOptions(topics=list(topics), start=start, kafka=settings)
+
+
+@contextmanager
+def opened(
+    options: KafkaOptions, positions: Mapping[Partition, int] | None = None
+) -> Iterator[KafkaSource]:
+    """A source that is open, and closed in the end."""
+    with closing(KafkaSource(options, {})) as source:
+        source.open(positions or {})
+        yield source
+
+
+def drained(source: Source, count: int) -> list[RecordBatch]:
+    """Batches until there are `count` records or more.
+
+    Raises:
+        TimeoutError: they do not come.
+    """
+    batches: list[RecordBatch] = []
+    deadline = time.monotonic() + PATIENCE
+    while sum(len(batch.values) for batch in batches) < count:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{count} records awaited, have {batches}; {source.trouble}")
+        batches += source.poll(0.2)
+    return batches
+
+
+def by_partition(batches: Sequence[RecordBatch]) -> dict[Partition, list[bytes | None]]:
+    """The values of each partition, in the order in which they came."""
+    values: dict[Partition, list[bytes | None]] = {}
+    for batch in batches:
+        values.setdefault(batch.partition, []).extend(batch.values)
+    return {partition: found for partition, found in values.items() if found}
+
+
+def awaited(source: Source, text: str | None) -> None:
+    """Poll until `trouble` says `text`, or until there is none; asserts that no record comes.
+
+    Raises:
+        TimeoutError: it never does.
+    """
+    deadline = time.monotonic() + PATIENCE
+    while not _says(source.trouble, text):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{text!r} awaited, trouble is {source.trouble!r}")
+        assert not [batch for batch in source.poll(0.1) if batch.values]
+
+
+def _says(trouble: str | None, text: str | None) -> bool:
+    if text is None or trouble is None:
+        return trouble is text
+    return text in trouble
