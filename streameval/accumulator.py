@@ -12,7 +12,7 @@ from streameval.catalogue import parse
 from streameval.errors import MetricError, NoHitsWarning, StateVersionError, UnlikeStateError
 from streameval.events import Batch, Event, Id, Interactions
 from streameval.evidence import Evidence
-from streameval.intake import Pair, columns, event
+from streameval.intake import COLLECTIONS, LISTS, Pair, columns, event
 from streameval.metric import Catalog, Metric
 from streameval.plan import planned
 from streameval.reading import Reading
@@ -80,8 +80,15 @@ class Accumulator:
         Raises:
             InvalidEventError: it is not a valid event; nothing was counted.
         """
-        self._evidence.update(*event(recommendations, interactions, positions))
-        self._touch(1)
+        plain = type(recommendations) in LISTS and type(interactions) in COLLECTIONS
+        if positions is not None or not plain:
+            row = event(recommendations, interactions, positions)
+            recommendations, interactions, positions = row
+        for statistic in self._evidence.statistics:
+            statistic.update(recommendations, interactions, positions)
+        self.lists += 1
+        self.version += 1
+        self._readings.clear()
 
     def update_many(self, batch: Batch | Iterable[Event] | Iterable[Pair]) -> None:
         """Count many lists: the same bits as one by one, faster.

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from streameval.errors import UnlikeStateError
-from streameval.events import Batch, Id, Interactions
+from streameval.events import Batch
 from streameval.metric import Metric
 from streameval.plan import Plan, hits_options
 from streameval.statistics.distributions import Distribution
@@ -22,32 +22,23 @@ class Evidence:
         hits: by their options.
         exposures: None where no metric reads them.
         graded: per metric, its values on lists with gains.
+        statistics: all that count events, in the order in which they are updated.
     """
 
-    __slots__ = ("_all", "exposures", "graded", "hits", "plan")
+    __slots__ = ("exposures", "graded", "hits", "plan", "statistics")
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.graded = {metric.text: Distribution() for metric in plan.graded}
         self.hits = {options: Hits(options, self._listener(options)) for options in plan.hits}
         self.exposures = Exposures(plan.exposures) if plan.exposures is not None else None
-        self._all: list[Hits | Exposures] = [*self.hits.values()]
+        self.statistics: list[Hits | Exposures] = [*self.hits.values()]
         if self.exposures is not None:
-            self._all.append(self.exposures)
-
-    def update(
-        self,
-        recommendations: Sequence[Id],
-        interactions: Interactions,
-        positions: Sequence[int] | None,
-    ) -> None:
-        """Count one list in every statistic."""
-        for statistic in self._all:
-            statistic.update(recommendations, interactions, positions)
+            self.statistics.append(self.exposures)
 
     def update_many(self, batch: Batch) -> None:
         """Count many lists in every statistic."""
-        for statistic in self._all:
+        for statistic in self.statistics:
             statistic.update_many(batch)
 
     def merge(self, other: Evidence) -> None:

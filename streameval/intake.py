@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from streameval.errors import InvalidEventError
 from streameval.events import Batch, Event, Id, Interactions
 
 Pair: TypeAlias = tuple[Sequence[Id], Interactions]
 
-_LISTS = {list, tuple}
-_COLLECTIONS = {list, tuple, set, frozenset, dict}
+LISTS = frozenset({list, tuple})
+COLLECTIONS = frozenset({list, tuple, set, frozenset})
+"""What statistics take as it is; everything else is checked and converted, one event at a time."""
 
 
 def columns(batch: Batch | Iterable[Event] | Iterable[Pair]) -> Batch:
@@ -47,24 +48,23 @@ def event(
     Raises:
         InvalidEventError: it is not a valid event.
     """
-    if recommendations.__class__ not in _LISTS:
+    if type(recommendations) not in LISTS:
         recommendations = _listed("recommendations", recommendations)
-    if interactions.__class__ not in _COLLECTIONS:
-        interactions = _collected(interactions)
-    if interactions.__class__ is dict:
-        _check_gains(cast("Mapping[Id, float]", interactions))
+    if isinstance(interactions, Mapping):
+        interactions = dict(interactions)
+        _check_gains(interactions)
+    elif type(interactions) not in COLLECTIONS:
+        interactions = _listed("interactions", interactions)
     if positions is not None:
         _check_positions(recommendations, positions)
     return recommendations, interactions, positions
 
 
 def _trusted(batch: Batch) -> bool:
-    kinds = set(map(type, batch.interactions))
     return (
         batch.positions is None
-        and dict not in kinds
-        and kinds <= _COLLECTIONS
-        and set(map(type, batch.recommendations)) <= _LISTS
+        and set(map(type, batch.interactions)) <= COLLECTIONS
+        and set(map(type, batch.recommendations)) <= LISTS
     )
 
 
@@ -94,10 +94,6 @@ def _listed(what: str, found: Any) -> list[Id]:
         raise InvalidEventError("wrong_type", detail)
     to_list = getattr(found, "tolist", None)
     return to_list() if to_list is not None else list(found)
-
-
-def _collected(found: Any) -> Interactions:
-    return dict(found) if isinstance(found, Mapping) else _listed("interactions", found)
 
 
 def _check_gains(gains: Mapping[Id, float]) -> None:

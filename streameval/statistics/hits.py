@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
 from typing import Any, TypeAlias
 
 import msgspec
@@ -51,8 +53,6 @@ class Hits:
     """
 
     __slots__ = (
-        "_compacts",
-        "_empty",
         "_graded",
         "_listener",
         "_pending",
@@ -65,13 +65,11 @@ class Hits:
     def __init__(self, options: HitsOptions, listener: Listener | None = None) -> None:
         self.options = options
         self._profiler = Profiler(options.depth, options.repeats, options.rows, options.min_gain)
-        self._compacts = options.repeats.startswith("compact")
         self._listener = listener
         self._tables = HitTables()
-        self._empty: dict[int, int] = {}
-        self._shown: dict[int, int] = {}
-        self._pending: dict[Profile, int] = {}
-        self._graded: dict[GradedProfile, int] = {}
+        self._pending: Counter[Profile] = Counter()
+        self._graded: Counter[GradedProfile] = Counter()
+        self._shown: Counter[int] = Counter()
 
     def update(
         self,
@@ -86,38 +84,27 @@ class Hits:
             interactions: item ids, or item id -> gain (finite).
             positions: rank of each item; None means 1, 2, 3, ...
         """
-        if positions is not None or interactions.__class__ is dict:
+        if positions is not None or type(interactions) is dict:
             self._update_slowly(recommendations, interactions, positions)
-        elif not interactions and not self._compacts:
-            length = len(recommendations)
-            self._empty[length] = self._empty.get(length, 0) + 1
-        else:
-            profile = self._profiler.profile(recommendations, interactions)
-            self._pending[profile] = self._pending.get(profile, 0) + 1
+            return
+        profile = self._profiler.profile(recommendations, interactions)
+        self._pending[profile] += 1
         if len(self._pending) >= _MOST_PENDING:
             self.fold()
 
     def update_many(self, batch: Batch) -> None:
         """Count many lists; the same content as one by one."""
-        if batch.positions is not None:
-            for row in zip(batch.recommendations, batch.interactions, batch.positions, strict=True):
+        if batch.positions is not None or dict in set(map(type, batch.interactions)):
+            placed = batch.positions or repeat(None, len(batch))
+            for row in zip(batch.recommendations, batch.interactions, placed, strict=True):
                 self.update(*row)
             return
-        pending, empty, profile_of = self._pending, self._empty, self._profiler.profile
-        compacts = self._compacts
-        for recommendations, interactions in zip(
-            batch.recommendations, batch.interactions, strict=True
-        ):
-            if not interactions and not compacts:
-                length = len(recommendations)
-                empty[length] = empty.get(length, 0) + 1
-            elif interactions.__class__ is dict:
-                self._update_slowly(recommendations, interactions, None)
-            else:
-                profile = profile_of(recommendations, interactions)
-                pending[profile] = pending.get(profile, 0) + 1
-                if len(pending) >= _MOST_PENDING:
-                    self.fold()
+        for start in range(0, len(batch), _MOST_PENDING):
+            rows = slice(start, start + _MOST_PENDING)
+            columns = batch.recommendations[rows], batch.interactions[rows]
+            self._pending.update(map(self._profiler.profile, *columns))
+            if len(self._pending) >= _MOST_PENDING:
+                self.fold()
 
     def _update_slowly(
         self,
@@ -127,19 +114,16 @@ class Hits:
     ) -> None:
         outcome = self._profiler.outcome(recommendations, interactions, positions)
         if isinstance(outcome[0], tuple):
-            self._graded[outcome] = self._graded.get(outcome, 0) + 1
+            self._graded[outcome] += 1
         else:
-            self._pending[outcome] = self._pending.get(outcome, 0) + 1
-        for rank in self._profiler.ranks_shown(positions or ()):
-            self._shown[rank] = self._shown.get(rank, 0) + 1
+            self._pending[outcome] += 1
+        self._shown.update(self._profiler.ranks_shown(positions or ()))
         if len(self._graded) >= _MOST_PENDING:
             self.fold()
 
     def fold(self) -> None:
         """Move what is pending into the tables; changes no value."""
-        self._tables.add_empty(self._cut_lengths())
         self._tables.add_shown(self._shown)
-        self._empty.clear()
         self._shown.clear()
         if self._pending:
             self._tables.add(Lists(list(self._pending), self._pending.values()), graded=0)
@@ -184,17 +168,10 @@ class Hits:
         options = msgspec.convert(state["options"], HitsOptions)
         if options != self.options:
             raise UnlikeStateError("hits", self.options, options)
-        for pending in (self._empty, self._shown, self._pending, self._graded):
-            pending.clear()
+        self._pending.clear()
+        self._graded.clear()
+        self._shown.clear()
         self._tables.load_state_dict(state)
-
-    def _cut_lengths(self) -> dict[int, int]:
-        depth = self.options.depth
-        cut: dict[int, int] = {}
-        for length, count in self._empty.items():
-            kept = length if depth is None else min(length, depth)
-            cut[kept] = cut.get(kept, 0) + count
-        return cut
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Hits) and self.state_dict() == other.state_dict()

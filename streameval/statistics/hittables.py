@@ -53,16 +53,10 @@ class HitTables:
         kind = _NO_INTERACTION * (lists.interacted == 0) + _POSITIONED * lists.positioned
         self.lengths.add([kind, lists.length], [lists.count])
 
-    def add_empty(self, lengths: Mapping[int, int]) -> None:
-        """Add lists without any interaction: length -> how many."""
-        length, count = _columns(lengths)
-        self.lists.add([np.zeros_like(length), np.zeros_like(length)], [count])
-        self.lengths.add([np.full_like(length, _NO_INTERACTION), length], [count])
-
     def add_shown(self, ranks: Mapping[int, int]) -> None:
         """Add items shown at ranks of their own: rank -> how many."""
-        rank, count = _columns(ranks)
-        self.shown.add([rank], [count])
+        rank = np.fromiter(ranks.keys(), np.int64, len(ranks))
+        self.shown.add([rank], [np.fromiter(ranks.values(), np.int64, len(ranks))])
 
     def view(self, *, graded: bool = True) -> TableView:
         """What metrics read, with or without the lists that carry gains."""
@@ -157,8 +151,3 @@ def _hit_cells(rank: IntArray, size: IntArray, counts: Sequence[IntArray]) -> Hi
 
 def _up_to(rank: IntArray, k: int | None) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     return rank <= (np.iinfo(np.int64).max if k is None else k)
-
-
-def _columns(counts: Mapping[int, int]) -> tuple[IntArray, IntArray]:
-    keys = np.fromiter(counts.keys(), np.int64, len(counts))
-    return keys, np.fromiter(counts.values(), np.int64, len(counts))

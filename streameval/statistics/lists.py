@@ -12,7 +12,7 @@ from streameval.statistics.arrays import FloatArray, IntArray
 from streameval.statistics.hitcells import HitCells
 
 Profile: TypeAlias = tuple[int, ...]
-"""(positioned, interacted, length, rank of 1st hit, rank of 2nd hit, ...), ranks ascending."""
+"""(positioned, interacted, length, place of 1st hit, of 2nd hit, ...): places are ranks from 0."""
 
 GradedProfile: TypeAlias = tuple[Profile, tuple[float, ...], tuple[float, ...]]
 """(profile, gain of each hit, all relevant gains in descending order)."""
@@ -42,7 +42,8 @@ class Lists:
         self.positioned: IntArray = flat[starts]
         self.interacted: IntArray = flat[starts + 1]
         self.length: IntArray = flat[starts + 2]
-        self.rank: IntArray = np.delete(flat, np.concatenate([starts + i for i in range(_HEAD)]))
+        heads = np.concatenate([starts + i for i in range(_HEAD)])
+        self.rank: IntArray = np.delete(flat, heads) + 1
         self.owner, self.ordinal = _ragged(widths - _HEAD)
         self.gain: FloatArray = np.ones(self.rank.size)
 

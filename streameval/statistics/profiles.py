@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Literal, TypeAlias
@@ -29,7 +30,7 @@ class Profiler:
     def __init__(
         self, depth: int | None, repeats: Repeats, rows: int | None, min_gain: float
     ) -> None:
-        self._depth = depth
+        self._depth = sys.maxsize if depth is None else depth
         self._every = repeats == "every"
         self._compact = repeats.startswith("compact")
         self._rows = rows if repeats == "compact_after_cut" else None
@@ -40,25 +41,24 @@ class Profiler:
         if self._compact:
             recommendations = list(dict.fromkeys(recommendations[: self._rows]))
         length = len(recommendations)
-        if self._depth is not None and length > self._depth:
+        if length > self._depth:
             length = self._depth
             recommendations = recommendations[:length]
-        if len(interactions) == 1 and not self._every:
+        if not interactions:
+            return (0, 0, length)
+        if self._every:
+            return self._every_place(recommendations, set(interactions))
+        place = recommendations.index
+        if len(interactions) == 1:
             (item,) = interactions
-            if item in recommendations:
-                return (0, 1, length, recommendations.index(item) + 1)
-            return (0, 1, length)
+            return (0, 1, length, place(item)) if item in recommendations else (0, 1, length)
         wanted = set(interactions)
         found = wanted.intersection(recommendations)
-        if not found:
-            return (0, len(wanted), length)
-        return (0, len(wanted), length, *self._ranks(recommendations, found))
+        return (0, len(wanted), length, *sorted(map(place, found)))
 
-    def _ranks(self, recommendations: Sequence[Id], found: set[Id]) -> list[int]:
-        if self._every:
-            return [rank for rank, item in enumerate(recommendations, 1) if item in found]
-        place = recommendations.index
-        return sorted([place(item) + 1 for item in found])
+    def _every_place(self, recommendations: Sequence[Id], wanted: set[Id]) -> Profile:
+        places = (place for place, item in enumerate(recommendations) if item in wanted)
+        return (0, len(wanted), len(recommendations), *places)
 
     def outcome(
         self,
@@ -69,7 +69,7 @@ class Profiler:
         """Profile of any list: with gains, with ranks of its own, or both."""
         gains = self._relevant(interactions)
         length, hits = self._placed(recommendations, set(gains), positions)
-        head = (int(positions is not None), len(gains), length, *(rank for rank, _ in hits))
+        head = (int(positions is not None), len(gains), length, *(rank - 1 for rank, _ in hits))
         if all(gain == 1 for gain in gains.values()):
             return head
         of_hits = tuple(gains[item] for _, item in hits)
@@ -77,7 +77,7 @@ class Profiler:
 
     def ranks_shown(self, positions: Sequence[int]) -> Iterator[int]:
         """The ranks that are kept."""
-        return (rank for rank in positions if self._depth is None or rank <= self._depth)
+        return (rank for rank in positions if rank <= self._depth)
 
     def _relevant(self, interactions: Interactions) -> dict[Id, float]:
         if not isinstance(interactions, Mapping):
@@ -94,9 +94,8 @@ class Profiler:
             if self._compact:
                 recommendations = list(dict.fromkeys(recommendations[: self._rows]))
             positions = range(1, len(recommendations) + 1)
-        shown = list(zip(positions, recommendations, strict=True))
-        if self._depth is not None:
-            shown = [pair for pair in shown if pair[0] <= self._depth]
+        pairs = zip(positions, recommendations, strict=True)
+        shown = [pair for pair in pairs if pair[0] <= self._depth]
         hits = sorted((pair for pair in shown if pair[1] in wanted), key=itemgetter(0))
         if not self._every:
             firsts = {item: rank for rank, item in reversed(hits)}

@@ -1,0 +1,99 @@
+"""Families of samples as Prometheus knows them, and what each is called."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from streameval.metric import Metric, Value
+
+Kind: TypeAlias = Literal["summary", "counter", "gauge"]
+
+PREFIX = "streameval_"
+
+
+class Sample(NamedTuple):
+    """One number of a family.
+
+    Attributes:
+        name: with its suffix, for example "streameval_ndcg_sum".
+        labels: label name -> value.
+        value: never NaN.
+    """
+
+    name: str
+    labels: Mapping[str, str]
+    value: float
+
+
+class Family(msgspec.Struct, frozen=True):
+    """Samples of one name, with the sentence that explains them.
+
+    Attributes:
+        name: without any suffix.
+        kind: as Prometheus types it.
+        help: one line.
+        samples: in the order shown.
+    """
+
+    name: str
+    kind: Kind
+    help: str
+    samples: Sequence[Sample]
+
+
+def family_name(metric: Metric) -> str:
+    """What Prometheus calls a metric; a convention is part of the name.
+
+    Example:
+        >>> from streameval.catalogue import parse
+        >>> family_name(parse("recbole:ndcg@10"))
+        'streameval_recbole_ndcg'
+    """
+    words = [metric.name] if metric.convention is None else [metric.convention, metric.name]
+    return PREFIX + _legal("_".join(words))
+
+
+def metric_labels(metric: Metric) -> dict[str, str]:
+    """The labels that tell apart metrics of one family: chosen parameters, and k if there is one.
+
+    Example:
+        >>> from streameval.catalogue import parse
+        >>> metric_labels(parse("ndcg(gain=exp2)@10"))
+        {'gain': 'exp2', 'k': '10'}
+    """
+    labels = {_legal(name): _text(value) for name, value in metric.options.items()}
+    return labels if metric.k is None else {**labels, "k": str(metric.k)}
+
+
+def slice_labels(names: Iterable[str], metrics: Iterable[Metric]) -> tuple[str, ...]:
+    """The names of the slices' labels, made legal and distinct from each other and from a metric's.
+
+    A name that a metric's own labels need is prefixed with `label_`.
+
+    Example:
+        >>> slice_labels(["variant", "user.country", "k"], [])
+        ('variant', 'user_country', 'label_k')
+    """
+    taken = {"k", "le", "quantile"}
+    taken.update(_legal(option) for metric in metrics for option in metric.values)
+    chosen: list[str] = []
+    for name in names:
+        legal = _legal(name)
+        while legal in taken or legal.startswith("__"):
+            legal = f"label_{legal}"
+        taken.add(legal)
+        chosen.append(legal)
+    return tuple(chosen)
+
+
+def _legal(name: str) -> str:
+    legal = re.sub(r"[^a-zA-Z0-9_]", "_", name)
+    return f"_{legal}" if legal[:1].isdigit() else legal
+
+
+def _text(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

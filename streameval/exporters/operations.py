@@ -1,0 +1,100 @@
+"""The pipeline's own health as families of Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from streameval.exporters.families import PREFIX, Family, Kind, Sample
+from streameval.pipeline.snapshot import Health, PartitionHealth, Snapshot
+
+_MICROSECONDS = 1_000_000
+
+
+def build_information(version: str) -> Family:
+    """The constant 1 that carries the release as a label."""
+    text = "The release that answers, as a label of the constant 1."
+    return _family("build_info", "gauge", text, [({"version": version}, 1.0)])
+
+
+def operations(snapshot: Snapshot, *, lag: bool) -> list[Family]:
+    """Everything about the pipeline rather than the recommender.
+
+    Args:
+        snapshot: what is shown.
+        lag: whether the source is a Kafka cluster, whose lag means something.
+    """
+    health = snapshot.health
+    families = [*_counts(health), _event_time(health.partitions), _taken(snapshot)]
+    return [*families, _lag(health.partitions)] if lag else families
+
+
+def _counts(health: Health) -> list[Family]:
+    return [
+        _family(
+            "events_consumed",
+            "counter",
+            "Records read since the process started, whatever became of them. "
+            "A rate of 0 while the lag grows means that reading is stuck.",
+            [({}, health.consumed)],
+        ),
+        _family(
+            "events_invalid",
+            "counter",
+            "Records that are no valid event, by reason, since the process started; they are in "
+            "no metric. Alert on its share of streameval_events_consumed_total.",
+            [({"reason": reason}, count) for reason, count in sorted(health.invalid.items())],
+        ),
+        _family(
+            "events_tombstone",
+            "counter",
+            "Records without a value (deletions in a compacted topic) since the process started; "
+            "they are in no metric.",
+            [({}, health.tombstones)],
+        ),
+    ]
+
+
+def _event_time(partitions: Iterable[PartitionHealth]) -> Family:
+    return _family(
+        "watermark_timestamp_seconds",
+        "gauge",
+        "Largest event time read so far, seconds since the epoch; absent where events carry no "
+        "time. time() minus this is how far behind live the values are.",
+        [
+            (_where(partition), partition.event_time / _MICROSECONDS)
+            for partition in partitions
+            if partition.event_time is not None
+        ],
+    )
+
+
+def _lag(partitions: Iterable[PartitionHealth]) -> Family:
+    return _family(
+        "kafka_consumer_lag",
+        "gauge",
+        "Records between the position of reading and the end of the partition; absent while the "
+        "end is not known. It should return to near 0 after every restart.",
+        [(_where(entry), entry.lag) for entry in partitions if entry.lag is not None],
+    )
+
+
+def _taken(snapshot: Snapshot) -> Family:
+    return _family(
+        "snapshot_timestamp_seconds",
+        "gauge",
+        "When the values on this page were read from the pipeline, seconds since the epoch. "
+        "time() minus this stays near 1 s while the pipeline turns.",
+        [({}, snapshot.taken_at)],
+    )
+
+
+def _where(entry: PartitionHealth) -> dict[str, str]:
+    return {"topic": entry.partition.topic, "partition": str(entry.partition.number)}
+
+
+def _family(
+    name: str, kind: Kind, text: str, samples: Iterable[tuple[dict[str, str], float]]
+) -> Family:
+    full = PREFIX + name
+    suffix = "_total" if kind == "counter" else ""
+    return Family(full, kind, text, [Sample(full + suffix, *sample) for sample in samples])

@@ -1,0 +1,1 @@
+"""Benchmarks: they print ratios measured inside one run, and assert nothing."""

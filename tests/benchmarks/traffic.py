@@ -1,0 +1,36 @@
+"""Events of the shapes that production sees, seeded."""
+
+from __future__ import annotations
+
+import random
+
+from streameval import Event
+
+
+def clicks(events: int, k: int = 20, seed: int = 1) -> list[Event]:
+    """Click traffic: one list in ten has one interaction, mostly a hit."""
+    draw = random.Random(seed)
+    made = []
+    for _ in range(events):
+        items = _items(draw, k)
+        acts = [draw.choice(items)] if draw.random() < 0.1 else []
+        made.append(Event(recommendations=items, interactions=acts))
+    return made
+
+
+def offline(events: int, k: int = 20, seed: int = 1) -> list[Event]:
+    """Offline-like lists: 1 to 10 interactions each, about a third of them hits."""
+    draw = random.Random(seed)
+    made = []
+    for _ in range(events):
+        items = _items(draw, k)
+        acts = {
+            draw.choice(items) if draw.random() < 0.35 else f"item-{draw.randrange(100_000)}"
+            for _ in range(draw.randint(1, 10))
+        }
+        made.append(Event(recommendations=items, interactions=sorted(acts)))
+    return made
+
+
+def _items(draw: random.Random, k: int) -> list[str]:
+    return [f"item-{number}" for number in draw.sample(range(50_000), k)]
