@@ -9,7 +9,15 @@ from datetime import datetime
 from streameval.catalogue import parse
 from streameval.config.labels import Problem, label_problems, mapping_problems
 from streameval.config.settings import Config
-from streameval.errors import ConfigError, MetricError, SourceError, nearest
+from streameval.errors import (
+    ConfigError,
+    CutoffExceedsDepthError,
+    MetricError,
+    MissingInputError,
+    SourceError,
+    nearest,
+)
+from streameval.pipeline.decode import Decoder
 from streameval.sources.options import KafkaOptions
 
 _ADDRESS = re.compile(r"(?:\[(?P<bracketed>[^\[\]]+)\]|(?P<plain>[^\[\]:]+)):(?P<port>\d{1,5})")
@@ -71,6 +79,13 @@ def _time(config: Config) -> Iterator[Problem]:
         yield "event.time", f"missing beside time_unit = {event.time_unit!r}; name the field."
 
 
+def _fields(config: Config) -> Iterator[Problem]:
+    try:
+        Decoder(config.event, config.labels)
+    except ConfigError as error:
+        yield f"event.{error.key}", error.problem
+
+
 def _start(config: Config) -> Iterator[Problem]:
     if isinstance(config.source, KafkaOptions) and not _is_start(config.source.start):
         offered = nearest(config.source.start, ("earliest", "latest"))
@@ -114,7 +129,19 @@ def _together(config: Config) -> Iterator[Problem]:
         texts = [parse(text).text for text in config.metrics]
         metric = getattr(error, "metric", None)
         key = f"metrics[{texts.index(metric)}]" if metric in texts else "metrics"
-        yield key, str(error)
+        yield key, _in_keys(error)
+
+
+def _in_keys(error: MetricError) -> str:
+    """What an Accumulator misses, in the words of the file rather than of its arguments."""
+    if isinstance(error, CutoffExceedsDepthError):
+        wanted = "the whole list" if error.k is None else f"rank {error.k}"
+        problem = f"but depth = {error.depth} keeps fewer ranks; raise it, or leave it out"
+        return f"{error.metric!r} needs {wanted}, {problem}."
+    if isinstance(error, MissingInputError):
+        remedy = "add catalog = the number of items, or a file of their ids"
+        return f"{error.metric!r} needs {error.needs}; {remedy}."
+    return str(error)
 
 
 _CHECKS: tuple[Callable[[Config], Iterator[Problem]], ...] = (
@@ -122,6 +149,7 @@ _CHECKS: tuple[Callable[[Config], Iterator[Problem]], ...] = (
     label_problems,
     mapping_problems,
     _time,
+    _fields,
     _start,
     _listen,
     _catalog,

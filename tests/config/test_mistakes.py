@@ -1,0 +1,260 @@
+"""Each slip in a configuration file, and the exact sentence it is answered with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streameval.config import load
+from streameval.errors import ConfigError
+
+_SOURCE = '[source]\ntype = "simulator"\n'
+_KEYS = "metrics, source, labels, catalog, depth, max_items, event, web"
+_KAFKA = '[source]\ntype = "kafka"\ntopics = ["t"]\n'
+
+MISTAKES = {
+    "misspelt key": (
+        'metrics = ["ctr"]\nlabls = ["variant"]\n' + _SOURCE,
+        f"labls: unknown key. Did you mean 'labels'? Allowed here: {_KEYS}.",
+    ),
+    "key in the wrong table": (
+        'metrics = ["ctr"]\nlisten = "127.0.0.1:1"\n' + _SOURCE,
+        f"listen: unknown key. Did you mean [web] listen? Allowed here: {_KEYS}.",
+    ),
+    "misspelt key of a source": (
+        'metrics = ["ctr"]\n' + _KAFKA + 'strat = "latest"\n',
+        (
+            "source.strat: unknown key. Did you mean 'start'? "
+            "Allowed here: type, topics, group, start, kafka."
+        ),
+    ),
+    "unknown key without a likeness": (
+        'metrics = ["ctr"]\n' + _SOURCE + "[web]\nzzz = 1\n",
+        "web.zzz: unknown key. Allowed here: listen.",
+    ),
+    "no metrics": (_SOURCE, 'metrics: this key is missing; for example metrics = ["ndcg@10"].'),
+    "no source": (
+        'metrics = ["ctr"]\n',
+        (
+            'source: this key is missing; for example [source] with type = "kafka", "files" or '
+            '"simulator".'
+        ),
+    ),
+    "no type": (
+        'metrics = ["ctr"]\n[source]\ntopics = ["a"]\n',
+        'source.type: this key is missing; for example type = "kafka".',
+    ),
+    "no topics": (
+        'metrics = ["ctr"]\n[source]\ntype = "kafka"\n',
+        'source.topics: this key is missing; for example topics = ["recommendation-events"].',
+    ),
+    "empty list": ("metrics = []\n" + _SOURCE, "metrics: found []; give a list of at least 1."),
+    "text for a list": (
+        'metrics = "ctr"\n' + _SOURCE,
+        'metrics: found "ctr"; give a list.',
+    ),
+    "number in a list of texts": (
+        'metrics = ["ctr", 10]\n' + _SOURCE,
+        "metrics[1]: found 10; give text in quotes.",
+    ),
+    "number as the path of a label": (
+        'metrics = ["ctr"]\nlabels = ["a"]\n' + _SOURCE + "[event.labels]\na = 1\n",
+        "event.labels.a: found 1; give text in quotes.",
+    ),
+    "catalogue of nothing": (
+        'metrics = ["ctr"]\ncatalog = 0\n' + _SOURCE,
+        "catalog: found 0; give a whole number of at least 1.",
+    ),
+    "catalogue of another kind": (
+        'metrics = ["ctr"]\ncatalog = 1.5\n' + _SOURCE,
+        "catalog: found 1.5; give a whole number or text in quotes.",
+    ),
+    "pace of nothing": (
+        'metrics = ["ctr"]\n' + _SOURCE + "events_per_second = 0\n",
+        "source.events_per_second: found 0; give a number above 0.",
+    ),
+    "longest list of nothing": (
+        'metrics = ["ctr"]\n' + _SOURCE + "[event]\nmax_recommendations = 0\n",
+        "event.max_recommendations: found 0; give a whole number of at least 1.",
+    ),
+    "date without quotes": (
+        'metrics = ["ctr"]\n' + _KAFKA + "start = 2026-01-31T00:00:00Z\n",
+        'source.start: found "2026-01-31T00:00:00Z"; give text in quotes.',
+    ),
+    "misspelt type of source": (
+        'metrics = ["ctr"]\n[source]\ntype = "kafak"\n',
+        (
+            "source.type: found \"kafak\"; allowed are 'kafka', 'files', 'simulator'. "
+            "Did you mean 'kafka'?"
+        ),
+    ),
+    "unknown unit of time": (
+        'metrics = ["ctr"]\n' + _SOURCE + '[event]\ntime = "ts"\ntime_unit = "minutes"\n',
+        "event.time_unit: found \"minutes\"; allowed are 's', 'ms', 'us', 'iso8601'.",
+    ),
+    "time without unit": (
+        'metrics = ["ctr"]\n' + _SOURCE + '[event]\ntime = "ts"\n',
+        "event.time_unit: missing beside time = 'ts'; give 's', 'ms', 'us' or 'iso8601'.",
+    ),
+    "unit without time": (
+        'metrics = ["ctr"]\n' + _SOURCE + '[event]\ntime_unit = "ms"\n',
+        "event.time: missing beside time_unit = 'ms'; name the field.",
+    ),
+    "start at no time": (
+        'metrics = ["ctr"]\n' + _KAFKA + 'start = "earlyest"\n',
+        (
+            "source.start: found 'earlyest'; give 'earliest', 'latest', or a time with offset like "
+            "'2026-01-31T00:00:00Z'. Did you mean 'earliest'?"
+        ),
+    ),
+    "start without offset": (
+        'metrics = ["ctr"]\n' + _KAFKA + 'start = "2026-01-31T00:00:00"\n',
+        (
+            "source.start: found '2026-01-31T00:00:00'; give 'earliest', 'latest', or a time with "
+            "offset like '2026-01-31T00:00:00Z'."
+        ),
+    ),
+    "metric twice": (
+        'metrics = ["ctr", "ndcg@10", "ndcg@10"]\n' + _SOURCE,
+        "metrics[2]: 'ndcg@10' is metrics[1] again; remove one.",
+    ),
+    "cut-off of nothing": (
+        'metrics = ["ndcg@0"]\n' + _SOURCE,
+        (
+            "metrics[0]: metric 'ndcg@0': the cut-off '0' is not a whole number from 1. Write "
+            "[convention:]name[(parameter=value,...)][@k], for example 'ndcg@10' or "
+            "'ndcg(gain=exp2)@10'."
+        ),
+    ),
+    "cut-off beyond the depth": (
+        'metrics = ["ctr@5", "ndcg@10"]\ndepth = 5\n' + _SOURCE,
+        (
+            "metrics[1]: 'ndcg@10' needs rank 10, but depth = 5 keeps fewer ranks; raise it, or leave "
+            "it out."
+        ),
+    ),
+    "whole lists beyond the depth": (
+        'metrics = ["ctr"]\ndepth = 5\n' + _SOURCE,
+        (
+            "metrics[0]: 'ctr' needs the whole list, but depth = 5 keeps fewer ranks; raise it, or "
+            "leave it out."
+        ),
+    ),
+    "coverage without a catalogue": (
+        'metrics = ["ctr", "item_coverage@10"]\n' + _SOURCE,
+        (
+            "metrics[1]: 'item_coverage@10' needs a catalogue; add catalog = the number of items, or a "
+            "file of their ids."
+        ),
+    ),
+    "label twice": (
+        'metrics = ["ctr"]\nlabels = ["a", "b", "a"]\n' + _SOURCE,
+        "labels[2]: 'a' is labels[0] again; remove one.",
+    ),
+    "label that Prometheus refuses": (
+        'metrics = ["ctr"]\nlabels = ["a-b"]\n' + _SOURCE,
+        (
+            "labels[0]: 'a-b' is no label name (letters, digits and _, not beginning with a digit); "
+            "choose another name and map it under [event.labels]."
+        ),
+    ),
+    "label with two underscores": (
+        'metrics = ["ctr"]\nlabels = ["__a"]\n' + _SOURCE,
+        (
+            "labels[0]: '__a' begins with __, which Prometheus keeps for itself; choose another name "
+            "and map it under [event.labels]."
+        ),
+    ),
+    "label that series have already": (
+        'metrics = ["ctr"]\nlabels = ["a", "k"]\n' + _SOURCE,
+        (
+            "labels[1]: 'k' is a label that streameval or Prometheus writes itself; choose another "
+            "name and map it under [event.labels]."
+        ),
+    ),
+    "label named like a parameter": (
+        'metrics = ["ctr"]\nlabels = ["gain"]\n' + _SOURCE,
+        (
+            "labels[0]: 'gain' is a parameter of the metric 'dcg', written as a label; choose another "
+            "name and map it under [event.labels]."
+        ),
+    ),
+    "path of no label": (
+        'metrics = ["ctr"]\nlabels = ["variant"]\n' + _SOURCE + '[event.labels]\nvarant = "v"\n',
+        "event.labels.varant: not among `labels` ('variant'). Did you mean 'variant'?",
+    ),
+    "path that is none": (
+        'metrics = ["ctr"]\n' + _SOURCE + '[event]\nuser = "a..b"\n',
+        "event.user: 'a..b' is no path; write it like 'items', 'payload.items' or 'items[].id'",
+    ),
+    "address without a port": (
+        'metrics = ["ctr"]\n' + _SOURCE + '[web]\nlisten = "localhost"\n',
+        (
+            "web.listen: found 'localhost'; write HOST:PORT, for example '127.0.0.1:9877' or "
+            "'[::1]:9877'."
+        ),
+    ),
+    "port beyond all ports": (
+        'metrics = ["ctr"]\n' + _SOURCE + '[web]\nlisten = "127.0.0.1:70000"\n',
+        (
+            "web.listen: found '127.0.0.1:70000'; write HOST:PORT, for example '127.0.0.1:9877' or "
+            "'[::1]:9877'."
+        ),
+    ),
+    "IPv6 without brackets": (
+        'metrics = ["ctr"]\n' + _SOURCE + '[web]\nlisten = "::1:9877"\n',
+        (
+            "web.listen: found '::1:9877'; write HOST:PORT, for example '127.0.0.1:9877' or "
+            "'[::1]:9877'."
+        ),
+    ),
+    "text without quotes": (
+        'metrics = ["ctr"]\n[source]\ntype = kafka\n',
+        "line 3, column 8: this is not TOML: invalid value; text stands in quotes.",
+    ),
+    "unfinished file": (
+        'metrics = ["ctr",\n',
+        "line 2, column 1: this is not TOML: invalid value; text stands in quotes.",
+    ),
+    "table without its bracket": (
+        'metrics = ["ctr"]\n[source\ntype = "files"\n',
+        "line 2, column 8: this is not TOML: expected ']' at the end of a table declaration.",
+    ),
+}
+
+
+@pytest.mark.parametrize("slip", MISTAKES)
+def test_a_slip_is_answered_with_one_sentence(slip: str, tmp_path: Path) -> None:
+    text, sentence = MISTAKES[slip]
+    file = tmp_path / "streameval.toml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        load(file)
+    assert str(caught.value) == f"{file}: {sentence}"
+    assert caught.value.path == str(file)
+
+
+def test_an_unknown_metric_comes_with_the_nearest_names(tmp_path: Path) -> None:
+    file = tmp_path / "streameval.toml"
+    file.write_text('metrics = ["ctr", "ndgc@10"]\n' + _SOURCE, encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"Did you mean 'ndcg'") as caught:
+        load(file)
+    assert caught.value.key == "metrics[1]"
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"absent\.toml: no such file or directory; check"):
+        load(tmp_path / "absent.toml")
+
+
+def test_a_folder_is_no_configuration(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is a directory"):
+        load(tmp_path)
+
+
+def test_text_in_another_encoding_is_refused_at_its_byte(tmp_path: Path) -> None:
+    file = tmp_path / "streameval.toml"
+    file.write_bytes(b"# caf\xe9\n")
+    with pytest.raises(ConfigError, match="byte 5 is not UTF-8"):
+        load(file)
