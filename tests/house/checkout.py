@@ -1,0 +1,54 @@
+"""The checkout's own files, for the tests of the house rules."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "streameval"
+
+Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@cache
+def files() -> tuple[Path, ...]:
+    """Every file that is tracked, or would be after `git add`; needs a git checkout."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("not a git checkout")
+    found = (ROOT / name for name in listed.stdout.split("\0") if name)
+    return tuple(sorted(path for path in found if path.is_file()))
+
+
+def texts() -> Iterator[tuple[Path, str]]:
+    """Every text file of the checkout with its content."""
+    for path in files():
+        content = path.read_bytes()
+        if b"\0" not in content:
+            yield path.relative_to(ROOT), content.decode()
+
+
+def modules() -> list[Path]:
+    """The package's Python files."""
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def functions(path: Path) -> Iterator[tuple[str, int]]:
+    """Name and lines of body, docstring not counted, of every function in a file."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, Function):
+            yield node.name, _body_lines(node)
+
+
+def _body_lines(node: Function) -> int:
+    first = node.body[1:] if ast.get_docstring(node) is not None else node.body
+    return first[-1].end_lineno - first[0].lineno + 1 if first and first[-1].end_lineno else 0

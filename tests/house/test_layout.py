@@ -1,0 +1,117 @@
+"""What lies where, how large it is, and what is never written."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+
+import pytest
+
+from streameval.catalogue import catalogue
+from tests.house.checkout import PACKAGE, ROOT, files, functions, modules, texts
+
+TOP_LEVEL = {
+    *("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md"),
+    *("streameval", "tests", "deploy", "docs"),
+}
+FILE_LINES = 300
+BODY_LINES = 40
+
+# Written with classes of one letter, so that this file does not find itself.
+FORBIDDEN = {
+    "a marker for later": r"\b([T]ODO|[F]IXME|[X]XX|[H]ACK)\b",
+    "an absolute path of one machine": r"(?<![\w.:/])/(root|home|work|Users)/[\w]",
+    "a registry's host": (
+        r"[p]ypi\.org|[p]ythonhosted|[n]pmjs\.|[r]epo1?\.maven|[d]ocker\.io/|[g]hcr\.io"
+    ),
+}
+
+
+def test_the_top_level_holds_what_was_agreed_and_nothing_else() -> None:
+    found = {path.relative_to(ROOT).parts[0] for path in files()}
+    assert {name for name in found if not name.startswith(".")} == TOP_LEVEL
+
+
+@pytest.mark.parametrize("what", FORBIDDEN)
+def test_no_file_holds(what: str) -> None:
+    pattern = re.compile(FORBIDDEN[what])
+    found = [
+        f"{path}:{number}: {line.strip()}"
+        for path, text in texts()
+        for number, line in enumerate(text.splitlines(), 1)
+        if pattern.search(line)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("what", "text"),
+    [
+        ("a marker for later", "# todo: later".upper()),
+        ("an absolute path of one machine", "open('/HOME/x/y')".lower()),
+        ("a registry's host", "https://PYPI.ORG/simple".lower()),
+    ],
+)
+def test_the_patterns_find_what_they_are_for(what: str, text: str) -> None:
+    assert re.search(FORBIDDEN[what], text)
+
+
+def test_every_suppression_names_its_rule_and_says_why() -> None:
+    pattern = re.compile(r"#\s*(?:[n]oqa|[t]ype:\s*ignore)(?P<rest>.*)")
+    said = re.compile(r"^(?:: ?[A-Z]+\d+(?:, ?[A-Z]+\d+)*|\[[a-z-]+(?:, ?[a-z-]+)*\])\s+#?\s*\w.*")
+    found = [
+        f"{path}:{number}: {line.strip()}"
+        for path, text in texts()
+        if path.suffix == ".py"
+        for number, line in enumerate(text.splitlines(), 1)
+        if (match := pattern.search(line)) and not said.match(match["rest"])
+    ]
+    assert found == []
+
+
+def test_no_file_of_the_package_is_too_long_to_be_read() -> None:
+    sizes = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in modules()}
+    assert {str(path): lines for path, lines in sizes.items() if lines > FILE_LINES} == {}
+
+
+def test_no_function_of_the_package_is_too_long_to_be_read() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}: {name} has {lines} lines"
+        for path in modules()
+        for name, lines in functions(path)
+        if lines > BODY_LINES
+    ]
+    assert found == []
+
+
+def test_no_file_is_a_drawer_for_everything() -> None:
+    drawers = {"utils", "util", "helpers", "helper", "common", "manager", "misc", "base"}
+    found = [str(path) for path in files() if path.stem in drawers]
+    assert found == []
+
+
+def test_the_linter_asks_for_every_docstring_of_the_package() -> None:
+    lint = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["ruff"]
+    rules = lint["lint"]
+    asked = {"D", "D1", "D101", "D102", "D103", "D106"}
+    assert rules["select"] == ["ALL"]
+    assert asked.isdisjoint(rules["ignore"])
+    assert not [path for path in rules["per-file-ignores"] if not path.startswith("tests/")]
+
+
+def test_mypy_is_strict_over_the_package_and_the_tests() -> None:
+    mypy = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["mypy"]
+    assert mypy["strict"] is True
+    assert mypy["files"] == ["streameval", "tests"]
+    assert not [entry for entry in mypy["overrides"] if "ignore_errors" in entry]
+
+
+@pytest.mark.parametrize("name", sorted(catalogue()))
+def test_every_metric_is_a_file_of_its_name_and_has_its_slow_twin(name: str) -> None:
+    assert (PACKAGE / "metrics" / f"{name}.py").is_file()
+    assert (ROOT / "tests" / "metrics" / "twins" / f"{name}.py").is_file()
+
+
+def test_no_twin_is_left_of_a_metric_that_is_gone() -> None:
+    twins = (ROOT / "tests" / "metrics" / "twins").glob("[!_]*.py")
+    assert {path.stem for path in twins} <= set(catalogue())
