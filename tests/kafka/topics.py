@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
-from kafka import KafkaAdminClient, KafkaProducer
+from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 
 from streameval.broker import Broker
 from streameval.records import Partition, RecordBatch
@@ -111,3 +111,17 @@ def _says(trouble: str | None, text: str | None) -> bool:
     if text is None or trouble is None:
         return trouble is text
     return text in trouble
+
+
+def shortened(broker: Broker, topic: str, offset: int) -> None:
+    """Delete the records of partition 0 before `offset`, as retention does."""
+    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
+        admin.delete_records({TopicPartition(topic, 0): offset})
+
+
+def removed(broker: Broker, topic: str) -> None:
+    """Delete the topic, and wait until it is gone."""
+    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
+        admin.delete_topics([topic])
+        while topic in admin.list_topics():
+            time.sleep(0.05)

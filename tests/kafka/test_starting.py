@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+from streameval.broker import Broker
+from streameval.errors import ConfigError, SourceError
+from streameval.records import Partition
+from streameval.sources.kafka import KafkaSource
+from tests.kafka.topics import (
+    awaited,
+    by_partition,
+    create,
+    drained,
+    fill,
+    filled,
+    opened,
+    options,
+    shortened,
+)
+
+pytestmark = pytest.mark.kafka
+
+
+def test_latest_reads_only_what_comes_after(broker: Broker) -> None:
+    topic = filled(broker, {0: [b"old"] * 5, 1: [b"old"]})
+    with opened(options(broker, topic, start="latest")) as source:
+        awaited(source, None)
+        fill(broker, topic, {0: [b"new"]})
+        batches = drained(source, 1)
+    assert by_partition(batches) == {Partition(topic, 0): [b"new"]}
+    assert batches[-1].offsets == [5]
+
+
+def test_a_time_reads_what_was_written_at_or_after_it(broker: Broker) -> None:
+    topic = filled(broker, {0: [b"before"], 1: [b"before"]})
+    time.sleep(0.01)
+    start = datetime.now(UTC).isoformat()
+    time.sleep(0.01)
+    fill(broker, topic, {0: [b"after"]})
+    with opened(options(broker, topic, start=start)) as source:
+        assert by_partition(drained(source, 1)) == {Partition(topic, 0): [b"after"]}
+        awaited(source, None)
+
+
+def test_a_given_position_wins_over_start(broker: Broker) -> None:
+    topic = filled(broker, {0: [b"a", b"b", b"c"], 1: [b"d", b"e"]})
+    with opened(options(broker, topic, start="latest"), {Partition(topic, 0): 1}) as source:
+        assert by_partition(drained(source, 2)) == {Partition(topic, 0): [b"b", b"c"]}
+
+
+def test_reading_goes_on_where_another_stopped(broker: Broker) -> None:
+    records = [b"%d" % number for number in range(1000)]
+    topic = filled(broker, {0: records})
+    small = options(broker, topic, max_poll_records=300)
+    with opened(small) as first:
+        batches = drained(first, 1)
+    with opened(small, {Partition(topic, 0): batches[-1].next_offset}) as second:
+        batches += drained(second, 700)
+    assert by_partition(batches) == {Partition(topic, 0): records}
+
+
+def test_a_position_at_the_end_is_fine(broker: Broker) -> None:
+    topic = filled(broker, {0: [b"a"]})
+    with opened(options(broker, topic), {Partition(topic, 0): 1}) as source:
+        awaited(source, None)
+        fill(broker, topic, {0: [b"b"]})
+        assert by_partition(drained(source, 1)) == {Partition(topic, 0): [b"b"]}
+
+
+@pytest.mark.parametrize(
+    ("partition", "offset", "says"),
+    [
+        (0, 4, "the topic ends at 3"),
+        (0, 1, "the topic now begins at 2: 1 were deleted unread"),
+        (7, 0, "no such partition"),
+    ],
+)
+def test_a_position_outside_the_log_is_refused(
+    broker: Broker, partition: int, offset: int, says: str
+) -> None:
+    topic = filled(broker, {0: [b"a", b"b", b"c"]})
+    shortened(broker, topic, 2)
+    with (
+        opened(options(broker, topic), {Partition(topic, partition): offset}) as source,
+        pytest.raises(SourceError, match=says) as raised,
+    ):
+        awaited(source, "never")
+    assert raised.value.source == f"{topic}[{partition}]"
+    assert "start anew" in raised.value.remedy
+
+
+def test_a_position_of_a_topic_that_is_not_read_is_refused(broker: Broker) -> None:
+    source = KafkaSource(options(broker, "here"), {})
+    with pytest.raises(SourceError, match="its topic is not read"):
+        source.open({Partition("elsewhere", 0): 3})
+
+
+def test_earliest_begins_behind_what_was_deleted(broker: Broker) -> None:
+    topic = filled(broker, {0: [b"a", b"b", b"c"]})
+    shortened(broker, topic, 2)
+    with opened(options(broker, topic)) as source:
+        assert [batch.offsets for batch in drained(source, 1)] == [[2]]
+
+
+def test_records_deleted_while_reading_are_not_passed_over_in_silence(broker: Broker) -> None:
+    topic = create(broker)
+    with opened(options(broker, topic)) as source:
+        awaited(source, None)
+        fill(broker, topic, {0: [b"a", b"b", b"c"]})
+        shortened(broker, topic, 2)
+        with pytest.raises(SourceError, match="retention"):
+            drained(source, 1)
+
+
+@pytest.mark.parametrize("start", ["yesterday", "2026-01-31T08:00:00", "1900-01-01T00:00:00Z", ""])
+def test_a_start_that_is_none_is_refused(start: str) -> None:
+    with pytest.raises(ConfigError, match=r"source: start: found '.*write .earliest."):
+        KafkaSource(options("127.0.0.1:1", "topic", start=start), {})

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from kafka import KafkaProducer
+
+from streameval.broker import Broker
+from streameval.records import Partition
+from tests.kafka.topics import PATIENCE, by_partition, create, drained, fill, opened, options
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def topic(broker: Broker) -> str:
+    return create(broker)
+
+
+@pytest.fixture
+def producer(broker: Broker, topic: str) -> Iterator[KafkaProducer]:
+    producer = KafkaProducer(
+        bootstrap_servers=broker.bootstrap_servers, transactional_id=f"id-{topic}"
+    )
+    with closing(producer):
+        producer.init_transactions()
+        yield producer
+
+
+def _send(producer: KafkaProducer, topic: str, values: list[bytes]) -> None:
+    for value in values:
+        producer.send(topic, value).get(timeout=PATIENCE)
+
+
+def test_aborted_records_are_not_delivered(
+    broker: Broker, topic: str, producer: KafkaProducer
+) -> None:
+    for values, commit in [([b"a", b"b"], True), ([b"x", b"y"], False), ([b"c"], True)]:
+        producer.begin_transaction()
+        _send(producer, topic, values)
+        producer.commit_transaction() if commit else producer.abort_transaction()
+    with opened(options(broker, topic)) as source:
+        batches = drained(source, 3)
+    assert by_partition(batches) == {Partition(topic, 0): [b"a", b"b", b"c"]}
+
+
+def test_an_open_transaction_holds_back_records_and_end(
+    broker: Broker, topic: str, producer: KafkaProducer
+) -> None:
+    fill(broker, topic, {0: [b"a"]})
+    producer.begin_transaction()
+    _send(producer, topic, [b"b"])
+    fill(broker, topic, {0: [b"c"]})
+    with opened(options(broker, topic)) as source:
+        batches = drained(source, 1)
+        assert source.end_offsets() == {Partition(topic, 0): 1}
+        producer.commit_transaction()
+        batches += drained(source, 2)
+    assert by_partition(batches) == {Partition(topic, 0): [b"a", b"b", b"c"]}
+
+
+def test_the_position_moves_over_a_gap_at_the_end(
+    broker: Broker, topic: str, producer: KafkaProducer
+) -> None:
+    fill(broker, topic, {0: [b"a"]})
+    producer.begin_transaction()
+    _send(producer, topic, [b"x"] * 5)
+    producer.abort_transaction()
+    with opened(options(broker, topic)) as source:
+        batches = drained(source, 1)
+        # One record, five aborted ones, and the marker of the abort.
+        while batches[-1].next_offset < 7:
+            batches += source.poll(0.2)
+        assert batches[-1].values == ()
+        assert source.end_offsets() == {Partition(topic, 0): 7}

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import logging
+from contextlib import closing
+
+import pytest
+from kafka import KafkaAdminClient
+
+from streameval.broker import Broker
+from streameval.errors import SourceError
+from streameval.records import Partition
+from streameval.sources.kafka import probe
+from tests.kafka.topics import (
+    awaited,
+    by_partition,
+    create,
+    drained,
+    fill,
+    filled,
+    opened,
+    options,
+    removed,
+)
+
+pytestmark = pytest.mark.kafka
+
+
+def test_a_broker_that_comes_late_is_awaited(broker: Broker) -> None:
+    topic = filled(broker, {0: [b"a", b"b"]})
+    broker.stop()
+    with opened(options(broker, topic)) as source:
+        assert source.trouble is not None
+        awaited(source, f"cannot reach Kafka at {broker.bootstrap_servers}: connection refused")
+        broker.start()
+        assert by_partition(drained(source, 2)) == {Partition(topic, 0): [b"a", b"b"]}
+        awaited(source, None)
+
+
+def test_a_broker_restarted_while_reading_loses_and_repeats_nothing(broker: Broker) -> None:
+    topic = filled(broker, {0: [b"a"], 1: [b"b"]})
+    with opened(options(broker, topic)) as source:
+        batches = drained(source, 2)
+        broker.stop()
+        awaited(source, "cannot reach Kafka")
+        broker.start()
+        fill(broker, topic, {0: [b"c"], 1: [b"d"]})
+        batches += drained(source, 2)
+        awaited(source, None)
+    assert by_partition(batches) == {
+        Partition(topic, 0): [b"a", b"c"],
+        Partition(topic, 1): [b"b", b"d"],
+    }
+
+
+def test_a_topic_that_is_made_late_is_read_from_its_beginning(broker: Broker) -> None:
+    there = filled(broker, {0: [b"a"]})
+    late = f"{there}-late"
+    with opened(options(broker, there, late, start="latest")) as source:
+        awaited(source, f"no topic '{late}' on this cluster")
+        create(broker, name=late)
+        fill(broker, late, {0: [b"b"]})
+        assert by_partition(drained(source, 1)) == {Partition(late, 0): [b"b"]}
+        awaited(source, None)
+
+
+def test_a_missing_topic_does_not_hold_up_another(broker: Broker) -> None:
+    topic = filled(broker, {0: [b"a"]})
+    with opened(options(broker, topic, "missing-one")) as source:
+        assert by_partition(drained(source, 1)) == {Partition(topic, 0): [b"a"]}
+        awaited(source, "missing-one")
+
+
+def test_added_partitions_are_read_too(broker: Broker) -> None:
+    topic = filled(broker, {0: [b"a"]})
+    with opened(options(broker, topic, start="latest")) as source:
+        awaited(source, None)
+        with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
+            admin.create_partitions({topic: 3})
+        fill(broker, topic, {0: [b"b"], 2: [b"c"]})
+        found = by_partition(drained(source, 2))
+    assert found == {Partition(topic, 0): [b"b"], Partition(topic, 2): [b"c"]}
+
+
+def test_a_topic_made_again_is_refused(broker: Broker) -> None:
+    topic = filled(broker, {0: [b"a"]})
+    with opened(options(broker, topic)) as source:
+        drained(source, 1)
+        removed(broker, topic)
+        create(broker, name=topic)
+        fill(broker, topic, {0: [b"b"] * 3})
+        with pytest.raises(SourceError, match="made again"):
+            drained(source, 1)
+
+
+def test_what_does_not_speak_kafka_is_said_so(broker: Broker) -> None:
+    wrong = options(broker, "topic", security_protocol="SSL")
+    with opened(wrong) as source:
+        awaited(source, "security_protocol is SSL")
+
+
+def test_settings_that_do_not_fit_together_are_refused_and_not_retried(broker: Broker) -> None:
+    wrong = options(broker, "topic", request_timeout_ms=10, security_protocol="NONE")
+    with opened(wrong) as source, pytest.raises(SourceError, match=r"correct \[source\.kafka\]"):
+        awaited(source, "never")
+
+
+def test_a_broker_that_is_away_does_not_fill_the_log(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = filled(broker, {0: [b"a"]})
+    caplog.set_level(logging.INFO)
+    with opened(options(broker, topic, sasl_plain_password="xyzzy")) as source:
+        drained(source, 1)
+        broker.stop()
+        awaited(source, "cannot reach Kafka")
+        broker.start()
+        awaited(source, None)
+    assert [record.name for record in caplog.records] == ["streameval.sources.kafka"]
+    assert topic in caplog.text
+    assert "xyzzy" not in caplog.text
+
+
+def test_a_probe_says_what_is_there(broker: Broker) -> None:
+    topic = filled(broker, {0: [b"a"] * 1200, 1: [b"b"]})
+    said = probe(options(broker, topic), {})
+    assert said == f"Kafka answers: {topic}: 2 partitions, 1,201 offsets in use."
+
+
+def test_a_probe_refuses_a_missing_topic(broker: Broker) -> None:
+    with pytest.raises(SourceError, match="topic 'missing': there is none on this cluster; create"):
+        probe(options(broker, "missing"), {})
+
+
+def test_a_probe_refuses_a_broker_that_is_not_there() -> None:
+    with pytest.raises(SourceError, match=r"cannot reach Kafka at 127.0.0.1:1: connection refused"):
+        probe(options("127.0.0.1:1", "topic", bootstrap_timeout_ms=500), {})
