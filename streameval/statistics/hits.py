@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Any, TypeAlias
 
@@ -57,6 +57,7 @@ class Hits:
         "_listener",
         "_pending",
         "_profiler",
+        "_recent",
         "_shown",
         "_tables",
         "options",
@@ -67,6 +68,7 @@ class Hits:
         self._profiler = Profiler(options.depth, options.repeats, options.rows, options.min_gain)
         self._listener = listener
         self._tables = HitTables()
+        self._recent: list[Profile] = []
         self._pending: Counter[Profile] = Counter()
         self._graded: Counter[GradedProfile] = Counter()
         self._shown: Counter[int] = Counter()
@@ -87,10 +89,10 @@ class Hits:
         if positions is not None or type(interactions) is dict:
             self._update_slowly(recommendations, interactions, positions)
             return
-        profile = self._profiler.profile(recommendations, interactions)
-        self._pending[profile] += 1
-        if len(self._pending) >= _MOST_PENDING:
-            self.fold()
+        self._recent.append(self._profiler.profile(recommendations, interactions))
+        if len(self._recent) >= _MOST_PENDING:
+            self._count(self._recent)
+            self._recent.clear()
 
     def update_many(self, batch: Batch) -> None:
         """Count many lists; the same content as one by one."""
@@ -102,9 +104,12 @@ class Hits:
         for start in range(0, len(batch), _MOST_PENDING):
             rows = slice(start, start + _MOST_PENDING)
             columns = batch.recommendations[rows], batch.interactions[rows]
-            self._pending.update(map(self._profiler.profile, *columns))
-            if len(self._pending) >= _MOST_PENDING:
-                self.fold()
+            self._count(map(self._profiler.profile, *columns))
+
+    def _count(self, profiles: Iterable[Profile]) -> None:
+        self._pending.update(profiles)
+        if len(self._pending) >= _MOST_PENDING:
+            self._fold_pending()
 
     def _update_slowly(
         self,
@@ -116,24 +121,32 @@ class Hits:
         if isinstance(outcome[0], tuple):
             self._graded[outcome] += 1
         else:
-            self._pending[outcome] += 1
+            self._recent.append(outcome)
         self._shown.update(self._profiler.ranks_shown(positions or ()))
         if len(self._graded) >= _MOST_PENDING:
-            self.fold()
+            self._fold_graded()
 
     def fold(self) -> None:
         """Move what is pending into the tables; changes no value."""
         self._tables.add_shown(self._shown)
         self._shown.clear()
+        self._pending.update(self._recent)
+        self._recent.clear()
         if self._pending:
-            self._tables.add(Lists(list(self._pending), self._pending.values()), graded=0)
-            self._pending.clear()
+            self._fold_pending()
         if self._graded:
-            lists = GradedLists(self._graded)
-            self._tables.add(lists, graded=1)
-            if self._listener is not None:
-                self._listener(lists)
-            self._graded.clear()
+            self._fold_graded()
+
+    def _fold_pending(self) -> None:
+        self._tables.add(Lists(list(self._pending), self._pending.values()), graded=0)
+        self._pending.clear()
+
+    def _fold_graded(self) -> None:
+        lists = GradedLists(self._graded)
+        self._tables.add(lists, graded=1)
+        if self._listener is not None:
+            self._listener(lists)
+        self._graded.clear()
 
     def tables(self) -> HitTables:
         """Everything counted so far; to be read, not changed."""
@@ -168,9 +181,8 @@ class Hits:
         options = msgspec.convert(state["options"], HitsOptions)
         if options != self.options:
             raise UnlikeStateError("hits", self.options, options)
-        self._pending.clear()
-        self._graded.clear()
-        self._shown.clear()
+        for waiting in (self._recent, self._pending, self._graded, self._shown):
+            waiting.clear()
         self._tables.load_state_dict(state)
 
     def __eq__(self, other: object) -> bool:

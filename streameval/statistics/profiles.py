@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Literal, TypeAlias
 
@@ -15,6 +15,48 @@ Repeats: TypeAlias = Literal["first", "every", "compact_before_cut", "compact_af
 list is closed up to its first places before or after it is cut."""
 
 
+ProfileOf: TypeAlias = Callable[[Sequence[Id], Interactions], Profile]
+
+
+def first_places(depth: int) -> ProfileOf:
+    """Profiles in which an item counts at its first place: the hot path of every event."""
+
+    def profile(recommendations: Sequence[Id], interactions: Interactions) -> Profile:
+        length = len(recommendations)
+        if length > depth:
+            length = depth
+            recommendations = recommendations[:length]
+        if not interactions:
+            return (0, 0, length)
+        place = recommendations.index
+        if len(interactions) == 1:
+            (item,) = interactions
+            return (0, 1, length, place(item)) if item in recommendations else (0, 1, length)
+        wanted = set(interactions)
+        found = wanted.intersection(recommendations)
+        return (0, len(wanted), length, *sorted(map(place, found)))
+
+    return profile
+
+
+def every_place(depth: int) -> ProfileOf:
+    """Profiles in which an item counts at every place where it stands."""
+
+    def profile(recommendations: Sequence[Id], interactions: Interactions) -> Profile:
+        kept, wanted = recommendations[:depth], set(interactions)
+        places = (place for place, item in enumerate(kept) if item in wanted)
+        return (0, len(wanted), len(kept), *places)
+
+    return profile
+
+
+def compacted(rows: int | None, profile: ProfileOf) -> ProfileOf:
+    """Profiles of lists whose first `rows` rows are closed up to the items' first places."""
+    return lambda recommendations, interactions: profile(
+        list(dict.fromkeys(recommendations[:rows])), interactions
+    )
+
+
 class Profiler:
     """Finds the profile of a list.
 
@@ -23,9 +65,12 @@ class Profiler:
         repeats: what an item that stands in a list several times is.
         rows: for "compact_after_cut", how many rows are kept before compacting.
         min_gain: smallest gain that is relevant.
+
+    Attributes:
+        profile: profile of a list whose items stand at 1, 2, 3, ... and whose gains are all 1.
     """
 
-    __slots__ = ("_compact", "_depth", "_every", "_min_gain", "_rows")
+    __slots__ = ("_compact", "_depth", "_every", "_min_gain", "_rows", "profile")
 
     def __init__(
         self, depth: int | None, repeats: Repeats, rows: int | None, min_gain: float
@@ -35,30 +80,9 @@ class Profiler:
         self._compact = repeats.startswith("compact")
         self._rows = rows if repeats == "compact_after_cut" else None
         self._min_gain = min_gain
-
-    def profile(self, recommendations: Sequence[Id], interactions: Interactions) -> Profile:
-        """Profile of a list whose items stand at 1, 2, 3, ... and whose gains are all 1."""
+        self.profile = (every_place if self._every else first_places)(self._depth)
         if self._compact:
-            recommendations = list(dict.fromkeys(recommendations[: self._rows]))
-        length = len(recommendations)
-        if length > self._depth:
-            length = self._depth
-            recommendations = recommendations[:length]
-        if not interactions:
-            return (0, 0, length)
-        if self._every:
-            return self._every_place(recommendations, set(interactions))
-        place = recommendations.index
-        if len(interactions) == 1:
-            (item,) = interactions
-            return (0, 1, length, place(item)) if item in recommendations else (0, 1, length)
-        wanted = set(interactions)
-        found = wanted.intersection(recommendations)
-        return (0, len(wanted), length, *sorted(map(place, found)))
-
-    def _every_place(self, recommendations: Sequence[Id], wanted: set[Id]) -> Profile:
-        places = (place for place, item in enumerate(recommendations) if item in wanted)
-        return (0, len(wanted), len(recommendations), *places)
+            self.profile = compacted(self._rows, self.profile)
 
     def outcome(
         self,

@@ -7,6 +7,9 @@ import random
 from streameval import Event
 
 
+CATALOG = [f"item-{number}" for number in range(50_000)]
+
+
 def clicks(events: int, k: int = 20, seed: int = 1) -> list[Event]:
     """Click traffic: one list in ten has one interaction, mostly a hit."""
     draw = random.Random(seed)
@@ -25,7 +28,7 @@ def offline(events: int, k: int = 20, seed: int = 1) -> list[Event]:
     for _ in range(events):
         items = _items(draw, k)
         acts = {
-            draw.choice(items) if draw.random() < 0.35 else f"item-{draw.randrange(100_000)}"
+            draw.choice(items) if draw.random() < 0.35 else _item(draw)
             for _ in range(draw.randint(1, 10))
         }
         made.append(Event(recommendations=items, interactions=sorted(acts)))
@@ -33,4 +36,12 @@ def offline(events: int, k: int = 20, seed: int = 1) -> list[Event]:
 
 
 def _items(draw: random.Random, k: int) -> list[str]:
-    return [f"item-{number}" for number in draw.sample(range(50_000), k)]
+    items: dict[str, None] = {}
+    while len(items) < k:
+        items[_item(draw)] = None
+    return list(items)
+
+
+def _item(draw: random.Random) -> str:
+    # Popularity is skewed in every catalogue: half of what is shown comes from an eighth of it.
+    return CATALOG[int(len(CATALOG) * draw.random() ** 3)]
