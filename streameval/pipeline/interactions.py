@@ -23,7 +23,7 @@ class Outcome(NamedTuple):
     """
 
     items: Interactions
-    typed: list[Interaction]
+    typed: tuple[Interaction, ...]
 
 
 class InteractionReader:
@@ -45,12 +45,12 @@ class InteractionReader:
         """
         if type(found) is dict:
             check_count(found, self._most, self._field, "too_many_interactions")
-            return Outcome(self._gains(found), [])
+            return Outcome(self._gains(found), ())
         values = as_list(found, self._field)
         check_count(values, self._most, self._field, "too_many_interactions")
         if dict not in map(type, values):
-            return Outcome(self._ids.each(values, self._field), [])
-        typed = [self._one(value, f"{self._field}[{i}]") for i, value in enumerate(values)]
+            return Outcome(self._ids.each(values, self._field), ())
+        typed = tuple(self._one(each, f"{self._field}[{i}]") for i, each in enumerate(values))
         return Outcome(_largest_gains((one.item, one.gain) for one in typed), typed)
 
     def _gains(self, found: dict[str, Any]) -> dict[Id, float]:

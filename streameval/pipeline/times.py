@@ -18,18 +18,18 @@ Written: TypeAlias = float | int | datetime
 """Event time as decoded: a number of the configured unit, or a datetime with an offset."""
 
 _FIRST = -62_135_596_800  # 0001-01-01, in seconds since the epoch
-_LAST = 253_402_300_799  # 9999-12-31, likewise
+_END = 253_402_300_800  # the year 10000, likewise
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
 def _whole(per_second: int) -> Any:
-    return Annotated[int, Meta(ge=_FIRST * per_second, le=_LAST * per_second)]
+    return Annotated[int, Meta(ge=_FIRST * per_second, lt=_END * per_second)]
 
 
 KINDS: Mapping[TimeUnit, Any] = MappingProxyType(
     {
-        "s": Annotated[float, Meta(ge=_FIRST, le=_LAST)],
+        "s": Annotated[float, Meta(ge=_FIRST, lt=_END)],
         "ms": _whole(1_000),
         "us": _whole(1_000_000),
         "iso8601": Annotated[datetime, Meta(tz=True)],

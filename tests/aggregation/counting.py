@@ -1,0 +1,35 @@
+"""The smallest thing that slices can hold: it counts events and items."""
+
+from __future__ import annotations
+
+from streameval.events import Batch
+
+
+class Counting:
+    def __init__(self) -> None:
+        self.version = 0
+        self.events = 0
+        self.items = 0
+        self.merges = 0
+
+    def update_many(self, batch: Batch) -> None:
+        self.version += 1
+        self.events += len(batch)
+        self.items += sum(map(len, batch.recommendations))
+
+    def merge(self, other: Counting) -> None:
+        self.version += 1
+        self.merges += 1
+        self.events += other.events
+        self.items += other.items
+
+    def copy(self) -> Counting:
+        twin = Counting()
+        twin.events, twin.items = self.events, self.items
+        return twin
+
+
+def batch(*lengths: int) -> Batch:
+    """Events with lists of these lengths, and no interaction."""
+    lists = [[f"item-{number}" for number in range(length)] for length in lengths]
+    return Batch(recommendations=lists, interactions=[[] for _ in lists])

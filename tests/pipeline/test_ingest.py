@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streameval.accumulator import Accumulator
+from streameval.errors import SourceError
+from streameval.pipeline.decode import Decoder
+from streameval.pipeline.fields import EventFields
+from streameval.pipeline.ingest import Ingest
+from streameval.records import Partition, RecordBatch
+from tests.pipeline.records import mutilated, records
+
+METRICS = ("hit_rate@2", "ndcg@3", "map", "ctr@2", "distinct_items@2")
+FIELDS = EventFields(time="ts", time_unit="s")
+values_of_any_kind = st.lists(st.none() | records() | mutilated(records()), max_size=30)
+
+
+def accumulator() -> Accumulator:
+    return Accumulator(*METRICS)
+
+
+def ingest() -> Ingest[Accumulator]:
+    return Ingest(Decoder(FIELDS, ["variant"]), accumulator)
+
+
+def batch(values: Sequence[bytes | None], number: int = 0, start: int = 0) -> RecordBatch:
+    return RecordBatch(
+        partition=Partition("events", number),
+        values=values,
+        offsets=range(start, start + len(values)),
+        next_offset=start + len(values),
+    )
+
+
+def record(**changed: Any) -> bytes:
+    fields = {"recommendations": ["a"], "interactions": [], "ts": 1, "variant": "a"}
+    return msgspec.json.encode(fields | changed)
+
+
+def state(of: Ingest[Accumulator]) -> list[tuple[tuple[str, ...], dict[str, Any]]]:
+    return [(labels, whole.state_dict()) for labels, whole in of.merged()]
+
+
+def test_state_and_position_move_together() -> None:
+    of = ingest()
+    of.apply(batch([record(), None, b"x"], start=7))
+    assert of.positions == {Partition("events", 0): 10}
+    assert [(labels, whole.lists) for labels, whole in of.merged()] == [(("a",), 1)]
+
+
+def test_every_partition_has_its_own_state_position_and_time() -> None:
+    of = ingest()
+    of.apply(batch([record(ts=5)] * 2, number=0))
+    of.apply(batch([record(ts=3, variant="b")] * 3, number=1, start=100))
+    of.apply(batch([record(ts=4)], number=0, start=2))
+    held = {name.number: part for name, part in of.partitions.items()}
+    assert {number: part.position for number, part in held.items()} == {0: 3, 1: 103}
+    assert {number: part.event_time for number, part in held.items()} == {
+        0: 5_000_000,
+        1: 3_000_000,
+    }
+    assert {number: list(part.slices) for number, part in held.items()} == {
+        0: [("a",)],
+        1: [("b",)],
+    }
+
+
+def test_a_log_with_gaps_moves_to_the_offset_that_its_batch_names() -> None:
+    of = ingest()
+    name = Partition("events", 0)
+    of.apply(
+        RecordBatch(partition=name, values=[record(), record()], offsets=[3, 9], next_offset=15)
+    )
+    of.apply(RecordBatch(partition=name, values=[], offsets=[], next_offset=40))
+    assert of.positions == {name: 40}
+    assert of.tally.consumed == 2
+
+
+def test_records_that_come_again_are_refused_and_not_counted() -> None:
+    of = ingest()
+    of.apply(batch([record()] * 3))
+    with pytest.raises(SourceError, match="record 2 came again"):
+        of.apply(batch([record()], start=2))
+    assert of.tally.consumed == 3
+    assert of.positions == {Partition("events", 0): 3}
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), values_of_any_kind), max_size=4))
+def test_consumed_is_valid_and_invalid_and_tombstones(
+    batches: list[tuple[int, list[bytes | None]]],
+) -> None:
+    of = ingest()
+    positions = [0, 0, 0]
+    for number, values in batches:
+        of.apply(batch(values, number, positions[number]))
+        positions[number] += len(values)
+    tally = of.tally
+    assert tally.consumed == sum(len(values) for _, values in batches) == sum(positions)
+    assert tally.consumed == tally.valid + sum(tally.invalid.values()) + tally.tombstones
+    assert tally.valid == sum(whole.lists for _, whole in of.merged())
+
+
+@settings(max_examples=60, deadline=None)
+@given(values_of_any_kind, st.randoms(use_true_random=False))
+def test_any_split_over_partitions_and_batches_gives_the_same_state(
+    values: list[bytes | None], draw: Any
+) -> None:
+    whole = ingest()
+    whole.apply(batch(values))
+    split = ingest()
+    shuffled = draw.sample(values, len(values))
+    positions = [0, 0, 0]
+    while shuffled:
+        number, size = draw.randrange(3), draw.randint(1, 4)
+        some, shuffled = shuffled[:size], shuffled[size:]
+        split.apply(batch(some, number, positions[number]))
+        positions[number] += len(some)
+        split.merged()
+    assert state(split) == state(whole)
+    assert split.tally.invalid == whole.tally.invalid
+
+
+def test_equal_labels_of_different_kinds_are_one_slice() -> None:
+    of = ingest()
+    of.apply(batch([record(variant=1), record(variant="1"), record(variant=True)]))
+    assert [(labels, whole.lists) for labels, whole in of.merged()] == [(("1",), 2), (("true",), 1)]
+
+
+def test_the_first_few_invalid_records_of_each_reason_are_told_with_their_place() -> None:
+    of = ingest()
+    of.apply(batch([record(), *[b"\x1b[31mx"] * 10, b"[]"], start=5))
+    told = of.take_invalid()
+    assert [(each.offset, each.reason) for each in told] == [
+        (6, "not_json"),
+        (7, "not_json"),
+        (8, "not_json"),
+        (16, "not_an_object"),
+    ]
+    assert told[0].preview == "\\x1b[31mx"
+    assert str(told[0]).startswith("events[0] offset 6: not_json: ")
+    assert of.take_invalid() == []
+    assert of.tally.invalid["not_json"] == 10
+
+
+def test_a_long_record_is_told_by_its_beginning_only() -> None:
+    of = ingest()
+    of.apply(batch([b"x" * 1_000_000]))
+    assert len(of.take_invalid()[0].preview) < 100
