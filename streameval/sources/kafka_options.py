@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 from kafka import KafkaConsumer, KafkaProducer
@@ -12,6 +11,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from streameval.errors import ConfigError, nearest
 from streameval.sources.kafka_names import REFUSED, RENAMED
 from streameval.sources.kafka_secrets import substituted
+from streameval.sources.kafka_security import secured
 
 TABLE: Final = "source.kafka"
 """How an error calls the place of a setting."""
@@ -20,7 +20,6 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     **KafkaProducer.DEFAULT_CONFIG,
     **KafkaConsumer.DEFAULT_CONFIG,
 }
-_FILES: Final = {"ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile"}
 _JAAS: Final = re.compile(r'\b(username|password)\s*=\s*(?:"([^"]*)"|\'([^\']*)\')')
 _TRUTH: Final = {"true": True, "false": False}
 
@@ -55,21 +54,12 @@ def client_config(
             names = ", ".join(sorted(repeated))
             raise ConfigError(path, written, f"{names} is given twice; keep one of its names.")
         config.update(settings)
-    _require_files(config, path)
-    return config
+    return secured(config, path)
 
 
 def accepted(config: Mapping[str, Any], client: Any) -> dict[str, Any]:
     """The part of `config` that this kind of client knows (a producer has no fetch sizes)."""
     return {key: value for key, value in config.items() if key in client.DEFAULT_CONFIG}
-
-
-def _require_files(config: Mapping[str, Any], path: str) -> None:
-    for key in _FILES & config.keys():
-        try:
-            Path(config[key]).read_bytes()
-        except OSError as error:
-            raise ConfigError(path, key, f"the file cannot be read ({error}).") from error
 
 
 def _flattened(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -10,6 +10,7 @@ from kafka.errors import KafkaError
 from streameval.errors import SourceError
 from streameval.sources.kafka_client import UNUSABLE, explanation, hush, unusable
 from streameval.sources.kafka_cluster import Cluster
+from streameval.sources.kafka_reader import KafkaReader
 from streameval.sources.kafka_settings import source_config, source_topics
 from streameval.sources.kafka_start import EARLIEST, LATEST, start_spec
 from streameval.sources.options import KafkaOptions
@@ -30,12 +31,15 @@ def probe(options: KafkaOptions, environment: Mapping[str, str]) -> str:
     hush()
     try:
         with closing(Cluster(config)) as cluster:
-            return _findings(cluster, names)
+            findings = _findings(cluster, names)
+        # The reader's settings are more than those of the questions asked so far.
+        KafkaReader(config).close()
     except UNUSABLE as error:
         raise unusable(error, config) from error
     except (KafkaError, OSError) as error:
         remedy = "start the broker, or correct [source.kafka]"
         raise SourceError("kafka", explanation(error, config), remedy) from error
+    return findings
 
 
 def _findings(cluster: Cluster, names: Sequence[str]) -> str:

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streameval.errors import ConfigError
+from streameval.sources.kafka import KafkaSource
+from streameval.sources.kafka_options import client_config
+from streameval.sources.kafka_secrets import redacted
+from tests.kafka.topics import options
+
+PLAIN = {
+    "security_protocol": "SASL_SSL",
+    "sasl_mechanism": "PLAIN",
+    "sasl_plain_username": "me",
+    "sasl_plain_password": "xyzzy",
+}
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        """
+        security_protocol = "SASL_SSL"
+        sasl_mechanism = "PLAIN"
+        sasl_plain_username = "me"
+        sasl_plain_password = "xyzzy"
+        """,
+        """
+        security.protocol = "SASL_SSL"
+        sasl.mechanism = "PLAIN"
+        "sasl.jaas.config" = '''org.apache.kafka.common.security.plain.PlainLoginModule required
+            username="me" password="xyzzy";'''
+        """,
+        """
+        "security.protocol" = "sasl_ssl"
+        sasl.mechanisms = "plain"
+        sasl.username = "me"
+        sasl.password = "${PASSWORD}"
+        """,
+    ],
+)
+def test_names_of_python_java_and_librdkafka_mean_the_same(written: str) -> None:
+    assert client_config(tomllib.loads(written), {"PASSWORD": "xyzzy"}) == PLAIN
+
+
+def test_text_becomes_the_kind_that_the_client_needs() -> None:
+    table = {"fetch.min.bytes": "65536", "check.crcs": "false", "client.id": "12"}
+    config = client_config(table, {})
+    assert config == {"fetch_min_bytes": 65536, "check_crcs": False, "client_id": "12"}
+
+
+def test_secrets_come_from_files_without_their_line_end(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("xyzzy\n")
+    table = {**PLAIN, "sasl_plain_password": f"${{file:{tmp_path / 'password'}}}"}
+    assert client_config(table, {}) == PLAIN
+
+
+def test_a_doubled_dollar_stands_for_itself() -> None:
+    assert client_config({"client_id": "$${HOME}"}, {"HOME": "x"}) == {"client_id": "${HOME}"}
+
+
+def test_a_list_of_servers_may_hold_variables() -> None:
+    table = {"bootstrap_servers": ["${A}:1", "b:2"]}
+    assert client_config(table, {"A": "a"}) == {"bootstrap_servers": ["a:1", "b:2"]}
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "says"),
+    [
+        ({"bootstrap_server": "x"}, "bootstrap_server", "did you mean 'bootstrap_servers'"),
+        ({"nonsense": 1}, "nonsense", "no such setting; see its documentation"),
+        ({"enable.auto.commit": True}, "enable.auto.commit", "no offset is committed yet"),
+        ({"group_id": "x"}, "group_id", "`group` in [source]"),
+        ({"isolation.level": "x"}, "isolation.level", "always read_committed"),
+        ({"auto_offset_reset": "latest"}, "auto_offset_reset", "`start` in [source]"),
+        ({"ssl.truststore.location": "x"}, "ssl.truststore.location", "PEM"),
+        ({"client_id": "a", "client.id": "b"}, "client.id", "given twice"),
+        ({"fetch_min_bytes": "many"}, "fetch_min_bytes", "found 'many' where a whole number"),
+        ({"check_crcs": "maybe"}, "check_crcs", "true or false"),
+        ({"client_id": "${NOT_SET}"}, "client_id", "environment variable NOT_SET is not set"),
+        ({"client_id": "${file:/not/there}"}, "client_id", "/not/there cannot be read"),
+        ({"client_id": "${never closed"}, "client_id", "never closed"),
+        ({"client_id": "${a b}"}, "client_id", "neither"),
+        ({"security_protocol": "TLS"}, "security_protocol", "found 'TLS'; write one of PLAINTEXT"),
+        ({**PLAIN, "sasl_mechanism": "MD5"}, "sasl_mechanism", "found 'MD5'; write one of"),
+        ({**PLAIN, "sasl_plain_password": ""}, "sasl_plain_password", "PLAIN needs it"),
+        ({**PLAIN, "security_protocol": "SSL"}, "sasl_mechanism", "does not use it"),
+        ({"ssl_cafile": "x"}, "ssl_cafile", "security_protocol is PLAINTEXT"),
+        ({"security_protocol": "SSL", "ssl_cafile": "/no"}, "ssl_cafile", "cannot be read"),
+        ({"sasl.jaas.config": "KerberosLoginModule"}, "sasl.jaas.config", "login module"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_its_reason(
+    table: dict[str, Any], key: str, says: str
+) -> None:
+    with pytest.raises(ConfigError) as raised:
+        KafkaSource(options("127.0.0.1:1", "topic", **table), {})
+    assert (raised.value.path, raised.value.key) == ("source.kafka", key)
+    assert says in str(raised.value)
+
+
+def test_an_error_does_not_print_the_secret_beside_it() -> None:
+    with pytest.raises(ConfigError) as raised:
+        client_config({**PLAIN, "security_protocol": "${PASSWORD}"}, {"PASSWORD": "SSL"})
+    assert "xyzzy" not in str(raised.value)
+
+
+def test_what_is_logged_holds_no_secret() -> None:
+    nested = {"sasl": {"jaas.config": "xyzzy", "oauth_token": "xyzzy"}, "client_id": "me"}
+    shown = redacted({**PLAIN, **nested, "proxy_url": "socks5://me:xyzzy@host:1"})
+    assert "xyzzy" not in str(shown)
+    assert shown["client_id"] == "me"
+    assert shown["proxy_url"] == "socks5://***@host:1"
