@@ -1,0 +1,107 @@
+"""What the documents say is so: their code runs, their tables are complete, their links lead."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from streameval.catalogue import catalogue
+from streameval.config import Config, WebOptions, load
+from streameval.pipeline.fields import EventFields
+from streameval.pipeline.invalid import REASONS
+from streameval.sources.options import FilesOptions, KafkaOptions, SimulatorOptions
+from tests.house.checkout import ROOT
+
+PAGES = sorted(
+    [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "deploy").glob("*.md")]
+)
+_BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def _blocks(language: str) -> list[tuple[str, str]]:
+    return [
+        (f"{page.relative_to(ROOT)}-{number}", block["code"])
+        for page in PAGES
+        for number, block in enumerate(_BLOCK.finditer(page.read_text(encoding="utf-8")), 1)
+        if block["language"] == language
+    ]
+
+
+def _table(page: str, heading: str) -> dict[str, str]:
+    """First column, without its quotes, and the rest of each row below a heading."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    section = text.partition(f"{heading}\n")[2]
+    section = re.split(r"^#", section, maxsplit=1, flags=re.MULTILINE)[0]
+    return dict(re.findall(r"^\| `([^`]+)` \| (.*) \|$", section, re.MULTILINE))
+
+
+@pytest.mark.parametrize(("name", "code"), _blocks("python"))
+def test_a_script_in_the_documents_runs(name: str, code: str, tmp_path: Path) -> None:
+    script = tmp_path / f"{name.replace('/', '_').replace('.', '_')}.py"
+    script.write_text(code, encoding="utf-8")
+    command = [sys.executable, "-W", "error", str(script)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    promised = re.findall(r"print\(.*# ([0-9.]+)", code)
+    assert result.stdout.split() == promised
+
+
+def test_the_readme_has_the_script_of_two_processes() -> None:
+    assert any("ProcessPoolExecutor" in code and "merge" in code for _, code in _blocks("python"))
+
+
+@pytest.mark.parametrize(("name", "code"), _blocks("toml"))
+def test_a_configuration_in_the_documents_loads(name: str, code: str, tmp_path: Path) -> None:
+    path = tmp_path / "streameval.toml"
+    metrics = "" if "metrics" in tomllib.loads(code) else 'metrics = ["mrr"]\n'
+    path.write_text(metrics + code, encoding="utf-8")
+    assert load(path).metrics, name
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) < 120
+
+
+@pytest.mark.parametrize(
+    ("heading", "struct"),
+    [
+        ("## Top level", Config),
+        ('### `type = "kafka"`', KafkaOptions),
+        ('### `type = "files"`', FilesOptions),
+        ('### `type = "simulator"`', SimulatorOptions),
+        ("## `[event]`", EventFields),
+        ("## `[web]`", WebOptions),
+    ],
+)
+def test_every_key_of_the_configuration_is_documented(
+    heading: str, struct: type[msgspec.Struct]
+) -> None:
+    documented = _table("configuration.md", heading)
+    assert list(documented) == [field.encode_name for field in msgspec.structs.fields(struct)]
+
+
+def test_the_reasons_in_the_documents_are_those_of_the_program() -> None:
+    assert _table("invalid-events.md", "|---|---|") == REASONS
+
+
+def test_the_catalogue_in_the_documents_is_that_of_the_program() -> None:
+    assert set(_table("metrics.md", "## The catalogue")) == set(catalogue())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_inside_the_project_leads_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8"))
+    inside = [link for link in links if "://" not in link]
+    assert [link for link in inside if not (page.parent / link).exists()] == []
+
+
+def test_every_page_of_the_documents_is_in_their_index() -> None:
+    index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    pages = [path.name for path in (ROOT / "docs").glob("*.md") if path.name != "README.md"]
+    assert [name for name in pages if name not in index] == []
