@@ -7,7 +7,7 @@ import pkgutil
 from collections.abc import Mapping
 from functools import cache
 
-from streameval import metrics
+from streameval import metrics, summary
 from streameval.conventions import CONVENTIONS, Choices
 from streameval.errors import (
     MetricParameterError,
@@ -22,7 +22,11 @@ _HITS_PARAMETERS = (
     Parameter("repeats", "first", ("first", "every", "compact_before_cut", "compact_after_cut")),
     Parameter("rows", 0),
     Parameter("min_gain", 0.0),
+    Parameter("relevant", "positive", ("positive", "all")),
+    Parameter("counting", "distinct", ("distinct", "every")),
+    Parameter("ids", "any", ("any", "integer")),
 )
+_EMPTY = ("skip", "zero", "nan", "error")
 
 
 @cache
@@ -44,10 +48,12 @@ def catalogue() -> Mapping[str, Definition]:
 def parameters(definition: Definition) -> Mapping[str, Parameter]:
     """Every parameter a metric's text may name: its own, and those of the statistic it reads."""
     known = dict(definition.parameters)
-    if definition.reads == "hits":
+    if definition.reads in ("hits", "lists"):
         known |= {parameter.name: parameter for parameter in _HITS_PARAMETERS}
     if definition.per == "list":
-        known["empty"] = Parameter("empty", definition.empty, ("skip", "zero", "nan"))
+        known["empty"] = Parameter("empty", definition.empty, _EMPTY)
+        known["empty_list"] = Parameter("empty_list", "any", ("any", *_EMPTY))
+        known |= {parameter.name: parameter for parameter in summary.PARAMETERS}
     return known
 
 

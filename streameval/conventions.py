@@ -26,7 +26,55 @@ class Convention(msgspec.Struct, frozen=True):
     spellings: Mapping[str, str] = {}
 
 
+_JULIA: Choices = {"empty_list": "zero"}
+_REPLAY: Choices = {
+    "repeats": "compact_after_cut",
+    "empty": "skip",
+    "method": "lower",
+    "deviation": "single",
+}
+_CAPRI: Choices = {"counting": "every"}
+
 CONVENTIONS: Mapping[str, Convention] = {
+    "recommenders_jl": Convention(
+        system="Recommenders.jl 0.1.0",
+        metrics={
+            "precision": {"denominator": "length"},
+            "recall": {**_JULIA, "counting": "every", "empty": "nan"},
+            "dcg": {"repeats": "every", "gain": "exp2"},
+            "ndcg": {
+                **_JULIA,
+                "repeats": "every",
+                "counting": "every",
+                "empty": "nan",
+                "gain": "binary",
+                "best": "list",
+            },
+        },
+        spellings={
+            "MeanPrecision": "precision",
+            "MeanRecall": "recall",
+            "MeanDCG": "dcg",
+            "MeanNDCG": "ndcg",
+        },
+    ),
+    "lenskit": Convention(
+        system="LensKit 0.5.0",
+        metrics={
+            "precision": {"repeats": "every", "denominator": "length", "empty_list": "skip"},
+            "recall": {"repeats": "every", "counting": "every"},
+            "mrr": {},
+            "dcg": {"repeats": "every", "relevant": "all", "discount_by": "log2_rank"},
+            "ideal_dcg": {"relevant": "all", "discount_by": "log2_rank"},
+            "ndcg": {
+                "repeats": "every",
+                "relevant": "all",
+                "discount_by": "log2_rank",
+                "best": "whole",
+            },
+        },
+        spellings={"recip_rank": "mrr", "compute_ideal_dcgs": "ideal_dcg"},
+    ),
     "recbole": Convention(
         system="RecBole 0.2.1",
         metrics={
@@ -38,5 +86,46 @@ CONVENTIONS: Mapping[str, Convention] = {
             "ndcg": {"empty": "zero", "gain": "binary"},
         },
         spellings={"hit": "hit_rate"},
+    ),
+    "replay": Convention(
+        system="RePlay 0.10.0",
+        metrics={
+            "hit_rate": _REPLAY,
+            "precision": {**_REPLAY, "denominator": "length"},
+            "recall": _REPLAY,
+            "map": _REPLAY,
+            "mrr": _REPLAY,
+            "ndcg": {**_REPLAY, "gain": "binary"},
+            "roc_auc": _REPLAY,
+        },
+        spellings={
+            "HitRate": "hit_rate",
+            "Precision": "precision",
+            "Recall": "recall",
+            "MAP": "map",
+            "MRR": "mrr",
+            "NDCG": "ndcg",
+            "RocAuc": "roc_auc",
+        },
+    ),
+    "capri": Convention(
+        system="CAPRI (dbbb506)",
+        metrics={
+            "precision": {"denominator": "length", "empty_list": "error"},
+            "recall": {**_CAPRI, "empty": "error"},
+            "map": {**_CAPRI, "empty": "zero", "normalizer": 10},
+            "dcg": {"relevant": "all", "gain": "exp2", "discount_by": "ln"},
+            "ndcg": {
+                **_CAPRI,
+                "repeats": "every",
+                "empty": "zero",
+                "gain": "exp2",
+                "discount_by": "ln",
+                "best": "whole",
+                "digits": 4,
+                "ids": "integer",
+            },
+        },
+        spellings={"precisionk": "precision", "recallk": "recall", "mapk": "map", "ndcgk": "ndcg"},
     ),
 }

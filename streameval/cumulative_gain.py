@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from itertools import accumulate
 from typing import Literal, TypeAlias
 
@@ -13,31 +14,39 @@ from streameval.statistics.arrays import FloatArray, IntArray
 Gain: TypeAlias = Literal["linear", "exp2", "binary"]
 """What a gain g is worth: g, 2^g - 1, or 1."""
 
-# math.log2 rather than numpy's, whose last bit depends on the processor.
-_DISCOUNTS: list[float] = [math.nan]
-_IDEALS: list[float] = [0.0]
+Discount: TypeAlias = Literal["log2", "log2_rank", "ln"]
+"""What the gain at a rank is divided by: log2(rank + 1), max(1, log2(rank)), or ln(rank + 1)."""
+
+# The math module rather than numpy, whose last bit depends on the processor.
+_DIVISORS: Mapping[Discount, Callable[[int], float]] = {
+    "log2": lambda rank: math.log2(rank + 1),
+    "log2_rank": lambda rank: max(1.0, math.log2(rank)),
+    "ln": lambda rank: math.log(rank + 1),
+}
+_DISCOUNTS: dict[Discount, list[float]] = {kind: [math.nan] for kind in _DIVISORS}
+_IDEALS: dict[Discount, list[float]] = {kind: [0.0] for kind in _DIVISORS}
 
 
-def discount(rank: IntArray) -> FloatArray:
-    """1 / log2(rank + 1) for ranks from 1.
+def discount(rank: IntArray, kind: Discount = "log2") -> FloatArray:
+    """What a gain of 1 is worth at ranks from 1.
 
     Example:
         >>> discount(np.array([1, 3])).tolist()
         [1.0, 0.5]
     """
-    _extend(int(rank.max(initial=0)))
-    return np.array(_DISCOUNTS)[rank]
+    _extend(int(rank.max(initial=0)), kind)
+    return np.array(_DISCOUNTS[kind])[rank]
 
 
-def ideal(relevant: IntArray) -> FloatArray:
+def ideal(relevant: IntArray, kind: Discount = "log2") -> FloatArray:
     """DCG of a list that begins with so many relevant items of gain 1.
 
     Example:
         >>> ideal(np.array([0, 1])).tolist()
         [0.0, 1.0]
     """
-    _extend(int(relevant.max(initial=0)))
-    return np.array(_IDEALS)[relevant]
+    _extend(int(relevant.max(initial=0)), kind)
+    return np.array(_IDEALS[kind])[relevant]
 
 
 def worth(gain: FloatArray, kind: Gain) -> FloatArray:
@@ -54,8 +63,8 @@ def worth(gain: FloatArray, kind: Gain) -> FloatArray:
     return np.array([math.exp2(min(g, 1000.0)) - 1.0 for g in gain.tolist()])
 
 
-def _extend(rank: int) -> None:
-    if rank >= len(_DISCOUNTS):
-        more = (1.0 / math.log2(r + 1) for r in range(len(_DISCOUNTS), 2 * rank + 1))
-        _DISCOUNTS.extend(more)
-        _IDEALS[:] = accumulate(_DISCOUNTS[1:], initial=0.0)
+def _extend(rank: int, kind: Discount) -> None:
+    known = _DISCOUNTS[kind]
+    if rank >= len(known):
+        known.extend(1.0 / _DIVISORS[kind](r) for r in range(len(known), 2 * rank + 1))
+        _IDEALS[kind] = list(accumulate(known[1:], initial=0.0))

@@ -9,10 +9,13 @@ from streameval.errors import UnlikeStateError
 from streameval.events import Batch
 from streameval.metric import Metric
 from streameval.plan import Plan, hits_options
+from streameval.population import counting
+from streameval.statistics.arrays import FloatArray
 from streameval.statistics.distributions import Distribution
 from streameval.statistics.exposures import Exposures
-from streameval.statistics.hits import Hits, HitsOptions, Listener
-from streameval.statistics.lists import GradedLists
+from streameval.statistics.hits import Hits, Listener
+from streameval.statistics.lists import GradedLists, Lists
+from streameval.statistics.profiles import HitsOptions
 
 
 class Evidence:
@@ -21,15 +24,17 @@ class Evidence:
     Attributes:
         hits: by their options.
         exposures: None where no metric reads them.
-        graded: per metric, its values on lists with gains.
+        graded: by metric, its values on lists with gains.
+        values: by `Metric.per_list`, its values on all lists.
         statistics: all that count events, in the order in which they are updated.
     """
 
-    __slots__ = ("exposures", "graded", "hits", "plan", "statistics")
+    __slots__ = ("exposures", "graded", "hits", "plan", "statistics", "values")
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.graded = {metric.text: Distribution() for metric in plan.graded}
+        self.values = {metric.per_list: Distribution() for metric in plan.values}
         self.hits = {options: Hits(options, self._listener(options)) for options in plan.hits}
         self.exposures = Exposures(plan.exposures) if plan.exposures is not None else None
         self.statistics: list[Hits | Exposures] = [*self.hits.values()]
@@ -51,8 +56,9 @@ class Evidence:
             raise UnlikeStateError("statistics", self.plan, other.plan)
         for options, hits in other.hits.items():
             self.hits[options].merge(hits)
-        for text, distribution in other.graded.items():
-            self.graded[text].merge(distribution)
+        for mine, theirs in ((self.graded, other.graded), (self.values, other.values)):
+            for text, distribution in theirs.items():
+                mine[text].merge(distribution)
         if self.exposures is not None and other.exposures is not None:
             self.exposures.merge(other.exposures)
 
@@ -62,6 +68,7 @@ class Evidence:
             "hits": [hits.state_dict() for hits in self.hits.values()],
             "exposures": None if self.exposures is None else self.exposures.state_dict(),
             "graded": {text: kept.state_dict() for text, kept in self.graded.items()},
+            "values": {text: kept.state_dict() for text, kept in self.values.items()},
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -73,28 +80,37 @@ class Evidence:
         self._check_alike(state)
         for hits, saved in zip(self.hits.values(), state["hits"], strict=True):
             hits.load_state_dict(saved)
-        for text, distribution in self.graded.items():
-            distribution.load_state_dict(state["graded"][text])
+        for kind, kept in (("graded", self.graded), ("values", self.values)):
+            for text, distribution in kept.items():
+                distribution.load_state_dict(state[kind][text])
         if self.exposures is not None:
             self.exposures.load_state_dict(state["exposures"])
 
     def _check_alike(self, state: Mapping[str, Any]) -> None:
-        here = (len(self.hits), sorted(self.graded), self.exposures is not None)
-        there = (len(state["hits"]), sorted(state["graded"]), state["exposures"] is not None)
+        here = (len(self.hits), [*self.graded], [*self.values], self.exposures is not None)
+        kept = state["exposures"] is not None
+        there = (len(state["hits"]), [*state["graded"]], [*state["values"]], kept)
         if here != there:
             raise UnlikeStateError("statistics", here, there)
 
     def _listener(self, options: HitsOptions) -> Listener | None:
-        followers = [
-            metric
-            for metric in self.plan.graded
-            if hits_options(metric, self.plan.depth) == options
-        ]
-        return (lambda lists: self._follow(followers, lists)) if followers else None
+        def reading(metrics: Sequence[Metric]) -> list[Metric]:
+            return [m for m in metrics if hits_options(m, self.plan.depth) == options]
 
-    def _follow(self, metrics: Sequence[Metric], lists: GradedLists) -> None:
-        for metric in metrics:
-            per_list = metric.definition.graded
-            if per_list is not None:
-                values = per_list(lists, metric.k, **metric.values_for(per_list))
-                self.graded[metric.text].add(values, lists.count)
+        graded, values = reading(self.plan.graded), reading(self.plan.values)
+        if not graded and not values:
+            return None
+        return lambda lists: self._follow(graded, values, lists)
+
+    def _follow(self, graded: Sequence[Metric], values: Sequence[Metric], lists: Lists) -> None:
+        if isinstance(lists, GradedLists):
+            for metric in graded:
+                self.graded[metric.text].add(_values(metric, lists), counting(metric, lists))
+        for metric in values:
+            self.values[metric.per_list].add(_values(metric, lists), counting(metric, lists))
+
+
+def _values(metric: Metric, lists: Lists) -> FloatArray:
+    of_list = metric.definition.of_list
+    found: FloatArray = of_list(lists, metric.k, **metric.values_for(of_list))
+    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
@@ -30,6 +30,11 @@ class Spelling(msgspec.Struct, frozen=True):
     name: str
     parameters: tuple[tuple[str, str | int | float | bool], ...]
     k: int | None
+
+    def without(self, names: Collection[str]) -> Spelling:
+        """The same without some parameters."""
+        kept = tuple(chosen for chosen in self.parameters if chosen[0] not in names)
+        return msgspec.structs.replace(self, parameters=kept)
 
     def __str__(self) -> str:
         prefix = f"{self.prefix}:" if self.prefix else ""

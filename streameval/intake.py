@@ -96,14 +96,14 @@ def _listed(what: str, found: Any) -> list[Id]:
     return to_list() if to_list is not None else list(found)
 
 
-def _check_gains(gains: Mapping[Id, float]) -> None:
+def _check_gains(gains: Mapping[Id, Any]) -> None:
     for item, gain in gains.items():
         if not isinstance(gain, (int, float)) or not math.isfinite(gain):
             detail = f"the gain of item {item!r} is {gain!r}; gains are finite numbers"
             raise InvalidEventError("invalid_gain", detail)
 
 
-def _check_positions(recommendations: Sequence[Id], positions: Sequence[int]) -> None:
+def _check_positions(recommendations: Sequence[Id], positions: Sequence[Any]) -> None:
     if len(positions) != len(recommendations):
         detail = f"{len(recommendations)} items and {len(positions)} positions"
         raise InvalidEventError("invalid_positions", detail)

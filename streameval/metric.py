@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
 
 from streameval.errors import MetricParameterError
 from streameval.events import Id
+from streameval.grammar import spelling
 
 Value: TypeAlias = str | int | float | bool
 """What a metric parameter may hold."""
@@ -18,13 +19,16 @@ Value: TypeAlias = str | int | float | bool
 Per: TypeAlias = Literal["list", "item", "slice"]
 """What a value is averaged over: lists, items shown, or nothing (a property of all lists)."""
 
-Empty: TypeAlias = Literal["skip", "zero", "nan"]
+Empty: TypeAlias = Literal["skip", "zero", "nan", "error"]
 """What a list without interactions is to a mean: left out, 0, or the end of any value."""
 
 Catalog: TypeAlias = int | frozenset[Id]
 """The items there are: how many, or which."""
 
-Statistic: TypeAlias = Literal["hits", "exposures"]
+Reads: TypeAlias = Literal["hits", "lists", "exposures"]
+
+SUMMARY = ("statistic", "q", "method", "confidence", "deviation")
+"""Parameters that say what is read from the values of all lists, not what a list's value is."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -82,7 +86,7 @@ class Definition(msgspec.Struct, frozen=True, eq=False):
 
     name: str
     function: Callable[..., Any]
-    reads: Statistic
+    reads: Reads
     inputs: tuple[str, ...]
     parameters: Mapping[str, Parameter]
     bounds: tuple[float, float]
@@ -107,6 +111,11 @@ class Definition(msgspec.Struct, frozen=True, eq=False):
         """Whether totals and counts of two slices add up to those of both."""
         return self.per != "slice"
 
+    @property
+    def of_list(self) -> Callable[..., Any]:
+        """The formula that gives one value per list."""
+        return self.graded or self.function
+
 
 class Metric:
     """A definition with its parameters and cut-off; equal and hashed by its canonical text.
@@ -118,9 +127,10 @@ class Metric:
         options: only the parameters that were chosen, as written in the text.
         k: cut-off, or None for the whole list.
         text: canonical spelling, for example "recbole:ndcg@10".
+        per_list: the same without what is read from the values of all lists; names those values.
     """
 
-    __slots__ = ("convention", "definition", "k", "options", "text", "values")
+    __slots__ = ("convention", "definition", "k", "options", "per_list", "text", "values")
 
     def __init__(
         self,
@@ -138,6 +148,7 @@ class Metric:
         self.k = k
         self.convention = convention
         self.text = text
+        self.per_list = str(spelling(text).without(SUMMARY))
 
     def values_for(self, function: Callable[..., Any]) -> dict[str, Value]:
         """The values that one of the definition's functions takes."""
@@ -147,6 +158,17 @@ class Metric:
     def needs_gains(self) -> bool:
         """Whether lists with gains need their values kept, one list at a time."""
         return self.definition.graded is not None and self.values.get("gain") != "binary"
+
+    @property
+    def needs_values(self) -> bool:
+        """Whether every list's value needs to be kept: for a median, or where each is rounded."""
+        listwise = self.definition.reads == "lists" or bool(self.values.get("digits"))
+        return listwise or (self.definition.additive and not self.is_mean)
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether the value is a mean over lists or items, whose totals and counts add up."""
+        return self.definition.additive and self.values.get("statistic", "mean") == "mean"
 
     @property
     def name(self) -> str:
@@ -174,9 +196,10 @@ def metric(
 ) -> Callable[[F], F]:
     """Declare a function to be a metric; its signature is the schema.
 
-    The first argument names the statistic read (`hits` or `exposures`); `k` and `catalog` are
-    handed over where the signature has them; keyword-only arguments are the metric's
-    parameters, with their defaults and, as `Literal`, their choices.
+    The first argument names what is read: `hits` (a sum over all hits), `lists` (one value per
+    list) or `exposures` (items shown). `k` and `catalog` are handed over where the signature has
+    them; keyword-only arguments are the metric's parameters, with their defaults and, as
+    `Literal`, their choices.
 
     Args:
         bounds: smallest and largest possible value.
@@ -194,7 +217,7 @@ def metric(
         definition = Definition(
             name=function.__name__.rstrip("_"),
             function=function,
-            reads=_statistic(function),
+            reads=_read_by(function),
             inputs=_inputs(function),
             parameters=_parameters(function) | (_parameters(graded) if graded else {}),
             bounds=bounds,
@@ -216,13 +239,12 @@ def definition_of(function: object) -> Definition | None:
     return found if isinstance(found, Definition) else None
 
 
-def _statistic(function: Callable[..., Any]) -> Statistic:
+def _read_by(function: Callable[..., Any]) -> Reads:
     first = next(iter(inspect.signature(function).parameters), "")
-    if first == "hits":
-        return "hits"
-    if first == "exposures":
-        return "exposures"
-    message = f"{function.__name__}: the first argument must be `hits` or `exposures`"
+    for known in typing.get_args(Reads):
+        if first == known:
+            return cast("Reads", known)
+    message = f"{function.__name__}: the first argument must be one of {typing.get_args(Reads)}"
     raise TypeError(message)
 
 

@@ -9,7 +9,7 @@ import msgspec
 from streameval.errors import CutoffExceedsDepthError, MetricError
 from streameval.metric import Metric
 from streameval.statistics.exposures import ExposuresOptions
-from streameval.statistics.hits import HitsOptions
+from streameval.statistics.profiles import HitsOptions
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,13 +19,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         depth: ranks kept; None keeps whole lists.
         hits: one Hits statistic each.
         exposures: the Exposures statistic, or None where no metric reads it.
-        graded: metrics whose values on lists with gains are kept, list by list.
+        graded: metrics whose values on lists with gains are kept.
+        values: metrics whose values on all lists are kept; one of each `Metric.per_list`.
     """
 
     depth: int | None
     hits: tuple[HitsOptions, ...]
     exposures: ExposuresOptions | None
     graded: tuple[Metric, ...]
+    values: tuple[Metric, ...]
 
 
 def planned(metrics: Sequence[Metric], depth: int | None, max_items: int) -> Plan:
@@ -37,7 +39,7 @@ def planned(metrics: Sequence[Metric], depth: int | None, max_items: int) -> Pla
     """
     if not metrics:
         raise MetricError("no metric was named; give at least one, for example 'ndcg@10'")
-    ranked = [metric for metric in metrics if metric.definition.reads == "hits"]
+    ranked = [metric for metric in metrics if metric.definition.reads != "exposures"]
     for metric in ranked:
         check_depth(metric, depth)
     if depth is None and all(metric.k is not None for metric in ranked):
@@ -46,7 +48,8 @@ def planned(metrics: Sequence[Metric], depth: int | None, max_items: int) -> Pla
         depth=depth,
         hits=tuple(dict.fromkeys(hits_options(metric, depth) for metric in ranked)),
         exposures=_exposures_options(metrics, max_items),
-        graded=tuple(metric for metric in ranked if metric.needs_gains),
+        graded=tuple(m for m in ranked if m.needs_gains and not m.needs_values),
+        values=tuple({m.per_list: m for m in ranked if m.needs_values}.values()),
     )
 
 
@@ -62,15 +65,10 @@ def check_depth(metric: Metric, depth: int | None) -> None:
 
 def hits_options(metric: Metric, depth: int | None) -> HitsOptions:
     """The Hits statistic that a metric reads."""
-    values = metric.values
-    after_cut = values["repeats"] == "compact_after_cut"
-    rows = (values["rows"] or metric.k) if after_cut else None
-    return HitsOptions(
-        depth=depth,
-        repeats=values["repeats"],  # type: ignore[arg-type]  # checked against the choices
-        rows=rows,  # type: ignore[arg-type]  # an int by its parameter's kind
-        min_gain=float(values["min_gain"]),
-    )
+    known = {name: metric.values[name] for name in HitsOptions.__struct_fields__[1:]}
+    after_cut = known["repeats"] == "compact_after_cut"
+    rows = (known["rows"] or metric.k) if after_cut else None
+    return msgspec.convert(known | {"rows": rows, "depth": depth}, HitsOptions)
 
 
 def _exposures_options(metrics: Sequence[Metric], max_items: int) -> ExposuresOptions | None:

@@ -6,6 +6,8 @@ import math
 
 import msgspec
 
+from streameval.errors import UndefinedMetricError
+
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """The value of one metric at one moment.
@@ -35,3 +37,27 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     def defined(self) -> bool:
         """Whether there was evidence; an undefined value is NaN, never 0."""
         return not math.isnan(self.value)
+
+
+class UndefinedReading(Reading, frozen=True, kw_only=True):
+    """A reading whose value cannot be had: the convention's original raises on these lists.
+
+    Attributes:
+        problem: why.
+    """
+
+    problem: str
+
+    @property  # type: ignore[misc]  # reading it is what must fail
+    def value(self) -> float:
+        """Never returns.
+
+        Raises:
+            UndefinedMetricError: always.
+        """
+        raise UndefinedMetricError(self.metric, self.problem)
+
+    @property
+    def defined(self) -> bool:
+        """Never."""
+        return False

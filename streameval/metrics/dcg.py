@@ -1,12 +1,14 @@
-from streameval.cumulative_gain import Gain, discount, worth
+from streameval.cumulative_gain import Discount, Gain, discount, worth
 from streameval.metric import metric
 from streameval.statistics.hitcells import HitsView, Total
-from streameval.statistics.lists import GradedLists
+from streameval.statistics.lists import Lists
 
 
-def _graded(lists: GradedLists, k: int | None, *, gain: Gain = "linear") -> Total:
+def _graded(
+    lists: Lists, k: int | None, *, gain: Gain = "linear", discount_by: Discount = "log2"
+) -> Total:
     cells = lists.by_interacted(k)
-    return cells.total(worth(cells.gain, gain) * discount(cells.rank))
+    return cells.total(worth(cells.gain, gain) * discount(cells.rank, discount_by))
 
 
 @metric(
@@ -14,11 +16,12 @@ def _graded(lists: GradedLists, k: int | None, *, gain: Gain = "linear") -> Tota
     graded=_graded,
     source="Jaervelin and Kekaelaeinen, Cumulated gain-based evaluation, TOIS 2002",
 )
-def dcg(hits: HitsView, k: int | None) -> Total:
+def dcg(hits: HitsView, k: int | None, *, discount_by: Discount = "log2") -> Total:
     """Discounted cumulative gain of the first k items.
 
     An id without a gain is worth 1; a gain g is worth g, with gain=exp2 2^g - 1, with gain=binary
-    1. A list without interactions counts as 0. Without lists there is no value.
+    1. The discount is log2(rank + 1), with discount_by=ln its natural logarithm, with log2_rank
+    max(1, log2(rank)). A list without interactions counts as 0. Without lists there is no value.
 
         dcg@k = mean over lists of (sum over hits at rank <= k of gain / log2(rank + 1))
 
@@ -30,4 +33,4 @@ def dcg(hits: HitsView, k: int | None) -> Total:
         1.5
     """
     cells = hits.by_interacted(k)
-    return cells.total(cells.hits * discount(cells.rank))
+    return cells.total(cells.hits * discount(cells.rank, discount_by))

@@ -11,11 +11,18 @@ from streameval.statistics.hitcells import HitsView, Total
     empty="skip",
     source="Manning, Raghavan, Schuetze, Introduction to IR, 2008, section 8.4",
 )
-def map_(hits: HitsView, k: int | None, *, denominator: Literal["ideal", "k"] = "ideal") -> Total:
+def map_(
+    hits: HitsView,
+    k: int | None,
+    *,
+    denominator: Literal["ideal", "k"] = "ideal",
+    normalizer: int = 0,
+) -> Total:
     """Mean average precision: precision at the rank of each hit, averaged.
 
     The average is over the hits there could be, min(k, items interacted with), or over k with
-    denominator=k; without k, over all items interacted with. A list without interactions is left
+    denominator=k; without k, over all items interacted with. A normalizer above 0 takes the place
+    of k in that average, and only there. A list without interactions is left
     out (empty=zero counts it as 0). Without lists that have interactions there is no value.
 
         map@k = mean over lists of (sum over hits at rank <= k of (hits so far / rank) / min(k, m))
@@ -28,7 +35,8 @@ def map_(hits: HitsView, k: int | None, *, denominator: Literal["ideal", "k"] = 
         0.75
     """
     cells = hits.by_interacted(k)
-    possible = cells.size if k is None else np.minimum(cells.size, k)
-    if k is not None and denominator == "k":
-        possible = np.full_like(cells.size, k)
+    cut = normalizer or k
+    possible = cells.size if cut is None else np.minimum(cells.size, cut)
+    if cut is not None and denominator == "k":
+        possible = np.full_like(cells.size, cut)
     return cells.total(cells.ordinals / cells.rank / possible)

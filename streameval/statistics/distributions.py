@@ -9,12 +9,15 @@ import numpy as np
 
 from streameval.errors import StateVersionError, UnlikeStateError
 from streameval.statistics.arrays import FloatArray, IntArray
-from streameval.statistics.exact import ExactSum
+from streameval.statistics.exact import SCALE, ExactSum
 
 VERSION = 1
 CAP = 65_536
 _BIN_SHIFT = 41
 """A bin keeps sign, exponent and the top 11 bits of the mantissa: values within 1 part in 2048."""
+
+_LARGEST_SQUARED = 2.0**500
+"""Larger values count as this one in the spread, so that their squares stay finite."""
 
 Quantile: TypeAlias = Literal["lower", "linear"]
 
@@ -24,7 +27,12 @@ class Distribution:
 
     Up to `cap` distinct values every value is kept; beyond, all values are binned by the leading
     bits of their float (`estimated` says so). Sums stay exact on both sides. The content is a
-    function of the multiset of values alone.
+    function of the multiset of values alone. NaN is no value and only counted as such.
+
+    Attributes:
+        cap: most distinct values kept.
+        estimated: whether values are binned.
+        undefined: how many were NaN.
 
     Example:
         >>> values = Distribution()
@@ -33,20 +41,27 @@ class Distribution:
         (4, 2.5, 0.5)
     """
 
-    __slots__ = ("_counts", "_squares", "_sum", "cap", "estimated")
+    __slots__ = ("_counts", "_infinite", "_squares", "_sum", "cap", "estimated", "undefined")
 
     def __init__(self, cap: int = CAP) -> None:
         self.cap = cap
         self.estimated = False
+        self.undefined = 0
+        self._infinite = [0, 0]
         self._counts: dict[int, int] = {}
         self._sum = ExactSum()
         self._squares = ExactSum()
 
     def add(self, values: FloatArray, counts: IntArray) -> None:
-        """Count each value (finite, shape (n,)) as often as its count (shape (n,)) says."""
-        values = values + 0.0
+        """Count each value (shape (n,)) as often as its count (shape (n,)) says."""
+        finite = np.isfinite(values)
+        self.undefined += int(counts[np.isnan(values)].sum())
+        self._infinite[0] += int(counts[values == math.inf].sum())
+        self._infinite[1] += int(counts[values == -math.inf].sum())
+        values, counts = values[finite] + 0.0, counts[finite]
         self._sum.add(values, counts)
-        self._squares.add(values * values, counts)
+        for part in _square(values):
+            self._squares.add(part, counts)
         keys = values.view(np.int64)
         self._count(keys >> _BIN_SHIFT if self.estimated else keys, counts)
 
@@ -64,23 +79,23 @@ class Distribution:
         counts = np.fromiter(other._counts.values(), np.int64, len(other._counts))
         binned = self.estimated and not other.estimated
         self._count(keys >> _BIN_SHIFT if binned else keys, counts)
+        self.undefined += other.undefined
+        self._infinite = [sum(pair) for pair in zip(self._infinite, other._infinite, strict=True)]
         self._sum.merge(other._sum)
         self._squares.merge(other._squares)
 
     @property
     def count(self) -> int:
         """How many values were added."""
-        return sum(self._counts.values())
+        return sum(self._counts.values()) + sum(self._infinite)
 
     @property
     def total(self) -> float:
         """The exact sum of the values, rounded once."""
+        if any(self._infinite):
+            above, below = self._infinite
+            return math.nan if above and below else math.inf if above else -math.inf
         return self._sum.value
-
-    @property
-    def exact_total(self) -> ExactSum:
-        """The exact sum itself, for adding to it before rounding."""
-        return self._sum
 
     def quantile(self, q: float, method: Quantile = "lower") -> float:
         """The value below which a share q (0 to 1) of all values lies; NaN without values.
@@ -93,7 +108,9 @@ class Distribution:
         total = self.count
         if not total:
             return math.nan
-        ordered = sorted((self._value(key), count) for key, count in self._counts.items())
+        above, below = self._infinite
+        finite = sorted((self._value(key), count) for key, count in self._counts.items())
+        ordered = [(-math.inf, below), *finite, (math.inf, above)]
         if method == "lower":
             return _at(ordered, max(0, math.ceil(q * total) - 1))
         place = q * (total - 1)
@@ -104,10 +121,10 @@ class Distribution:
     def standard_error(self) -> float:
         """Sample standard deviation over the square root of the count; NaN below two values."""
         n = self.count
-        if n < 2:
+        if n < 2 or any(self._infinite):
             return math.nan
-        mean = self.total / n
-        return math.sqrt(max(0.0, (self._squares.value / n - mean * mean) / (n - 1)))
+        spread = (n * self._squares.scaled << SCALE) - self._sum.scaled**2
+        return math.sqrt(spread / ((n * n * (n - 1)) << (2 * SCALE)))
 
     def state_dict(self) -> dict[str, Any]:
         """Plain integers and strings; equal content gives equal state."""
@@ -115,6 +132,8 @@ class Distribution:
             "version": VERSION,
             "cap": self.cap,
             "estimated": int(self.estimated),
+            "undefined": self.undefined,
+            "infinite": list(self._infinite),
             "counts": [list(item) for item in sorted(self._counts.items())],
             "sum": hex(self._sum.scaled),
             "squares": hex(self._squares.scaled),
@@ -132,6 +151,8 @@ class Distribution:
         if state["cap"] != self.cap:
             raise UnlikeStateError("distribution cap", self.cap, state["cap"])
         self.estimated = bool(state["estimated"])
+        self.undefined = state["undefined"]
+        self._infinite = list(state["infinite"])
         self._counts = dict(state["counts"])
         self._sum = ExactSum(int(state["sum"], 16))
         self._squares = ExactSum(int(state["squares"], 16))
@@ -156,6 +177,16 @@ class Distribution:
     def _value(self, key: int) -> float:
         middle = (key << _BIN_SHIFT) | (1 << (_BIN_SHIFT - 1)) if self.estimated else key
         return float(np.int64(middle).view(np.float64))
+
+
+def _square(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Each value's square as the exact sum of two floats (Dekker, 1971)."""
+    values = np.clip(values, -_LARGEST_SQUARED, _LARGEST_SQUARED)
+    shifted = values * (2.0**27 + 1)
+    high = shifted - (shifted - values)
+    low = values - high
+    product = values * values
+    return product, ((high * high - product) + 2 * high * low) + low * low
 
 
 def _at(ordered: list[tuple[float, int]], place: int) -> float:

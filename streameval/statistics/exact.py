@@ -6,8 +6,8 @@ import numpy as np
 
 from streameval.statistics.arrays import FloatArray, IntArray
 
-_BITS = 1127
-"""Every finite float64 times 2^_BITS is an integer (1074 for the smallest, 53 for its mantissa)."""
+SCALE = 1127
+"""Every finite float64 times 2^SCALE is an integer (1074 for the smallest, 53 for its mantissa)."""
 
 _LOW = 27
 
@@ -39,7 +39,7 @@ class ExactSum:
             here = exponents == exponent
             upper = int((high[here] * counts[here]).sum())
             lower = int((low[here] * counts[here]).sum())
-            self.scaled += ((upper << _LOW) + lower) << (exponent + _BITS - 53)
+            self.scaled += ((upper << _LOW) + lower) << (exponent + SCALE - 53)
 
     def merge(self, other: ExactSum) -> None:
         """Add another sum."""
@@ -48,7 +48,7 @@ class ExactSum:
     @property
     def value(self) -> float:
         """The float nearest to the exact sum."""
-        return self.scaled / (1 << _BITS)
+        return self.scaled / (1 << SCALE)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ExactSum) and self.scaled == other.scaled

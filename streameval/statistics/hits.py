@@ -13,29 +13,13 @@ from streameval.errors import StateVersionError, UnlikeStateError
 from streameval.events import Batch, Id, Interactions
 from streameval.statistics.hittables import HitTables
 from streameval.statistics.lists import GradedLists, GradedProfile, Lists, Profile
-from streameval.statistics.profiles import Profiler, Repeats
+from streameval.statistics.profiles import HitsOptions, Profiler
 
 VERSION = 1
 _MOST_PENDING = 8_192
 """Distinct profiles are folded at this many: a fold then costs a few milliseconds."""
 
-Listener: TypeAlias = Callable[[GradedLists], None]
-
-
-class HitsOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Identity of a Hits statistic; unlike ones do not merge.
-
-    Attributes:
-        depth: ranks kept; None keeps the whole list.
-        repeats: what an item that stands in a list several times is.
-        rows: for "compact_after_cut", how many rows are kept before compacting.
-        min_gain: smallest gain that is relevant; a gain of 0 or less never is.
-    """
-
-    depth: int | None = None
-    repeats: Repeats = "first"
-    rows: int | None = None
-    min_gain: float = 0.0
+Listener: TypeAlias = Callable[[Lists], None]
 
 
 class Hits:
@@ -65,7 +49,7 @@ class Hits:
 
     def __init__(self, options: HitsOptions, listener: Listener | None = None) -> None:
         self.options = options
-        self._profiler = Profiler(options.depth, options.repeats, options.rows, options.min_gain)
+        self._profiler = Profiler(options)
         self._listener = listener
         self._tables = HitTables()
         self._recent: list[Profile] = []
@@ -138,7 +122,10 @@ class Hits:
             self._fold_graded()
 
     def _fold_pending(self) -> None:
-        self._tables.add(Lists(list(self._pending), self._pending.values()), graded=0)
+        lists = Lists(list(self._pending), self._pending.values())
+        self._tables.add(lists, graded=0)
+        if self._listener is not None:
+            self._listener(lists)
         self._pending.clear()
 
     def _fold_graded(self) -> None:

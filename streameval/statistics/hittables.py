@@ -10,9 +10,9 @@ import numpy as np
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.cells import Cells
 from streameval.statistics.hitcells import HitCells
-from streameval.statistics.lists import Lists
+from streameval.statistics.lists import POSITIONED, REFUSED, Lists
 
-_NO_INTERACTION, _POSITIONED = 1, 2
+_NO_INTERACTION = 1
 
 
 class HitTables:
@@ -24,8 +24,8 @@ class HitTables:
         ideal: (graded, smaller of both, rank) -> hits.
         first: rank of the first hit -> lists.
         lists: (graded, interacted items) -> lists.
-        lengths: (kind, list length) -> lists; kind has bit 1 without interactions, bit 2 where
-            items stood at ranks of their own.
+        lengths: (kind, list length) -> lists; kind is twice the profile's, plus 1 without
+            interactions.
         shown: rank -> items shown there, of lists whose items stood at ranks of their own.
     """
 
@@ -50,7 +50,7 @@ class HitTables:
         self.ideal.add([flag, np.minimum(interacted, length), rank], [count])
         self.first.add([rank[lists.ordinal == 1]], [count[lists.ordinal == 1]])
         self.lists.add([np.full_like(lists.count, graded), lists.interacted], [lists.count])
-        kind = _NO_INTERACTION * (lists.interacted == 0) + _POSITIONED * lists.positioned
+        kind = 2 * lists.kind + _NO_INTERACTION * (lists.interacted == 0)
         self.lengths.add([kind, lists.length], [lists.count])
 
     def add_shown(self, ranks: Mapping[int, int]) -> None:
@@ -72,6 +72,19 @@ class HitTables:
         """Lists whose user did nothing."""
         return int(self.lists.counts[0][self.lists.keys[1] == 0].sum())
 
+    def having(self, *, items: bool, interactions: bool) -> int:
+        """Lists with or without any item, and with or without any interaction."""
+        kind, length = self.lengths.keys
+        here = (length > 0) == items
+        here &= (kind & _NO_INTERACTION == 0) == interactions
+        return int(self.lengths.counts[0][here].sum())
+
+    @property
+    def refused(self) -> int:
+        """Lists that the convention asked for does not take."""
+        kind = self.lengths.keys[0]
+        return int(self.lengths.counts[0][kind & (2 * REFUSED) > 0].sum())
+
     @property
     def graded(self) -> int:
         """Lists whose interactions carry gains other than 1."""
@@ -85,7 +98,7 @@ class HitTables:
     def items_shown(self, k: int | None) -> int:
         """Items shown up to rank k, over all lists."""
         kind, length = self.lengths.keys
-        whole = kind & _POSITIONED == 0
+        whole = kind & (2 * POSITIONED) == 0
         cut = length if k is None else np.minimum(length, k)
         at_ranks = _up_to(self.shown.keys[0], k)
         return int((cut * self.lengths.counts[0])[whole].sum()) + int(

@@ -12,11 +12,12 @@ from streameval.statistics.arrays import FloatArray, IntArray
 from streameval.statistics.hitcells import HitCells
 
 Profile: TypeAlias = tuple[int, ...]
-"""(positioned, interacted, length, place of 1st hit, of 2nd hit, ...): places are ranks from 0."""
+"""(kind, interacted, length, place of 1st hit, of 2nd hit, ...): places are ranks from 0."""
 
 GradedProfile: TypeAlias = tuple[Profile, tuple[float, ...], tuple[float, ...]]
 """(profile, gain of each hit, all relevant gains in descending order)."""
 
+POSITIONED, REFUSED = 1, 2
 _HEAD = 3
 
 
@@ -25,13 +26,17 @@ class Lists:
 
     Attributes:
         count: how often each list occurred, shape (n,).
-        positioned: 1 where items stood at ranks of their own, else 0.
+        kind: sum of POSITIONED where items stood at ranks of their own, and REFUSED where the
+            convention asked for does not take such a list.
         interacted: relevant items interacted with.
         length: items in the list, up to the depth.
         owner: index of the list of each hit, shape (hits,).
         rank: rank of each hit.
         ordinal: 1 for the first hit of its list, 2 for the second, ...
-        gain: gain of each hit.
+        gain: gain of each hit; 1 without gains.
+        ideal_owner: index of the list of each relevant item, shape (relevant items,).
+        ideal_rank: its rank in the best order, from 1.
+        ideal_gain: its gain, descending within a list.
     """
 
     def __init__(self, profiles: Sequence[Profile], counts: Iterable[int]) -> None:
@@ -39,13 +44,15 @@ class Lists:
         flat = np.fromiter(chain.from_iterable(profiles), np.int64, int(widths.sum()))
         starts = np.cumsum(widths) - widths
         self.count: IntArray = np.fromiter(counts, np.int64, len(profiles))
-        self.positioned: IntArray = flat[starts]
+        self.kind: IntArray = flat[starts]
         self.interacted: IntArray = flat[starts + 1]
         self.length: IntArray = flat[starts + 2]
         heads = np.concatenate([starts + i for i in range(_HEAD)])
         self.rank: IntArray = np.delete(flat, heads) + 1
         self.owner, self.ordinal = _ragged(widths - _HEAD)
         self.gain: FloatArray = np.ones(self.rank.size)
+        self.ideal_owner, self.ideal_rank = _ragged(self.interacted)
+        self.ideal_gain: FloatArray = np.ones(self.ideal_rank.size)
 
     def __len__(self) -> int:
         return int(self.count.size)
@@ -66,6 +73,20 @@ class Lists:
         """The first hit of each list that has one up to rank k; `size` is 1."""
         return self._cells(k, np.ones_like(self.interacted), last=1)
 
+    def best(self, k: int | None) -> HitCells:
+        """The relevant items in their best order, up to rank k, as if they were the hits."""
+        here = self.ideal_rank <= (np.iinfo(np.int64).max if k is None else k)
+        owner, rank = self.ideal_owner[here], self.ideal_rank[here]
+        return HitCells(
+            rank=rank,
+            hits=np.ones_like(rank),
+            ordinals=rank,
+            size=self.interacted[owner],
+            gain=self.ideal_gain[here],
+            owner=owner,
+            lists=len(self),
+        )
+
     def _cells(self, k: int | None, size: IntArray, last: int | None = None) -> HitCells:
         here = self.ordinal <= (self.ordinal.size if last is None else last)
         here &= self.rank <= (np.iinfo(np.int64).max if k is None else k)
@@ -82,13 +103,7 @@ class Lists:
 
 
 class GradedLists(Lists):
-    """Distinct lists whose interactions carry gains.
-
-    Attributes:
-        ideal_owner: index of the list of each relevant item, shape (relevant items,).
-        ideal_rank: its rank in the best order, from 1.
-        ideal_gain: its gain, descending within a list.
-    """
+    """Distinct lists whose interactions carry gains."""
 
     def __init__(self, profiles: Mapping[GradedProfile, int]) -> None:
         super().__init__([profile for profile, _, _ in profiles], profiles.values())
@@ -97,22 +112,8 @@ class GradedLists(Lists):
         self.gain = np.fromiter(gains, np.float64, self.rank.size)
         widths = np.fromiter(map(len, ideals), np.int64, len(ideals))
         self.ideal_owner, self.ideal_rank = _ragged(widths)
-        self.ideal_gain: FloatArray = np.fromiter(
+        self.ideal_gain = np.fromiter(
             chain.from_iterable(ideals), np.float64, self.ideal_owner.size
-        )
-
-    def best(self, k: int | None) -> HitCells:
-        """The relevant items in their best order, up to rank k, as if they were the hits."""
-        here = self.ideal_rank <= (np.iinfo(np.int64).max if k is None else k)
-        owner, rank = self.ideal_owner[here], self.ideal_rank[here]
-        return HitCells(
-            rank=rank,
-            hits=np.ones_like(rank),
-            ordinals=rank,
-            size=self.interacted[owner],
-            gain=self.ideal_gain[here],
-            owner=owner,
-            lists=len(self),
         )
 
 

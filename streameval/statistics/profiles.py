@@ -7,13 +7,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Literal, TypeAlias
 
+import msgspec
+
 from streameval.events import Id, Interactions
-from streameval.statistics.lists import GradedProfile, Profile
+from streameval.statistics.lists import POSITIONED, REFUSED, GradedProfile, Profile
 
 Repeats: TypeAlias = Literal["first", "every", "compact_before_cut", "compact_after_cut"]
 """An item that stands several times in a list counts at its first place, at every place, or the
 list is closed up to its first places before or after it is cut."""
 
+Relevant: TypeAlias = Literal["positive", "all"]
+"""Items that count: those with a gain above 0, or all that have one."""
+
+Counting: TypeAlias = Literal["distinct", "every"]
+"""How an item that stands several times among the interactions is counted: once, or each time."""
 
 ProfileOf: TypeAlias = Callable[[Sequence[Id], Interactions], Profile]
 
@@ -57,32 +64,76 @@ def compacted(rows: int | None, profile: ProfileOf) -> ProfileOf:
     )
 
 
-class Profiler:
-    """Finds the profile of a list.
+def counting_every(profile: ProfileOf) -> ProfileOf:
+    """Profiles whose number of items interacted with counts repeats among them."""
 
-    Args:
+    def counted(recommendations: Sequence[Id], interactions: Interactions) -> Profile:
+        head, _, *rest = profile(recommendations, interactions)
+        return (head, len(interactions), *rest)
+
+    return counted
+
+
+def integers_only(profile: ProfileOf) -> ProfileOf:
+    """Profiles that mark lists with ids other than integers as refused."""
+
+    def marked(recommendations: Sequence[Id], interactions: Interactions) -> Profile:
+        kind, *rest = profile(recommendations, interactions)
+        return (kind + REFUSED * _any_text(recommendations), *rest)
+
+    return marked
+
+
+def _any_text(ids: Sequence[Id]) -> bool:
+    return any(isinstance(item, str) for item in ids)
+
+
+class HitsOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Identity of a Hits statistic; unlike ones do not merge.
+
+    Attributes:
         depth: ranks kept; None keeps the whole list.
         repeats: what an item that stands in a list several times is.
         rows: for "compact_after_cut", how many rows are kept before compacting.
-        min_gain: smallest gain that is relevant.
-
-    Attributes:
-        profile: profile of a list whose items stand at 1, 2, 3, ... and whose gains are all 1.
+        min_gain: smallest gain that is relevant, where `relevant` is "positive".
+        relevant: which items with a gain count.
+        counting: what an item that stands among the interactions several times is.
+        ids: whether lists with ids other than integers are refused.
     """
 
-    __slots__ = ("_compact", "_depth", "_every", "_min_gain", "_rows", "profile")
+    depth: int | None = None
+    repeats: Repeats = "first"
+    rows: int | None = None
+    min_gain: float = 0.0
+    relevant: Relevant = "positive"
+    counting: Counting = "distinct"
+    ids: Literal["any", "integer"] = "any"
 
-    def __init__(
-        self, depth: int | None, repeats: Repeats, rows: int | None, min_gain: float
-    ) -> None:
-        self._depth = sys.maxsize if depth is None else depth
-        self._every = repeats == "every"
-        self._compact = repeats.startswith("compact")
-        self._rows = rows if repeats == "compact_after_cut" else None
-        self._min_gain = min_gain
-        self.profile = (every_place if self._every else first_places)(self._depth)
-        if self._compact:
-            self.profile = compacted(self._rows, self.profile)
+
+def profile_of(options: HitsOptions) -> ProfileOf:
+    """The way to a list's profile; its items stand at 1, 2, 3, ... and its gains are all 1."""
+    depth = sys.maxsize if options.depth is None else options.depth
+    profile = (every_place if options.repeats == "every" else first_places)(depth)
+    if options.repeats.startswith("compact"):
+        profile = compacted(options.rows, profile)
+    if options.counting == "every":
+        profile = counting_every(profile)
+    return integers_only(profile) if options.ids == "integer" else profile
+
+
+class Profiler:
+    """Finds the profile of any list.
+
+    Attributes:
+        profile: of lists whose items stand at 1, 2, 3, ... and whose gains are all 1.
+    """
+
+    __slots__ = ("_depth", "_options", "profile")
+
+    def __init__(self, options: HitsOptions) -> None:
+        self._options = options
+        self._depth = sys.maxsize if options.depth is None else options.depth
+        self.profile = profile_of(options)
 
     def outcome(
         self,
@@ -93,7 +144,11 @@ class Profiler:
         """Profile of any list: with gains, with ranks of its own, or both."""
         gains = self._relevant(interactions)
         length, hits = self._placed(recommendations, set(gains), positions)
-        head = (int(positions is not None), len(gains), length, *(rank - 1 for rank, _ in hits))
+        interacted = len(interactions) if self._options.counting == "every" else len(gains)
+        kind = POSITIONED if positions is not None else 0
+        if self._options.ids == "integer" and _any_text(recommendations):
+            kind += REFUSED
+        head = (kind, interacted, length, *(rank - 1 for rank, _ in hits))
         if all(gain == 1 for gain in gains.values()):
             return head
         of_hits = tuple(gains[item] for _, item in hits)
@@ -106,22 +161,23 @@ class Profiler:
     def _relevant(self, interactions: Interactions) -> dict[Id, float]:
         if not isinstance(interactions, Mapping):
             return dict.fromkeys(interactions, 1.0)
-        least = self._min_gain
-        return {
-            item: float(gain) for item, gain in interactions.items() if gain > 0 and gain >= least
-        }
+        gains = {item: float(gain) for item, gain in interactions.items()}
+        if self._options.relevant == "all":
+            return gains
+        least = self._options.min_gain
+        return {item: gain for item, gain in gains.items() if gain > 0 and gain >= least}
 
     def _placed(
         self, recommendations: Sequence[Id], wanted: set[Id], positions: Sequence[int] | None
     ) -> tuple[int, list[tuple[int, Id]]]:
         if positions is None:
-            if self._compact:
-                recommendations = list(dict.fromkeys(recommendations[: self._rows]))
+            if self._options.repeats.startswith("compact"):
+                recommendations = list(dict.fromkeys(recommendations[: self._options.rows]))
             positions = range(1, len(recommendations) + 1)
         pairs = zip(positions, recommendations, strict=True)
         shown = [pair for pair in pairs if pair[0] <= self._depth]
         hits = sorted((pair for pair in shown if pair[1] in wanted), key=itemgetter(0))
-        if not self._every:
+        if self._options.repeats != "every":
             firsts = {item: rank for rank, item in reversed(hits)}
             hits = sorted(((rank, item) for item, rank in firsts.items()), key=itemgetter(0))
         return len(shown), hits

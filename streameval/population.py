@@ -1,0 +1,57 @@
+"""Which lists a mean is over."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from streameval.metric import Metric
+from streameval.statistics.arrays import IntArray
+from streameval.statistics.hittables import HitTables
+from streameval.statistics.lists import Lists
+
+Fate: TypeAlias = Literal["count", "skip", "nan", "error"]
+"""What a kind of list does to a mean: it counts, is left out, or leaves no value at all."""
+
+_KINDS = [(items, interactions) for items in (True, False) for interactions in (True, False)]
+
+
+def fate(metric: Metric, *, items: bool, interactions: bool) -> Fate:
+    """What lists with or without items, and with or without interactions, do to the mean."""
+    of_list = metric.values.get("empty_list", "any")
+    of_interactions = metric.values.get("empty", "zero")
+    rule = (
+        of_list if not items and of_list != "any" else "zero" if interactions else of_interactions
+    )
+    fates: dict[object, Fate] = {"zero": "count", "skip": "skip", "nan": "nan", "error": "error"}
+    return fates[rule]
+
+
+def counted(metric: Metric, tables: HitTables) -> int:
+    """How many lists the mean is over."""
+    return _having(metric, tables, "count")
+
+
+def spoiling(metric: Metric, tables: HitTables, how: Literal["nan", "error"]) -> int:
+    """How many lists leave the mean without a value."""
+    refused = tables.refused if how == "error" else 0
+    return _having(metric, tables, how) + refused
+
+
+def counting(metric: Metric, lists: Lists) -> IntArray:
+    """How often each distinct list counts in the mean: 0 where it is left out; shape (n,)."""
+    count = lists.count.copy()
+    for items, interactions in _KINDS:
+        if fate(metric, items=items, interactions=interactions) != "count":
+            here = (lists.length > 0) == items
+            count[here & ((lists.interacted > 0) == interactions)] = 0
+    return np.asarray(count)
+
+
+def _having(metric: Metric, tables: HitTables, wanted: Fate) -> int:
+    return sum(
+        tables.having(items=items, interactions=interactions)
+        for items, interactions in _KINDS
+        if fate(metric, items=items, interactions=interactions) == wanted
+    )
