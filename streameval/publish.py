@@ -8,13 +8,14 @@ from contextlib import closing
 from typing import Any, Final
 
 import msgspec
-from kafka import KafkaAdminClient, KafkaProducer
-from kafka.errors import KafkaError, TopicAlreadyExistsError, UnknownTopicOrPartitionError, for_code
+from kafka import KafkaProducer
+from kafka.errors import KafkaError
 from kafka.util import ensure_valid_topic_name
 
 from streameval.errors import PublishError
 from streameval.sources.files import lines
 from streameval.sources.kafka_client import UNUSABLE, connect, explanation, hush, unusable
+from streameval.sources.kafka_cluster import Cluster
 from streameval.sources.kafka_options import client_config
 from streameval.sources.kafka_user import UserKey
 
@@ -112,7 +113,8 @@ class _Writing:
         self._without_user = 0
 
     def run(self, paths: Iterable[str], config: Mapping[str, Any]) -> Published:
-        created = _create(self._destination, config)
+        with closing(Cluster(config)) as cluster:
+            created = cluster.ensure(self._destination.topic, self._destination.partitions)
         with closing(connect(KafkaProducer, config)) as producer:
             for line in _all_lines(paths):
                 self._send(producer, line)
@@ -144,18 +146,3 @@ class _Writing:
 def _all_lines(paths: Iterable[str]) -> Iterator[bytes]:
     for path in paths:
         yield from lines(path)
-
-
-def _create(destination: Destination, config: Mapping[str, Any]) -> bool:
-    """Make the topic where it is missing; whether it was."""
-    topic = destination.topic
-    with closing(connect(KafkaAdminClient, config)) as admin:
-        found = admin.describe_topics([topic])[0]
-        if for_code(found["error_code"]) is not UnknownTopicOrPartitionError:
-            return False
-        try:
-            wanted = {"num_partitions": destination.partitions}
-            admin.create_topics({topic: wanted}, wait_for_metadata=True)
-        except TopicAlreadyExistsError:
-            return False
-    return True
