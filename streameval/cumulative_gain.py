@@ -13,6 +13,12 @@ from streameval.statistics.arrays import FloatArray, IntArray
 Gain: TypeAlias = Literal["linear", "exp2", "binary"]
 """What a gain g is worth: g, 2^g - 1, or 1."""
 
+_LARGEST = 1000.0
+"""Gains count as if they were worth no more than 2^1000, so that their sums stay finite."""
+
+_TABLED = 65_536
+"""Discounts of the ranks up to here are remembered; a stray position must not fill the memory."""
+
 # math.log2 rather than numpy's, whose last bit depends on the processor.
 _DISCOUNTS: list[float] = [math.nan]
 _IDEALS: list[float] = [0.0]
@@ -25,6 +31,8 @@ def discount(rank: IntArray) -> FloatArray:
         >>> discount(np.array([1, 3])).tolist()
         [1.0, 0.5]
     """
+    if rank.max(initial=0) > _TABLED:
+        return np.array([1.0 / math.log2(r + 1) for r in rank.tolist()])
     _extend(int(rank.max(initial=0)))
     return np.array(_DISCOUNTS)[rank]
 
@@ -41,7 +49,7 @@ def ideal(relevant: IntArray) -> FloatArray:
 
 
 def worth(gain: FloatArray, kind: Gain) -> FloatArray:
-    """What each gain counts; "exp2" takes gains above 1,000 as 1,000, so that sums stay finite.
+    """What each gain counts; at most 2^1000, so that sums stay finite.
 
     Example:
         >>> worth(np.array([1.0, 2.0]), "exp2").tolist()
@@ -50,8 +58,13 @@ def worth(gain: FloatArray, kind: Gain) -> FloatArray:
     if kind == "binary":
         return np.ones_like(gain)
     if kind == "linear":
-        return gain
-    return np.array([math.exp2(min(g, 1000.0)) - 1.0 for g in gain.tolist()])
+        return np.minimum(gain, 2.0**_LARGEST)
+    return np.array([_exp2(min(g, _LARGEST)) for g in gain.tolist()])
+
+
+def _exp2(gain: float) -> float:
+    # Below 1, where 2^g - 1 would lose its digits, and small gains all their worth.
+    return math.exp2(gain) - 1.0 if gain >= 1.0 else math.expm1(gain * math.log(2.0))
 
 
 def _extend(rank: int) -> None:
