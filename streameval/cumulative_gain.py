@@ -58,7 +58,7 @@ def worth(gain: FloatArray, kind: Gain) -> FloatArray:
     if kind == "binary":
         return np.ones_like(gain)
     if kind == "linear":
-        return np.minimum(gain, 2.0**_LARGEST)
+        return gain.clip(max=2.0**_LARGEST)
     return np.array([_exp2(min(g, _LARGEST)) for g in gain.tolist()])
 
 

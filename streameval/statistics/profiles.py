@@ -57,6 +57,11 @@ def compacted(rows: int | None, profile: ProfileOf) -> ProfileOf:
     )
 
 
+def without_relevant(profile: ProfileOf) -> ProfileOf:
+    """Profiles where an id, whose gain is 1, is worth too little to be relevant."""
+    return lambda recommendations, _: profile(recommendations, ())
+
+
 class Profiler:
     """Finds the profile of a list.
 
@@ -83,6 +88,8 @@ class Profiler:
         self.profile = (every_place if self._every else first_places)(self._depth)
         if self._compact:
             self.profile = compacted(self._rows, self.profile)
+        if min_gain > 1:
+            self.profile = without_relevant(self.profile)
 
     def outcome(
         self,
@@ -105,7 +112,7 @@ class Profiler:
 
     def _relevant(self, interactions: Interactions) -> dict[Id, float]:
         if not isinstance(interactions, Mapping):
-            return dict.fromkeys(interactions, 1.0)
+            return dict.fromkeys(interactions, 1.0) if self._min_gain <= 1 else {}
         least = self._min_gain
         return {
             item: float(gain) for item, gain in interactions.items() if gain > 0 and gain >= least
@@ -124,4 +131,5 @@ class Profiler:
         if not self._every:
             firsts = {item: rank for rank, item in reversed(hits)}
             hits = sorted(((rank, item) for item, rank in firsts.items()), key=itemgetter(0))
-        return len(shown), hits
+        # The list's own length, not what stands up to the depth: or a value would depend on it.
+        return min(len(recommendations), self._depth), hits
