@@ -199,12 +199,14 @@ class Accumulator:
         return twin
 
 
-def _catalog(given: int | Collection[Id] | None) -> Catalog | None:
-    if given is None or isinstance(given, int):
-        if given is not None and given < 1:
-            raise MetricError(f"catalog={given}: a catalogue has at least one item")
-        return given
-    return frozenset(given)
+def _catalog(given: Any) -> Catalog | None:
+    if given is None:
+        return None
+    if isinstance(given, (str, bytes)) or not isinstance(given, (int, Collection)):
+        raise MetricError(f"catalog={given!r:.80}: give how many items there are, or their ids")
+    if (given if isinstance(given, int) else len(given)) < 1:
+        raise MetricError(f"catalog={given!r}: a catalogue has at least one item")
+    return given if isinstance(given, int) else frozenset(given)
 
 
 def _identity(catalog: Catalog | None) -> int | str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import sys
 from collections.abc import Mapping
 from functools import cache
 
@@ -15,13 +16,14 @@ from streameval.errors import (
     UnknownConventionError,
     UnknownMetricError,
 )
+from streameval.events import LARGEST_RANK
 from streameval.grammar import Spelling, spelling
 from streameval.metric import Definition, Metric, Parameter, Value, definition_of
 
 _HITS_PARAMETERS = (
     Parameter("repeats", "first", ("first", "every", "compact_before_cut", "compact_after_cut")),
-    Parameter("rows", 0),
-    Parameter("min_gain", 0.0),
+    Parameter("rows", 0, span=(0, LARGEST_RANK)),
+    Parameter("min_gain", 0.0, span=(0, sys.float_info.max)),
     Parameter("relevant", "positive", ("positive", "all")),
     Parameter("counting", "distinct", ("distinct", "every")),
     Parameter("ids", "any", ("any", "integer")),
@@ -113,11 +115,11 @@ def _of_module(spelled: Spelling) -> Definition:
         if error.name is None or not f"{spelled.prefix}.".startswith(f"{error.name}."):
             raise
         raise UnknownConventionError(str(spelled.prefix), CONVENTIONS) from None
-    definition = definition_of(getattr(module, spelled.name, None))
-    if definition is None:
-        declared = [name for name, value in vars(module).items() if definition_of(value)]
+    definitions = filter(None, map(definition_of, vars(module).values()))
+    declared = {definition.name: definition for definition in definitions}
+    if spelled.name not in declared:
         raise UnknownMetricError(f"{spelled.prefix}:{spelled.name}", declared)
-    return definition
+    return declared[spelled.name]
 
 
 def _choices(convention: str, name: str) -> Choices:

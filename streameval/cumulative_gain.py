@@ -17,6 +17,12 @@ Gain: TypeAlias = Literal["linear", "exp2", "binary"]
 Discount: TypeAlias = Literal["log2", "log2_rank", "ln"]
 """What the gain at a rank is divided by: log2(rank + 1), max(1, log2(rank)), or ln(rank + 1)."""
 
+_LARGEST = 1000.0
+"""Gains count as if they were worth no more than 2^1000, so that their sums stay finite."""
+
+_TABLED = 65_536
+"""Discounts of the ranks up to here are remembered; a stray position must not fill the memory."""
+
 # The math module rather than numpy, whose last bit depends on the processor.
 _DIVISORS: Mapping[Discount, Callable[[int], float]] = {
     "log2": lambda rank: math.log2(rank + 1),
@@ -34,6 +40,8 @@ def discount(rank: IntArray, kind: Discount = "log2") -> FloatArray:
         >>> discount(np.array([1, 3])).tolist()
         [1.0, 0.5]
     """
+    if rank.max(initial=0) > _TABLED:
+        return np.array([1.0 / _DIVISORS[kind](r) for r in rank.tolist()])
     _extend(int(rank.max(initial=0)), kind)
     return np.array(_DISCOUNTS[kind])[rank]
 
@@ -50,7 +58,7 @@ def ideal(relevant: IntArray, kind: Discount = "log2") -> FloatArray:
 
 
 def worth(gain: FloatArray, kind: Gain) -> FloatArray:
-    """What each gain counts; "exp2" takes gains above 1,000 as 1,000, so that sums stay finite.
+    """What each gain counts; at most 2^1000, so that sums stay finite.
 
     Example:
         >>> worth(np.array([1.0, 2.0]), "exp2").tolist()
@@ -59,8 +67,13 @@ def worth(gain: FloatArray, kind: Gain) -> FloatArray:
     if kind == "binary":
         return np.ones_like(gain)
     if kind == "linear":
-        return gain
-    return np.array([math.exp2(min(g, 1000.0)) - 1.0 for g in gain.tolist()])
+        return gain.clip(max=2.0**_LARGEST)
+    return np.array([_exp2(min(g, _LARGEST)) for g in gain.tolist()])
+
+
+def _exp2(gain: float) -> float:
+    # Below 1, where 2^g - 1 would lose its digits, and small gains all their worth.
+    return math.exp2(gain) - 1.0 if gain >= 1.0 else math.expm1(gain * math.log(2.0))
 
 
 def _extend(rank: int, kind: Discount) -> None:

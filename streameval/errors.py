@@ -189,6 +189,17 @@ class BrokerError(StreamevalError):
         super().__init__(f"the Kafka broker does not start: {problem}; {remedy}.")
 
 
+class PublishError(StreamevalError):
+    """Records could not be written to a topic; carries how many were before that."""
+
+    def __init__(self, topic: str, published: int, problem: str, remedy: str) -> None:
+        self.topic = topic
+        self.published = published
+        self.problem = problem
+        self.remedy = remedy
+        super().__init__(f"topic {topic!r}, after {published:,} records: {problem}; {remedy}.")
+
+
 class AddressInUseError(StreamevalError):
     """The address to listen on is taken, or is not ours to take."""
 

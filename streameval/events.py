@@ -14,6 +14,10 @@ Interactions: TypeAlias = Sequence[Id] | frozenset[Id] | set[Id] | Mapping[Id, f
 """Items interacted with (each counts 1), or item -> gain (relevant where the gain is above 0)."""
 
 
+LARGEST_RANK = 2**31 - 1
+"""No position, cut-off or list goes beyond it, so that tables of ranks fit into integers."""
+
+
 class Interaction(msgspec.Struct, frozen=True, gc=False):
     """One interaction as it was logged: which item, worth how much, of which type.
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Mapping
 
 import msgspec
 
 from streameval.errors import MetricSyntaxError
+from streameval.events import LARGEST_RANK
 
 _SHAPE = re.compile(
     r"(?:(?P<prefix>[A-Za-z_][\w.]*):)?(?P<name>[A-Za-z_]\w*)"
@@ -79,8 +81,9 @@ def written(value: str | float) -> str:
 def _cutoff(text: str, k: str | None) -> int | None:
     if k is None:
         return None
-    if not k.isascii() or not k.isdigit() or int(k) < 1:
-        raise MetricSyntaxError(text, f"the cut-off {k!r} is not a whole number from 1")
+    if not k.isascii() or not k.isdigit() or not 1 <= float(k) <= LARGEST_RANK:
+        problem = f"the cut-off {k!r} is not a whole number from 1 to {LARGEST_RANK:,}"
+        raise MetricSyntaxError(text, problem)
     return int(k)
 
 
@@ -103,7 +106,9 @@ def _value(text: str) -> str | int | float | bool:
         return text == "true"
     for kind in (int, float):
         try:
-            return kind(text)
+            number = kind(text)
         except ValueError:
             continue
+        # "nan" is a word that parameters may choose; infinity is no value of any.
+        return number if abs(number) < math.inf else text
     return text

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from streameval.errors import InvalidEventError
-from streameval.events import Batch, Event, Id, Interactions
+from streameval.events import LARGEST_RANK, Batch, Event, Id, Interactions
 
 Pair: TypeAlias = tuple[Sequence[Id], Interactions]
 
+_LARGEST_GAIN = sys.float_info.max
 LISTS = frozenset({list, tuple})
 COLLECTIONS = frozenset({list, tuple, set, frozenset})
 """What statistics take as it is; everything else is checked and converted, one event at a time."""
@@ -27,6 +28,7 @@ def columns(batch: Batch | Iterable[Event] | Iterable[Pair]) -> Batch:
         batch = _of_events(rows) if rows and isinstance(rows[0], Event) else _of_pairs(rows)
     if _trusted(batch):
         return batch
+    _check_lengths(batch)
     placed = batch.positions or [None] * len(batch)
     checked = [
         event(*row) for row in zip(batch.recommendations, batch.interactions, placed, strict=True)
@@ -56,19 +58,30 @@ def event(
     elif type(interactions) not in COLLECTIONS:
         interactions = _listed("interactions", interactions)
     if positions is not None:
-        _check_positions(recommendations, positions)
+        positions = _ranks(recommendations, positions)
     return recommendations, interactions, positions
 
 
 def _trusted(batch: Batch) -> bool:
     return (
         batch.positions is None
+        and len(batch.recommendations) == len(batch.interactions)
         and set(map(type, batch.interactions)) <= COLLECTIONS
         and set(map(type, batch.recommendations)) <= LISTS
     )
 
 
+def _check_lengths(batch: Batch) -> None:
+    lists, outcomes = len(batch.recommendations), len(batch.interactions)
+    placed = lists if batch.positions is None else len(batch.positions)
+    if not lists == outcomes == placed:
+        detail = f"{lists} recommendations, {outcomes} interactions and {placed} positions"
+        raise InvalidEventError("wrong_type", f"columns of unequal length: {detail}")
+
+
 def _of_events(rows: list[Any]) -> Batch:
+    if not all(isinstance(row, Event) for row in rows):
+        raise InvalidEventError("wrong_type", "Events and other things in one batch")
     positions = [row.positions for row in rows]
     return Batch(
         recommendations=[row.recommendations for row in rows],
@@ -88,9 +101,9 @@ def _of_pairs(rows: list[Any]) -> Batch:
     )
 
 
-def _listed(what: str, found: Any) -> list[Id]:
+def _listed(what: str, found: Any) -> list[Any]:
     if isinstance(found, (str, bytes, Mapping)) or not isinstance(found, Iterable):
-        detail = f"{what} must be a list of ids, found {found!r:.80}"
+        detail = f"{what} must be a list, found {found!r:.80}"
         raise InvalidEventError("wrong_type", detail)
     to_list = getattr(found, "tolist", None)
     return to_list() if to_list is not None else list(found)
@@ -98,16 +111,18 @@ def _listed(what: str, found: Any) -> list[Id]:
 
 def _check_gains(gains: Mapping[Id, Any]) -> None:
     for item, gain in gains.items():
-        if not isinstance(gain, (int, float)) or not math.isfinite(gain):
+        if not isinstance(gain, (int, float)) or not abs(gain) <= _LARGEST_GAIN:
             detail = f"the gain of item {item!r} is {gain!r}; gains are finite numbers"
             raise InvalidEventError("invalid_gain", detail)
 
 
-def _check_positions(recommendations: Sequence[Id], positions: Sequence[Any]) -> None:
-    if len(positions) != len(recommendations):
-        detail = f"{len(recommendations)} items and {len(positions)} positions"
+def _ranks(recommendations: Sequence[Id], positions: Sequence[Any]) -> list[int]:
+    ranks: list[Any] = _listed("positions", positions)
+    if len(ranks) != len(recommendations):
+        detail = f"{len(recommendations)} items and {len(ranks)} positions"
         raise InvalidEventError("invalid_positions", detail)
-    for rank in positions:
-        if not isinstance(rank, int) or rank < 1:
-            detail = f"position {rank!r}; positions are whole numbers from 1"
+    for rank in ranks:
+        if not isinstance(rank, int) or not 1 <= rank <= LARGEST_RANK:
+            detail = f"position {rank!r}; positions are whole numbers from 1 to {LARGEST_RANK:,}"
             raise InvalidEventError("invalid_positions", detail)
+    return ranks

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import typing
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias, TypeVar, cast
@@ -32,6 +33,7 @@ SUMMARY = ("statistic", "q", "method", "confidence", "deviation")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
 _INPUTS = ("k", "catalog")
 
 
@@ -42,11 +44,13 @@ class Parameter(msgspec.Struct, frozen=True):
         name: as written in the metric's text.
         default: value when nothing is said.
         choices: allowed values, or None where any value of the default's kind is allowed.
+        span: smallest and largest number allowed, where there are limits.
     """
 
     name: str
     default: Value
     choices: tuple[Value, ...] | None = None
+    span: tuple[float, float] = (-math.inf, math.inf)
 
     def check(self, metric: str, found: Value) -> Value:
         """The value, in the parameter's own kind.
@@ -59,12 +63,16 @@ class Parameter(msgspec.Struct, frozen=True):
                 return found
             allowed = f"choose one of {', '.join(map(str, self.choices))}"
             raise MetricParameterError(metric, self.name, found, allowed)
-        kind = type(self.default)
-        if kind is float and type(found) is int:
-            return float(found)
-        if type(found) is not kind:
-            raise MetricParameterError(metric, self.name, found, f"give a {kind.__name__}")
-        return found
+        return self._number(metric, found)
+
+    def _number(self, metric: str, found: Value) -> Value:
+        kind, (low, high) = type(self.default), self.span
+        if type(found) is not kind and not (kind is float and type(found) is int):
+            raise MetricParameterError(metric, self.name, found, f"give {_KINDS[kind]}")
+        if isinstance(found, (int, float)) and not low <= found <= high:
+            limits = f"give a number from {low:g} to {high:g}"
+            raise MetricParameterError(metric, self.name, found, limits)
+        return kind(found)
 
 
 class Definition(msgspec.Struct, frozen=True, eq=False):

@@ -39,6 +39,8 @@ def planned(metrics: Sequence[Metric], depth: int | None, max_items: int) -> Pla
     """
     if not metrics:
         raise MetricError("no metric was named; give at least one, for example 'ndcg@10'")
+    if max_items < 1:
+        raise MetricError(f"max_items={max_items}: at least one item must be kept")
     ranked = [metric for metric in metrics if metric.definition.reads != "exposures"]
     for metric in ranked:
         check_depth(metric, depth)

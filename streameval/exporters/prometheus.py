@@ -45,11 +45,14 @@ class PrometheusExporter:
         self._build = build_information(version)
         self._kafka = kafka
         self._counters = Counters(clock, patience)
-        self._pages = _Families()
-        self._process = ProcessCollector(registry=None)
+        self._families = _Families()
+        self._registry = CollectorRegistry()
+        self._registry.register(self._families)
+        self._process = CollectorRegistry()
+        ProcessCollector(registry=self._process)
         self._lock = threading.Lock()
         self._body = b""
-        self._rendered: int | None = None
+        self._version: int | None = -1
         self._renderings = 0
 
     @property
@@ -68,48 +71,36 @@ class PrometheusExporter:
         Args:
             snapshot: what is shown; without one, only the process itself is.
         """
-        if snapshot is None:
-            return self._text([self._build]) + self._process_text()
-        return self._body_of(snapshot) + self._process_text()
+        return self._body_of(snapshot) + generate_latest(self._process)
 
-    def _body_of(self, snapshot: Snapshot) -> bytes:
+    def _body_of(self, snapshot: Snapshot | None) -> bytes:
         before = self._renderings
         with self._lock:
-            same = self._rendered == snapshot.version
             shared = before != self._renderings
-            if not same or (self._counters.at_zero and not shared):
+            version = None if snapshot is None else snapshot.version
+            if version != self._version or (self._counters.at_zero and not shared):
                 self._render(snapshot)
+                self._version = version
             return self._body
 
-    def _render(self, snapshot: Snapshot) -> None:
-        families = evidence(snapshot, self._counters)
-        families += operations(snapshot, lag=self._kafka)
-        self._body = self._text([*families, self._build])
-        self._rendered = snapshot.version
+    def _render(self, snapshot: Snapshot | None) -> None:
+        families = [self._build]
+        if snapshot is not None:
+            families += evidence(snapshot, self._counters)
+            families += operations(snapshot, lag=self._kafka)
+        self._families.families = families
+        self._body = generate_latest(self._registry)
         self._renderings += 1
-
-    def _text(self, families: Iterable[Family]) -> bytes:
-        registry = CollectorRegistry()
-        registry.register(_Families(families))
-        return generate_latest(registry)
-
-    def _process_text(self) -> bytes:
-        registry = CollectorRegistry()
-        registry.register(self._process)
-        return generate_latest(registry)
 
 
 class _Families(Collector):
     """A collector of families that are there already."""
 
-    def __init__(self, families: Iterable[Family] = ()) -> None:
-        self._families = families
-
-    def describe(self) -> Iterable[ClientMetric]:
-        return ()
+    def __init__(self) -> None:
+        self.families: Iterable[Family] = ()
 
     def collect(self) -> Iterator[ClientMetric]:
-        for family in self._families:
+        for family in self.families:
             if family.samples:
                 metric = ClientMetric(family.name, family.help, family.kind)
                 metric.samples = [ClientSample(*sample) for sample in family.samples]  # type: ignore[arg-type]

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import msgspec
 
-from streameval.errors import ConfigError
 from streameval.events import Event
-from streameval.pipeline.fields import EventFields
+from streameval.pipeline.expectation import Expectation
+from streameval.pipeline.fields import EventFields, check_fields
 from streameval.pipeline.general import GeneralDecoder
 from streameval.pipeline.invalid import InvalidEvent
 from streameval.pipeline.parsing import FAILURES
 from streameval.pipeline.rows import RowDecoder, Slice, event_slices
-
-_LONGEST_PAUSE = 64
-"""So many records of another form, at most, before the plain form is tried again."""
+from streameval.pipeline.schema import forms
 
 
 class Decoded(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,17 +36,21 @@ class Decoded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Found(msgspec.Struct):
-    rows: list[Any] = []
+    rows: list[list[Any]]
     events: list[Event] = []
     invalid: list[tuple[int, InvalidEvent]] = []
     tombstones: int = 0
+    before: int = 0
+
+
+_Reading: TypeAlias = tuple[Callable[[bytes], Any] | None, Callable[[Any], None]]
 
 
 class Decoder:
     """Decodes records of any accepted form; compiled once from the configured fields.
 
-    Records in the plain form (ids as strings, no objects) take one call into C; all others are
-    read by the general decoder. Which one did it never shows in the result.
+    Records in a plain form (lists of ids, no objects) take one call into C; all others are read
+    by the general decoder. Which one did it never shows in the result.
 
     Args:
         fields: where in a record everything lies.
@@ -66,59 +68,64 @@ class Decoder:
     """
 
     def __init__(self, fields: EventFields, labels: Sequence[str]) -> None:
-        _check(fields, labels)
+        check_fields(fields, labels)
         self._general = GeneralDecoder(fields, labels)
-        self._rows = RowDecoder(fields, labels)
-        self._pause = 0
-        self._next_pause = 1
-        self._rows_before = 0
+        compiled = [RowDecoder(fields, labels, form) for form in forms(fields)]
+        self._forms = [rows for rows in compiled if rows.decode is not None]
+        self._expected = Expectation(len(self._forms))
 
     def decode(self, value: bytes) -> Event | InvalidEvent:
         """The event, or why there is none. Never raises for what the bytes hold."""
-        if self._rows.decode is None:
+        decode, form = (self._forms[0].decode, self._forms[0]) if self._forms else (None, None)
+        if decode is None or form is None:
             return self._general.decode(value)
         try:
-            row = self._rows.decode(value)
+            return form.event(decode(value))
         except FAILURES:
             return self._general.decode(value)
-        return self._rows.event(row)
 
     def decode_many(self, values: Sequence[bytes | None]) -> Decoded:
         """All records of a batch as columns; the same content as one by one, and much faster."""
         found = self._sort(values)
-        times = [event.ts for event in found.events if event.ts is not None]
-        latest = self._rows.latest(found.rows)
+        sorted_rows = list(zip(self._forms, found.rows, strict=True))
+        times = [event.ts for event in found.events]
+        times += [form.latest(rows) for form, rows in sorted_rows]
+        slices = [each for form, rows in sorted_rows for each in form.slices(rows)]
         return Decoded(
-            slices=[*self._rows.slices(found.rows), *event_slices(found.events)],
+            slices=[*slices, *event_slices(found.events)],
             invalid=found.invalid,
             tombstones=found.tombstones,
-            valid=len(found.rows) + len(found.events),
-            latest=max(times if latest is None else [*times, latest], default=None),
+            valid=sum(map(len, found.rows)) + len(found.events),
+            latest=max((time for time in times if time is not None), default=None),
         )
 
     def _sort(self, values: Sequence[bytes | None]) -> _Found:
-        found, decode = _Found(), self._rows.decode
-        self._rows_before = 0
+        found, expected = _Found([[] for _ in self._forms]), self._expected
+        decode, add = self._form(found)
         for place, value in enumerate(values):
             if value is None:
                 found.tombstones += 1
-            elif decode is None or self._pause:
-                self._pause -= self._pause > 0
+            elif decode is None or expected.pause > 0:
+                expected.pause -= 1
                 self._decode_generally(value, place, found)
             else:
                 try:
-                    found.rows.append(decode(value))
+                    add(decode(value))
                 except FAILURES:
-                    self._fall_back(value, place, found)
+                    decode, add = self._fall_back(value, place, found)
         return found
 
-    def _fall_back(self, value: bytes, place: int, found: _Found) -> None:
-        if not self._decode_generally(value, place, found):
-            return
-        again = len(found.rows) == self._rows_before
-        self._next_pause = min(2 * self._next_pause, _LONGEST_PAUSE) if again else 1
-        self._pause = self._next_pause
-        self._rows_before = len(found.rows)
+    def _fall_back(self, value: bytes, place: int, found: _Found) -> _Reading:
+        if self._decode_generally(value, place, found):
+            self._expected.missed(since=len(found.rows[self._expected.form]) - found.before)
+            found.before = len(found.rows[self._expected.form])
+        return self._form(found)
+
+    def _form(self, found: _Found) -> _Reading:
+        if not self._forms:
+            return None, found.events.append
+        form = self._expected.form
+        return self._forms[form].decode, found.rows[form].append
 
     def _decode_generally(self, value: bytes, place: int, found: _Found) -> bool:
         event = self._general.decode(value)
@@ -127,19 +134,3 @@ class Decoder:
             return False
         found.events.append(event)
         return True
-
-
-def _check(fields: EventFields, labels: Sequence[str]) -> None:
-    if (fields.time is None) != (fields.time_unit is None):
-        problem = "give time and time_unit (s, ms, us or iso8601) together, or neither"
-        raise ConfigError("[event]", "time_unit" if fields.time else "time", problem)
-    if len(set(labels)) < len(labels):
-        raise ConfigError("labels", "", f"{list(labels)} names a label twice")
-    for key in ("max_recommendations", "max_interactions"):
-        if getattr(fields, key) < 1:
-            problem = f"found {getattr(fields, key)}; at least 1 is needed"
-            raise ConfigError("[event]", key, problem)
-    for name in fields.labels:
-        if name not in labels:
-            problem = f"is not among labels = {list(labels)}; add it there or leave it out here"
-            raise ConfigError("[event]", f"labels.{name}", problem)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
+
+from streameval.errors import ConfigError
 
 TimeUnit: TypeAlias = Literal["s", "ms", "us", "iso8601"]
 
@@ -48,3 +51,24 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     ids: Literal["string", "integer"] = "string"
     max_recommendations: Annotated[int, Meta(ge=1)] = 1000
     max_interactions: Annotated[int, Meta(ge=1)] = 1000
+
+
+def check_fields(fields: EventFields, labels: Sequence[str]) -> None:
+    """What only shows when the fields are seen together with the names of the labels.
+
+    Raises:
+        ConfigError: they contradict each other.
+    """
+    if (fields.time is None) != (fields.time_unit is None):
+        problem = "give time and time_unit (s, ms, us or iso8601) together, or neither"
+        raise ConfigError("[event]", "time_unit" if fields.time else "time", problem)
+    if len(set(labels)) < len(labels):
+        raise ConfigError("labels", "", f"{list(labels)} names a label twice")
+    for key in ("max_recommendations", "max_interactions"):
+        if getattr(fields, key) < 1:
+            problem = f"found {getattr(fields, key)}; at least 1 is needed"
+            raise ConfigError("[event]", key, problem)
+    for name in fields.labels:
+        if name not in labels:
+            problem = f"is not among labels = {list(labels)}; add it there or leave it out here"
+            raise ConfigError("[event]", f"labels.{name}", problem)

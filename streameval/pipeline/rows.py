@@ -11,9 +11,9 @@ import msgspec
 
 from streameval.events import Batch, Event
 from streameval.pipeline.fields import EventFields
-from streameval.pipeline.ids import text_id
+from streameval.pipeline.ids import Ids, text_id
 from streameval.pipeline.labels import label_texts
-from streameval.pipeline.schema import compile_row, label_slots
+from streameval.pipeline.schema import Form, compile_row, label_slots
 from streameval.pipeline.times import microseconds
 
 Slice: TypeAlias = tuple[tuple[str, ...], Batch]
@@ -21,15 +21,16 @@ Slice: TypeAlias = tuple[tuple[str, ...], Batch]
 
 
 class RowDecoder:
-    """Decodes records of the plain form, and refuses all others; never a judge of what is valid.
+    """Decodes records of one form, and refuses all others; never a judge of what is valid.
 
     Attributes:
         decode: from bytes to a row; raises one of `parsing.FAILURES` where the general decoder
             must be asked. None where the configured fields have no plain form.
     """
 
-    def __init__(self, fields: EventFields, labels: Sequence[str]) -> None:
-        row = compile_row(fields, labels)
+    def __init__(self, fields: EventFields, labels: Sequence[str], form: Form) -> None:
+        row = compile_row(fields, labels, form)
+        self._as_text = Ids("string") if form == "integers" and fields.ids == "string" else None
         self._unit = fields.time_unit if fields.time else None
         self._positions = fields.positions is not None
         self._has_event_id = fields.event_id is not None
@@ -51,8 +52,8 @@ class RowDecoder:
     def event(self, row: Any) -> Event:
         """A row as an event."""
         return Event(
-            recommendations=row.recommendations,
-            interactions=row.interactions,
+            recommendations=self._items(row.recommendations),
+            interactions=self._items(row.interactions),
             user=None if row.user is None else text_id(row.user, "user"),
             ts=self.time_of(row),
             labels=self._labels(self._key(row)) if self._key else (),
@@ -75,10 +76,19 @@ class RowDecoder:
     def _labels(self, found: Any) -> tuple[str, ...]:
         return label_texts((found,) if self._label_count == 1 else found)
 
+    def _items(self, found: Any) -> Any:
+        return self._columns([found])[0]
+
+    def _columns(self, lists: list[Any]) -> list[Any]:
+        if self._as_text is None:
+            return lists
+        text = self._as_text
+        return [each if type(each) is dict else text.each(each, "") for each in lists]
+
     def _batch(self, rows: Sequence[Any]) -> Batch:
         return Batch(
-            recommendations=[row.recommendations for row in rows],
-            interactions=[row.interactions for row in rows],
+            recommendations=self._columns([row.recommendations for row in rows]),
+            interactions=self._columns([row.interactions for row in rows]),
             positions=[row.positions for row in rows] if self._positions else None,
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -14,6 +14,9 @@ from streameval.pipeline.numbers import MAX_POSITION
 from streameval.pipeline.paths import is_plain
 from streameval.pipeline.times import KINDS
 
+Form: TypeAlias = Literal["strings", "integers"]
+"""How the ids of a list shown are written."""
+
 _RANKS = list[Annotated[int, Meta(ge=1, le=MAX_POSITION)]]
 
 
@@ -22,8 +25,15 @@ def label_slots(labels: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"label_{number}" for number in range(len(labels)))
 
 
-def compile_row(fields: EventFields, labels: Sequence[str]) -> type[msgspec.Struct] | None:
-    """A Struct of exactly what the configured fields need, in their most usual kinds.
+def forms(fields: EventFields) -> tuple[Form, ...]:
+    """The forms worth trying, the most usual first."""
+    return ("strings", "integers") if fields.ids == "string" else ("integers",)
+
+
+def compile_row(
+    fields: EventFields, labels: Sequence[str], form: Form
+) -> type[msgspec.Struct] | None:
+    """A Struct of exactly what the configured fields need, in the kinds of one form.
 
     Attributes of its instances: recommendations, interactions, user, label_0, label_1, ... and,
     where mapped, time, event_id and positions. None where a path leads into an object or two
@@ -32,8 +42,8 @@ def compile_row(fields: EventFields, labels: Sequence[str]) -> type[msgspec.Stru
     paths = _paths(fields, labels)
     if len(set(paths.values())) < len(paths) or not all(map(is_plain, paths.values())):
         return None
-    kinds = _kinds(fields, labels)
-    return msgspec.defstruct("Row", list(kinds), rename=paths, gc=False, frozen=True)
+    kinds = _kinds(fields, labels, form)
+    return msgspec.defstruct("Row", kinds, rename=paths, gc=False, frozen=True)
 
 
 def _paths(fields: EventFields, labels: Sequence[str]) -> dict[str, str]:
@@ -50,10 +60,10 @@ def _paths(fields: EventFields, labels: Sequence[str]) -> dict[str, str]:
     return {name: path for name, path in (mapped | slots).items() if path is not None}
 
 
-def _kinds(fields: EventFields, labels: Sequence[str]) -> list[tuple[Any, ...]]:
+def _kinds(fields: EventFields, labels: Sequence[str], form: Form) -> list[tuple[Any, ...]]:
     required = {
-        "recommendations": _ids(fields, fields.max_recommendations),
-        "interactions": _interactions(fields),
+        "recommendations": _ids(str if form == "strings" else int, fields.max_recommendations),
+        "interactions": _interactions(fields, form),
         "time": KINDS[fields.time_unit] if fields.time_unit else None,
         "event_id": str | int if fields.event_id else None,
         "positions": _RANKS if fields.positions else None,
@@ -64,13 +74,13 @@ def _kinds(fields: EventFields, labels: Sequence[str]) -> list[tuple[Any, ...]]:
     return [*mapped, ("user", str | int | None, None), *slots]
 
 
-def _ids(fields: EventFields, longest: int) -> Any:
-    item = str if fields.ids == "string" else int
-    return Annotated[list[item], Meta(max_length=longest)]  # type: ignore[valid-type]  # made at run time
+def _ids(kind: Any, longest: int) -> Any:
+    return Annotated[list[kind], Meta(max_length=longest)]
 
 
-def _interactions(fields: EventFields) -> Any:
-    ids = _ids(fields, fields.max_interactions)
+def _interactions(fields: EventFields, form: Form) -> Any:
+    most = fields.max_interactions
     if fields.ids == "integer":
-        return ids  # keys of JSON objects are text
-    return ids | Annotated[dict[str, float], Meta(max_length=fields.max_interactions)]
+        return _ids(int, most)  # keys of JSON objects are text
+    gains = Annotated[dict[str, float], Meta(max_length=most)]
+    return _ids(str if form == "strings" else str | int, most) | gains

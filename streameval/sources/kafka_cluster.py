@@ -7,7 +7,13 @@ from typing import Any
 
 import msgspec
 from kafka import KafkaAdminClient, TopicPartition
-from kafka.errors import KafkaError, NoError, UnknownTopicOrPartitionError, for_code
+from kafka.errors import (
+    KafkaError,
+    NoError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
 from kafka.protocol.consumer import IsolationLevel
 
 from streameval.records import Partition
@@ -75,6 +81,22 @@ class Cluster:
             asked, isolation_level=IsolationLevel.READ_COMMITTED
         )
         return {Partition(*partition): answer.offset for partition, answer in found.items()}
+
+    def ensure(self, topic: str, partitions: int) -> bool:
+        """Make the topic where it is missing; returns whether it was.
+
+        Raises:
+            KafkaError: the broker does not answer, or does not allow it.
+        """
+        if not self.topics([topic]).missing:
+            return False
+        try:
+            self._admin.create_topics(
+                {topic: {"num_partitions": partitions}}, wait_for_metadata=True
+            )
+        except TopicAlreadyExistsError:
+            return False
+        return True
 
     def close(self) -> None:
         """Let go of the connection."""

@@ -49,7 +49,9 @@ REFUSED: Final[Mapping[str, str]] = {
     "key_deserializer": _BYTES,
     "value_deserializer": _BYTES,
     "kafka_client": _OBJECT,
+    "key_serializer": _OBJECT,
     "metric_reporters": _OBJECT,
+    "partitioner": "records of a user go where murmur2 of the user says, as in Java",
     "sasl_oauth_token_provider": _OBJECT,
     "selector": _OBJECT,
     "socket_options": _OBJECT,
@@ -60,6 +62,8 @@ REFUSED: Final[Mapping[str, str]] = {
     "ssl_truststore_location": _STORES,
     "ssl_truststore_password": _STORES,
     "ssl_truststore_type": _STORES,
+    "transactional_id": "records are written without transactions",
+    "value_serializer": _OBJECT,
     "topics": "topics are said by `topics` in [source]",
 }
 """Setting -> why it cannot be given."""

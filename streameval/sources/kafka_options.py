@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from kafka import KafkaConsumer, KafkaProducer
+from kafka import KafkaConsumer
 
 from streameval.errors import ConfigError, nearest
 from streameval.sources.kafka_names import REFUSED, RENAMED
@@ -16,16 +16,16 @@ from streameval.sources.kafka_security import secured
 TABLE: Final = "source.kafka"
 """How an error calls the place of a setting."""
 
-_DEFAULTS: Final[Mapping[str, Any]] = {
-    **KafkaProducer.DEFAULT_CONFIG,
-    **KafkaConsumer.DEFAULT_CONFIG,
-}
 _JAAS: Final = re.compile(r'\b(username|password)\s*=\s*(?:"([^"]*)"|\'([^\']*)\')')
 _TRUTH: Final = {"true": True, "false": False}
 
 
 def client_config(
-    table: Mapping[str, Any], environment: Mapping[str, str], *, path: str = TABLE
+    table: Mapping[str, Any],
+    environment: Mapping[str, str],
+    *,
+    path: str = TABLE,
+    client: Any = KafkaConsumer,
 ) -> dict[str, Any]:
     """Settings of the client, named as kafka-python names them.
 
@@ -36,6 +36,7 @@ def client_config(
         table: the user's table as it was read.
         environment: what ${NAME} refers to.
         path: how an error calls the place of the table.
+        client: the class whose settings are asked for.
 
     Raises:
         ConfigError: a key is unknown, repeated or not the user's, or its value cannot be used.
@@ -46,7 +47,7 @@ def client_config(
     config: dict[str, Any] = {}
     for written, raw in _flattened(table):
         try:
-            settings = _settings(written, _filled(raw, environment))
+            settings = _settings(written, _filled(raw, environment), client.DEFAULT_CONFIG)
         except ValueError as error:
             raise ConfigError(path, written, f"{error}.") from error
         repeated = config.keys() & settings.keys()
@@ -76,7 +77,7 @@ def _filled(raw: Any, environment: Mapping[str, str]) -> Any:
     return substituted(raw, environment) if isinstance(raw, str) else raw
 
 
-def _settings(written: str, value: Any) -> dict[str, Any]:
+def _settings(written: str, value: Any, defaults: Mapping[str, Any]) -> dict[str, Any]:
     """What one key of the user's means; usually one setting."""
     name = written.replace(".", "_")
     if name == "sasl_jaas_config":
@@ -86,13 +87,13 @@ def _settings(written: str, value: Any) -> dict[str, Any]:
     name = RENAMED.get(name, name)
     if name in REFUSED:
         raise ValueError(f"cannot be set: {REFUSED[name]}")
-    if name not in _DEFAULTS:
-        raise ValueError(_unknown(name))
-    return {name: _converted(value, _DEFAULTS[name])}
+    if name not in defaults:
+        raise ValueError(_unknown(name, defaults))
+    return {name: _converted(value, defaults[name])}
 
 
-def _unknown(name: str) -> str:
-    offered = nearest(name, (set(_DEFAULTS) | set(RENAMED)) - set(REFUSED))
+def _unknown(name: str, defaults: Mapping[str, Any]) -> str:
+    offered = nearest(name, (set(defaults) | set(RENAMED)) - set(REFUSED))
     meant = f"; did you mean {' or '.join(map(repr, offered))}?" if offered else ""
     return f"the Kafka client has no such setting{meant or '; see its documentation'}"
 

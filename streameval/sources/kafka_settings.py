@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from kafka.util import ensure_valid_topic_name
+
 from streameval.errors import SourceError
 from streameval.sources.kafka_options import client_config
 from streameval.sources.options import KafkaOptions
@@ -30,10 +32,15 @@ def source_topics(options: KafkaOptions) -> list[str]:
     """The topics, each once.
 
     Raises:
-        SourceError: there is none.
+        SourceError: there is none, or one has a name that no topic can have.
     """
     if not options.topics:
         raise SourceError("kafka", "no topic is named", "name some in [source] topics")
+    for topic in options.topics:
+        try:
+            ensure_valid_topic_name(topic)
+        except ValueError as error:
+            raise SourceError(f"topic {topic!r}", str(error), "correct [source] topics") from error
     return list(dict.fromkeys(options.topics))
 
 

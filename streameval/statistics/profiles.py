@@ -64,6 +64,11 @@ def compacted(rows: int | None, profile: ProfileOf) -> ProfileOf:
     )
 
 
+def without_relevant(profile: ProfileOf) -> ProfileOf:
+    """Profiles where an id, whose gain is 1, is worth too little to be relevant."""
+    return lambda recommendations, _: profile(recommendations, ())
+
+
 def counting_every(profile: ProfileOf) -> ProfileOf:
     """Profiles whose number of items interacted with counts repeats among them."""
 
@@ -118,6 +123,8 @@ def profile_of(options: HitsOptions) -> ProfileOf:
         profile = compacted(options.rows, profile)
     if options.counting == "every":
         profile = counting_every(profile)
+    if options.min_gain > 1:
+        profile = without_relevant(profile)
     return integers_only(profile) if options.ids == "integer" else profile
 
 
@@ -160,7 +167,7 @@ class Profiler:
 
     def _relevant(self, interactions: Interactions) -> dict[Id, float]:
         if not isinstance(interactions, Mapping):
-            return dict.fromkeys(interactions, 1.0)
+            return dict.fromkeys(interactions, 1.0) if self._options.min_gain <= 1 else {}
         gains = {item: float(gain) for item, gain in interactions.items()}
         if self._options.relevant == "all":
             return gains
@@ -180,4 +187,5 @@ class Profiler:
         if self._options.repeats != "every":
             firsts = {item: rank for rank, item in reversed(hits)}
             hits = sorted(((rank, item) for item, rank in firsts.items()), key=itemgetter(0))
-        return len(shown), hits
+        # The list's own length, not what stands up to the depth: or a value would depend on it.
+        return min(len(recommendations), self._depth), hits

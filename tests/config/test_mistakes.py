@@ -104,15 +104,15 @@ MISTAKES = {
     "start at no time": (
         'metrics = ["ctr"]\n' + _KAFKA + 'start = "earlyest"\n',
         (
-            "source.start: found 'earlyest'; give 'earliest', 'latest', or a time with offset like "
-            "'2026-01-31T00:00:00Z'. Did you mean 'earliest'?"
+            "source.start: found 'earlyest'; give 'earliest', 'latest', or a time with offset "
+            "like '2026-01-31T00:00:00Z'. Did you mean 'earliest'?"
         ),
     ),
     "start without offset": (
         'metrics = ["ctr"]\n' + _KAFKA + 'start = "2026-01-31T00:00:00"\n',
         (
-            "source.start: found '2026-01-31T00:00:00'; give 'earliest', 'latest', or a time with "
-            "offset like '2026-01-31T00:00:00Z'."
+            "source.start: found '2026-01-31T00:00:00'; give 'earliest', 'latest', or a time "
+            "with offset like '2026-01-31T00:00:00Z'."
         ),
     ),
     "metric twice": (
@@ -130,22 +130,22 @@ MISTAKES = {
     "cut-off beyond the depth": (
         'metrics = ["ctr@5", "ndcg@10"]\ndepth = 5\n' + _SOURCE,
         (
-            "metrics[1]: 'ndcg@10' needs rank 10, but depth = 5 keeps fewer ranks; raise it, or leave "
-            "it out."
+            "metrics[1]: 'ndcg@10' needs rank 10, but depth = 5 keeps fewer ranks; raise it, or "
+            "leave it out."
         ),
     ),
     "whole lists beyond the depth": (
         'metrics = ["ctr"]\ndepth = 5\n' + _SOURCE,
         (
-            "metrics[0]: 'ctr' needs the whole list, but depth = 5 keeps fewer ranks; raise it, or "
-            "leave it out."
+            "metrics[0]: 'ctr' needs the whole list, but depth = 5 keeps fewer ranks; raise it, "
+            "or leave it out."
         ),
     ),
     "coverage without a catalogue": (
         'metrics = ["ctr", "item_coverage@10"]\n' + _SOURCE,
         (
-            "metrics[1]: 'item_coverage@10' needs a catalogue; add catalog = the number of items, or a "
-            "file of their ids."
+            "metrics[1]: 'item_coverage@10' needs a catalogue; add catalog = the number of "
+            "items, or a file of their ids."
         ),
     ),
     "label twice": (
@@ -155,29 +155,29 @@ MISTAKES = {
     "label that Prometheus refuses": (
         'metrics = ["ctr"]\nlabels = ["a-b"]\n' + _SOURCE,
         (
-            "labels[0]: 'a-b' is no label name (letters, digits and _, not beginning with a digit); "
-            "choose another name and map it under [event.labels]."
+            "labels[0]: 'a-b' is no label name (letters, digits and _, not beginning with a "
+            "digit); choose another name and map it under [event.labels]."
         ),
     ),
     "label with two underscores": (
         'metrics = ["ctr"]\nlabels = ["__a"]\n' + _SOURCE,
         (
-            "labels[0]: '__a' begins with __, which Prometheus keeps for itself; choose another name "
-            "and map it under [event.labels]."
+            "labels[0]: '__a' begins with __, which Prometheus keeps for itself; choose another "
+            "name and map it under [event.labels]."
         ),
     ),
     "label that series have already": (
         'metrics = ["ctr"]\nlabels = ["a", "k"]\n' + _SOURCE,
         (
-            "labels[1]: 'k' is a label that streameval or Prometheus writes itself; choose another "
-            "name and map it under [event.labels]."
+            "labels[1]: 'k' is a label that streameval or Prometheus writes itself; choose "
+            "another name and map it under [event.labels]."
         ),
     ),
     "label named like a parameter": (
         'metrics = ["ctr"]\nlabels = ["gain"]\n' + _SOURCE,
         (
-            "labels[0]: 'gain' is a parameter of the metric 'dcg', written as a label; choose another "
-            "name and map it under [event.labels]."
+            "labels[0]: 'gain' is a parameter of the metric 'dcg', written as a label; choose "
+            "another name and map it under [event.labels]."
         ),
     ),
     "path of no label": (
@@ -198,8 +198,8 @@ MISTAKES = {
     "port beyond all ports": (
         'metrics = ["ctr"]\n' + _SOURCE + '[web]\nlisten = "127.0.0.1:70000"\n',
         (
-            "web.listen: found '127.0.0.1:70000'; write HOST:PORT, for example '127.0.0.1:9877' or "
-            "'[::1]:9877'."
+            "web.listen: found '127.0.0.1:70000'; write HOST:PORT, for example '127.0.0.1:9877' "
+            "or '[::1]:9877'."
         ),
     ),
     "IPv6 without brackets": (

@@ -87,3 +87,16 @@ def test_the_installed_wheel_knows_every_metric(installed: Path) -> None:
     metrics = {path.stem for path in (PACKAGE / "metrics").glob("[!_]*.py")}
     asked = "from streameval.catalogue import catalogue; print(*catalogue())"
     assert set(_python(installed, "-c", asked).stdout.split()) == metrics
+
+
+def test_every_module_of_the_installed_wheel_imports(installed: Path) -> None:
+    every = (
+        "import importlib, pkgutil, streameval as s\n"
+        "names = [m.name for m in pkgutil.walk_packages(s.__path__, 'streameval.')]\n"
+        "for name in names:\n"
+        "    name.endswith('__main__') or importlib.import_module(name)\n"
+        "print(len(names))"
+    )
+    result = _python(installed, "-c", every)
+    assert result.returncode == 0, result.stderr
+    assert int(result.stdout) >= len(list(PACKAGE.rglob("*.py"))) - 1

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streameval.errors import ConfigError
+from streameval.errors import ConfigError, SourceError
 from streameval.sources.kafka import KafkaSource
 from streameval.sources.kafka_options import client_config
 from streameval.sources.kafka_secrets import redacted
@@ -115,3 +115,9 @@ def test_what_is_logged_holds_no_secret() -> None:
     assert "xyzzy" not in str(shown)
     assert shown["client_id"] == "me"
     assert shown["proxy_url"] == "socks5://***@host:1"
+
+
+@pytest.mark.parametrize(("topics", "says"), [([], "no topic is named"), (["a/b"], "is illegal")])
+def test_topics_that_cannot_be_are_refused(topics: list[str], says: str) -> None:
+    with pytest.raises(SourceError, match=says):
+        KafkaSource(options("127.0.0.1:1", *topics), {})

@@ -21,6 +21,7 @@ FIELDS = [
 LABELS = [[], ["variant"], ["variant", "user"], ["variant", "campaign"]]
 
 LISTS = st.lists(st.sampled_from(["a", "b", "c", "d"]) | st.integers(-3, 12).map(str), max_size=5)
+INTEGERS = st.lists(st.integers(-3, 12) | st.just(2**70), max_size=5)
 PLAIN_GAINS = st.dictionaries(st.sampled_from("abc"), st.integers(-2, 5) | st.floats(-5, 5))
 
 anything: st.SearchStrategy[Any] = st.recursive(
@@ -54,9 +55,12 @@ def json_values() -> st.SearchStrategy[bytes]:
 
 
 def plain_records() -> st.SearchStrategy[bytes]:
-    """Strings in lists, as the compiled row wants them, most of the time."""
+    """Lists of ids, as the compiled rows want them, most of the time."""
     return st.fixed_dictionaries(
-        {"recommendations": LISTS, "interactions": LISTS | PLAIN_GAINS},
+        {
+            "recommendations": LISTS | INTEGERS,
+            "interactions": LISTS | INTEGERS | PLAIN_GAINS,
+        },
         optional={
             "user": st.text() | st.integers() | st.none(),
             "ts": times,

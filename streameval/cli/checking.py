@@ -1,0 +1,93 @@
+"""The work of `streameval check`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+from typer import Exit
+
+from streameval.cli.ending import FAILED, output, tell
+from streameval.config import Config, load
+from streameval.errors import StreamevalError
+from streameval.exporters.web import try_address
+from streameval.pipeline.decode import Decoder
+from streameval.sources.build import source_of
+from streameval.sources.kafka_secrets import redacted
+from streameval.sources.options import KafkaOptions, SourceOptions
+
+
+def checked(path: Path, *, connect: bool) -> None:
+    """Say what a configuration would do.
+
+    Raises:
+        ConfigError: it does not say something that can be done.
+        Exit: a connection failed; the line before says why.
+    """
+    config = load(path)
+    Decoder(config.event, config.labels)
+    source_of(config.source, os.environ)
+    with output():
+        sys.stdout.writelines(f"{name:<9} {what}\n" for name, what in _plan(path, config))
+    if connect:
+        _connect(config)
+
+
+def _plan(path: Path, config: Config) -> Iterator[tuple[str, str]]:
+    yield "valid", str(path)
+    yield "source", _source(config.source)
+    yield "metrics", ", ".join(metric.text for metric in config.accumulator().metrics)
+    yield "labels", ", ".join(config.labels) or "none: one value a metric"
+    items = config.items()
+    if items is not None:
+        yield "catalog", f"{items if isinstance(items, int) else len(items):,} items"
+    yield "time", _time(config)
+    yield "serves", f"http://{config.web.listen}/ with /metrics and /api/v1/metrics"
+
+
+def _source(options: SourceOptions) -> str:
+    table = redacted(msgspec.to_builtins(options))
+    kind = table.pop("type")
+    client = table.pop("kafka", {})
+    said = {name: value for name, value in (table | client).items() if value is not None}
+    return f"{kind}: " + ", ".join(f"{name} = {value}" for name, value in said.items())
+
+
+def _time(config: Config) -> str:
+    event = config.event
+    return f"{event.time} as {event.time_unit}" if event.time else "not read"
+
+
+def _connect(config: Config) -> None:
+    attempts: dict[str, Callable[[], str]] = {
+        "connected": lambda: _try_source(config.source),
+        "free": lambda: _try_address(config.web.listen),
+    }
+    failed = False
+    for name, attempt in attempts.items():
+        try:
+            sys.stdout.write(f"{name:<9} {attempt()}\n")
+        except StreamevalError as error:
+            tell(str(error))
+            failed = True
+    if failed:
+        raise Exit(FAILED)
+
+
+def _try_source(options: SourceOptions) -> str:
+    if isinstance(options, KafkaOptions):
+        from streameval.sources.kafka_probe import probe  # noqa: PLC0415  heavy; only where used
+
+        return probe(options, os.environ)
+    source = source_of(options, os.environ)
+    source.open({})
+    source.close()
+    return f"{source.name} can be read."
+
+
+def _try_address(listen: str) -> str:
+    try_address(listen)
+    return f"{listen} can be listened on."

@@ -1,0 +1,34 @@
+"""`streameval demo`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from typer import Option
+
+
+def demo(
+    *,
+    events_per_second: Annotated[float, Option(min=0.1, help="Pace of the traffic.")] = 200.0,
+    seconds: Annotated[
+        float | None, Option(min=0, help="Stop after so long; without it, on Ctrl-C.")
+    ] = None,
+    seed: Annotated[int, Option(min=0, help="Equal seeds give equal traffic.")] = 0,
+    listen: Annotated[str, Option(metavar="HOST:PORT", help="Where to serve.")] = "127.0.0.1:9877",
+    kafka: Annotated[
+        bool, Option("--kafka", help="Through a real broker, started for it and removed after.")
+    ] = False,
+) -> None:
+    """Watch the metrics of two variants move, on simulated traffic.
+
+    Nothing else is needed: no Kafka, no configuration. The daemon runs as it would on your own
+    events, with its page, /metrics and /api/v1/metrics at the address that is printed.
+
+        streameval demo
+        streameval demo --events-per-second 5000 --seconds 30
+        streameval demo --kafka                  (needs: pip install 'streameval[broker]')
+    """
+    from streameval.cli.demonstration import Traffic, shown  # noqa: PLC0415  only where used
+
+    traffic = Traffic(seed=seed, events_per_second=events_per_second, seconds=seconds)
+    shown(traffic, listen=listen, kafka=kafka)

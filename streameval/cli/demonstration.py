@@ -1,0 +1,73 @@
+"""The work of `streameval demo`: the daemon on traffic of its own making."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import msgspec
+
+from streameval.cli.demo_screen import screen
+from streameval.config import Config, WebOptions
+from streameval.config.checks import checked
+from streameval.daemon import Daemon, Stop, configure
+from streameval.sources.options import SimulatorOptions, SourceOptions
+from streameval.sources.traffic import ITEMS
+
+_METRICS: Final = ("ctr", "hit_rate@10", "ndcg@10", "mrr@10", "recall@10", "item_coverage@10")
+
+
+class Traffic(msgspec.Struct, frozen=True, kw_only=True):
+    """What is simulated, and for how long.
+
+    Attributes:
+        seed: equal seeds give equal traffic.
+        events_per_second: its pace.
+        seconds: None means until Ctrl-C.
+    """
+
+    seed: int
+    events_per_second: float
+    seconds: float | None
+
+    @property
+    def options(self) -> SimulatorOptions:
+        """The same for the simulator."""
+        return SimulatorOptions(seed=self.seed, events_per_second=self.events_per_second)
+
+
+def shown(traffic: Traffic, *, listen: str, kafka: bool) -> None:
+    """Run the daemon and show what it publishes, until the time is over or somebody stops it.
+
+    Raises:
+        AddressInUseError: something else listens there.
+        ConfigError: the address is none.
+        MissingExtraError: `kafka`, and the extra "broker" is not installed.
+        BrokerError: `kafka`, and the broker does not start.
+    """
+    configure(logging.WARNING)
+    checked("command line", _config(traffic.options, listen))
+    with _source(traffic, kafka=kafka) as source, screen() as show:
+        daemon = Daemon(_config(source, listen), {}, observe=show)
+        with Stop(traffic.seconds).on_signals() as stop:
+            show.address = daemon.address
+            daemon.run(until=stop)
+
+
+def _config(source: SourceOptions, listen: str) -> Config:
+    web = WebOptions(listen=listen)
+    labels = ["variant"]
+    return Config(metrics=list(_METRICS), source=source, labels=labels, catalog=ITEMS, web=web)
+
+
+@contextmanager
+def _source(traffic: Traffic, *, kafka: bool) -> Iterator[SourceOptions]:
+    if not kafka:
+        yield traffic.options
+        return
+    from streameval.cli.demo_kafka import through_kafka  # noqa: PLC0415  heavy; only where used
+
+    with through_kafka(traffic.options) as source:
+        yield source

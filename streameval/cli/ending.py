@@ -1,0 +1,69 @@
+"""How a command ends: its exit status, and the one line that says why."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from typer import Exit, TyperException
+
+from streameval.errors import (
+    AddressInUseError,
+    ConfigError,
+    MetricError,
+    MissingExtraError,
+    StreamevalError,
+)
+
+DONE: Final = 0
+FAILED: Final = 1
+WRONG_CALL: Final = 2
+
+
+class WrongCallError(StreamevalError):
+    """A command was called with something that it cannot use."""
+
+
+_CALLERS = (AddressInUseError, ConfigError, MetricError, MissingExtraError, WrongCallError)
+
+
+def status_of(error: StreamevalError) -> int:
+    """2 where whoever called must change something first, 1 where running failed."""
+    return WRONG_CALL if isinstance(error, _CALLERS) else FAILED
+
+
+def sentence(error: TyperException) -> str:
+    """What was wrong with the call, in one line, and where to read on."""
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "streameval"
+    found = " ".join(error.format_message().split()).rstrip(".")
+    return f"{found[:1].lower()}{found[1:]}; see `{command} --help`."
+
+
+def tell(text: str) -> None:
+    """Write a line for the person who called, on standard error."""
+    sys.stderr.write(f"streameval: {text}\n")
+
+
+@contextmanager
+def wrong_call_where(*kinds: type[StreamevalError]) -> Iterator[None]:
+    """Within, these errors are the caller's to mend: files that are not there, for example."""
+    try:
+        yield
+    except kinds as error:
+        raise WrongCallError(str(error)) from error
+
+
+@contextmanager
+def output() -> Iterator[None]:
+    """Around writing to standard output, whose reader may leave early (`| head`)."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # What is still buffered has no reader; Python would complain of it at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise Exit(DONE) from None

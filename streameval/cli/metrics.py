@@ -1,0 +1,25 @@
+"""`streameval metrics`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from typer import Argument, Option
+
+
+def metrics(
+    name: Annotated[str | None, Argument(help="A metric, for example ndcg or ndcg@10.")] = None,
+    *,
+    format: Annotated[  # noqa: A002  the option is called --format
+        Literal["table", "json"], Option(help="How to write it.")
+    ] = "table",
+) -> None:
+    """List all metrics, or document one of them.
+
+    streameval metrics
+    streameval metrics ndcg
+    streameval metrics --format json
+    """
+    from streameval.cli.documentation import document  # noqa: PLC0415  only where used
+
+    document(name, format)

@@ -1,0 +1,33 @@
+"""The work of `streameval run`."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+from typer import Exit
+
+from streameval.cli.ending import status_of
+from streameval.config import load
+from streameval.daemon import Daemon, Stop, configure, emit
+from streameval.errors import StreamevalError
+
+
+def serve(path: Path) -> None:
+    """Run the daemon until a signal asks it to stop.
+
+    Raises:
+        ConfigError: the configuration does not say something that can be done.
+        Exit: it failed while running; the log says why.
+    """
+    config = load(path)
+    configure()
+    try:
+        daemon = Daemon(config, os.environ)
+        with Stop().on_signals() as stop:
+            daemon.run(until=stop)
+    except StreamevalError as error:
+        emit(logging.ERROR, "failed", error=error)
+        raise Exit(status_of(error)) from error
+    emit(logging.INFO, "stopped", signal=stop.signal)

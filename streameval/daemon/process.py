@@ -1,0 +1,101 @@
+"""The whole daemon: a source, the loop that counts it, and a server of what the loop publishes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from typing import Any
+
+import msgspec
+
+from streameval.config import Config
+from streameval.daemon.clock import Clock
+from streameval.daemon.log import emit
+from streameval.daemon.loop import Loop
+from streameval.exporters.prometheus import PrometheusExporter
+from streameval.exporters.web import Server, application
+from streameval.pipeline.snapshot import Snapshot
+from streameval.sources.build import source_of
+from streameval.sources.kafka_secrets import redacted
+from streameval.sources.options import KafkaOptions
+
+SINCE_START = (
+    "values are since start: state is not kept over a restart yet; nothing is committed to Kafka"
+)
+
+
+class Daemon:
+    """Counts what a source delivers, and serves it. It listens from the moment it is made.
+
+    Args:
+        config: what to read, count and serve.
+        environment: what ${NAME} in the configuration stands for, usually `os.environ`.
+        clock: where time comes from.
+        observe: handed each snapshot after it is published, on the ingest thread.
+
+    Raises:
+        AddressInUseError: the address is taken.
+        ConfigError: the configuration does not say something that can be done.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        environment: Mapping[str, str],
+        *,
+        clock: Clock = Clock(),  # noqa: B008  immutable
+        observe: Callable[[Snapshot], None] | None = None,
+    ) -> None:
+        self._config = config
+        self._observe = observe
+        self._current: Snapshot | None = None
+        source = source_of(config.source, environment)
+        self._loop = Loop(config, source, self._publish, clock)
+        self._exporter = PrometheusExporter(
+            version=version("streameval"), kafka=isinstance(config.source, KafkaOptions)
+        )
+        app = application(self.current, self._exporter)
+        self._server = Server(app, config.web.listen)
+
+    @property
+    def address(self) -> str:
+        """Where it serves: "http://HOST:PORT"."""
+        return self._server.address
+
+    def current(self) -> Snapshot | None:
+        """The latest snapshot; None before the first. May be asked from any thread."""
+        return self._current
+
+    def run(self, until: Callable[[], bool]) -> None:
+        """Count until told to stop, then end in order.
+
+        Args:
+            until: asked between batches, several times a second.
+
+        Raises:
+            SourceError: the source cannot be read, and waiting will not help.
+        """
+        with self._server:
+            self._say_what_starts()
+            self._loop.run(until)
+
+    def _publish(self, snapshot: Snapshot) -> None:
+        self._exporter.observe(snapshot)
+        self._current = snapshot
+        if self._observe is not None:
+            self._observe(snapshot)
+
+    def _say_what_starts(self) -> None:
+        emit(
+            logging.INFO,
+            "started",
+            version=version("streameval"),
+            address=self.address,
+            configuration=_shown(self._config),
+            note=SINCE_START,
+        )
+
+
+def _shown(config: Config) -> dict[str, Any]:
+    return redacted(msgspec.to_builtins(config))

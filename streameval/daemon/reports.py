@@ -1,0 +1,93 @@
+"""What the log says of a stream that goes on for months: each thing once, or with a count."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+from streameval.daemon.log import emit
+from streameval.pipeline.examples import InvalidRecord
+
+_IN_FULL = 3
+_SECONDS = 10.0
+
+
+class InvalidRecords:
+    """Tells of the first few invalid records of each reason, and of the others by their number.
+
+    Args:
+        clock: seconds that only grow; a summary comes every 10 of them, at most.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._told: Counter[str] = Counter()
+        self._in_full: Counter[str] = Counter()
+        self._next = clock()
+
+    def observe(self, examples: Sequence[InvalidRecord], counts: Mapping[str, int]) -> None:
+        """What the pipeline has seen.
+
+        Args:
+            examples: some of the records since the last call.
+            counts: how many there were in all, by reason.
+        """
+        for record in examples:
+            if self._in_full[record.reason] < _IN_FULL:
+                self._in_full[record.reason] += 1
+                self._told[record.reason] += 1
+                _tell(record)
+        if self._clock() >= self._next:
+            self.summarize(counts)
+
+    def summarize(self, counts: Mapping[str, int]) -> None:
+        """Give the number of those not told of yet, if there are any."""
+        more = {reason: count - self._told[reason] for reason, count in counts.items()}
+        more = {reason: count for reason, count in more.items() if count}
+        if more:
+            emit(logging.WARNING, "invalid_records", more=sum(more.values()), **more)
+            self._told.update(more)
+            self._next = self._clock() + _SECONDS
+
+
+class SourceTrouble:
+    """Tells when the source's trouble begins, when it becomes another one, and when it ends."""
+
+    def __init__(self) -> None:
+        self._current: str | None = None
+
+    def observe(self, trouble: str | None) -> None:
+        """What the source says at the moment."""
+        if trouble == self._current:
+            return
+        self._current = trouble
+        if trouble is None:
+            emit(logging.INFO, "source_recovered")
+        else:
+            emit(logging.WARNING, "source_trouble", trouble=trouble)
+
+
+class Advice:
+    """Passes on, once, what looks wrong with the events."""
+
+    def __init__(self) -> None:
+        self._given = False
+
+    def observe(self, advice: str | None) -> None:
+        """What the pipeline advises at the moment."""
+        if advice is not None and not self._given:
+            self._given = True
+            emit(logging.WARNING, "advice", advice=advice)
+
+
+def _tell(record: InvalidRecord) -> None:
+    emit(
+        logging.WARNING,
+        "invalid_record",
+        reason=record.reason,
+        partition=record.partition,
+        offset=record.offset,
+        detail=record.detail,
+        preview=record.preview,
+    )

@@ -1,0 +1,106 @@
+"""What each path answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from streameval.exporters.prometheus import CONTENT_TYPE, PrometheusExporter
+from streameval.exporters.web.document import document
+from streameval.exporters.web.headers import SafeHeaders
+from streameval.exporters.web.page import page
+from streameval.exporters.web.state import State, state
+from streameval.pipeline.snapshot import Snapshot
+
+_STATIC = Path(__file__).parent / "static"
+_PATHS = "/, /metrics, /api/v1/metrics, /-/healthy and /-/ready"
+
+
+def application(
+    current: Callable[[], Snapshot | None],
+    exporter: PrometheusExporter,
+    *,
+    turning: Callable[[], bool] = lambda: True,
+) -> Starlette:
+    """The web application over what `current` answers.
+
+    Args:
+        current: the latest snapshot, None before the first; asked from several threads.
+        exporter: renders /metrics.
+        turning: whether the ingest loop still turns; what /-/healthy answers by.
+    """
+    answers = _Answers(current, exporter, turning)
+    return Starlette(
+        routes=[
+            Route("/", answers.page),
+            Route("/metrics", answers.metrics),
+            Route("/api/v1/metrics", answers.document),
+            Route("/-/healthy", answers.healthy),
+            Route("/-/ready", answers.ready),
+            Mount("/static", StaticFiles(directory=_STATIC)),
+        ],
+        exception_handlers={404: _nothing_there, 405: _wrong_method},
+        middleware=[SafeHeaders.middleware()],
+    )
+
+
+class _Answers:
+    """Answers run on worker threads, so that a slow one delays no other."""
+
+    def __init__(
+        self,
+        current: Callable[[], Snapshot | None],
+        exporter: PrometheusExporter,
+        turning: Callable[[], bool],
+    ) -> None:
+        self._current = current
+        self._exporter = exporter
+        self._turning = turning
+
+    def _state(self, snapshot: Snapshot | None) -> State:
+        return state(snapshot, turning=self._turning())
+
+    def page(self, _: Request) -> Response:
+        snapshot = self._current()
+        return HTMLResponse(page(snapshot, self._state(snapshot)))
+
+    def metrics(self, _: Request) -> Response:
+        body = self._exporter.exposition(self._current())
+        return Response(body, headers={"Content-Type": CONTENT_TYPE})
+
+    def document(self, _: Request) -> Response:
+        snapshot = self._current()
+        if snapshot is None:
+            return _refusal(self._state(snapshot).sentence)
+        return Response(document(snapshot), media_type="application/json")
+
+    def healthy(self, _: Request) -> Response:
+        if self._turning():
+            return PlainTextResponse("Healthy: records are being read, or waited for.\n")
+        return _refusal("Not healthy: the ingest loop has stopped turning.")
+
+    def ready(self, _: Request) -> Response:
+        now = self._state(self._current())
+        return PlainTextResponse(f"{now.sentence}\n") if now.ready else _refusal(now.sentence)
+
+
+def _refusal(sentence: str) -> Response:
+    return PlainTextResponse(f"{sentence}\n", status_code=503, headers={"Retry-After": "1"})
+
+
+def _nothing_there(request: Request, _: Exception) -> Response:
+    path = request.url.path[:200]
+    return PlainTextResponse(f"There is nothing at {path!r}; try {_PATHS}.\n", status_code=404)
+
+
+def _wrong_method(request: Request, error: Exception) -> Response:
+    headers = error.headers if isinstance(error, HTTPException) else None
+    text = f"{request.method} is not possible here: everything is read with GET.\n"
+    return PlainTextResponse(text, status_code=405, headers=headers)

@@ -1,0 +1,75 @@
+"""How the pipeline is: what was read, what was refused, how far behind it is."""
+
+from __future__ import annotations
+
+from streameval.exporters.figures import UNDEFINED, moment
+from streameval.exporters.web.markup import Markup, tag
+from streameval.pipeline.snapshot import Health, PartitionHealth, Snapshot
+
+
+def pipeline(snapshot: Snapshot) -> Markup:
+    """The pipeline section of the page."""
+    health = snapshot.health
+    return tag("", _totals(health), _invalid(health), _partitions(health))
+
+
+def _totals(health: Health) -> Markup:
+    totals = {
+        "records read": health.consumed,
+        "events": health.valid,
+        "invalid": sum(health.invalid.values()),
+        "tombstones": health.tombstones,
+    }
+    known = [entry.lag for entry in health.partitions if entry.lag is not None]
+    if known:
+        totals["records behind"] = sum(known)
+    parts = [tag("div", tag("dt", name), tag("dd", _number(n))) for name, n in totals.items()]
+    return tag("dl", *parts, kind="totals")
+
+
+def _invalid(health: Health) -> Markup:
+    found = {reason: count for reason, count in sorted(health.invalid.items()) if count}
+    if not found:
+        return Markup()
+    heads = [tag("th", text, scope="col") for text in ("reason", "records")]
+    rows = [
+        tag("tr", tag("th", tag("code", reason), scope="row"), tag("td", _number(count)))
+        for reason, count in found.items()
+    ]
+    return _table("Invalid records by reason", heads, rows)
+
+
+def _partitions(health: Health) -> Markup:
+    if not health.partitions:
+        return Markup()
+    names = ("partition", "next offset", "records behind", "event time")
+    heads = [tag("th", text, scope="col") for text in names]
+    return _table("Partitions", heads, [_partition(entry) for entry in health.partitions])
+
+
+def _partition(entry: PartitionHealth) -> Markup:
+    when = entry.event_time
+    return tag(
+        "tr",
+        tag("th", str(entry.partition), scope="row"),
+        tag("td", _number(entry.position)),
+        tag("td", UNDEFINED if entry.lag is None else _number(entry.lag)),
+        tag("td", UNDEFINED if when is None else moment(when / 1_000_000)),
+    )
+
+
+def _table(caption: str, heads: list[Markup], rows: list[Markup]) -> Markup:
+    table = tag(
+        "table",
+        tag("caption", caption),
+        tag("thead", tag("tr", *heads)),
+        tag("tbody", *rows),
+        kind="rows",
+    )
+    return tag(
+        "div", table, kind="card scroll wide", tabindex="0", role="region", aria_label=caption
+    )
+
+
+def _number(count: int) -> str:
+    return f"{count:,}"

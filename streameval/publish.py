@@ -1,0 +1,148 @@
+"""Files of newline-delimited JSON into a Kafka topic, each line as it is."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
+from typing import Any, Final
+
+import msgspec
+from kafka import KafkaProducer
+from kafka.errors import KafkaError
+from kafka.util import ensure_valid_topic_name
+
+from streameval.errors import PublishError
+from streameval.sources.files import lines
+from streameval.sources.kafka_client import UNUSABLE, connect, explanation, hush, unusable
+from streameval.sources.kafka_cluster import Cluster
+from streameval.sources.kafka_options import client_config
+from streameval.sources.kafka_user import UserKey
+
+_OFFERED: Final[Mapping[str, Any]] = {
+    "batch_size": 256 * 1024,
+    "bootstrap_timeout_ms": 10_000,
+    "client_id": "streameval-publish",
+    "linger_ms": 20,
+    "metrics_enabled": False,
+}
+"""Ours unless the user says otherwise."""
+
+_IN_FLIGHT: Final = 10_000
+"""Records whose answers may be outstanding; bounds memory, not speed."""
+
+
+class Destination(msgspec.Struct, frozen=True, kw_only=True):
+    """Where to publish, and how.
+
+    Attributes:
+        topic: made where it is missing.
+        kafka: settings of the client, named as in [source.kafka]; `bootstrap_servers` at least.
+        partitions: of the topic, where it is made.
+        user: path of the field whose value becomes the key, as in [event] user.
+    """
+
+    topic: str
+    kafka: Mapping[str, Any]
+    partitions: int = 4
+    user: str = "user"
+
+
+class Published(msgspec.Struct, frozen=True, kw_only=True):
+    """What was published.
+
+    Attributes:
+        records: how many, all acknowledged.
+        without_user: those among them in which no user was found; they carry no key.
+        created: whether the topic was made.
+    """
+
+    records: int
+    without_user: int
+    created: bool
+
+
+def publish(
+    paths: Iterable[str],
+    destination: Destination,
+    environment: Mapping[str, str],
+    progress: Callable[[int], None] | None = None,
+) -> Published:
+    """Write every line of the files to the topic, and wait until all are acknowledged.
+
+    Records of one user go to one partition, in the order of the files, and byte for byte as
+    they lie there. What was acknowledged before an error stays in the topic.
+
+    Args:
+        paths: files of lines, plain, gzip or zstd; "-" is standard input.
+        destination: where to publish, and how.
+        environment: what ${NAME} in the settings refers to.
+        progress: called with the number of records acknowledged so far, every now and then.
+
+    Raises:
+        ConfigError: a setting is unknown or not a user's to set.
+        SourceError: a file cannot be read, or the client refuses its settings.
+        PublishError: no broker answers, or it refuses the topic or a record.
+    """
+    path = "Kafka settings"
+    user = client_config(destination.kafka, environment, path=path, client=KafkaProducer)
+    config = {**_OFFERED, **user}
+    hush()
+    writing = _Writing(destination, progress or (lambda _: None))
+    try:
+        ensure_valid_topic_name(destination.topic)
+    except ValueError as error:
+        raise PublishError(destination.topic, 0, str(error), "choose another name") from error
+    try:
+        return writing.run(paths, config)
+    except UNUSABLE as error:
+        raise unusable(error, config) from error
+    except (KafkaError, OSError) as error:
+        raise writing.failure(explanation(error, config)) from error
+
+
+class _Writing:
+    """One run, and how far it is."""
+
+    def __init__(self, destination: Destination, progress: Callable[[int], None]) -> None:
+        self._destination = destination
+        self._progress = progress
+        self._key = UserKey(destination.user)
+        self._unanswered: deque[Any] = deque()
+        self._records = 0
+        self._without_user = 0
+
+    def run(self, paths: Iterable[str], config: Mapping[str, Any]) -> Published:
+        with closing(Cluster(config)) as cluster:
+            created = cluster.ensure(self._destination.topic, self._destination.partitions)
+        with closing(connect(KafkaProducer, config)) as producer:
+            for line in _all_lines(paths):
+                self._send(producer, line)
+            self._settle(0)
+        self._progress(self._records)
+        return Published(records=self._records, without_user=self._without_user, created=created)
+
+    def failure(self, problem: str) -> PublishError:
+        topic = self._destination.topic
+        remedy = "what was acknowledged stays; see that the broker takes them, and publish anew"
+        return PublishError(topic, self._records, problem, remedy)
+
+    def _send(self, producer: Any, line: bytes) -> None:
+        key = self._key(line)
+        self._without_user += key is None
+        self._unanswered.append(producer.send(self._destination.topic, line, key))
+        if len(self._unanswered) > _IN_FLIGHT:
+            self._settle(_IN_FLIGHT // 2)
+            self._progress(self._records)
+
+    def _settle(self, remaining: int) -> None:
+        """Wait for answers, oldest first, until that many are outstanding."""
+        while len(self._unanswered) > remaining:
+            self._unanswered[0].get()
+            self._unanswered.popleft()
+            self._records += 1
+
+
+def _all_lines(paths: Iterable[str]) -> Iterator[bytes]:
+    for path in paths:
+        yield from lines(path)

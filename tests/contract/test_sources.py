@@ -1,0 +1,178 @@
+"""One contract, kept by every source."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import pkgutil
+import time
+import typing
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from streameval import sources
+from streameval.records import Partition, RecordBatch
+from streameval.sources.options import SourceOptions
+from streameval.sources.source import Source
+from tests.contract.source_cases import CASES, Content, Records
+
+PATIENCE = 30.0
+"""Seconds after which reading counts as hanging."""
+
+
+@pytest.fixture(params=[pytest.param(name, marks=case.marks) for name, case in CASES.items()])
+def content(request: pytest.FixtureRequest, tmp_path: Path) -> Content:
+    return CASES[request.param].prepare(tmp_path, request)
+
+
+def _read(
+    source: Source, ends: Mapping[Partition, int], start: Mapping[Partition, int] | None = None
+) -> list[RecordBatch]:
+    """Batches until every partition has come to its end, and what comes after that."""
+    batches: list[RecordBatch] = []
+    deadline = time.monotonic() + PATIENCE
+    while not source.finished and (reached := {**(start or {}), **_positions(batches)}) != ends:
+        assert time.monotonic() < deadline, f"only {reached} of {ends}"
+        batches += source.poll(0.2)
+    return [*batches, *source.poll(0.1)]
+
+
+def _positions(batches: Sequence[RecordBatch]) -> dict[Partition, int]:
+    return {batch.partition: batch.next_offset for batch in batches}
+
+
+def _records(batches: Sequence[RecordBatch]) -> Records:
+    found: dict[Partition, list[tuple[int, bytes]]] = {}
+    for batch in batches:
+        numbered = zip(batch.offsets, batch.values, strict=True)
+        found.setdefault(batch.partition, []).extend((n, v) for n, v in numbered if v is not None)
+    return {partition: records for partition, records in found.items() if records}
+
+
+def _from(content: Content, positions: Mapping[Partition, int]) -> Records:
+    later = {
+        partition: [record for record in records if record[0] >= positions.get(partition, 0)]
+        for partition, records in content.records.items()
+    }
+    return {partition: records for partition, records in later.items() if records}
+
+
+def test_every_record_comes_once_and_in_order(content: Content) -> None:
+    with closing(content.source()) as source:
+        source.open({})
+        assert _records(_read(source, content.ends)) == content.records
+
+
+@pytest.mark.parametrize("part", [0.0, 0.3, 0.9])
+def test_reading_goes_on_where_it_is_told(content: Content, part: float) -> None:
+    positions = {partition: int(end * part) for partition, end in content.ends.items()}
+    with closing(content.source()) as source:
+        source.open(positions)
+        assert _records(_read(source, content.ends)) == _from(content, positions)
+
+
+def test_partitions_go_on_at_positions_of_their_own(content: Content) -> None:
+    positions = {min(content.ends): 5}
+    with closing(content.source()) as source:
+        source.open(positions)
+        assert _records(_read(source, content.ends)) == _from(content, positions)
+
+
+def test_a_new_source_goes_on_where_another_stopped(content: Content) -> None:
+    batches: list[RecordBatch] = []
+    with closing(content.source()) as first:
+        first.open({})
+        while not any(batch.values for batch in batches):
+            batches += first.poll(0.2)
+    with closing(content.source()) as second:
+        second.open(_positions(batches))
+        batches += _read(second, content.ends, _positions(batches))
+    assert _records(batches) == content.records
+
+
+def test_offsets_ascend_and_the_next_is_above_them(content: Content) -> None:
+    with closing(content.source()) as source:
+        source.open({})
+        batches = _read(source, content.ends)
+    for partition in content.records:
+        mine = [batch for batch in batches if batch.partition == partition]
+        seen = [[*batch.offsets, batch.next_offset] for batch in mine]
+        assert all(list(offsets) == sorted(set(offsets)) for offsets in seen)
+        assert all(after[0] >= before[-1] for before, after in itertools.pairwise(seen))
+
+
+def test_a_poll_has_one_batch_of_a_partition_at_most(content: Content) -> None:
+    with closing(content.source()) as source:
+        source.open({})
+        deadline = time.monotonic() + PATIENCE
+        position: dict[Partition, int] = {}
+        while position != content.ends and time.monotonic() < deadline:
+            batches = source.poll(0.2)
+            assert len({batch.partition for batch in batches}) == len(batches)
+            position |= _positions(batches)
+        assert position == content.ends
+
+
+def test_the_ends_are_known_and_reached(content: Content) -> None:
+    with closing(content.source()) as source:
+        source.open({})
+        batches = _read(source, content.ends)
+        assert source.end_offsets() == content.ends == _positions(batches)
+
+
+def test_nothing_comes_where_there_is_nothing_left(content: Content) -> None:
+    with closing(content.source()) as source:
+        source.open(content.ends)
+        for _ in range(3):
+            assert not _records(source.poll(0.1))
+
+
+def test_only_what_is_bounded_finishes(content: Content) -> None:
+    with closing(content.source()) as source:
+        source.open({})
+        assert not source.finished
+        _read(source, content.ends)
+        source.poll(0.1)
+        assert source.finished is content.bounded
+
+
+def test_a_source_tells_its_name_and_no_trouble(content: Content) -> None:
+    with closing(content.source()) as source:
+        source.open({})
+        _read(source, content.ends)
+        assert source.name
+        assert source.trouble is None
+
+
+def test_a_source_closes_twice_and_opens_again(content: Content) -> None:
+    source = content.source()
+    source.close()
+    for _ in range(2):
+        source.open({})
+        assert _records(_read(source, content.ends)) == content.records
+        source.close()
+        source.close()
+
+
+def test_every_kind_of_options_has_a_case() -> None:
+    assert {case.options for case in CASES.values()} == set(typing.get_args(SourceOptions))
+
+
+def test_every_source_in_the_package_has_a_case() -> None:
+    tested = {case.options.__name__.replace("Options", "Source") for case in CASES.values()}
+    assert _source_classes() == tested
+
+
+def _source_classes() -> set[str]:
+    modules = [entry.name for entry in pkgutil.iter_modules(sources.__path__)]
+    content = [
+        value
+        for module in modules
+        for value in vars(importlib.import_module(f"{sources.__name__}.{module}")).values()
+    ]
+    contract = {name for name in vars(Source) if not name.startswith("_")}
+    classes = [value for value in content if isinstance(value, type) and value is not Source]
+    return {each.__name__ for each in classes if contract <= set(dir(each))}

@@ -1,0 +1,72 @@
+"""A clock whose hands the test turns, and a source that says what the test wants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from streameval.daemon import Clock
+from streameval.records import Partition, RecordBatch
+
+HERE = Partition("here", 0)
+
+
+class Hands:
+    """Time that passes only when somebody waits, or is said to."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def turn(self, seconds: float) -> None:
+        self.now += seconds
+
+    def read(self) -> float:
+        return self.now
+
+    @property
+    def clock(self) -> Clock:
+        return Clock(wall=self.read, monotonic=self.read, sleep=self.turn)
+
+
+class Script:
+    """A source that delivers one batch a poll, and takes its time for it."""
+
+    name = "script"
+    finished = False
+
+    def __init__(self, hands: Hands, batches: Sequence[Sequence[bytes | None]]) -> None:
+        self._hands = hands
+        self._batches = list(batches)
+        self._offset = 0
+        self.trouble: str | None = None
+        self.closed = False
+
+    def open(self, positions: Mapping[Partition, int]) -> None:
+        assert not positions
+
+    def poll(self, seconds: float) -> Sequence[RecordBatch]:
+        self._hands.turn(seconds)
+        if not self._batches:
+            return ()
+        values = self._batches.pop(0)
+        offsets = range(self._offset, self._offset + len(values))
+        self._offset += len(values)
+        return [
+            RecordBatch(partition=HERE, values=values, offsets=offsets, next_offset=self._offset)
+        ]
+
+    def end_offsets(self) -> Mapping[Partition, int]:
+        return {HERE: self._offset}
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Countdown:
+    """Says "stop" after having been asked so often."""
+
+    def __init__(self, count: int) -> None:
+        self._left = count
+
+    def __call__(self) -> bool:
+        self._left -= 1
+        return self._left < 0

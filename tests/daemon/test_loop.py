@@ -1,0 +1,128 @@
+"""The ingest loop, with time and source in the test's hands."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from streameval.config import Config
+from streameval.daemon.loop import Loop
+from streameval.errors import SourceError
+from streameval.pipeline.snapshot import Snapshot
+from streameval.sources.options import SimulatorOptions
+from tests.daemon.hands import HERE, Countdown, Hands, Script
+
+CONFIG = Config(metrics=["hit_rate@10"], source=SimulatorOptions())
+HIT = b'{"recommendations": ["a", "b"], "interactions": ["b"]}'
+MISS = b'{"recommendations": ["a", "b"], "interactions": ["z"]}'
+HALF = b'{"recommendations": ["a", '
+
+
+def run(hands: Hands, script: Script, turns: int) -> list[Snapshot]:
+    published: list[Snapshot] = []
+    Loop(CONFIG, script, published.append, hands.clock).run(Countdown(turns))
+    return published
+
+
+def test_nothing_is_ready_before_the_source_answers() -> None:
+    hands = Hands()
+    script = Script(hands, [])
+    script.trouble = "no broker"
+    published = run(hands, script, 12)
+    assert not any(snapshot.health.ready for snapshot in published)
+    assert {snapshot.health.trouble for snapshot in published} == {"no broker"}
+
+
+def test_a_snapshot_comes_once_a_second_also_when_nothing_does() -> None:
+    hands = Hands()
+    published = run(hands, Script(hands, []), 51)
+    taken = [snapshot.taken_at for snapshot in published[:-1]]
+    assert [
+        round(later - earlier, 6) for earlier, later in zip(taken, taken[1:], strict=False)
+    ] == [1.0] * (len(taken) - 1)
+    assert len(taken) == 11
+
+
+def test_values_are_those_of_the_records() -> None:
+    hands = Hands()
+    last = run(hands, Script(hands, [[HIT, MISS, None], [HIT, HALF]]), 5)[-1]
+    (series,) = last.series
+    assert (series.reading.total, series.reading.count) == (2.0, 3)
+    assert (last.health.consumed, last.health.valid, last.health.tombstones) == (5, 3, 1)
+    assert sum(last.health.invalid.values()) == 1
+
+
+def test_the_last_snapshot_holds_the_last_batch_and_is_not_ready() -> None:
+    hands = Hands()
+    script = Script(hands, [[HIT]] * 3)
+    published = run(hands, script, 3)
+    assert published[0].health.ready
+    assert published[-1].health.consumed == 3
+    assert not published[-1].health.ready
+    assert script.closed
+
+
+def test_a_source_that_fails_is_shown_and_closed() -> None:
+    hands = Hands()
+    script = Script(hands, [[HIT]])
+    script.poll = _failing(script)  # type: ignore[method-assign]  # fails on the second poll
+    published: list[Snapshot] = []
+    with pytest.raises(SourceError):
+        Loop(CONFIG, script, published.append, hands.clock).run(lambda: False)
+    assert published[-1].health.consumed == 1
+    assert script.closed
+
+
+def _failing(script: Script) -> object:
+    deliver = script.poll
+
+    def poll(seconds: float) -> object:
+        batches = deliver(seconds)
+        if not batches:
+            raise SourceError("here", "is damaged", "repair it")
+        return batches
+
+    return poll
+
+
+def test_the_first_invalid_records_are_told_in_full_and_the_others_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    hands = Hands()
+    with caplog.at_level(logging.INFO):
+        run(hands, Script(hands, [[HALF]] * 40), 100)
+    told = [record for record in caplog.records if record.msg == "%s"]
+    names = [record.getMessage() for record in told]
+    assert names.count("invalid_record") == 3
+    summaries = [record.fields for record in told if record.getMessage() == "invalid_records"]  # type: ignore[attr-defined]  # given by `extra`
+    assert sum(fields["more"] for fields in summaries) == 37
+    assert len(summaries) <= 3
+    first = told[names.index("invalid_record")].fields  # type: ignore[attr-defined]  # given by `extra`
+    assert (first["partition"], first["offset"], first["reason"]) == (HERE, 0, "not_json")
+
+
+def test_trouble_is_told_when_it_begins_and_when_it_ends(caplog: pytest.LogCaptureFixture) -> None:
+    hands = Hands()
+    script = Script(hands, [])
+    loop = Loop(CONFIG, script, lambda _: None, hands.clock)
+    asked = 0
+
+    def until() -> bool:
+        nonlocal asked
+        asked += 1
+        script.trouble = "no broker" if 3 < asked < 7 else None
+        return asked > 10
+
+    with caplog.at_level(logging.INFO):
+        loop.run(until)
+    names = [record.getMessage() for record in caplog.records]
+    assert names == ["source_trouble", "source_recovered"]
+
+
+def test_advice_is_given_once(caplog: pytest.LogCaptureFixture) -> None:
+    hands = Hands()
+    with caplog.at_level(logging.INFO):
+        published = run(hands, Script(hands, [[MISS] * 10_000, [MISS]]), 100)
+    assert [record.getMessage() for record in caplog.records] == ["advice"]
+    assert "not one hit" in str(published[-1].health.trouble)

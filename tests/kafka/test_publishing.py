@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import gzip
+from collections import defaultdict
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from kafka import KafkaConsumer, TopicPartition
+
+from streameval.broker import Broker
+from streameval.errors import ConfigError, PublishError, SourceError
+from streameval.publish import Destination, Published, publish
+from streameval.sources.kafka_user import UserKey
+from tests.kafka.topics import create, drained, opened, options
+
+pytestmark = pytest.mark.kafka
+
+LINES = [b'{"user": %d, "n": %d}' % (number % 7, number) for number in range(500)]
+
+
+def _destination(topic: str, user: str = "user") -> Destination:
+    settings = {"bootstrap.servers": "${SERVERS}"}
+    return Destination(topic=topic, kafka=settings, partitions=3, user=user)
+
+
+def _publish(broker: Broker, topic: str, *paths: Path, user: str = "user") -> Published:
+    names = [str(path) for path in paths]
+    environment = {"SERVERS": broker.bootstrap_servers}
+    return publish(names, _destination(topic, user), environment)
+
+
+def _written(path: Path, lines: list[bytes]) -> Path:
+    path.write_bytes(b"".join(line + b"\n" for line in lines))
+    return path
+
+
+def _keys(broker: Broker, topic: str, count: int) -> list[tuple[int, bytes | None]]:
+    """(partition, key) of every record."""
+    consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap_servers)
+    found: list[tuple[int, bytes | None]] = []
+    with closing(consumer):
+        partitions = [TopicPartition(topic, n) for n in consumer.partitions_for_topic(topic)]
+        consumer.assign(partitions)
+        consumer.seek_to_beginning()
+        while len(found) < count:
+            polled = consumer.poll(timeout_ms=200)
+            found += [(r.partition, r.key) for records in polled.values() for r in records]
+    return found
+
+
+def test_lines_arrive_byte_for_byte_in_the_order_of_their_users(
+    broker: Broker, tmp_path: Path
+) -> None:
+    topic = f"test-{tmp_path.name}-bytes"
+    plain = _written(tmp_path / "first.ndjson", LINES[:300])
+    packed = tmp_path / "second.ndjson.gz"
+    packed.write_bytes(gzip.compress(b"\n".join(LINES[300:])))
+    said = _publish(broker, topic, plain, packed)
+    assert said == Published(records=500, without_user=0, created=True)
+    with opened(options(broker, topic)) as source:
+        values = [value for batch in drained(source, 500) for value in batch.values]
+        assert len(source.end_offsets()) == 3
+    assert sorted(filter(None, values)) == sorted(LINES)
+    for user in range(7):
+        ours = [line for line in LINES if line.startswith(b'{"user": %d,' % user)]
+        assert [value for value in values if value in ours] == ours
+
+
+def test_one_user_is_in_one_partition_under_one_key(broker: Broker, tmp_path: Path) -> None:
+    topic = f"test-{tmp_path.name}-keys"
+    _publish(broker, topic, _written(tmp_path / "lines", LINES))
+    partitions = defaultdict(set)
+    for partition, key in _keys(broker, topic, 500):
+        partitions[key].add(partition)
+    assert partitions.keys() == {b"%d" % user for user in range(7)}
+    assert all(len(found) == 1 for found in partitions.values())
+
+
+def test_a_line_without_a_user_is_published_and_counted(broker: Broker, tmp_path: Path) -> None:
+    topic = create(broker, partitions=2)
+    odd = [b'{"id": {"who": "a"}}', b'{"id": {}}', b"not json", b'{"id": {"who": true}}', b"\xff"]
+    said = _publish(broker, topic, _written(tmp_path / "lines", odd), user="id.who")
+    assert said == Published(records=5, without_user=4, created=False)
+    assert sorted(key or b"" for _, key in _keys(broker, topic, 5)) == [b"", b"", b"", b"", b"a"]
+
+
+def test_progress_ends_at_the_number_of_records(broker: Broker, tmp_path: Path) -> None:
+    path = _written(tmp_path / "lines", LINES * 30)
+    destination = _destination(create(broker))
+    seen: list[int] = []
+    publish([str(path)], destination, {"SERVERS": broker.bootstrap_servers}, seen.append)
+    assert seen == sorted(seen)
+    assert len(seen) > 1
+    assert seen[-1] == 15_000
+
+
+def test_a_record_that_is_too_large_is_an_error_with_the_count_before_it(
+    broker: Broker, tmp_path: Path
+) -> None:
+    topic = create(broker)
+    path = _written(tmp_path / "lines", [LINES[0], b'"%s"' % (b"x" * 2_000_000)])
+    with pytest.raises(PublishError, match="MessageSizeTooLargeError") as raised:
+        _publish(broker, topic, path)
+    assert raised.value.topic == topic
+
+
+def test_a_file_that_is_missing_is_an_error_of_that_file(broker: Broker, tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="nowhere"):
+        _publish(broker, create(broker), tmp_path / "nowhere")
+
+
+def test_a_topic_with_an_impossible_name_is_refused(broker: Broker) -> None:
+    with pytest.raises(PublishError, match="is illegal, it contains a character other than"):
+        _publish(broker, "no topic!")
+
+
+def test_a_broker_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    path = _written(tmp_path / "lines", LINES)
+    settings = {"bootstrap_servers": "127.0.0.1:1", "bootstrap_timeout_ms": 500}
+    with pytest.raises(PublishError, match=r"cannot reach Kafka at 127.0.0.1:1: connection refus"):
+        publish([str(path)], Destination(topic="t", kafka=settings), {})
+
+
+def test_a_setting_of_a_reader_is_none_of_a_writer() -> None:
+    settings = {"bootstrap_servers": "127.0.0.1:1", "fetch_min_bytes": 1}
+    with pytest.raises(ConfigError, match="fetch_min_bytes: the Kafka client has no such setting"):
+        publish([], Destination(topic="t", kafka=settings), {})
+
+
+@pytest.mark.parametrize(
+    ("record", "key"),
+    [
+        (b'{"user": "7"}', b"7"),
+        (b'{"user": 7}', b"7"),
+        (b'{"user": ""}', b""),
+        ('{"user": "é"}'.encode(), "é".encode()),
+        (b'{"user": 7.5}', None),
+        (b'{"user": null}', None),
+        (b'{"user": "\\ud800"}', None),
+        (b"[]", None),
+        (b"", None),
+        (b'{"user": 123456789012345678901234567890}', b"123456789012345678901234567890"),
+    ],
+)
+def test_a_user_is_text_or_a_whole_number(record: bytes, key: bytes | None) -> None:
+    assert UserKey("user")(record) == key

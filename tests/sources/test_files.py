@@ -1,0 +1,205 @@
+"""What only files do: compression, damage, blank lines, many of them."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+import zstandard
+
+from streameval.errors import SourceError
+from streameval.records import Partition
+from streameval.sources.files import FilesSource, lines
+from streameval.sources.options import FilesOptions
+
+Compress: TypeAlias = Callable[[bytes], bytes]
+
+_LINES = [b'{"user":"u%d"}' % number for number in range(100_000)]
+_TEXT = b"\n".join(_LINES) + b"\n"
+
+
+def _written(path: Path, content: bytes) -> str:
+    path.write_bytes(content)
+    return str(path)
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress, zstandard.compress])
+def test_the_content_tells_the_compression_not_the_name(tmp_path: Path, compress: Compress) -> None:
+    path = _written(tmp_path / "events", compress(_TEXT))
+    assert list(lines(path)) == _LINES
+
+
+@pytest.mark.parametrize(
+    ("suffix", "compress"), [(".gz", gzip.compress), (".zst", zstandard.compress)]
+)
+def test_members_are_joined_wherever_they_meet(
+    tmp_path: Path, suffix: str, compress: Compress
+) -> None:
+    members = b"".join(compress(_TEXT[at : at + 9_999]) for at in range(0, len(_TEXT), 9_999))
+    assert list(lines(_written(tmp_path / f"events{suffix}", members))) == _LINES
+
+
+def test_zeros_after_a_member_are_padding(tmp_path: Path) -> None:
+    padded = gzip.compress(b"a\n") + bytes(600_000) + gzip.compress(b"b\n") + bytes(3)
+    assert list(lines(_written(tmp_path / "events.gz", padded))) == [b"a", b"b"]
+
+
+def test_a_last_line_without_its_newline_counts(tmp_path: Path) -> None:
+    assert list(lines(_written(tmp_path / "events", b'{"a":1}\n{"b":'))) == [b'{"a":1}', b'{"b":']
+
+
+def test_blank_lines_are_left_out(tmp_path: Path) -> None:
+    assert list(lines(_written(tmp_path / "events", b"\n a\r\n \t\n\nb\n\n"))) == [b" a\r", b"b"]
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"a", b"ab\n", b"\x1f\n"])
+def test_tiny_files_are_read(tmp_path: Path, content: bytes) -> None:
+    assert list(lines(_written(tmp_path / "events", content))) == content.split()
+
+
+def test_a_line_longer_than_any_block_stays_whole(tmp_path: Path) -> None:
+    long = b"x" * 3_000_000
+    assert list(lines(_written(tmp_path / "events", b"a\n" + long + b"\nb"))) == [b"a", long, b"b"]
+
+
+@pytest.mark.parametrize(
+    ("name", "compress", "kind"),
+    [("events.gz", gzip.compress, "gzip"), ("events.zst", zstandard.compress, "zstd")],
+)
+@pytest.mark.parametrize("missing", [1, 4, 1000])
+def test_a_truncated_file_is_an_error_after_its_whole_lines(
+    tmp_path: Path, name: str, compress: Compress, kind: str, missing: int
+) -> None:
+    path = _written(tmp_path / name, compress(_TEXT)[:-missing])
+    found: list[bytes] = []
+    with pytest.raises(SourceError) as caught:
+        found.extend(lines(path))
+    assert found == _LINES[: len(found)]
+    assert caught.value.source == path
+    assert caught.value.problem == f"its {kind} data ends too early"
+    assert caught.value.remedy == "wait until it is fully written"
+
+
+@pytest.mark.parametrize(
+    ("name", "compress"), [("events.gz", gzip.compress), ("events.zst", zstandard.compress)]
+)
+def test_damage_inside_a_file_is_an_error(tmp_path: Path, name: str, compress: Compress) -> None:
+    content = bytearray(compress(os.urandom(200_000)))
+    content[100_000:100_050] = bytes(50)
+    content[8:20] = b"\xff" * 12
+    with pytest.raises(SourceError, match=r"data is damaged \(.*\); fetch or write"):
+        list(lines(_written(tmp_path / name, bytes(content))))
+
+
+@pytest.mark.parametrize(("name", "kind"), [("events.gz", "gzip"), ("events.zst", "zstd")])
+@pytest.mark.parametrize("content", [b"", b'{"user":"u"}\n'])
+def test_a_name_that_promises_compression_is_held_to_it(
+    tmp_path: Path, name: str, kind: str, content: bytes
+) -> None:
+    with pytest.raises(SourceError, match=f"does not begin like {kind} data; rename it"):
+        list(lines(_written(tmp_path / name, content)))
+
+
+def test_what_follows_a_member_must_be_a_member(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="its gzip data is damaged"):
+        list(lines(_written(tmp_path / "events.gz", gzip.compress(b"a\n") + b"b\n")))
+
+
+def _source(*paths: str) -> FilesSource:
+    return FilesSource(FilesOptions(paths=list(paths)))
+
+
+def _values(source: FilesSource) -> list[bytes | None]:
+    found: list[bytes | None] = []
+    while not source.finished:
+        found += [value for batch in source.poll(0.1) for value in batch.values]
+    return found
+
+
+def test_a_missing_file_is_found_before_anything_is_read(tmp_path: Path) -> None:
+    present = _written(tmp_path / "present", b"a\n")
+    with pytest.raises(SourceError) as caught:
+        _source(present, str(tmp_path / "absent")).open({})
+    sentence = "no such file or directory; check the path and its permissions."
+    assert str(caught.value) == f"{tmp_path}/absent: {sentence}"
+
+
+def test_a_folder_is_refused_with_what_to_write(tmp_path: Path) -> None:
+    with pytest.raises(SourceError) as caught:
+        _source(f"{tmp_path}/").open({})
+    assert str(caught.value).endswith(
+        f"is a directory; name the files in it, for example {tmp_path}/*.ndjson."
+    )
+
+
+def test_a_file_named_twice_is_refused(tmp_path: Path) -> None:
+    path = _written(tmp_path / "events", b"a\n")
+    with pytest.raises(SourceError, match="is named twice"):
+        _source(path, path).open({})
+
+
+def test_a_file_shorter_than_its_position_is_refused(tmp_path: Path) -> None:
+    path = _written(tmp_path / "events", b"a\nb\n")
+    with closing(_source(path)) as source:
+        source.open({Partition(path, 0): 3})
+        with pytest.raises(SourceError, match="has only 2 lines, but reading was to go on at 3"):
+            _values(source)
+
+
+def test_damage_stays_an_error_when_asked_again(tmp_path: Path) -> None:
+    path = _written(tmp_path / "events.gz", gzip.compress(_TEXT)[:-1])
+    with closing(_source(path)) as source:
+        source.open({})
+        for _ in range(2):
+            with pytest.raises(SourceError, match="ends too early"):
+                _values(source)
+        assert not source.finished
+
+
+def test_progress_counts_bytes_as_they_lie_in_the_files(tmp_path: Path) -> None:
+    compressed = gzip.compress(_TEXT)
+    paths = [_written(tmp_path / "a.gz", compressed), _written(tmp_path / "b", b"a\n")]
+    with closing(_source(*paths)) as source:
+        source.open({})
+        assert source.bytes_total == len(compressed) + 2
+        assert source.bytes_read == 0
+        _values(source)
+        assert source.bytes_read == source.bytes_total
+
+
+def test_more_files_than_are_open_at_once_are_all_read(tmp_path: Path) -> None:
+    paths = [_written(tmp_path / str(number), b"%d\n" % number) for number in range(50)]
+    with closing(_source(*paths)) as source:
+        source.open({})
+        found = _values(source)
+    assert set(found) == {b"%d" % number for number in range(50)}
+    assert len(found) == 50
+    assert source.name == "50 files"
+
+
+def test_a_big_file_comes_in_many_batches(tmp_path: Path) -> None:
+    path = _written(tmp_path / "events", _TEXT)
+    with closing(_source(path)) as source:
+        source.open({})
+        batch = source.poll(0.1)[0]
+    assert 1000 < len(batch.values) < 50_000
+    assert source.name == path
+
+
+def test_a_named_pipe_is_read_as_it_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    writer = threading.Thread(target=path.write_bytes, args=(gzip.compress(b"a\nb\n"),))
+    writer.start()
+    with closing(_source(str(path))) as source:
+        source.open({})
+        assert source.bytes_total is None
+        found = _values(source)
+    writer.join()
+    assert found == [b"a", b"b"]

@@ -1,0 +1,208 @@
+"""Simulated traffic: the same bytes always, at the pace asked for, with known true values."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import cache
+from typing import Any
+
+import msgspec
+import pytest
+
+from streameval.records import Partition
+from streameval.sources.options import SimulatorOptions
+from streameval.sources.simulator import SimulatorSource, records
+from streameval.sources.traffic import (
+    BLOCK,
+    EPOCH,
+    ITEMS,
+    LENGTH,
+    STEP,
+    VARIANTS,
+    Variant,
+    click_probabilities,
+    expected_ctr,
+    expected_hit_rate,
+)
+
+_SAMPLE = 60_000
+_SURE = 4.5
+"""Standard errors within which a mean lies but once in 100,000 seeds; the seed is fixed."""
+
+
+@cache
+def _sample() -> Mapping[Variant, Sequence[Mapping[str, Any]]]:
+    decoded = [msgspec.json.decode(value) for value in records(SimulatorOptions(events=_SAMPLE))]
+    return {
+        variant: [record for record in decoded if record["variant"] == variant]
+        for variant in VARIANTS
+    }
+
+
+def _hits(record: Mapping[str, Any]) -> list[int]:
+    return [record["recommendations"].index(item) + 1 for item in record["interactions"]]
+
+
+def _close(total: float, count: int, probability: float) -> bool:
+    error = math.sqrt(count * probability * (1 - probability))
+    return abs(total - count * probability) < _SURE * error
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_sample_has_the_true_click_rate_at_every_rank(variant: Variant) -> None:
+    ranks = [rank for record in _sample()[variant] for rank in _hits(record)]
+    lists = len(_sample()[variant])
+    for rank, probability in enumerate(click_probabilities(variant), 1):
+        assert _close(ranks.count(rank), lists, probability)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("k", [1, 10, LENGTH])
+def test_the_sample_has_the_true_hit_rate(variant: Variant, k: int) -> None:
+    hits = [min(_hits(record), default=math.inf) <= k for record in _sample()[variant]]
+    assert _close(sum(hits), len(hits), expected_hit_rate(variant, k))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_sample_has_the_true_click_through_rate(variant: Variant) -> None:
+    clicks = sum(len(record["interactions"]) for record in _sample()[variant])
+    assert _close(clicks, LENGTH * len(_sample()[variant]), expected_ctr(variant))
+
+
+def test_the_treatment_is_truly_better() -> None:
+    difference = expected_hit_rate("treatment", 10) - expected_hit_rate("control", 10)
+    assert difference == pytest.approx(0.1276, abs=1e-4)
+    assert expected_ctr("treatment") > 1.3 * expected_ctr("control")
+
+
+def test_half_of_the_users_are_treated_and_stay_so() -> None:
+    users = [{record["user"] for record in _sample()[variant]} for variant in VARIANTS]
+    assert not users[0] & users[1]
+    assert 0.45 < len(users[0]) / (len(users[0]) + len(users[1])) < 0.55
+
+
+def test_lists_are_whole_and_popular_items_are_shown_more() -> None:
+    lists = [record["recommendations"] for each in _sample().values() for record in each]
+    assert all(len(set(shown)) == LENGTH for shown in lists)
+    shown = [item for each in lists for item in each]
+    assert {f"item-{number}" for number in range(ITEMS)} == set(shown)
+    assert shown.count("item-0") > 2 * shown.count(f"item-{ITEMS - 1}")
+
+
+def test_a_record_reads_as_one_would_write_it() -> None:
+    first = msgspec.json.decode(next(records(SimulatorOptions(seed=4))))
+    assert list(first) == [
+        "event_id",
+        "ts",
+        "user",
+        "variant",
+        "country",
+        "recommendations",
+        "interactions",
+    ]
+    assert first["event_id"] == "4-0"
+    assert datetime.fromisoformat(first["ts"]) == EPOCH
+    assert set(first["interactions"]) <= set(first["recommendations"])
+
+
+def test_event_time_takes_equal_steps() -> None:
+    times = [
+        datetime.fromisoformat(msgspec.json.decode(value)["ts"])
+        for value in records(SimulatorOptions(events=BLOCK + 5))
+    ]
+    assert {after - before for before, after in itertools.pairwise(times)} == {STEP}
+    assert timedelta(milliseconds=10) == STEP
+
+
+def test_a_limit_cuts_and_changes_nothing_before_it() -> None:
+    long = list(records(SimulatorOptions(seed=2, events=2 * BLOCK + 1)))
+    assert list(records(SimulatorOptions(seed=2, events=BLOCK - 1))) == long[: BLOCK - 1]
+    assert len(set(long)) == 2 * BLOCK + 1
+    assert not list(records(SimulatorOptions(events=0)))
+
+
+def test_another_seed_is_other_traffic() -> None:
+    first, second = (
+        msgspec.json.decode(next(records(SimulatorOptions(seed=seed)))) for seed in (0, 1)
+    )
+    assert first["recommendations"] != second["recommendations"]
+
+
+@pytest.mark.parametrize("offset", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 5 * BLOCK + 7])
+def test_any_offset_gives_the_bytes_it_always_has(offset: int) -> None:
+    source = SimulatorSource(SimulatorOptions(seed=9, partitions=1))
+    source.open({Partition("simulator", 0): offset})
+    found: list[bytes | None] = []
+    while len(found) < BLOCK:
+        found += [value for batch in source.poll(0) for value in batch.values]
+    expected = itertools.islice(records(SimulatorOptions(seed=9)), offset, offset + BLOCK)
+    assert found[:BLOCK] == list(expected)
+
+
+class _Time:
+    """A clock driven by hand; sleeping moves it."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def _count(source: SimulatorSource, seconds: float = 0.0) -> int:
+    return sum(len(batch.values) for batch in source.poll(seconds))
+
+
+def test_the_pace_follows_the_clock() -> None:
+    time = _Time()
+    source = SimulatorSource(SimulatorOptions(events_per_second=8), time, time.sleep)
+    source.open({})
+    assert _count(source) == 0
+    time.now += 2
+    assert source.end_offsets() == {Partition("simulator", n): 16 for n in (0, 1)}
+    assert _count(source) == 16
+    assert _count(source) == 0
+
+
+def test_a_poll_waits_for_the_next_record_and_no_longer_than_told() -> None:
+    time = _Time()
+    source = SimulatorSource(SimulatorOptions(events_per_second=0.5), time, time.sleep)
+    source.open({})
+    assert _count(source, 1.5) == 0
+    assert time.now == 1001.5
+    assert _count(source, 60) == 1
+    assert time.now == 1002
+
+
+def test_what_was_missed_is_caught_up_in_blocks() -> None:
+    time = _Time()
+    source = SimulatorSource(SimulatorOptions(events_per_second=100), time, time.sleep)
+    source.open({})
+    time.now += 25.5
+    assert [_count(source) for _ in range(4)] == [BLOCK, BLOCK, 550, 0]
+
+
+def test_endless_traffic_without_a_pace_has_no_known_end() -> None:
+    source = SimulatorSource(SimulatorOptions())
+    source.open({})
+    assert source.end_offsets() == {}
+    assert _count(source) == BLOCK
+    assert not source.finished
+
+
+def test_a_user_stays_in_one_partition() -> None:
+    source = SimulatorSource(SimulatorOptions(events=5000, partitions=3))
+    source.open({})
+    users: dict[Partition, set[str]] = {}
+    while not source.finished:
+        for batch in source.poll(0):
+            seen = {msgspec.json.decode(value or b"")["user"] for value in batch.values}
+            users.setdefault(batch.partition, set()).update(seen)
+    assert len(users) == 3
+    assert sum(map(len, users.values())) == len(set().union(*users.values()))
