@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from hashlib import blake2b
 from typing import Any
 
-from streameval.answers import answer, check_inputs
+from streameval.answers import answer
 from streameval.catalogue import parse
-from streameval.errors import MetricError, NoHitsWarning, StateVersionError, UnlikeStateError
+from streameval.context import Context, Popularity, Similarity, catalog_of
+from streameval.errors import NoHitsWarning, StateVersionError, UnlikeStateError
 from streameval.events import Batch, Event, Id, Interactions
 from streameval.evidence import Evidence
-from streameval.intake import COLLECTIONS, LISTS, Pair, columns, event
-from streameval.metric import Catalog, Metric
+from streameval.formulas import check_inputs
+from streameval.intake import COLLECTIONS, LISTS, Pair, columns, event, single
+from streameval.metric import Metric
 from streameval.plan import planned
 from streameval.reading import Reading
 from streameval.statistics.exposures import MAX_ITEMS
@@ -32,6 +33,8 @@ class Accumulator:
     Args:
         metrics: for example "ndcg@10", "recbole:map@10", "rbp(p=0.8)@10"; at least one.
         catalog: how many items there are, or their ids; needed by item_coverage.
+        popularity: how many users had to do with each item before; needed by novelty.
+        similarity: how alike two items are; needed by list_diversity.
         depth: ranks kept; by default the largest cut-off asked for, or whole lists where a
             metric has none.
         max_items: most distinct items counted exactly for coverage; beyond it is estimated.
@@ -51,15 +54,19 @@ class Accumulator:
         self,
         *metrics: str,
         catalog: int | Collection[Id] | None = None,
+        popularity: Popularity | None = None,
+        similarity: Similarity | None = None,
         depth: int | None = None,
         max_items: int = MAX_ITEMS,
     ) -> None:
         self.metrics: tuple[Metric, ...] = tuple(dict.fromkeys(map(parse, metrics)))
-        self.catalog: Catalog | None = _catalog(catalog)
+        self.context = Context(
+            catalog=catalog_of(catalog), popularity=popularity, similarity=similarity
+        )
         for metric in self.metrics:
-            check_inputs(metric, self.catalog)
+            check_inputs(metric, self.context)
         self._plan = planned(self.metrics, depth, max_items)
-        self._evidence = Evidence(self._plan)
+        self._evidence = Evidence(self._plan, self.context)
         self._readings: dict[str, Reading] = {}
         self.version = 0
         self.lists = 0
@@ -69,6 +76,9 @@ class Accumulator:
         recommendations: Sequence[Id],
         interactions: Interactions,
         positions: Sequence[int] | None = None,
+        *,
+        scores: Sequence[float] | None = None,
+        baseline: Sequence[Id] | None = None,
     ) -> None:
         """Count one list with its outcome.
 
@@ -76,16 +86,22 @@ class Accumulator:
             recommendations: item ids as shown, rank 1 first.
             interactions: ids of the items interacted with, or item id -> gain.
             positions: rank (from 1) of each item; None means 1, 2, 3, ...
+            scores: the recommender's score of each item, for auc, log_loss and the like.
+            baseline: what another recommender would have shown, for unexpectedness.
 
         Raises:
             InvalidEventError: it is not a valid event; nothing was counted.
         """
         plain = type(recommendations) in LISTS and type(interactions) in COLLECTIONS
         if positions is not None or not plain:
-            row = event(recommendations, interactions, positions)
-            recommendations, interactions, positions = row
-        for statistic in self._evidence.statistics:
-            statistic.update(recommendations, interactions, positions)
+            checked = event(recommendations, interactions, positions)
+            recommendations, interactions, positions = checked
+        if self._evidence.by_lists:
+            for statistic in self._evidence.statistics.values():
+                statistic.update(recommendations, interactions, positions)
+        else:
+            row = (recommendations, interactions, positions, scores, baseline)
+            self._evidence.update_many(single(*row))
         self.lists += 1
         self.version += 1
         self._readings.clear()
@@ -114,7 +130,7 @@ class Accumulator:
         """
         found = self._readings.get(metric)
         if found is None:
-            found = answer(parse(metric), self._evidence, self.catalog)
+            found = answer(parse(metric), self._evidence, self.context)
             self._readings[metric] = found
         return found
 
@@ -127,7 +143,7 @@ class Accumulator:
 
     def advice(self) -> str | None:
         """A sentence when the events look as if the two lists held ids of different kinds."""
-        for hits in self._evidence.hits.values():
+        for hits in self._evidence.hits:
             tables = hits.tables()
             engaged = tables.count - tables.without_interactions
             if engaged >= _SUSPICIOUS and not tables.hits:
@@ -143,14 +159,14 @@ class Accumulator:
         Raises:
             UnlikeStateError: it was made with other metrics, depth, caps or catalogue.
         """
-        if _identity(self.catalog) != _identity(other.catalog):
-            raise UnlikeStateError("catalog", _identity(self.catalog), _identity(other.catalog))
+        if self.context.identity != other.context.identity:
+            raise UnlikeStateError("inputs", self.context.identity, other.context.identity)
         self._evidence.merge(other._evidence)
         self._touch(other.lists)
 
     def reset(self) -> None:
         """Forget everything counted."""
-        self._evidence = Evidence(self._plan)
+        self._evidence = Evidence(self._plan, self.context)
         self._touch(-self.lists)
 
     def copy(self) -> Accumulator:
@@ -165,7 +181,7 @@ class Accumulator:
             "version": VERSION,
             "metrics": [metric.text for metric in self.metrics],
             "depth": self._plan.depth,
-            "catalog": _identity(self.catalog),
+            "inputs": self.context.identity,
             "lists": self.lists,
             **self._evidence.state_dict(),
         }
@@ -179,9 +195,9 @@ class Accumulator:
         """
         if state.get("version") != VERSION:
             raise StateVersionError("accumulator", state.get("version"), VERSION)
-        if state["catalog"] != _identity(self.catalog):
-            raise UnlikeStateError("catalog", _identity(self.catalog), state["catalog"])
-        fresh = Evidence(self._plan)
+        if state["inputs"] != self.context.identity:
+            raise UnlikeStateError("inputs", self.context.identity, state["inputs"])
+        fresh = Evidence(self._plan, self.context)
         fresh.load_state_dict(state)
         self._evidence = fresh
         self._touch(state["lists"] - self.lists)
@@ -193,26 +209,7 @@ class Accumulator:
 
     def _empty(self) -> Accumulator:
         twin = object.__new__(Accumulator)
-        twin.metrics, twin.catalog, twin._plan = self.metrics, self.catalog, self._plan
-        twin._evidence = Evidence(self._plan)
+        twin.metrics, twin.context, twin._plan = self.metrics, self.context, self._plan
+        twin._evidence = Evidence(self._plan, self.context)
         twin._readings, twin.version, twin.lists = {}, 0, 0
         return twin
-
-
-def _catalog(given: Any) -> Catalog | None:
-    if given is None:
-        return None
-    if isinstance(given, (str, bytes)) or not isinstance(given, (int, Collection)):
-        raise MetricError(f"catalog={given!r:.80}: give how many items there are, or their ids")
-    if (given if isinstance(given, int) else len(given)) < 1:
-        raise MetricError(f"catalog={given!r}: a catalogue has at least one item")
-    return given if isinstance(given, int) else frozenset(given)
-
-
-def _identity(catalog: Catalog | None) -> int | str | None:
-    if not isinstance(catalog, frozenset):
-        return catalog
-    digest = blake2b(digest_size=16)
-    for item in sorted(f"{type(item).__name__}:{item}" for item in catalog):
-        digest.update(f"{len(item)}:{item}".encode("utf-8", "surrogatepass"))
-    return f"{len(catalog)} items, blake2b {digest.hexdigest()}"

@@ -3,90 +3,121 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from streameval.errors import MissingInputError, NotKeptError
+from streameval.context import Context
+from streameval.errors import NotKeptError, UndefinedMetricError
 from streameval.evidence import Evidence
-from streameval.metric import Catalog, Metric
-from streameval.plan import check_depth, hits_options
+from streameval.formulas import called, check_inputs
+from streameval.metric import Metric
+from streameval.plan import check_depth, need
 from streameval.population import counted, spoiling
-from streameval.reading import Reading, UndefinedReading
+from streameval.reading import Bounded, Reading, UndefinedReading
+from streameval.statistics.distributions import Distribution
 from streameval.statistics.hittables import HitTables
 from streameval.summary import summary
 
 
-def answer(metric: Metric, evidence: Evidence, catalog: Catalog | None) -> Reading:
+def answer(metric: Metric, evidence: Evidence, context: Context) -> Reading:
     """The reading of a metric.
 
     Raises:
         CutoffExceedsDepthError: the cut-off lies beyond the ranks kept.
         NotKeptError: a statistic that it needs was not kept.
-        MissingInputError: it needs a catalogue and there is none.
+        MissingInputError: it needs a catalogue, popularity or similarity, and there is none.
     """
-    if metric.definition.reads == "exposures":
-        return _of_exposures(metric, evidence, catalog)
-    return _of_lists(metric, evidence)
+    check_inputs(metric, context)
+    if metric.definition.reads in ("hits", "lists"):
+        return _of_lists(metric, evidence, context)
+    if metric.definition.reads == "event":
+        return _of_events(metric, evidence)
+    return _of_slice(metric, evidence, context)
 
 
-def check_inputs(metric: Metric, catalog: Catalog | None) -> None:
-    """Refuse a metric whose inputs are not there.
-
-    Raises:
-        MissingInputError: it needs a catalogue and there is none.
-    """
-    if "catalog" in metric.definition.inputs and catalog is None:
-        remedy = "give catalog= the number of items there are, or their ids"
-        raise MissingInputError(metric.text, "a catalogue", remedy)
-
-
-def _of_lists(metric: Metric, evidence: Evidence) -> Reading:
+def _of_lists(metric: Metric, evidence: Evidence, context: Context) -> Reading:
     check_depth(metric, evidence.plan.depth)
-    hits = evidence.hits.get(hits_options(metric, evidence.plan.depth))
+    hits = evidence.statistics.get(need(metric, evidence.plan.depth))
     if hits is None:
         raise NotKeptError(metric.text, "hits are not counted in that way here")
     tables = hits.tables()
     if metric.definition.per == "list":
         if refusing := spoiling(metric, tables, "error"):
-            return _undefined(metric, tables, refusing)
+            return _refused(metric, counted(metric, tables), tables.count, refusing)
         if spoiling(metric, tables, "nan"):
-            return _reading(metric, tables, math.nan, counted(metric, tables))
+            return _mean(metric, math.nan, counted(metric, tables), tables.count)
     if metric.needs_values:
-        return _of_values(metric, tables, evidence)
-    total, left_out = _total(metric, tables, evidence)
-    return _reading(metric, tables, total, _denominator(metric, tables) - left_out)
+        kept = evidence.values.get(metric.per_list)
+        if kept is None:
+            raise NotKeptError(metric.text, "its values were not kept, list by list")
+        return _of_values(metric, kept, tables.count)
+    total, left_out = _total(metric, tables, evidence, context)
+    return _mean(metric, total, _denominator(metric, tables) - left_out, tables.count)
 
 
-def _reading(metric: Metric, tables: HitTables, total: float, count: int) -> Reading:
+def _of_events(metric: Metric, evidence: Evidence) -> Reading:
+    if metric.per_list not in {kept.per_list for kept in evidence.plan.events}:
+        raise NotKeptError(metric.text, "its values were not kept, event by event")
+    values, lists = evidence.events.distribution(metric.per_list), evidence.events.lists
+    if values.undefined and metric.values["undefined"] == "error":
+        return _refused(metric, values.count, lists, values.undefined)
+    if lists and values.count < int(metric.values["least"]):
+        return _refused(metric, values.count, lists, lists)
+    if values.undefined and metric.values["undefined"] == "nan":
+        return _mean(metric, math.nan, values.count, lists)
+    return _of_values(metric, values, lists)
+
+
+def _of_slice(metric: Metric, evidence: Evidence, context: Context) -> Reading:
+    exposures = evidence.exposures
+    statistic: Any = evidence.statistics.get(need(metric, evidence.plan.depth))
+    if metric.definition.reads == "exposures" and exposures and exposures.covers(metric.k):
+        statistic = exposures
+    if statistic is None:
+        raise NotKeptError(metric.text, "what it needs was not counted at that cut-off")
+    lists = statistic.lists
+    try:
+        found = called(metric, statistic, context)
+    except UndefinedMetricError as error:
+        return _undefined(metric, lists, lists, error.why)
+    bounded = found if isinstance(found, Bounded) else Bounded(found, found, found)
     return Reading(
         metric=metric.text,
-        value=total / count if count else math.nan,
-        count=count,
-        lists=tables.count,
-        total=total,
+        value=bounded.value,
+        count=lists,
+        lists=lists,
+        estimated=getattr(statistic, "estimated", False),
+        low=bounded.low if bounded.low < bounded.high else None,
+        high=bounded.high if bounded.low < bounded.high else None,
     )
 
 
-def _undefined(metric: Metric, tables: HitTables, refusing: int) -> Reading:
-    return UndefinedReading(
-        metric=metric.text,
-        value=math.nan,
-        count=counted(metric, tables),
-        lists=tables.count,
-        problem=f"{metric.convention or 'it'} raises an error on {refusing} of these lists",
-    )
+def _mean(metric: Metric, total: float, count: int, lists: int) -> Reading:
+    value = total / count if count else math.nan
+    return Reading(metric=metric.text, value=value, count=count, lists=lists, total=total)
 
 
-def _of_values(metric: Metric, tables: HitTables, evidence: Evidence) -> Reading:
-    values = evidence.values.get(metric.per_list)
-    if values is None:
-        raise NotKeptError(metric.text, "its values were not kept, list by list")
+def _of_values(metric: Metric, values: Distribution, lists: int) -> Reading:
     if metric.is_mean:
-        return _reading(metric, tables, values.total, values.count)
+        return _mean(metric, values.total, values.count, lists)
+    value = summary(values, metric.values)
+    finish = metric.definition.finish
     return Reading(
         metric=metric.text,
-        value=summary(values, metric.values),
+        value=finish(value) if finish and not math.isnan(value) else value,
         count=values.count,
-        lists=tables.count,
-        estimated=values.estimated,
+        lists=lists,
+        estimated=values.estimated and metric.values["statistic"] in ("median", "quantile"),
+    )
+
+
+def _refused(metric: Metric, count: int, lists: int, refusing: int) -> Reading:
+    problem = f"{metric.convention or 'its definition'} raises an error on {refusing} of the lists"
+    return _undefined(metric, count, lists, problem)
+
+
+def _undefined(metric: Metric, count: int, lists: int, problem: str) -> Reading:
+    return UndefinedReading(
+        metric=metric.text, value=math.nan, count=count, lists=lists, problem=problem
     )
 
 
@@ -96,34 +127,15 @@ def _denominator(metric: Metric, tables: HitTables) -> int:
     return counted(metric, tables)
 
 
-def _total(metric: Metric, tables: HitTables, evidence: Evidence) -> tuple[float, int]:
+def _total(
+    metric: Metric, tables: HitTables, evidence: Evidence, context: Context
+) -> tuple[float, int]:
     """The sum over all lists, and how many of them turned out to have no value."""
     by_list = metric.needs_gains and tables.graded > 0
-    function = metric.definition.function
-    inputs = [metric.k] if "k" in metric.definition.inputs else []
-    view = tables.view(graded=not by_list)
-    total: float = function(view, *inputs, **metric.values_for(function))
+    total: float = called(metric, tables.view(graded=not by_list), context)
     if not by_list:
         return total, 0
     kept = evidence.graded.get(metric.text)
     if kept is None:
         raise NotKeptError(metric.text, "lists with gains came, and its values were not kept")
     return math.fsum((total, kept.total)), kept.undefined
-
-
-def _of_exposures(metric: Metric, evidence: Evidence, catalog: Catalog | None) -> Reading:
-    check_inputs(metric, catalog)
-    exposures = evidence.exposures
-    if exposures is None or not exposures.covers(metric.k):
-        raise NotKeptError(metric.text, "items shown were not counted at that cut-off")
-    given = {"k": metric.k, "catalog": catalog}
-    inputs = [given[name] for name in metric.definition.inputs]
-    function = metric.definition.function
-    value = function(exposures, *inputs, **metric.values_for(function))
-    return Reading(
-        metric=metric.text,
-        value=value if exposures.lists else math.nan,
-        count=exposures.lists,
-        lists=exposures.lists,
-        estimated=exposures.estimated,
-    )

@@ -28,6 +28,15 @@ _HITS_PARAMETERS = (
     Parameter("counting", "distinct", ("distinct", "every")),
     Parameter("ids", "any", ("any", "integer")),
 )
+_VALUE_PARAMETERS = (
+    *summary.PARAMETERS,
+    Parameter("undefined", "skip", ("skip", "nan", "error")),
+    Parameter("least", 0, span=(0, LARGEST_RANK)),
+)
+_SAMPLE_PARAMETERS = (
+    Parameter("positive", "relevant", ("relevant", "one")),
+    Parameter("single", default=False),
+)
 _EMPTY = ("skip", "zero", "nan", "error")
 
 
@@ -52,10 +61,14 @@ def parameters(definition: Definition) -> Mapping[str, Parameter]:
     known = dict(definition.parameters)
     if definition.reads in ("hits", "lists"):
         known |= {parameter.name: parameter for parameter in _HITS_PARAMETERS}
-    if definition.per == "list":
+    if definition.per == "list" and definition.reads != "event":
         known["empty"] = Parameter("empty", definition.empty, _EMPTY)
         known["empty_list"] = Parameter("empty_list", "any", ("any", *_EMPTY))
         known |= {parameter.name: parameter for parameter in summary.PARAMETERS}
+    if definition.reads == "event":
+        known |= {parameter.name: parameter for parameter in _VALUE_PARAMETERS}
+    if definition.reads in ("scores", "ranksums"):
+        known |= {parameter.name: parameter for parameter in _SAMPLE_PARAMETERS}
     return known
 
 
@@ -75,7 +88,8 @@ def parse(text: str) -> Metric:
     """
     spelled = spelling(text)
     definition, convention = _resolve(text, spelled)
-    if spelled.k is not None and "k" not in definition.inputs:
+    takes_k = "k" in definition.inputs or definition.reads == "pairings"
+    if spelled.k is not None and not takes_k:
         raise MetricSyntaxError(text, f"{definition.name} has no cut-off")
     known = parameters(definition)
     usual = {name: parameter.default for name, parameter in known.items()}

@@ -33,6 +33,11 @@ _REPLAY: Choices = {
     "method": "lower",
     "deviation": "single",
 }
+_REPLAY_VALUES: Choices = {
+    "repeats": "compact_after_cut",
+    "method": "lower",
+    "deviation": "single",
+}
 _CAPRI: Choices = {"counting": "every"}
 
 CONVENTIONS: Mapping[str, Convention] = {
@@ -84,6 +89,11 @@ CONVENTIONS: Mapping[str, Convention] = {
             "recall": {"empty": "nan"},
             "map": {"empty": "zero"},
             "ndcg": {"empty": "zero", "gain": "binary"},
+            "gauc": {"single": True},
+            "auc": {"positive": "one"},
+            "log_loss": {"least": 2},
+            "mae": {"least": 1},
+            "rmse": {"least": 1},
         },
         spellings={"hit": "hit_rate"},
     ),
@@ -97,8 +107,14 @@ CONVENTIONS: Mapping[str, Convention] = {
             "mrr": _REPLAY,
             "ndcg": {**_REPLAY, "gain": "binary"},
             "roc_auc": _REPLAY,
+            "novelty": {**_REPLAY_VALUES, "denominator": "k", "unit": "share"},
+            "unexpectedness": _REPLAY_VALUES,
+            "item_coverage": {"unknown": "count", "no_lists": "zero"},
         },
         spellings={
+            "Surprisal": "novelty",
+            "Unexpectedness": "unexpectedness",
+            "Coverage": "item_coverage",
             "HitRate": "hit_rate",
             "Precision": "precision",
             "Recall": "recall",
@@ -125,7 +141,18 @@ CONVENTIONS: Mapping[str, Convention] = {
                 "digits": 4,
                 "ids": "integer",
             },
+            "list_diversity": {"undefined": "error"},
+            "novelty": {"denominator": "k", "cold": "zero", "cut": False},
+            "item_coverage": {"unknown": "count", "percent_digits": 2, "no_lists": "zero"},
+            "personalization": {"unlike": "refuse"},
         },
-        spellings={"precisionk": "precision", "recallk": "recall", "mapk": "map", "ndcgk": "ndcg"},
+        spellings={
+            "precisionk": "precision",
+            "recallk": "recall",
+            "mapk": "map",
+            "ndcgk": "ndcg",
+            "listDiversity": "list_diversity",
+            "catalogCoverage": "item_coverage",
+        },
     ),
 }

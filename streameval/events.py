@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -44,6 +44,7 @@ class Event(msgspec.Struct, kw_only=True, gc=False):
         positions: rank (from 1) at which each item stood; None means 1, 2, 3, ...
         scores: the recommender's score of each item; never reorders the list.
         typed: the interactions with their types; empty where the stream has none.
+        baseline: what another recommender would have shown; None where unknown.
         event_id: identity of the event; None where the stream has none.
     """
 
@@ -55,6 +56,7 @@ class Event(msgspec.Struct, kw_only=True, gc=False):
     positions: Sequence[int] | None = None
     scores: Sequence[float] | None = None
     typed: Sequence[Interaction] = ()
+    baseline: Sequence[Id] | None = None
     event_id: str | None = None
 
 
@@ -65,11 +67,26 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         recommendations: one list of item ids per event.
         interactions: one collection of interactions per event.
         positions: one list of ranks per event, or None where no event has any.
+        scores: one list of scores per event, or None where no event has any.
+        baselines: one list of item ids per event, or None where no event has any.
     """
 
     recommendations: Sequence[Sequence[Id]]
     interactions: Sequence[Interactions]
     positions: Sequence[Sequence[int] | None] | None = None
+    scores: Sequence[Sequence[float] | None] | None = None
+    baselines: Sequence[Sequence[Id] | None] | None = None
+
+    def events(self) -> Iterator[Event]:
+        """The rows, as events."""
+        for row, recommendations in enumerate(self.recommendations):
+            yield Event(
+                recommendations=recommendations,
+                interactions=self.interactions[row],
+                positions=self.positions[row] if self.positions else None,
+                scores=self.scores[row] if self.scores else None,
+                baseline=self.baselines[row] if self.baselines else None,
+            )
 
     def __len__(self) -> int:
         return len(self.recommendations)

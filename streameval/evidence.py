@@ -2,49 +2,93 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, Protocol, Self
 
+from streameval.context import Context
 from streameval.errors import UnlikeStateError
 from streameval.events import Batch
+from streameval.formulas import formula, values_of
 from streameval.metric import Metric
 from streameval.plan import Plan, hits_options
 from streameval.population import counting
-from streameval.statistics.arrays import FloatArray
 from streameval.statistics.distributions import Distribution
-from streameval.statistics.exposures import Exposures
+from streameval.statistics.exposures import Exposures, ExposuresOptions
 from streameval.statistics.hits import Hits, Listener
 from streameval.statistics.lists import GradedLists, Lists
+from streameval.statistics.pairings import Pairings, PairingsOptions
 from streameval.statistics.profiles import HitsOptions
+from streameval.statistics.ranksums import RankSums, RankSumsOptions
+from streameval.statistics.scores import Scores, ScoresOptions
+from streameval.statistics.values import Values
+
+
+class Statistic(Protocol):
+    """What every statistic of events can do."""
+
+    def update_many(self, batch: Batch) -> None:
+        """Count many events."""
+
+    def merge(self, other: Self) -> None:
+        """Add what another one counted."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Plain integers and strings; equal content gives equal state."""
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take the place of the content by what `state_dict` gave."""
+
+
+_KINDS: Mapping[type, Callable[[Any], Any]] = {
+    ExposuresOptions: Exposures,
+    PairingsOptions: Pairings,
+    ScoresOptions: Scores,
+    RankSumsOptions: RankSums,
+}
 
 
 class Evidence:
     """One slice's statistics, as planned.
 
     Attributes:
-        hits: by their options.
-        exposures: None where no metric reads them.
+        plan: which statistics there are.
+        statistics: all that count events, by their options, in the order of their updates.
+        events: values of the formulas that need whole events.
         graded: by metric, its values on lists with gains.
         values: by `Metric.per_list`, its values on all lists.
-        statistics: all that count events, in the order in which they are updated.
+        by_lists: whether recommendations, interactions and positions are all that is read.
     """
 
-    __slots__ = ("exposures", "graded", "hits", "plan", "statistics", "values")
+    __slots__ = ("by_lists", "events", "graded", "plan", "statistics", "values")
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, context: Context) -> None:
         self.plan = plan
         self.graded = {metric.text: Distribution() for metric in plan.graded}
         self.values = {metric.per_list: Distribution() for metric in plan.values}
-        self.hits = {options: Hits(options, self._listener(options)) for options in plan.hits}
-        self.exposures = Exposures(plan.exposures) if plan.exposures is not None else None
-        self.statistics: list[Hits | Exposures] = [*self.hits.values()]
-        if self.exposures is not None:
-            self.statistics.append(self.exposures)
+        self.events = Values({m.per_list: formula(m, context) for m in plan.events})
+        self.statistics: dict[Hashable, Any] = {
+            options: self._made(options) for options in plan.needs
+        }
+        kinds = {type(options) for options in plan.needs}
+        self.by_lists = not plan.events and kinds <= {HitsOptions, ExposuresOptions}
+
+    @property
+    def exposures(self) -> Exposures | None:
+        """The statistic of items shown; None where no metric reads it."""
+        found = [each for each in self.statistics.values() if isinstance(each, Exposures)]
+        return found[0] if found else None
+
+    @property
+    def hits(self) -> list[Hits]:
+        """All statistics of hits."""
+        return [each for each in self.statistics.values() if isinstance(each, Hits)]
 
     def update_many(self, batch: Batch) -> None:
         """Count many lists in every statistic."""
-        for statistic in self.statistics:
+        for statistic in self.statistics.values():
             statistic.update_many(batch)
+        if self.plan.events:
+            self.events.update_many(batch)
 
     def merge(self, other: Evidence) -> None:
         """Add what another one counted.
@@ -54,21 +98,21 @@ class Evidence:
         """
         if other.plan != self.plan:
             raise UnlikeStateError("statistics", self.plan, other.plan)
-        for options, hits in other.hits.items():
-            self.hits[options].merge(hits)
+        for options, statistic in self.statistics.items():
+            statistic.merge(other.statistics[options])
         for mine, theirs in ((self.graded, other.graded), (self.values, other.values)):
             for text, distribution in theirs.items():
                 mine[text].merge(distribution)
-        if self.exposures is not None and other.exposures is not None:
-            self.exposures.merge(other.exposures)
+        self.events.merge(other.events)
 
     def state_dict(self) -> dict[str, Any]:
         """Plain integers and strings; equal content gives equal state."""
+        statistics = [statistic.state_dict() for statistic in self.statistics.values()]
         return {
-            "hits": [hits.state_dict() for hits in self.hits.values()],
-            "exposures": None if self.exposures is None else self.exposures.state_dict(),
+            "statistics": statistics,
             "graded": {text: kept.state_dict() for text, kept in self.graded.items()},
             "values": {text: kept.state_dict() for text, kept in self.values.items()},
+            "events": self.events.state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -77,21 +121,22 @@ class Evidence:
         Raises:
             UnlikeStateError: it keeps other statistics.
         """
-        self._check_alike(state)
-        for hits, saved in zip(self.hits.values(), state["hits"], strict=True):
-            hits.load_state_dict(saved)
+        here = (len(self.statistics), [*self.graded], [*self.values])
+        there = (len(state["statistics"]), [*state["graded"]], [*state["values"]])
+        if here != there:
+            raise UnlikeStateError("statistics", here, there)
+        for statistic, saved in zip(self.statistics.values(), state["statistics"], strict=True):
+            statistic.load_state_dict(saved)
         for kind, kept in (("graded", self.graded), ("values", self.values)):
             for text, distribution in kept.items():
                 distribution.load_state_dict(state[kind][text])
-        if self.exposures is not None:
-            self.exposures.load_state_dict(state["exposures"])
+        self.events.load_state_dict(state["events"])
 
-    def _check_alike(self, state: Mapping[str, Any]) -> None:
-        here = (len(self.hits), [*self.graded], [*self.values], self.exposures is not None)
-        kept = state["exposures"] is not None
-        there = (len(state["hits"]), [*state["graded"]], [*state["values"]], kept)
-        if here != there:
-            raise UnlikeStateError("statistics", here, there)
+    def _made(self, options: Hashable) -> Statistic:
+        if isinstance(options, HitsOptions):
+            return Hits(options, self._listener(options))
+        made: Statistic = _KINDS[type(options)](options)
+        return made
 
     def _listener(self, options: HitsOptions) -> Listener | None:
         def reading(metrics: Sequence[Metric]) -> list[Metric]:
@@ -105,12 +150,6 @@ class Evidence:
     def _follow(self, graded: Sequence[Metric], values: Sequence[Metric], lists: Lists) -> None:
         if isinstance(lists, GradedLists):
             for metric in graded:
-                self.graded[metric.text].add(_values(metric, lists), counting(metric, lists))
+                self.graded[metric.text].add(values_of(metric, lists), counting(metric, lists))
         for metric in values:
-            self.values[metric.per_list].add(_values(metric, lists), counting(metric, lists))
-
-
-def _values(metric: Metric, lists: Lists) -> FloatArray:
-    of_list = metric.definition.of_list
-    found: FloatArray = of_list(lists, metric.k, **metric.values_for(of_list))
-    return found
+            self.values[metric.per_list].add(values_of(metric, lists), counting(metric, lists))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -26,6 +27,7 @@ def columns(batch: Batch | Iterable[Event] | Iterable[Pair]) -> Batch:
     if not isinstance(batch, Batch):
         rows = batch if isinstance(batch, list) else list(batch)
         batch = _of_events(rows) if rows and isinstance(rows[0], Event) else _of_pairs(rows)
+    _check_scores(batch)
     if _trusted(batch):
         return batch
     _check_lengths(batch)
@@ -37,7 +39,32 @@ def columns(batch: Batch | Iterable[Event] | Iterable[Pair]) -> Batch:
         recommendations=[row[0] for row in checked],
         interactions=[row[1] for row in checked],
         positions=[row[2] for row in checked] if batch.positions else None,
+        scores=batch.scores,
+        baselines=batch.baselines,
     )
+
+
+def single(
+    recommendations: Sequence[Id],
+    interactions: Interactions,
+    positions: Sequence[int] | None,
+    scores: Sequence[Any] | None,
+    baseline: Sequence[Id] | None,
+) -> Batch:
+    """One checked event as columns.
+
+    Raises:
+        InvalidEventError: its scores are not one finite number per item.
+    """
+    batch = Batch(
+        recommendations=[recommendations],
+        interactions=[interactions],
+        positions=None if positions is None else [positions],
+        scores=None if scores is None else [scores],
+        baselines=None if baseline is None else [baseline],
+    )
+    _check_scores(batch)
+    return batch
 
 
 def event(
@@ -82,12 +109,17 @@ def _check_lengths(batch: Batch) -> None:
 def _of_events(rows: list[Any]) -> Batch:
     if not all(isinstance(row, Event) for row in rows):
         raise InvalidEventError("wrong_type", "Events and other things in one batch")
-    positions = [row.positions for row in rows]
     return Batch(
         recommendations=[row.recommendations for row in rows],
         interactions=[row.interactions for row in rows],
-        positions=None if positions.count(None) == len(positions) else positions,
+        positions=_present([row.positions for row in rows]),
+        scores=_present([row.scores for row in rows]),
+        baselines=_present([row.baseline for row in rows]),
     )
+
+
+def _present(column: list[Any]) -> list[Any] | None:
+    return None if column.count(None) == len(column) else column
 
 
 def _of_pairs(rows: list[Any]) -> Batch:
@@ -99,6 +131,19 @@ def _of_pairs(rows: list[Any]) -> Batch:
     return Batch(
         recommendations=[pair[0] for pair in pairs], interactions=[pair[1] for pair in pairs]
     )
+
+
+def _check_scores(batch: Batch) -> None:
+    for row, scores in enumerate(batch.scores or ()):
+        if scores is None:
+            continue
+        if len(scores) != len(batch.recommendations[row]):
+            detail = f"{len(batch.recommendations[row])} items and {len(scores)} scores"
+            raise InvalidEventError("invalid_scores", detail)
+        given: Sequence[Any] = scores
+        for score in given:
+            if not isinstance(score, (int, float)) or not math.isfinite(score):
+                raise InvalidEventError("invalid_scores", f"score {score!r} is no finite number")
 
 
 def _listed(what: str, found: Any) -> list[Any]:

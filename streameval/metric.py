@@ -11,7 +11,6 @@ from typing import Any, Literal, TypeAlias, TypeVar, cast
 import msgspec
 
 from streameval.errors import MetricParameterError
-from streameval.events import Id
 from streameval.grammar import spelling
 
 Value: TypeAlias = str | int | float | bool
@@ -23,10 +22,8 @@ Per: TypeAlias = Literal["list", "item", "slice"]
 Empty: TypeAlias = Literal["skip", "zero", "nan", "error"]
 """What a list without interactions is to a mean: left out, 0, or the end of any value."""
 
-Catalog: TypeAlias = int | frozenset[Id]
-"""The items there are: how many, or which."""
-
-Reads: TypeAlias = Literal["hits", "lists", "exposures"]
+Reads: TypeAlias = Literal["hits", "lists", "exposures", "pairings", "scores", "ranksums", "event"]
+"""What a metric is a function of; the name of its function's first argument."""
 
 SUMMARY = ("statistic", "q", "method", "confidence", "deviation")
 """Parameters that say what is read from the values of all lists, not what a list's value is."""
@@ -34,7 +31,7 @@ SUMMARY = ("statistic", "q", "method", "confidence", "deviation")
 F = TypeVar("F", bound=Callable[..., Any])
 
 _KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
-_INPUTS = ("k", "catalog")
+INPUTS = ("k", "catalog", "popularity", "similarity")
 
 
 class Parameter(msgspec.Struct, frozen=True):
@@ -82,13 +79,14 @@ class Definition(msgspec.Struct, frozen=True, eq=False):
         name: the field's name for it; the name of its file.
         function: the formula, see CONTRIBUTING.md "Add a metric".
         reads: the statistic it is a function of.
-        inputs: what else the function takes: "k", "catalog".
+        inputs: what else the function takes, by name: "k", "catalog", "popularity", "similarity".
         parameters: keywords of its functions.
         bounds: smallest and largest possible value.
         higher_is_better: direction; None where neither end is better.
         per: what its mean is over.
         empty: how lists without interactions count unless the text says otherwise.
         graded: per-list formula for lists with gains, where the mean is not linear in the hits.
+        finish: what the mean goes through at the end: the root of rmse, for example.
         source: where the formula is from.
     """
 
@@ -102,6 +100,7 @@ class Definition(msgspec.Struct, frozen=True, eq=False):
     per: Per
     empty: Empty
     graded: Callable[..., Any] | None
+    finish: Callable[[float], float] | None
     source: str
 
     @property
@@ -117,7 +116,7 @@ class Definition(msgspec.Struct, frozen=True, eq=False):
     @property
     def additive(self) -> bool:
         """Whether totals and counts of two slices add up to those of both."""
-        return self.per != "slice"
+        return self.per != "slice" and self.finish is None
 
     @property
     def of_list(self) -> Callable[..., Any]:
@@ -170,13 +169,20 @@ class Metric:
     @property
     def needs_values(self) -> bool:
         """Whether every list's value needs to be kept: for a median, or where each is rounded."""
+        if self.definition.reads not in ("hits", "lists"):
+            return False
         listwise = self.definition.reads == "lists" or bool(self.values.get("digits"))
-        return listwise or (self.definition.additive and not self.is_mean)
+        return listwise or not self.is_mean
 
     @property
     def is_mean(self) -> bool:
         """Whether the value is a mean over lists or items, whose totals and counts add up."""
         return self.definition.additive and self.values.get("statistic", "mean") == "mean"
+
+    @property
+    def depends_on_gains(self) -> bool:
+        """Whether values of lists with gains cannot be read from hits."""
+        return self.needs_gains and not self.needs_values
 
     @property
     def name(self) -> str:
@@ -201,13 +207,16 @@ def metric(
     per: Per = "list",
     empty: Empty = "zero",
     graded: Callable[..., Any] | None = None,
+    finish: Callable[[float], float] | None = None,
 ) -> Callable[[F], F]:
     """Declare a function to be a metric; its signature is the schema.
 
     The first argument names what is read: `hits` (a sum over all hits), `lists` (one value per
-    list) or `exposures` (items shown). `k` and `catalog` are handed over where the signature has
-    them; keyword-only arguments are the metric's parameters, with their defaults and, as
-    `Literal`, their choices.
+    list, from where its hits are), `event` (one value per event, from all it holds), `exposures`
+    (items shown), `pairings` (items by length of the list), `scores` (of positive and negative
+    items) or `ranksums` (pairs in the right order). `k`, `catalog`, `popularity` and `similarity`
+    are handed over where the signature has them; keyword-only arguments are the metric's
+    parameters, with their defaults and, as `Literal`, their choices.
 
     Args:
         bounds: smallest and largest possible value.
@@ -216,6 +225,7 @@ def metric(
         per: what its mean is over.
         empty: how lists without interactions count unless the text says otherwise.
         graded: per-list formula for lists with gains, where the mean is not linear in the hits.
+        finish: what the mean goes through at the end.
 
     Returns:
         The function itself, with its `Definition` in the attribute `definition`.
@@ -233,6 +243,7 @@ def metric(
             per=per,
             empty=empty,
             graded=graded,
+            finish=finish,
             source=source,
         )
         function.definition = definition  # type: ignore[attr-defined]  # functions carry attributes
@@ -257,7 +268,7 @@ def _read_by(function: Callable[..., Any]) -> Reads:
 
 
 def _inputs(function: Callable[..., Any]) -> tuple[str, ...]:
-    return tuple(name for name in inspect.signature(function).parameters if name in _INPUTS)
+    return tuple(name for name in inspect.signature(function).parameters if name in INPUTS)
 
 
 def _parameters(function: Callable[..., Any]) -> dict[str, Parameter]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import msgspec
 
 from streameval.errors import CutoffExceedsDepthError, MetricError
 from streameval.metric import Metric
 from streameval.statistics.exposures import ExposuresOptions
+from streameval.statistics.pairings import PairingsOptions
 from streameval.statistics.profiles import HitsOptions
+from streameval.statistics.ranksums import RankSumsOptions
+from streameval.statistics.samples import Sampling
+from streameval.statistics.scores import ScoresOptions
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,17 +21,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         depth: ranks kept; None keeps whole lists.
-        hits: one Hits statistic each.
-        exposures: the Exposures statistic, or None where no metric reads it.
+        needs: options of each statistic, but for the values of events.
         graded: metrics whose values on lists with gains are kept.
         values: metrics whose values on all lists are kept; one of each `Metric.per_list`.
+        events: metrics whose values on all events are kept; likewise.
     """
 
     depth: int | None
-    hits: tuple[HitsOptions, ...]
-    exposures: ExposuresOptions | None
+    needs: tuple[Hashable, ...]
     graded: tuple[Metric, ...]
     values: tuple[Metric, ...]
+    events: tuple[Metric, ...]
 
 
 def planned(metrics: Sequence[Metric], depth: int | None, max_items: int) -> Plan:
@@ -41,17 +45,18 @@ def planned(metrics: Sequence[Metric], depth: int | None, max_items: int) -> Pla
         raise MetricError("no metric was named; give at least one, for example 'ndcg@10'")
     if max_items < 1:
         raise MetricError(f"max_items={max_items}: at least one item must be kept")
-    ranked = [metric for metric in metrics if metric.definition.reads != "exposures"]
+    ranked = [metric for metric in metrics if metric.definition.reads in ("hits", "lists")]
     for metric in ranked:
         check_depth(metric, depth)
     if depth is None and all(metric.k is not None for metric in ranked):
         depth = max((metric.k for metric in ranked if metric.k is not None), default=None)
+    events = [metric for metric in metrics if metric.definition.reads == "event"]
     return Plan(
         depth=depth,
-        hits=tuple(dict.fromkeys(hits_options(metric, depth) for metric in ranked)),
-        exposures=_exposures_options(metrics, max_items),
-        graded=tuple(m for m in ranked if m.needs_gains and not m.needs_values),
+        needs=_needs(metrics, depth, max_items),
+        graded=tuple(metric for metric in ranked if metric.depends_on_gains),
         values=tuple({m.per_list: m for m in ranked if m.needs_values}.values()),
+        events=tuple({m.per_list: m for m in events}.values()),
     )
 
 
@@ -65,12 +70,33 @@ def check_depth(metric: Metric, depth: int | None) -> None:
         raise CutoffExceedsDepthError(metric.text, metric.k, depth)
 
 
+def need(metric: Metric, depth: int | None) -> Hashable:
+    """Options of the statistic that a metric reads; None for items shown and values of events."""
+    reads, values = metric.definition.reads, metric.values
+    if reads in ("hits", "lists"):
+        return hits_options(metric, depth)
+    if reads == "pairings":
+        return PairingsOptions(cutoff=metric.k)
+    if reads in ("scores", "ranksums"):
+        chosen = {name: values[name] for name in Sampling.__struct_fields__}
+        sampling = msgspec.convert(chosen, Sampling)
+        scores = reads == "scores"
+        return ScoresOptions(sampling=sampling) if scores else RankSumsOptions(sampling=sampling)
+    return None
+
+
 def hits_options(metric: Metric, depth: int | None) -> HitsOptions:
     """The Hits statistic that a metric reads."""
     known = {name: metric.values[name] for name in HitsOptions.__struct_fields__[1:]}
     after_cut = known["repeats"] == "compact_after_cut"
     rows = (known["rows"] or metric.k) if after_cut else None
     return msgspec.convert(known | {"rows": rows, "depth": depth}, HitsOptions)
+
+
+def _needs(metrics: Sequence[Metric], depth: int | None, max_items: int) -> tuple[Hashable, ...]:
+    needs = [need(metric, depth) for metric in metrics]
+    needs.append(_exposures_options(metrics, max_items))
+    return tuple(dict.fromkeys(options for options in needs if options is not None))
 
 
 def _exposures_options(metrics: Sequence[Metric], max_items: int) -> ExposuresOptions | None:

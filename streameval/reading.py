@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import msgspec
 
 from streameval.errors import UndefinedMetricError
+
+
+class Bounded(NamedTuple):
+    """A value that is not exact, with what is certain of it."""
+
+    value: float
+    low: float
+    high: float
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,6 +29,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
         total: the numerator of the mean (value = total / count); None where the metric is
             not a mean (coverage, for example).
         estimated: True where a cap was passed and the value is an estimate.
+        low: the value is certainly not below this; None where it is exact or nothing is certain.
+        high: the value is certainly not above this; likewise.
 
     Example:
         >>> Reading(metric="hit_rate@10", value=0.5, count=4, lists=4, total=2.0).defined
@@ -32,6 +43,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     lists: int
     total: float | None = None
     estimated: bool = False
+    low: float | None = None
+    high: float | None = None
 
     @property
     def defined(self) -> bool:

@@ -22,4 +22,4 @@ def distinct_items(exposures: Exposures, k: int | None) -> float:
         >>> accumulator.read("distinct_items@2").value
         2.0
     """
-    return exposures.distinct(k)
+    return exposures.distinct(k) if exposures.lists else float("nan")

@@ -9,13 +9,11 @@ import numpy as np
 
 from streameval.errors import StateVersionError, UnlikeStateError
 from streameval.statistics.arrays import FloatArray, IntArray
+from streameval.statistics.bins import binned, middles, ordered, unordered
 from streameval.statistics.exact import SCALE, ExactSum
 
 VERSION = 1
 CAP = 65_536
-_BIN_SHIFT = 41
-"""A bin keeps sign, exponent and the top 11 bits of the mantissa: values within 1 part in 2048."""
-
 _LARGEST_SQUARED = 2.0**500
 """Larger values count as this one in the spread, so that their squares stay finite."""
 
@@ -62,8 +60,7 @@ class Distribution:
         self._sum.add(values, counts)
         for part in _square(values):
             self._squares.add(part, counts)
-        keys = values.view(np.int64)
-        self._count(keys >> _BIN_SHIFT if self.estimated else keys, counts)
+        self._count(binned(values) if self.estimated else ordered(values), counts)
 
     def merge(self, other: Distribution) -> None:
         """Add another distribution.
@@ -77,8 +74,9 @@ class Distribution:
             self._bin()
         keys = np.fromiter(other._counts.keys(), np.int64, len(other._counts))
         counts = np.fromiter(other._counts.values(), np.int64, len(other._counts))
-        binned = self.estimated and not other.estimated
-        self._count(keys >> _BIN_SHIFT if binned else keys, counts)
+        if self.estimated and not other.estimated:
+            keys = binned(unordered(keys))
+        self._count(keys, counts)
         self.undefined += other.undefined
         self._infinite = [sum(pair) for pair in zip(self._infinite, other._infinite, strict=True)]
         self._sum.merge(other._sum)
@@ -109,12 +107,11 @@ class Distribution:
         if not total:
             return math.nan
         above, below = self._infinite
-        finite = sorted((self._value(key), count) for key, count in self._counts.items())
-        ordered = [(-math.inf, below), *finite, (math.inf, above)]
+        known = [(-math.inf, below), *self._values(), (math.inf, above)]
         if method == "lower":
-            return _at(ordered, max(0, math.ceil(q * total) - 1))
+            return _at(known, max(0, math.ceil(q * total) - 1))
         place = q * (total - 1)
-        low, high = _at(ordered, math.floor(place)), _at(ordered, math.ceil(place))
+        low, high = _at(known, math.floor(place)), _at(known, math.ceil(place))
         return low + (high - low) * (place - math.floor(place))
 
     @property
@@ -169,14 +166,16 @@ class Distribution:
 
     def _bin(self) -> None:
         self.estimated = True
-        binned: dict[int, int] = {}
-        for key, count in self._counts.items():
-            binned[key >> _BIN_SHIFT] = binned.get(key >> _BIN_SHIFT, 0) + count
-        self._counts = binned
+        keys = np.fromiter(self._counts.keys(), np.int64, len(self._counts))
+        counts = np.fromiter(self._counts.values(), np.int64, len(self._counts))
+        self._counts = {}
+        self._count(binned(unordered(keys)), counts)
 
-    def _value(self, key: int) -> float:
-        middle = (key << _BIN_SHIFT) | (1 << (_BIN_SHIFT - 1)) if self.estimated else key
-        return float(np.int64(middle).view(np.float64))
+    def _values(self) -> list[tuple[float, int]]:
+        keys = np.fromiter(sorted(self._counts), np.int64, len(self._counts))
+        values = middles(keys) if self.estimated else unordered(keys)
+        counts = [self._counts[key] for key in keys.tolist()]
+        return list(zip(values.tolist(), counts, strict=True))
 
 
 def _square(values: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -189,9 +188,9 @@ def _square(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     return product, ((high * high - product) + 2 * high * low) + low * low
 
 
-def _at(ordered: list[tuple[float, int]], place: int) -> float:
-    for value, count in ordered:
+def _at(known: list[tuple[float, int]], place: int) -> float:
+    for value, count in known:
         if place < count:
             return value
         place -= count
-    return ordered[-1][0]
+    return known[-1][0]

@@ -6,7 +6,8 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
-from itertools import chain
+from itertools import chain, repeat
+from operator import add
 from typing import Any
 
 import msgspec
@@ -122,8 +123,8 @@ class Exposures:
         self.lists += other.lists
         self._limit = min(self._limit, other._limit)
         for band, more in zip(self._bands, other._bands, strict=True):
-            for item, count in more.items():
-                band[item] += count
+            together = map(add, more.values(), map(band.get, more, repeat(0)))
+            dict.update(band, zip(more, together, strict=True))
         self._thin()
 
     def state_dict(self) -> dict[str, Any]:

@@ -1,0 +1,153 @@
+"""What metrics need besides the events: a catalogue, popularity, similarity."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from hashlib import blake2b
+from typing import TypeAlias
+
+import msgspec
+import numpy as np
+
+from streameval.errors import MetricError
+from streameval.events import Id
+from streameval.statistics.arrays import FloatArray
+
+Catalog: TypeAlias = int | frozenset[Id]
+"""The items there are: how many, or which."""
+
+
+class Popularity:
+    """How many users had to do with each item before; frozen while events are counted.
+
+    Args:
+        counts: item -> users (or interactions) of it.
+        users: users in all; by default the sum of the counts.
+
+    Example:
+        >>> Popularity({"a": 3, "b": 1}, users=4).share("a")
+        0.75
+    """
+
+    __slots__ = ("counts", "users")
+
+    def __init__(self, counts: Mapping[Id, float], users: float | None = None) -> None:
+        self.counts = dict(counts)
+        self.users = math.fsum(self.counts.values()) if users is None else users
+
+    def share(self, item: Id) -> float:
+        """The part of all users that had to do with an item; 0 where it is unknown."""
+        return self.counts.get(item, 0) / self.users if self.users else 0.0
+
+    @property
+    def identity(self) -> str:
+        """A digest of the content."""
+        rows = (f"{item!r}={count!r}" for item, count in self.counts.items())
+        return _digest([f"{self.users!r}", *sorted(rows)])
+
+
+class Similarity:
+    """How alike two items are.
+
+    Args:
+        ids: the items, in the order of the rows.
+        vectors: one row per item; similarity is the cosine of two rows. Shape (items, n).
+        matrix: or the similarities themselves, row to column; need not be symmetric. Shape
+            (items, items).
+
+    Example:
+        >>> Similarity(["a", "b"], vectors=np.array([[1.0, 0.0], [1.0, 1.0]])).between("a", "b")
+        0.7071067811865475
+    """
+
+    __slots__ = ("_cosine", "_rows", "_table")
+
+    def __init__(
+        self,
+        ids: Iterable[Id],
+        *,
+        vectors: FloatArray | Sequence[Sequence[float]] | None = None,
+        matrix: FloatArray | Sequence[Sequence[float]] | None = None,
+    ) -> None:
+        given = vectors if vectors is not None else matrix
+        if given is None or (vectors is not None and matrix is not None):
+            raise MetricError("similarity: give either vectors= or matrix=")
+        self._rows = {item: row for row, item in enumerate(ids)}
+        self._cosine = vectors is not None
+        self._table = _normalised(np.asarray(given, np.float64), cosine=self._cosine)
+        if len(self._rows) != len(self._table):
+            detail = f"{len(self._rows)} distinct ids and {len(self._table)} rows"
+            raise MetricError(f"similarity: {detail}")
+
+    def knows(self, item: Id) -> bool:
+        """Whether the item has a row."""
+        return item in self._rows
+
+    def between(self, first: Id, second: Id) -> float:
+        """Similarity of two known items, in this order."""
+        row, column = self._rows[first], self._rows[second]
+        if not self._cosine:
+            return float(self._table[row, column])
+        return math.fsum((self._table[row] * self._table[column]).tolist())
+
+    @property
+    def identity(self) -> str:
+        """A digest of the content."""
+        rows = [f"{item!r}={row}" for item, row in self._rows.items()]
+        return _digest([*rows, self._table.tobytes().hex()])
+
+
+class Context(msgspec.Struct, frozen=True, kw_only=True):
+    """What was given to an Accumulator besides its metrics.
+
+    Attributes:
+        catalog: the items there are.
+        popularity: how many users had to do with each item before.
+        similarity: how alike two items are.
+    """
+
+    catalog: Catalog | None = None
+    popularity: Popularity | None = None
+    similarity: Similarity | None = None
+
+    @property
+    def identity(self) -> dict[str, int | str | None]:
+        """What tells it apart from another: states of unlike ones do not merge."""
+        ids = self.catalog
+        return {
+            "catalog": ids if not isinstance(ids, frozenset) else _digest(sorted(map(_named, ids))),
+            "popularity": self.popularity.identity if self.popularity is not None else None,
+            "similarity": self.similarity.identity if self.similarity is not None else None,
+        }
+
+
+def catalog_of(given: int | Collection[Id] | None) -> Catalog | None:
+    """The catalogue as it is kept.
+
+    Raises:
+        MetricError: a number of items below 1.
+    """
+    if given is None or isinstance(given, int):
+        if given is not None and given < 1:
+            raise MetricError(f"catalog={given}: a catalogue has at least one item")
+        return given
+    return frozenset(given)
+
+
+def _normalised(table: FloatArray, *, cosine: bool) -> FloatArray:
+    if not cosine:
+        return table
+    lengths = np.sqrt((table * table).sum(axis=1, keepdims=True))
+    return table / np.where(lengths == 0.0, 1.0, lengths)
+
+
+def _named(item: Id) -> str:
+    return f"{type(item).__name__}:{item}"
+
+
+def _digest(parts: Sequence[str]) -> str:
+    digest = blake2b(digest_size=16)
+    for part in parts:
+        digest.update(f"{len(part)}:{part}".encode("utf-8", "surrogatepass"))
+    return f"{len(parts)} parts, blake2b {digest.hexdigest()}"

@@ -1,0 +1,59 @@
+"""A metric's function, called with what its signature asks for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streameval.context import Context
+from streameval.errors import MissingInputError
+from streameval.events import Event
+from streameval.metric import Metric
+from streameval.statistics.arrays import FloatArray
+from streameval.statistics.lists import Lists
+from streameval.statistics.values import Formula
+
+_REMEDIES = {
+    "catalog": ("a catalogue", "give catalog= the number of items there are, or their ids"),
+    "popularity": ("the items' popularity", "give popularity= a Popularity(item -> users)"),
+    "similarity": ("the items' similarity", "give similarity= a Similarity(ids, vectors=...)"),
+}
+
+
+def check_inputs(metric: Metric, context: Context) -> None:
+    """Refuse a metric whose inputs are not there.
+
+    Raises:
+        MissingInputError: it needs a catalogue, popularity or similarity, and there is none.
+    """
+    for name in metric.definition.inputs:
+        if name != "k" and getattr(context, name) is None:
+            raise MissingInputError(metric.text, *_REMEDIES[name])
+
+
+def called(metric: Metric, statistic: object, context: Context) -> Any:
+    """The metric's function of a statistic."""
+    function = metric.definition.function
+    return function(statistic, *_inputs(metric, context), **metric.values_for(function))
+
+
+def values_of(metric: Metric, lists: Lists) -> FloatArray:
+    """One value per list, shape (lists,)."""
+    of_list = metric.definition.of_list
+    found: FloatArray = of_list(lists, metric.k, **metric.values_for(of_list))
+    return found
+
+
+def formula(metric: Metric, context: Context) -> Formula:
+    """The metric's function of one event."""
+    function, inputs = metric.definition.function, _inputs(metric, context)
+    chosen = metric.values_for(function)
+
+    def value(event: Event) -> Any:
+        return function(event, *inputs, **chosen)
+
+    return value
+
+
+def _inputs(metric: Metric, context: Context) -> list[Any]:
+    names = metric.definition.inputs
+    return [metric.k if name == "k" else getattr(context, name) for name in names]

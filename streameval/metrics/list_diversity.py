@@ -1,0 +1,35 @@
+import math
+from itertools import combinations
+
+from streameval.context import Similarity
+from streameval.events import Event
+from streameval.metric import metric
+
+
+@metric(
+    bounds=(0, 2),
+    source="Ziegler et al., Topic diversification, WWW 2005; CAPRI (dbbb506) `listDiversity`",
+)
+def list_diversity(event: Event, k: int | None, similarity: Similarity) -> float | None:
+    """How different the first k items of a list are: 1 minus the mean similarity of any two.
+
+    Also known as intra-list diversity. Similarity is given once, as vectors or as a matrix. A list
+    with fewer than two items has no value and is left out; so has one with an unknown item.
+    Without lists that have a value there is none.
+
+        list_diversity@k = mean over lists of (1 - mean over pairs i before j of S(i, j))
+
+    Example:
+        >>> from streameval import Accumulator
+        >>> from streameval.context import Similarity
+        >>> similarity = Similarity(["a", "b"], vectors=[[1.0, 0.0], [0.0, 1.0]])
+        >>> accumulator = Accumulator("list_diversity@2", similarity=similarity)
+        >>> accumulator.update(["a", "b"], [])
+        >>> accumulator.read("list_diversity@2").value
+        1.0
+    """
+    shown = event.recommendations[:k]
+    if len(shown) < 2 or not all(map(similarity.knows, shown)):
+        return math.nan
+    pairs = [similarity.between(first, second) for first, second in combinations(shown, 2)]
+    return 1.0 - math.fsum(pairs) / len(pairs)

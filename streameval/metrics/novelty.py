@@ -1,0 +1,60 @@
+import math
+from typing import Literal
+
+from streameval.context import Popularity
+from streameval.events import Event, Id
+from streameval.metric import metric
+from streameval.rows import Repeats, rows_of
+
+
+@metric(
+    bounds=(-math.inf, math.inf),
+    source="Zhou et al., Solving the apparent diversity-accuracy dilemma, PNAS 2010",
+)
+def novelty(
+    event: Event,
+    k: int | None,
+    popularity: Popularity,
+    *,
+    denominator: Literal["length", "k"] = "length",
+    unit: Literal["bits", "share"] = "bits",
+    cold: Literal["most", "zero"] = "most",
+    cut: bool = True,
+    repeats: Repeats = "every",
+    rows: int = 0,
+) -> float | None:
+    """Mean self-information of the first k items: how few users had to do with each before.
+
+    Popularity is given once and frozen. unit=share divides by the largest possible, log2(users),
+    as surprisal does. An item that nobody had to do with is as novel as one user's (cold=zero: 0).
+    With denominator=k short lists are diluted; with cut=false k only divides. Empty lists are left
+    out. Without lists there is no value.
+
+        novelty@k = mean over lists of (sum over the first k items of -log2(users of item / users)
+                    / items)
+
+    Example:
+        >>> from streameval import Accumulator
+        >>> from streameval.context import Popularity
+        >>> popularity = Popularity({"a": 4, "b": 1}, users=4)
+        >>> accumulator = Accumulator("novelty@2", popularity=popularity)
+        >>> accumulator.update(["a", "b"], [])
+        >>> accumulator.read("novelty@2").value
+        1.0
+    """
+    shown = rows_of(event.recommendations, k if cut else None, repeats, rows)
+    items = k if denominator == "k" and k is not None else len(shown)
+    if not shown:
+        return 0.0 if denominator == "k" and cold == "zero" else None
+    information = math.fsum(_information(item, popularity, unit, cold) for item in shown)
+    return information / items
+
+
+def _information(item: Id, popularity: Popularity, unit: str, cold: str) -> float:
+    most = math.log2(popularity.users)
+    share = popularity.share(item)
+    unknown = most if cold == "most" else 0.0
+    bits = -math.log2(share) if share else unknown
+    if unit == "bits":
+        return bits
+    return bits / most if most else 1.0

@@ -1,0 +1,34 @@
+from streameval.events import Event
+from streameval.metric import metric
+from streameval.rows import Repeats, rows_of
+
+
+@metric(
+    bounds=(0, 1),
+    source="RePlay 0.10.0 `Unexpectedness`; Adamopoulos and Tuzhilin, TIST 2014",
+)
+def unexpectedness(
+    event: Event, k: int | None, *, repeats: Repeats = "every", rows: int = 0
+) -> float | None:
+    """Share of the first k items that a baseline would not have shown among its first k.
+
+    The baseline is given with each event; events without one are left out. An empty list counts
+    as 0; shorter lists are divided by k all the same. Without events that have a baseline there is
+    no value.
+
+        unexpectedness@k = mean over lists of (1 - |first k items and first k of baseline| / k)
+
+    Example:
+        >>> from streameval import Accumulator
+        >>> accumulator = Accumulator("unexpectedness@2")
+        >>> accumulator.update(["a", "b"], [], baseline=["b", "c"])
+        >>> accumulator.read("unexpectedness@2").value
+        0.5
+    """
+    if event.baseline is None:
+        return None
+    shown = rows_of(event.recommendations, k, repeats, rows)
+    expected = rows_of(event.baseline, k, repeats, rows)
+    if not shown:
+        return 0.0
+    return 1.0 - len(set(shown).intersection(expected)) / (k or len(shown))

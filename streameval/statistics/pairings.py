@@ -1,0 +1,123 @@
+"""How often each item stood in lists of each length: what personalization is read from."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from streameval.errors import StateVersionError, UnlikeStateError
+from streameval.events import Batch, Id
+
+VERSION = 1
+
+
+class PairingsOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Identity of a Pairings statistic; unlike ones do not merge.
+
+    Attributes:
+        cutoff: ranks that count; None for the whole list.
+    """
+
+    cutoff: int | None = None
+
+
+class Pairings:
+    """Counts of (item, number of distinct items in the list) over all lists that are not empty.
+
+    Example:
+        >>> pairings = Pairings(PairingsOptions())
+        >>> lists = [["a", "b"], ["b", "c"]]
+        >>> pairings.update_many(Batch(recommendations=lists, interactions=[[], []]))
+        >>> round(pairings.mean_cosine(), 12)
+        0.5
+    """
+
+    __slots__ = ("_counts", "empty", "lengths", "options", "repeating")
+
+    def __init__(self, options: PairingsOptions) -> None:
+        self.options = options
+        self._counts: Counter[tuple[Id, int]] = Counter()
+        self.lengths: Counter[int] = Counter()
+        self.empty = 0
+        self.repeating = 0
+
+    def update_many(self, batch: Batch) -> None:
+        """Count the items of many lists."""
+        for items in batch.recommendations:
+            shown = items[: self.options.cutoff]
+            distinct = set(shown)
+            length = len(distinct)
+            self.repeating += length < len(shown)
+            if not distinct:
+                self.empty += 1
+                continue
+            self.lengths[length] += 1
+            self._counts.update((item, length) for item in distinct)
+
+    @property
+    def lists(self) -> int:
+        """All lists, empty ones too."""
+        return self.lengths.total() + self.empty
+
+    def mean_cosine(self) -> float:
+        """Mean over pairs of lists of the cosine of their item sets; NaN below two lists."""
+        n = self.lengths.total()
+        if n < 2:
+            return math.nan
+        by_item: dict[Id, list[tuple[int, int]]] = {}
+        for (item, length), count in self._counts.items():
+            by_item.setdefault(item, []).append((length, count))
+        squares = math.fsum(_weight(pairs) for pairs in by_item.values())
+        return (squares - n) / (n * (n - 1))
+
+    def merge(self, other: Pairings) -> None:
+        """Add what another one counted.
+
+        Raises:
+            UnlikeStateError: its options differ.
+        """
+        if other.options != self.options:
+            raise UnlikeStateError("pairings", self.options, other.options)
+        self._counts.update(other._counts)
+        self.lengths.update(other.lengths)
+        self.empty += other.empty
+        self.repeating += other.repeating
+
+    def state_dict(self) -> dict[str, Any]:
+        """Plain integers and strings; equal content gives equal state."""
+        counts = (
+            [type(item) is str, item, length, n] for (item, length), n in self._counts.items()
+        )
+        return {
+            "version": VERSION,
+            "options": msgspec.to_builtins(self.options),
+            "counts": [row[1:] for row in sorted(counts)],
+            "lengths": [list(pair) for pair in sorted(self.lengths.items())],
+            "empty": self.empty,
+            "repeating": self.repeating,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take the place of the content by what `state_dict` gave.
+
+        Raises:
+            StateVersionError: the version is not known.
+            UnlikeStateError: its options differ.
+        """
+        if state["version"] != VERSION:
+            raise StateVersionError("pairings", state["version"], VERSION)
+        options = msgspec.convert(state["options"], PairingsOptions)
+        if options != self.options:
+            raise UnlikeStateError("pairings", self.options, options)
+        self._counts = Counter({(item, length): n for item, length, n in state["counts"]})
+        self.lengths = Counter(dict(state["lengths"]))
+        self.empty, self.repeating = state["empty"], state["repeating"]
+
+
+def _weight(pairs: list[tuple[int, int]]) -> float:
+    together = math.fsum(count / math.sqrt(length) for length, count in pairs)
+    return together * together if len(pairs) > 1 else pairs[0][1] ** 2 / pairs[0][0]
