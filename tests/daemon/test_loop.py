@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
 
@@ -10,6 +12,7 @@ from streameval.config import Config
 from streameval.daemon.loop import Loop
 from streameval.errors import SourceError
 from streameval.pipeline.snapshot import Snapshot
+from streameval.records import RecordBatch
 from streameval.sources.options import SimulatorOptions
 from tests.daemon.hands import HERE, Countdown, Hands, Script
 
@@ -38,10 +41,8 @@ def test_a_snapshot_comes_once_a_second_also_when_nothing_does() -> None:
     hands = Hands()
     published = run(hands, Script(hands, []), 51)
     taken = [snapshot.taken_at for snapshot in published[:-1]]
-    assert [
-        round(later - earlier, 6) for earlier, later in zip(taken, taken[1:], strict=False)
-    ] == [1.0] * (len(taken) - 1)
-    assert len(taken) == 11
+    between = [round(later - earlier, 6) for earlier, later in pairwise(taken)]
+    assert between == [1.0] * 10
 
 
 def test_values_are_those_of_the_records() -> None:
@@ -65,8 +66,7 @@ def test_the_last_snapshot_holds_the_last_batch_and_is_not_ready() -> None:
 
 def test_a_source_that_fails_is_shown_and_closed() -> None:
     hands = Hands()
-    script = Script(hands, [[HIT]])
-    script.poll = _failing(script)  # type: ignore[method-assign]  # fails on the second poll
+    script = Damaged(hands, [[HIT]])
     published: list[Snapshot] = []
     with pytest.raises(SourceError):
         Loop(CONFIG, script, published.append, hands.clock).run(lambda: False)
@@ -74,16 +74,14 @@ def test_a_source_that_fails_is_shown_and_closed() -> None:
     assert script.closed
 
 
-def _failing(script: Script) -> object:
-    deliver = script.poll
+class Damaged(Script):
+    """Cannot be read after its last batch."""
 
-    def poll(seconds: float) -> object:
-        batches = deliver(seconds)
+    def poll(self, seconds: float) -> Sequence[RecordBatch]:
+        batches = super().poll(seconds)
         if not batches:
-            raise SourceError("here", "is damaged", "repair it")
+            raise SourceError(self.name, "is damaged", "repair it")
         return batches
-
-    return poll
 
 
 def test_the_first_invalid_records_are_told_in_full_and_the_others_counted(
