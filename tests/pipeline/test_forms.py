@@ -79,6 +79,7 @@ def test_of_several_interactions_with_an_item_the_largest_gain_counts() -> None:
         {"id": 1, "gain": -2, "type": "click"},
         {"id": "1", "gain": -1, "type": "purchase"},
         {"id": "b"},
+        {"id": 1, "gain": -3},
     ]
     event = decoded({"interactions": [*objects, "c"]})
     assert event.interactions == {"1": -1.0, "b": 1.0, "c": 1.0}
@@ -86,6 +87,7 @@ def test_of_several_interactions_with_an_item_the_largest_gain_counts() -> None:
         Interaction("1", -2.0, "click"),
         Interaction("1", -1.0, "purchase"),
         Interaction("b"),
+        Interaction("1", -3.0),
         Interaction("c"),
     )
 
