@@ -9,7 +9,7 @@ import numpy as np
 
 from streameval.errors import StateVersionError, UnlikeStateError
 from streameval.statistics.arrays import FloatArray, IntArray
-from streameval.statistics.exact import ExactSum
+from streameval.statistics.exact import ExactSum, ratio
 
 VERSION = 1
 CAP = 65_536
@@ -46,7 +46,7 @@ class Distribution:
         """Count each value (finite, shape (n,)) as often as its count (shape (n,)) says."""
         values = values + 0.0
         self._sum.add(values, counts)
-        self._squares.add(values * values, counts)
+        self._squares.add_squares(values, counts)
         keys = values.view(np.int64)
         self._count(keys >> _BIN_SHIFT if self.estimated else keys, counts)
 
@@ -106,8 +106,9 @@ class Distribution:
         n = self.count
         if n < 2:
             return math.nan
-        mean = self.total / n
-        return math.sqrt(max(0.0, (self._squares.value / n - mean * mean) / (n - 1)))
+        # In integers, where a small difference of large sums loses nothing.
+        spread = n * self._squares.scaled * ExactSum.ONE - self._sum.scaled**2
+        return math.sqrt(ratio(max(0, spread), ExactSum.ONE**2 * n * n * (n - 1)))
 
     def state_dict(self) -> dict[str, Any]:
         """Plain integers and strings; equal content gives equal state."""

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
+import numpy.typing as npt
 
 from streameval.statistics.arrays import FloatArray, IntArray
 
-_BITS = 1127
-"""Every finite float64 times 2^_BITS is an integer (1074 for the smallest, 53 for its mantissa)."""
+_BITS = 2200
+"""Every finite float64 times 2^_BITS is an integer, and so is its square, rounded to 53 bits."""
 
 _LOW = 27
+
+
+def ratio(numerator: int, denominator: int) -> float:
+    """The float nearest to a quotient of integers of any size; infinite beyond the largest float.
+
+    Example:
+        >>> ratio(1, 4), ratio(-(10**400), 3)
+        (0.25, -inf)
+    """
+    try:
+        return numerator / denominator
+    except OverflowError:
+        return math.inf if numerator > 0 else -math.inf
 
 
 class ExactSum:
@@ -25,6 +41,9 @@ class ExactSum:
         3.0
     """
 
+    ONE = 1 << _BITS
+    """What a sum of 1 is held as."""
+
     __slots__ = ("scaled",)
 
     def __init__(self, scaled: int = 0) -> None:
@@ -32,7 +51,17 @@ class ExactSum:
 
     def add(self, values: FloatArray, counts: IntArray) -> None:
         """Add each value (finite, shape (n,)) as often as its count (shape (n,)) says."""
+        self._add(*np.frexp(values), counts)
+
+    def add_squares(self, values: FloatArray, counts: IntArray) -> None:
+        """Add each value's square, rounded to 53 bits, as often as its count says."""
         mantissas, exponents = np.frexp(values)
+        squares, shifts = np.frexp(mantissas * mantissas)
+        self._add(squares, 2 * exponents + shifts, counts)
+
+    def _add(
+        self, mantissas: FloatArray, exponents: npt.NDArray[np.int32], counts: IntArray
+    ) -> None:
         whole = (mantissas * 2.0**53).astype(np.int64)
         high, low = whole >> _LOW, whole & ((1 << _LOW) - 1)
         for exponent in np.unique(exponents).tolist():
@@ -47,8 +76,8 @@ class ExactSum:
 
     @property
     def value(self) -> float:
-        """The float nearest to the exact sum."""
-        return self.scaled / (1 << _BITS)
+        """The float nearest to the exact sum; infinite beyond the largest float."""
+        return ratio(self.scaled, self.ONE)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ExactSum) and self.scaled == other.scaled
