@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TypeAlias
 
 import msgspec
@@ -10,7 +11,9 @@ import msgspec
 Id: TypeAlias = str | int
 """An item or user id; one kind throughout an Accumulator."""
 
-Interactions: TypeAlias = Sequence[Id] | frozenset[Id] | set[Id] | Mapping[Id, float]
+Interactions: TypeAlias = (
+    Sequence[Id] | AbstractSet[Id] | Mapping[Id, float] | Mapping[str, float] | Mapping[int, float]
+)
 """Items interacted with (each counts 1), or item -> gain (relevant where the gain is above 0)."""
 
 

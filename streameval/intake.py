@@ -109,7 +109,7 @@ def _listed(what: str, found: Any) -> list[Any]:
     return to_list() if to_list is not None else list(found)
 
 
-def _check_gains(gains: Mapping[Id, Any]) -> None:
+def _check_gains(gains: Mapping[Any, Any]) -> None:
     for item, gain in gains.items():
         if not isinstance(gain, (int, float)) or not abs(gain) <= _LARGEST_GAIN:
             detail = f"the gain of item {item!r} is {gain!r}; gains are finite numbers"
