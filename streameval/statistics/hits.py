@@ -91,8 +91,7 @@ class Hits:
             return
         self._recent.append(self._profiler.profile(recommendations, interactions))
         if len(self._recent) >= _MOST_PENDING:
-            self._count(self._recent)
-            self._recent.clear()
+            self._count_recent()
 
     def update_many(self, batch: Batch) -> None:
         """Count many lists; the same content as one by one."""
@@ -105,6 +104,10 @@ class Hits:
             rows = slice(start, start + _MOST_PENDING)
             columns = batch.recommendations[rows], batch.interactions[rows]
             self._count(map(self._profiler.profile, *columns))
+
+    def _count_recent(self) -> None:
+        self._count(self._recent)
+        self._recent.clear()
 
     def _count(self, profiles: Iterable[Profile]) -> None:
         self._pending.update(profiles)
@@ -122,6 +125,8 @@ class Hits:
             self._graded[outcome] += 1
         else:
             self._recent.append(outcome)
+            if len(self._recent) >= _MOST_PENDING:
+                self._count_recent()
         self._shown.update(self._profiler.ranks_shown(positions or ()))
         if len(self._graded) >= _MOST_PENDING:
             self._fold_graded()
