@@ -38,31 +38,36 @@ class Screen(Protocol):
 def screen() -> Iterator[Screen]:
     """A screen that suits standard output."""
     if not sys.stdout.isatty():
-        yield Lines()
+        lines = Lines()
+        yield lines
+        lines.finish()
         return
     with Live(console=Console(), auto_refresh=False) as live:
         yield LiveTable(live)
 
 
 class Lines:
-    """A plain line at first, and then every five seconds."""
+    """The addresses, and then a plain line every five seconds and at the end."""
 
     def __init__(self) -> None:
         self.address = ""
+        self._last: Snapshot | None = None
         self._next = float("-inf")
 
     def __call__(self, snapshot: Snapshot) -> None:
-        """Write the line, if it is time."""
-        if snapshot.taken_at < self._next:
-            return
-        if self._next < 0:
+        """Write the line, if it is time and something has been counted."""
+        if self._last is None:
             sys.stdout.write("".join(f"{line}\n" for line in _addresses(self.address)))
-        self._next = snapshot.taken_at + _SECONDS_BETWEEN_LINES
-        shown = [f"{snapshot.health.consumed:,} events"]
-        for metric, variants in _values(snapshot).items():
-            numbers = "/".join(_number(variants.get(variant)) for variant in VARIANTS)
-            shown.append(f"{metric} {numbers}")
-        sys.stdout.write(f"{'  '.join(shown)}\n")
+            sys.stdout.flush()
+        self._last = snapshot
+        if snapshot.taken_at >= self._next and snapshot.health.consumed:
+            self._next = snapshot.taken_at + _SECONDS_BETWEEN_LINES
+            self.finish()
+
+    def finish(self) -> None:
+        """Write the line of the last snapshot."""
+        if self._last is not None:
+            sys.stdout.write(f"{_line(self._last)}\n")
         sys.stdout.flush()
 
 
@@ -95,6 +100,14 @@ def table(snapshot: Snapshot) -> Table:
         true = "" if truth is None else f"{truth:+.4f}"
         grid.add_row(metric, *map(_number, found), _difference(found), true)
     return grid
+
+
+def _line(snapshot: Snapshot) -> str:
+    shown = [f"{snapshot.health.consumed:,} events"]
+    for metric, variants in _values(snapshot).items():
+        numbers = "/".join(_number(variants.get(variant)) for variant in VARIANTS)
+        shown.append(f"{metric} {numbers}")
+    return "  ".join(shown)
 
 
 def _values(snapshot: Snapshot) -> Values:

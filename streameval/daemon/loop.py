@@ -54,7 +54,7 @@ class Loop:
         self._clock = clock
         self._pace = Pace(clock.monotonic)
         self._invalid = InvalidRecords(clock.monotonic)
-        self._trouble, self._advice = SourceTrouble(), Advice()
+        self._trouble, self._advice = SourceTrouble(clock.monotonic), Advice()
         self._ready = False
         self._turned_at = clock.monotonic()
 

@@ -100,22 +100,23 @@ def test_the_first_invalid_records_are_told_in_full_and_the_others_counted(
     assert (first["partition"], first["offset"], first["reason"]) == (HERE, 0, "not_json")
 
 
-def test_trouble_is_told_when_it_begins_and_when_it_ends(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("seconds", "told"), [(1.0, []), (5.0, ["source_trouble", "source_recovered"])]
+)
+def test_trouble_that_lasts_is_told_when_it_begins_and_when_it_ends(
+    seconds: float, told: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
     hands = Hands()
     script = Script(hands, [])
-    loop = Loop(CONFIG, script, lambda _: None, hands.clock)
-    asked = 0
+    begin = hands.now + 3.0
 
     def until() -> bool:
-        nonlocal asked
-        asked += 1
-        script.trouble = "no broker" if 3 < asked < 7 else None
-        return asked > 10
+        script.trouble = "no broker" if begin < hands.now < begin + seconds else None
+        return hands.now > begin + 10.0
 
     with caplog.at_level(logging.INFO):
-        loop.run(until)
-    names = [record.getMessage() for record in caplog.records]
-    assert names == ["source_trouble", "source_recovered"]
+        Loop(CONFIG, script, lambda _: None, hands.clock).run(until)
+    assert [record.getMessage() for record in caplog.records] == told
 
 
 def test_advice_is_given_once(caplog: pytest.LogCaptureFixture) -> None:
