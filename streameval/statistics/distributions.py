@@ -137,6 +137,11 @@ class Distribution:
         self._sum = ExactSum(int(state["sum"], 16))
         self._squares = ExactSum(int(state["squares"], 16))
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Distribution) and self.state_dict() == other.state_dict()
+
+    __hash__ = None  # type: ignore[assignment]  # changes as it counts
+
     def _count(self, keys: IntArray, counts: IntArray) -> None:
         distinct, place = np.unique(keys, return_inverse=True)
         sums = np.zeros(distinct.size, np.int64)
