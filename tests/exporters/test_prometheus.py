@@ -215,3 +215,43 @@ def test_concurrent_scrapes_of_a_settled_picture_share_one_rendering(
         thread.join()
     assert exporter.renderings == before + 1
     assert len(bodies) == 8
+
+
+class Door:
+    """A lock that knows who has come to it, so that a test can wait for the second."""
+
+    def __init__(self) -> None:
+        self.second = threading.Event()
+        self._lock = threading.Lock()
+        self._arrivals: list[int] = []
+
+    def __enter__(self) -> None:
+        self._arrivals.append(threading.get_ident())
+        if len(self._arrivals) == 2:
+            self.second.set()
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def test_a_scrape_that_comes_during_the_first_rendering_is_shown_the_same() -> None:
+    door, bodies = Door(), list[bytes]()
+
+    def when_asked() -> float:
+        assert door.second.wait(60)
+        return 0.0
+
+    exporter = PrometheusExporter(version="1", clock=when_asked)
+    exporter.__dict__["_lock"] = door
+    snapshot = picture(mean("mrr", ("a",), 3, 4))
+    threads = [
+        threading.Thread(target=lambda: bodies.append(exporter.exposition(snapshot)))
+        for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    shown = [b'streameval_mrr_sum{variant="a"} 0.0' in body for body in bodies]
+    assert (exporter.renderings, shown) == (1, [True, True])
