@@ -108,7 +108,8 @@ class Distribution:
             return math.nan
         # In integers, where a small difference of large sums loses nothing.
         spread = n * self._squares.scaled * ExactSum.ONE - self._sum.scaled**2
-        return math.sqrt(ratio(max(0, spread), ExactSum.ONE**2 * n * n * (n - 1)))
+        scale = ExactSum.ONE**2 * n * n * (n - 1)
+        return ratio(math.isqrt(spread * scale), scale)
 
     def state_dict(self) -> dict[str, Any]:
         """Plain integers and strings; equal content gives equal state."""

@@ -9,10 +9,11 @@ import numpy.typing as npt
 
 from streameval.statistics.arrays import FloatArray, IntArray
 
-_BITS = 2200
-"""Every finite float64 times 2^_BITS is an integer, and so is its square, rounded to 53 bits."""
+_BITS = 2320
+"""Every finite float64 times 2^_BITS is an integer, and so is its square."""
 
-_LOW = 27
+_LIMB = 18
+"""Mantissas are added up in parts of so many bits, so that 2^45 of them fit into an integer."""
 
 
 def ratio(numerator: int, denominator: int) -> float:
@@ -54,21 +55,23 @@ class ExactSum:
         self._add(*np.frexp(values), counts)
 
     def add_squares(self, values: FloatArray, counts: IntArray) -> None:
-        """Add each value's square, rounded to 53 bits, as often as its count says."""
+        """Add each value's exact square as often as its count says."""
         mantissas, exponents = np.frexp(values)
-        squares, shifts = np.frexp(mantissas * mantissas)
-        self._add(squares, 2 * exponents + shifts, counts)
+        for part in _squared(mantissas):
+            parts, shifts = np.frexp(part)
+            self._add(parts, 2 * exponents + shifts, counts)
 
     def _add(
         self, mantissas: FloatArray, exponents: npt.NDArray[np.int32], counts: IntArray
     ) -> None:
         whole = (mantissas * 2.0**53).astype(np.int64)
-        high, low = whole >> _LOW, whole & ((1 << _LOW) - 1)
+        below = (1 << _LIMB) - 1
+        limbs = (whole & below, (whole >> _LIMB) & below, whole >> 2 * _LIMB)
         for exponent in np.unique(exponents).tolist():
             here = exponents == exponent
-            upper = int((high[here] * counts[here]).sum())
-            lower = int((low[here] * counts[here]).sum())
-            self.scaled += ((upper << _LOW) + lower) << (exponent + _BITS - 53)
+            sums = (int((limb[here] * counts[here]).sum()) for limb in limbs)
+            total = sum(part << _LIMB * place for place, part in enumerate(sums))
+            self.scaled += total << (exponent + _BITS - 53)
 
     def merge(self, other: ExactSum) -> None:
         """Add another sum."""
@@ -83,3 +86,11 @@ class ExactSum:
         return isinstance(other, ExactSum) and self.scaled == other.scaled
 
     __hash__ = None  # type: ignore[assignment]  # changes as it adds
+
+
+def _squared(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Squares of values below 1 as rounded, and what rounding left (Dekker, 1971)."""
+    high = np.round(values * 2.0**26) / 2.0**26
+    low = values - high
+    square = values * values
+    return square, ((high * high - square) + 2.0 * high * low) + low * low
