@@ -10,7 +10,7 @@ from streameval.answers import answer
 from streameval.catalogue import parse
 from streameval.context import Context, Popularity, Similarity, catalog_of
 from streameval.errors import NoHitsWarning, StateVersionError, UnlikeStateError
-from streameval.events import Batch, Event, Id, Interactions
+from streameval.events import Batch, Event, Id, Interaction, Interactions
 from streameval.evidence import Evidence
 from streameval.formulas import check_inputs
 from streameval.intake import COLLECTIONS, LISTS, Pair, columns, event, single
@@ -79,6 +79,7 @@ class Accumulator:
         *,
         scores: Sequence[float] | None = None,
         baseline: Sequence[Id] | None = None,
+        typed: Sequence[Interaction] = (),
     ) -> None:
         """Count one list with its outcome.
 
@@ -88,6 +89,7 @@ class Accumulator:
             positions: rank (from 1) of each item; None means 1, 2, 3, ...
             scores: the recommender's score of each item, for auc, log_loss and the like.
             baseline: what another recommender would have shown, for unexpectedness.
+            typed: the interactions with their types, for metrics with type=.
 
         Raises:
             InvalidEventError: it is not a valid event; nothing was counted.
@@ -100,7 +102,7 @@ class Accumulator:
             for statistic in self._evidence.statistics.values():
                 statistic.update(recommendations, interactions, positions)
         else:
-            row = (recommendations, interactions, positions, scores, baseline)
+            row = (recommendations, interactions, positions, scores, baseline, typed)
             self._evidence.update_many(single(*row))
         self.lists += 1
         self.version += 1

@@ -27,6 +27,7 @@ _HITS_PARAMETERS = (
     Parameter("relevant", "positive", ("positive", "all")),
     Parameter("counting", "distinct", ("distinct", "every")),
     Parameter("ids", "any", ("any", "integer")),
+    Parameter("type", ""),
 )
 _VALUE_PARAMETERS = (
     *summary.PARAMETERS,

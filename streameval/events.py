@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Set as AbstractSet
+from typing import TypeAlias, TypeVar
 
 import msgspec
+
+T = TypeVar("T")
 
 Id: TypeAlias = str | int
 """An item or user id; one kind throughout an Accumulator."""
 
-Interactions: TypeAlias = Sequence[Id] | frozenset[Id] | set[Id] | Mapping[Id, float]
+Interactions: TypeAlias = (
+    Sequence[Id] | AbstractSet[Id] | Mapping[Id, float] | Mapping[str, float] | Mapping[int, float]
+)
 """Items interacted with (each counts 1), or item -> gain (relevant where the gain is above 0)."""
 
 
@@ -69,6 +74,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         positions: one list of ranks per event, or None where no event has any.
         scores: one list of scores per event, or None where no event has any.
         baselines: one list of item ids per event, or None where no event has any.
+        typed: one list of interactions with their types per event, or None where no event has any.
     """
 
     recommendations: Sequence[Sequence[Id]]
@@ -76,6 +82,18 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     positions: Sequence[Sequence[int] | None] | None = None
     scores: Sequence[Sequence[float] | None] | None = None
     baselines: Sequence[Sequence[Id] | None] | None = None
+    typed: Sequence[Sequence[Interaction]] | None = None
+
+    def of_type(self, name: str) -> Batch:
+        """The same with interactions of one type only; of an item's gains the largest counts."""
+        found: list[Interactions] = []
+        for interactions in self.typed or [()] * len(self):
+            gains: dict[Id, float] = {}
+            for each in interactions:
+                if each.type == name:
+                    gains[each.item] = max(each.gain, gains.get(each.item, each.gain))
+            found.append(gains)
+        return msgspec.structs.replace(self, interactions=found)
 
     def events(self) -> Iterator[Event]:
         """The rows, as events."""
@@ -86,7 +104,24 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
                 positions=self.positions[row] if self.positions else None,
                 scores=self.scores[row] if self.scores else None,
                 baseline=self.baselines[row] if self.baselines else None,
+                typed=self.typed[row] if self.typed else (),
             )
 
     def __len__(self) -> int:
         return len(self.recommendations)
+
+
+def columns_of(rows: Sequence[Event]) -> Batch:
+    """Events as columns; a column that no event has is None."""
+    return Batch(
+        recommendations=[row.recommendations for row in rows],
+        interactions=[row.interactions for row in rows],
+        positions=_present([row.positions for row in rows]),
+        scores=_present([row.scores for row in rows]),
+        baselines=_present([row.baseline for row in rows]),
+        typed=[row.typed for row in rows] if any(row.typed for row in rows) else None,
+    )
+
+
+def _present(column: list[T]) -> list[T] | None:
+    return None if all(each is None for each in column) else column

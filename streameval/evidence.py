@@ -47,6 +47,11 @@ _KINDS: Mapping[type, Callable[[Any], Any]] = {
 }
 
 
+def _of_lists(options: Hashable) -> bool:
+    typed = isinstance(options, HitsOptions) and options.type
+    return isinstance(options, HitsOptions | ExposuresOptions) and not typed
+
+
 class Evidence:
     """One slice's statistics, as planned.
 
@@ -69,8 +74,7 @@ class Evidence:
         self.statistics: dict[Hashable, Any] = {
             options: self._made(options) for options in plan.needs
         }
-        kinds = {type(options) for options in plan.needs}
-        self.by_lists = not plan.events and kinds <= {HitsOptions, ExposuresOptions}
+        self.by_lists = not plan.events and all(map(_of_lists, plan.needs))
 
     @property
     def exposures(self) -> Exposures | None:

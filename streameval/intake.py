@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from streameval.errors import InvalidEventError
-from streameval.events import LARGEST_RANK, Batch, Event, Id, Interactions
+from streameval.events import LARGEST_RANK, Batch, Event, Id, Interaction, Interactions, columns_of
 
 Pair: TypeAlias = tuple[Sequence[Id], Interactions]
 
@@ -41,6 +41,7 @@ def columns(batch: Batch | Iterable[Event] | Iterable[Pair]) -> Batch:
         positions=[row[2] for row in checked] if batch.positions else None,
         scores=batch.scores,
         baselines=batch.baselines,
+        typed=batch.typed,
     )
 
 
@@ -50,6 +51,7 @@ def single(
     positions: Sequence[int] | None,
     scores: Sequence[Any] | None,
     baseline: Sequence[Id] | None,
+    typed: Sequence[Interaction],
 ) -> Batch:
     """One checked event as columns.
 
@@ -62,6 +64,7 @@ def single(
         positions=None if positions is None else [positions],
         scores=None if scores is None else [scores],
         baselines=None if baseline is None else [baseline],
+        typed=[typed] if typed else None,
     )
     _check_scores(batch)
     return batch
@@ -109,17 +112,7 @@ def _check_lengths(batch: Batch) -> None:
 def _of_events(rows: list[Any]) -> Batch:
     if not all(isinstance(row, Event) for row in rows):
         raise InvalidEventError("wrong_type", "Events and other things in one batch")
-    return Batch(
-        recommendations=[row.recommendations for row in rows],
-        interactions=[row.interactions for row in rows],
-        positions=_present([row.positions for row in rows]),
-        scores=_present([row.scores for row in rows]),
-        baselines=_present([row.baseline for row in rows]),
-    )
-
-
-def _present(column: list[Any]) -> list[Any] | None:
-    return None if column.count(None) == len(column) else column
+    return columns_of(rows)
 
 
 def _of_pairs(rows: list[Any]) -> Batch:
@@ -154,7 +147,7 @@ def _listed(what: str, found: Any) -> list[Any]:
     return to_list() if to_list is not None else list(found)
 
 
-def _check_gains(gains: Mapping[Id, Any]) -> None:
+def _check_gains(gains: Mapping[Any, Any]) -> None:
     for item, gain in gains.items():
         if not isinstance(gain, (int, float)) or not abs(gain) <= _LARGEST_GAIN:
             detail = f"the gain of item {item!r} is {gain!r}; gains are finite numbers"

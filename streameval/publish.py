@@ -68,10 +68,7 @@ def publish(
     environment: Mapping[str, str],
     progress: Callable[[int], None] | None = None,
 ) -> Published:
-    """Write every line of the files to the topic, and wait until all are acknowledged.
-
-    Records of one user go to one partition, in the order of the files, and byte for byte as
-    they lie there. What was acknowledged before an error stays in the topic.
+    """Write every line of the files to the topic; see `publish_records`.
 
     Args:
         paths: files of lines, plain, gzip or zstd; "-" is standard input.
@@ -80,8 +77,31 @@ def publish(
         progress: called with the number of records acknowledged so far, every now and then.
 
     Raises:
+        SourceError: a file cannot be read.
+    """
+    return publish_records(_all_lines(paths), destination, environment, progress)
+
+
+def publish_records(
+    records: Iterable[bytes],
+    destination: Destination,
+    environment: Mapping[str, str],
+    progress: Callable[[int], None] | None = None,
+) -> Published:
+    """Write JSON records to the topic as they come, and wait until all are acknowledged.
+
+    Records of one user go to one partition, in their order, byte for byte as they are. What was
+    acknowledged before an error stays in the topic.
+
+    Args:
+        records: taken one at a time, so they may come at a pace of their own.
+        destination: where to publish, and how.
+        environment: what ${NAME} in the settings refers to.
+        progress: called with the number of records acknowledged so far, every now and then.
+
+    Raises:
         ConfigError: a setting is unknown or not a user's to set.
-        SourceError: a file cannot be read, or the client refuses its settings.
+        SourceError: the client refuses its settings.
         PublishError: no broker answers, or it refuses the topic or a record.
     """
     path = "Kafka settings"
@@ -94,7 +114,7 @@ def publish(
     except ValueError as error:
         raise PublishError(destination.topic, 0, str(error), "choose another name") from error
     try:
-        return writing.run(paths, config)
+        return writing.run(records, config)
     except UNUSABLE as error:
         raise unusable(error, config) from error
     except (KafkaError, OSError) as error:
@@ -112,12 +132,12 @@ class _Writing:
         self._records = 0
         self._without_user = 0
 
-    def run(self, paths: Iterable[str], config: Mapping[str, Any]) -> Published:
+    def run(self, records: Iterable[bytes], config: Mapping[str, Any]) -> Published:
         with closing(Cluster(config)) as cluster:
             created = cluster.ensure(self._destination.topic, self._destination.partitions)
         with closing(connect(KafkaProducer, config)) as producer:
-            for line in _all_lines(paths):
-                self._send(producer, line)
+            for record in records:
+                self._send(producer, record)
             self._settle(0)
         self._progress(self._records)
         return Published(records=self._records, without_user=self._without_user, created=created)
@@ -127,10 +147,10 @@ class _Writing:
         remedy = "what was acknowledged stays; see that the broker takes them, and publish anew"
         return PublishError(topic, self._records, problem, remedy)
 
-    def _send(self, producer: Any, line: bytes) -> None:
-        key = self._key(line)
+    def _send(self, producer: Any, record: bytes) -> None:
+        key = self._key(record)
         self._without_user += key is None
-        self._unanswered.append(producer.send(self._destination.topic, line, key))
+        self._unanswered.append(producer.send(self._destination.topic, record, key))
         if len(self._unanswered) > _IN_FLIGHT:
             self._settle(_IN_FLIGHT // 2)
             self._progress(self._records)

@@ -17,7 +17,9 @@ settings.register_profile("streameval", derandomize=True, deadline=None)
 settings.load_profile("streameval")
 
 
-def _program(*names: str) -> str:
+def _program(name: str, *others: str) -> str:
+    """Where a program is: as the variable of its name says, or on the PATH."""
+    names = (os.environ.get(name.upper(), name), *others)
     return next(filter(None, map(shutil.which, names)), "not found")
 
 

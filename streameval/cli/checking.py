@@ -89,5 +89,4 @@ def _try_source(options: SourceOptions) -> str:
 
 
 def _try_address(listen: str) -> str:
-    try_address(listen)
-    return f"{listen} can be listened on."
+    return f"{try_address(listen)}/"

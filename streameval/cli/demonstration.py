@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from streameval.cli.demo_screen import screen
+from streameval.cli.ending import output
 from streameval.config import Config, WebOptions
 from streameval.config.checks import checked
 from streameval.daemon import Daemon, Stop, configure
@@ -49,7 +50,7 @@ def shown(traffic: Traffic, *, listen: str, kafka: bool) -> None:
     """
     configure(logging.WARNING)
     checked("command line", _config(traffic.options, listen))
-    with _source(traffic, kafka=kafka) as source, screen() as show:
+    with _source(traffic, kafka=kafka) as source, output(), screen() as show:
         daemon = Daemon(_config(source, listen), {}, observe=show)
         with Stop(traffic.seconds).on_signals() as stop:
             show.address = daemon.address

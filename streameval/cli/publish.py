@@ -28,8 +28,9 @@ def publish(
 ) -> None:
     """Publish the lines of files to a Kafka topic, keyed by user.
 
-        streameval publish events.ndjson.gz \\
-            --bootstrap-servers 127.0.0.1:9092 --topic recommendation-events
+        streameval publish events.ndjson.gz --bootstrap-servers 127.0.0.1:9092 --topic events
+
+    Each line is published as it is; the topic then holds the same bytes as the files.
     """
     from streameval.cli.publishing import published  # noqa: PLC0415  heavy; only where used
     from streameval.publish import Destination  # noqa: PLC0415  heavy; only where used

@@ -2,6 +2,7 @@
 
 from streameval.daemon.clock import Clock
 from streameval.daemon.log import configure, emit
+from streameval.daemon.process import SINCE_START, Daemon
 from streameval.daemon.stopping import Stop
 
-__all__ = ["Clock", "Stop", "configure", "emit"]
+__all__ = ["SINCE_START", "Clock", "Daemon", "Stop", "configure", "emit"]

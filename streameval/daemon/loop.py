@@ -19,6 +19,9 @@ from streameval.sources.source import Source
 _LONGEST_WAIT = 0.2
 """Seconds; a signal is noticed within them."""
 
+_STUCK = 60.0
+"""Seconds; no batch and no snapshot takes so long."""
+
 
 class Loop:
     """Counts what a source delivers; everything in it happens on one thread.
@@ -51,8 +54,14 @@ class Loop:
         self._clock = clock
         self._pace = Pace(clock.monotonic)
         self._invalid = InvalidRecords(clock.monotonic)
-        self._trouble, self._advice = SourceTrouble(), Advice()
+        self._trouble, self._advice = SourceTrouble(clock.monotonic), Advice()
         self._ready = False
+        self._turned_at = clock.monotonic()
+
+    @property
+    def turning(self) -> bool:
+        """Whether it has got on with its work lately; may be asked from any thread."""
+        return self._clock.monotonic() - self._turned_at < _STUCK
 
     def run(self, until: Callable[[], bool]) -> None:
         """Read from the configured start on until told to stop; then one last snapshot.
@@ -77,6 +86,7 @@ class Loop:
             self._ingest.apply(batch)
             self._show_when_due()
         self._show_when_due()
+        self._turned_at = self._clock.monotonic()
         self._trouble.observe(self._source.trouble)
         self._invalid.observe(self._ingest.take_invalid(), self._ingest.tally.invalid)
 

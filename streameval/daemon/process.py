@@ -55,7 +55,7 @@ class Daemon:
         self._exporter = PrometheusExporter(
             version=version("streameval"), kafka=isinstance(config.source, KafkaOptions)
         )
-        app = application(self.current, self._exporter)
+        app = application(self.current, self._exporter, turning=lambda: self._loop.turning)
         self._server = Server(app, config.web.listen)
 
     @property

@@ -11,6 +11,7 @@ from streameval.pipeline.examples import InvalidRecord
 
 _IN_FULL = 3
 _SECONDS = 10.0
+_PATIENCE = 2.0
 
 
 class InvalidRecords:
@@ -52,20 +53,34 @@ class InvalidRecords:
 
 
 class SourceTrouble:
-    """Tells when the source's trouble begins, when it becomes another one, and when it ends."""
+    """Tells when the source's trouble begins, when it becomes another one, and when it ends.
 
-    def __init__(self) -> None:
-        self._current: str | None = None
+    Connecting takes a moment; only what lasts for two seconds is told.
+
+    Args:
+        clock: seconds that only grow.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._since: float | None = None
+        self._told: str | None = None
 
     def observe(self, trouble: str | None) -> None:
         """What the source says at the moment."""
-        if trouble == self._current:
-            return
-        self._current = trouble
         if trouble is None:
-            emit(logging.INFO, "source_recovered")
-        else:
+            self._end()
+            return
+        self._since = self._clock() if self._since is None else self._since
+        if trouble != self._told and self._clock() - self._since >= _PATIENCE:
+            self._told = trouble
             emit(logging.WARNING, "source_trouble", trouble=trouble)
+
+    def _end(self) -> None:
+        if self._told is not None and self._since is not None:
+            seconds = round(self._clock() - self._since, 1)
+            emit(logging.INFO, "source_recovered", after_seconds=seconds)
+        self._since = self._told = None
 
 
 class Advice:

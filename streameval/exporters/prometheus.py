@@ -103,5 +103,8 @@ class _Families(Collector):
         for family in self.families:
             if family.samples:
                 metric = ClientMetric(family.name, family.help, family.kind)
-                metric.samples = [ClientSample(*sample) for sample in family.samples]  # type: ignore[arg-type]
+                metric.samples = [
+                    ClientSample(*sample)  # type: ignore[arg-type]  # it only reads the labels
+                    for sample in family.samples
+                ]
                 yield metric

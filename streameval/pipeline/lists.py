@@ -54,10 +54,13 @@ def items_of(elements: list[Any], path: Path, ids: Ids, field: str) -> list[Id]:
     Raises:
         Refusal: one of them has none, or it is no id.
     """
-    if dict not in set(map(type, elements)):
+    kinds = set(map(type, elements))
+    if dict not in kinds:
         return ids.each(elements, field)
-    found = [path.of(each) if type(each) is dict else each for each in elements]
-    for place, item in enumerate(found):
-        if item is None and elements[place] is not None:
-            raise Refusal("missing_field", f"{field}[{place}].{path.text} is absent or null")
+    if len(kinds) > 1:
+        return [item_of(each, path, ids, f"{field}[{i}]") for i, each in enumerate(elements)]
+    found = path.of_each(elements)
+    if None in found:
+        where = f"{field}[{found.index(None)}].{path.text}"
+        raise Refusal("missing_field", f"{where} is absent or null")
     return ids.each(found, field)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from streameval.errors import ConfigError
@@ -58,6 +59,16 @@ class Path:
         if self._only is not None:
             return record.get(self._only)
         return self._walk(record, 0)
+
+    def of_each(self, records: Sequence[dict[str, Any]]) -> list[Any]:
+        """What lies there in each of several records.
+
+        Raises:
+            Refusal: as `of`.
+        """
+        if self._only is not None:
+            return [record.get(self._only) for record in records]
+        return [self._walk(record, 0) for record in records]
 
     def _walk(self, found: Any, depth: int) -> Any:
         for number, (name, each) in enumerate(self.segments[depth:], depth + 1):

@@ -46,15 +46,16 @@ class RecommendationReader:
         return Shown(items, self._scores(values))
 
     def _scores(self, values: list[Any]) -> list[float] | None:
-        if dict not in set(map(type, values)):
-            return None
-        found = [self._score.of(each) if type(each) is dict else None for each in values]
-        scores = [
-            self._finite(score, place) for place, score in enumerate(found) if score is not None
-        ]
-        return scores if len(scores) == len(found) else None
+        objects = [value for value in values if type(value) is dict]
+        found = self._score.of_each(objects)
+        if set(map(type, found)) == {float}:  # JSON has no others than finite ones
+            return found if len(found) == len(values) else None
+        scores = [self._score_of(value, place) for place, value in enumerate(values)]
+        known = [score for score in scores if score is not None]
+        return known if known and len(known) == len(values) else None
 
-    def _finite(self, score: object, place: int) -> float:
-        if type(score) is float:
-            return score  # JSON has no others than finite ones
+    def _score_of(self, value: Any, place: int) -> float | None:
+        score = self._score.of(value) if type(value) is dict else None
+        if score is None:
+            return None
         return finite(score, f"{self._field}[{place}].{self._score.text}", "invalid_score")

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from streameval.events import Batch, Event
+from streameval.events import Batch, Event, columns_of
 from streameval.pipeline.fields import EventFields
 from streameval.pipeline.ids import Ids, text_id
 from streameval.pipeline.labels import label_texts
@@ -98,16 +98,7 @@ def event_slices(events: Sequence[Event]) -> list[Slice]:
     groups: defaultdict[tuple[str, ...], list[Event]] = defaultdict(list)
     for event in events:
         groups[event.labels].append(event)
-    return [(labels, _event_batch(group)) for labels, group in groups.items()]
-
-
-def _event_batch(events: Sequence[Event]) -> Batch:
-    positions = [event.positions for event in events]
-    return Batch(
-        recommendations=[event.recommendations for event in events],
-        interactions=[event.interactions for event in events],
-        positions=positions if any(ranks is not None for ranks in positions) else None,
-    )
+    return [(labels, columns_of(group)) for labels, group in groups.items()]
 
 
 def _with_positions(plain: Callable[[bytes], Any]) -> Callable[[bytes], Any]:

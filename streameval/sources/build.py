@@ -18,7 +18,7 @@ def source_of(options: SourceOptions, environment: Mapping[str, str]) -> Source:
         environment: what `${NAME}` in it stands for, usually `os.environ`.
     """
     if isinstance(options, KafkaOptions):
-        from streameval.sources.kafka import KafkaSource  # noqa: PLC0415 - heavy; only where used
+        from streameval.sources.kafka import KafkaSource  # noqa: PLC0415  heavy, so only where used
 
         return KafkaSource(options, environment)
     if isinstance(options, FilesOptions):

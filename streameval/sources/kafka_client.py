@@ -7,7 +7,12 @@ import socket
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kafka.errors import KafkaConfigurationError, KafkaTimeoutError, NodeNotReadyError
+from kafka.errors import (
+    KafkaConfigurationError,
+    KafkaConnectionError,
+    KafkaTimeoutError,
+    NodeNotReadyError,
+)
 from kafka.record import util as kafka_records
 
 from streameval.errors import SourceError
@@ -74,13 +79,15 @@ def addresses(config: Mapping[str, Any]) -> list[str]:
 def explanation(error: Exception, config: Mapping[str, Any]) -> str:
     """Why the cluster cannot be reached, in one sentence without its full stop."""
     where = ", ".join(addresses(config))
-    if not isinstance(error, KafkaTimeoutError | NodeNotReadyError):
-        return f"cannot use Kafka at {where}: {type(error).__name__}: {_first_line(error)}"
-    refused = None if config.get("proxy_url") else _refusal(addresses(config)[0])
-    if refused is None:
+    unheard = isinstance(error, KafkaTimeoutError | NodeNotReadyError)
+    if unheard or isinstance(error, KafkaConnectionError):
+        refusal = None if config.get("proxy_url") else _refusal(addresses(config)[0])
+        if refusal is not None:
+            return f"cannot reach Kafka at {where}: {refusal}"
+    if unheard:
         protocol = config.get("security_protocol", "PLAINTEXT")
         return f"no answer as Kafka from {where} (security_protocol is {protocol})"
-    return f"cannot reach Kafka at {where}: {refused}"
+    return f"cannot use Kafka at {where}: {type(error).__name__}: {_first_line(error)}"
 
 
 def unusable(error: Exception, config: Mapping[str, Any]) -> SourceError:

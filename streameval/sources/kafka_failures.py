@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kafka.errors import (
     CorruptRecordError,
     LogTruncationError,
@@ -10,6 +12,7 @@ from kafka.errors import (
 )
 
 from streameval.errors import SourceError
+from streameval.records import Partition
 
 _GONE = (
     "retention deleted records before they were read, or the topic was made again; "
@@ -20,10 +23,18 @@ _GONE = (
 def permanent(error: Exception) -> SourceError | None:
     """The error to raise for `error`; None where it may pass."""
     if isinstance(error, OffsetOutOfRangeError | LogTruncationError):
-        return SourceError("kafka", f"a position lies outside its log ({error})", _GONE)
+        return _outside(error)
     if isinstance(error, CorruptRecordError):
         remedy = "restore the record, or start after it"
         return SourceError("kafka", f"a record fails its checksum ({error})", remedy)
     if isinstance(error, UnsupportedCodecError):
         return SourceError("kafka", f"a compression is not supported ({error})", "install it")
     return None
+
+
+def _outside(error: Exception) -> SourceError:
+    """Both errors carry partition -> offset."""
+    found = error.args[0] if error.args and isinstance(error.args[0], Mapping) else {}
+    where = ", ".join(str(Partition(*partition)) for partition in found) or "kafka"
+    offsets = ", ".join(str(offset) for offset in found.values()) or "that is read"
+    return SourceError(where, f"offset {offsets} is no longer in the log", _GONE)

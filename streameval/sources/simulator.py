@@ -6,6 +6,8 @@ import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+import numpy as np
+
 from streameval.records import Partition, RecordBatch
 from streameval.sources.options import SimulatorOptions
 from streameval.sources.traffic import BLOCK, Block, block
@@ -111,8 +113,9 @@ class SimulatorSource:
         if self._block is None or self._block[0] != number:
             self._block = (number, block(self._options.seed, number))
         values, hashes = self._block[1]
-        mine = hashes % len(self._partitions) == partition.number
-        within = [i for i in range(start % BLOCK, start % BLOCK + stop - start) if mine[i]]
+        first = start % BLOCK
+        mine = hashes[first : first + stop - start] % len(self._partitions) == partition.number
+        within = (np.flatnonzero(mine) + first).tolist()
         return RecordBatch(
             partition=partition,
             values=[values[i] for i in within],

@@ -10,13 +10,10 @@ import numpy as np
 from streameval.errors import StateVersionError, UnlikeStateError
 from streameval.statistics.arrays import FloatArray, IntArray
 from streameval.statistics.bins import binned, middles, ordered, unordered
-from streameval.statistics.exact import SCALE, ExactSum
+from streameval.statistics.exact import ExactSum, ratio
 
 VERSION = 1
 CAP = 65_536
-_LARGEST_SQUARED = 2.0**500
-"""Larger values count as this one in the spread, so that their squares stay finite."""
-
 Quantile: TypeAlias = Literal["lower", "linear"]
 
 
@@ -58,8 +55,7 @@ class Distribution:
         self._infinite[1] += int(counts[values == -math.inf].sum())
         values, counts = values[finite] + 0.0, counts[finite]
         self._sum.add(values, counts)
-        for part in _square(values):
-            self._squares.add(part, counts)
+        self._squares.add_squares(values, counts)
         self._count(binned(values) if self.estimated else ordered(values), counts)
 
     def merge(self, other: Distribution) -> None:
@@ -120,8 +116,10 @@ class Distribution:
         n = self.count
         if n < 2 or any(self._infinite):
             return math.nan
-        spread = (n * self._squares.scaled << SCALE) - self._sum.scaled**2
-        return math.sqrt(spread / ((n * n * (n - 1)) << (2 * SCALE)))
+        # In integers, where a small difference of large sums loses nothing.
+        spread = n * self._squares.scaled * ExactSum.ONE - self._sum.scaled**2
+        scale = ExactSum.ONE**2 * n * n * (n - 1)
+        return ratio(math.isqrt(spread * scale), scale)
 
     def state_dict(self) -> dict[str, Any]:
         """Plain integers and strings; equal content gives equal state."""
@@ -154,6 +152,11 @@ class Distribution:
         self._sum = ExactSum(int(state["sum"], 16))
         self._squares = ExactSum(int(state["squares"], 16))
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Distribution) and self.state_dict() == other.state_dict()
+
+    __hash__ = None  # type: ignore[assignment]  # changes as it counts
+
     def _count(self, keys: IntArray, counts: IntArray) -> None:
         distinct, place = np.unique(keys, return_inverse=True)
         sums = np.zeros(distinct.size, np.int64)
@@ -176,16 +179,6 @@ class Distribution:
         values = middles(keys) if self.estimated else unordered(keys)
         counts = [self._counts[key] for key in keys.tolist()]
         return list(zip(values.tolist(), counts, strict=True))
-
-
-def _square(values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Each value's square as the exact sum of two floats (Dekker, 1971)."""
-    values = np.clip(values, -_LARGEST_SQUARED, _LARGEST_SQUARED)
-    shifted = values * (2.0**27 + 1)
-    high = shifted - (shifted - values)
-    low = values - high
-    product = values * values
-    return product, ((high * high - product) + 2 * high * low) + low * low
 
 
 def _at(known: list[tuple[float, int]], place: int) -> float:

@@ -75,11 +75,12 @@ class Hits:
             return
         self._recent.append(self._profiler.profile(recommendations, interactions))
         if len(self._recent) >= _MOST_PENDING:
-            self._count(self._recent)
-            self._recent.clear()
+            self._count_recent()
 
     def update_many(self, batch: Batch) -> None:
         """Count many lists; the same content as one by one."""
+        if self.options.type:
+            batch = batch.of_type(self.options.type)
         if batch.positions is not None or dict in set(map(type, batch.interactions)):
             placed = batch.positions or repeat(None, len(batch))
             for row in zip(batch.recommendations, batch.interactions, placed, strict=True):
@@ -89,6 +90,10 @@ class Hits:
             rows = slice(start, start + _MOST_PENDING)
             columns = batch.recommendations[rows], batch.interactions[rows]
             self._count(map(self._profiler.profile, *columns))
+
+    def _count_recent(self) -> None:
+        self._count(self._recent)
+        self._recent.clear()
 
     def _count(self, profiles: Iterable[Profile]) -> None:
         self._pending.update(profiles)
@@ -106,6 +111,8 @@ class Hits:
             self._graded[outcome] += 1
         else:
             self._recent.append(outcome)
+            if len(self._recent) >= _MOST_PENDING:
+                self._count_recent()
         self._shown.update(self._profiler.ranks_shown(positions or ()))
         if len(self._graded) >= _MOST_PENDING:
             self._fold_graded()

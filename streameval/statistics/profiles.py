@@ -104,6 +104,7 @@ class HitsOptions(msgspec.Struct, frozen=True, kw_only=True):
         relevant: which items with a gain count.
         counting: what an item that stands among the interactions several times is.
         ids: whether lists with ids other than integers are refused.
+        type: the type of interactions that count; "" for all of them.
     """
 
     depth: int | None = None
@@ -113,6 +114,7 @@ class HitsOptions(msgspec.Struct, frozen=True, kw_only=True):
     relevant: Relevant = "positive"
     counting: Counting = "distinct"
     ids: Literal["any", "integer"] = "any"
+    type: str = ""
 
 
 def profile_of(options: HitsOptions) -> ProfileOf:
@@ -123,7 +125,7 @@ def profile_of(options: HitsOptions) -> ProfileOf:
         profile = compacted(options.rows, profile)
     if options.counting == "every":
         profile = counting_every(profile)
-    if options.min_gain > 1:
+    if options.min_gain > 1 and options.relevant == "positive":
         profile = without_relevant(profile)
     return integers_only(profile) if options.ids == "integer" else profile
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from streameval.catalogue import parse
 from streameval.config import load
-from streameval.errors import ConfigError
+from streameval.errors import ConfigError, MetricError
 
 _SOURCE = '[source]\ntype = "simulator"\n'
 _KEYS = "metrics, source, labels, catalog, depth, max_items, event, web"
@@ -119,14 +120,6 @@ MISTAKES = {
         'metrics = ["ctr", "ndcg@10", "ndcg@10"]\n' + _SOURCE,
         "metrics[2]: 'ndcg@10' is metrics[1] again; remove one.",
     ),
-    "cut-off of nothing": (
-        'metrics = ["ndcg@0"]\n' + _SOURCE,
-        (
-            "metrics[0]: metric 'ndcg@0': the cut-off '0' is not a whole number from 1. Write "
-            "[convention:]name[(parameter=value,...)][@k], for example 'ndcg@10' or "
-            "'ndcg(gain=exp2)@10'."
-        ),
-    ),
     "cut-off beyond the depth": (
         'metrics = ["ctr@5", "ndcg@10"]\ndepth = 5\n' + _SOURCE,
         (
@@ -233,6 +226,17 @@ def test_a_slip_is_answered_with_one_sentence(slip: str, tmp_path: Path) -> None
         load(file)
     assert str(caught.value) == f"{file}: {sentence}"
     assert caught.value.path == str(file)
+
+
+@pytest.mark.parametrize("text", ["ndcg@0", "ndcg@-1", "@10", "ndcg(gain=square)@10", "un:ctr"])
+def test_a_metric_that_cannot_be_is_answered_as_everywhere(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "streameval.toml"
+    file.write_text(f'metrics = ["ctr", "{text}"]\n{_SOURCE}', encoding="utf-8")
+    with pytest.raises(MetricError) as elsewhere:
+        parse(text)
+    with pytest.raises(ConfigError) as caught:
+        load(file)
+    assert str(caught.value) == f"{file}: metrics[1]: {elsewhere.value}"
 
 
 def test_an_unknown_metric_comes_with_the_nearest_names(tmp_path: Path) -> None:

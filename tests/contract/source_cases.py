@@ -102,8 +102,7 @@ def _simulator(events: int, **options: Any) -> Case:
 
 
 def _kafka(_: Path, request: pytest.FixtureRequest) -> Content:
-    # Only here: the tests of other sources need no Kafka client.
-    from tests.kafka.topics import filled, options  # noqa: PLC0415
+    from tests.kafka.topics import filled, options  # noqa: PLC0415  other sources need no client
 
     broker = request.getfixturevalue("broker")
     values = {0: _VALUES, 1: _VALUES[:7]}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
 
@@ -10,6 +12,7 @@ from streameval.config import Config
 from streameval.daemon.loop import Loop
 from streameval.errors import SourceError
 from streameval.pipeline.snapshot import Snapshot
+from streameval.records import RecordBatch
 from streameval.sources.options import SimulatorOptions
 from tests.daemon.hands import HERE, Countdown, Hands, Script
 
@@ -38,10 +41,8 @@ def test_a_snapshot_comes_once_a_second_also_when_nothing_does() -> None:
     hands = Hands()
     published = run(hands, Script(hands, []), 51)
     taken = [snapshot.taken_at for snapshot in published[:-1]]
-    assert [
-        round(later - earlier, 6) for earlier, later in zip(taken, taken[1:], strict=False)
-    ] == [1.0] * (len(taken) - 1)
-    assert len(taken) == 11
+    between = [round(later - earlier, 6) for earlier, later in pairwise(taken)]
+    assert between == [1.0] * 10
 
 
 def test_values_are_those_of_the_records() -> None:
@@ -65,8 +66,7 @@ def test_the_last_snapshot_holds_the_last_batch_and_is_not_ready() -> None:
 
 def test_a_source_that_fails_is_shown_and_closed() -> None:
     hands = Hands()
-    script = Script(hands, [[HIT]])
-    script.poll = _failing(script)  # type: ignore[method-assign]  # fails on the second poll
+    script = Damaged(hands, [[HIT]])
     published: list[Snapshot] = []
     with pytest.raises(SourceError):
         Loop(CONFIG, script, published.append, hands.clock).run(lambda: False)
@@ -74,16 +74,14 @@ def test_a_source_that_fails_is_shown_and_closed() -> None:
     assert script.closed
 
 
-def _failing(script: Script) -> object:
-    deliver = script.poll
+class Damaged(Script):
+    """Cannot be read after its last batch."""
 
-    def poll(seconds: float) -> object:
-        batches = deliver(seconds)
+    def poll(self, seconds: float) -> Sequence[RecordBatch]:
+        batches = super().poll(seconds)
         if not batches:
-            raise SourceError("here", "is damaged", "repair it")
+            raise SourceError(self.name, "is damaged", "repair it")
         return batches
-
-    return poll
 
 
 def test_the_first_invalid_records_are_told_in_full_and_the_others_counted(
@@ -102,22 +100,23 @@ def test_the_first_invalid_records_are_told_in_full_and_the_others_counted(
     assert (first["partition"], first["offset"], first["reason"]) == (HERE, 0, "not_json")
 
 
-def test_trouble_is_told_when_it_begins_and_when_it_ends(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("seconds", "told"), [(1.0, []), (5.0, ["source_trouble", "source_recovered"])]
+)
+def test_trouble_that_lasts_is_told_when_it_begins_and_when_it_ends(
+    seconds: float, told: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
     hands = Hands()
     script = Script(hands, [])
-    loop = Loop(CONFIG, script, lambda _: None, hands.clock)
-    asked = 0
+    begin = hands.now + 3.0
 
     def until() -> bool:
-        nonlocal asked
-        asked += 1
-        script.trouble = "no broker" if 3 < asked < 7 else None
-        return asked > 10
+        script.trouble = "no broker" if begin < hands.now < begin + seconds else None
+        return hands.now > begin + 10.0
 
     with caplog.at_level(logging.INFO):
-        loop.run(until)
-    names = [record.getMessage() for record in caplog.records]
-    assert names == ["source_trouble", "source_recovered"]
+        Loop(CONFIG, script, lambda _: None, hands.clock).run(until)
+    assert [record.getMessage() for record in caplog.records] == told
 
 
 def test_advice_is_given_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -115,3 +115,8 @@ def test_every_metric_is_a_file_of_its_name_and_has_its_slow_twin(name: str) -> 
 def test_no_twin_is_left_of_a_metric_that_is_gone() -> None:
     twins = (ROOT / "tests" / "metrics" / "twins").glob("[!_]*.py")
     assert {path.stem for path in twins} <= set(catalogue())
+
+
+def test_every_folder_of_tests_is_a_package() -> None:
+    folders = {path.parent for path in (ROOT / "tests").rglob("*.py")}
+    assert [str(folder) for folder in folders if not (folder / "__init__.py").is_file()] == []

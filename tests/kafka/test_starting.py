@@ -111,8 +111,10 @@ def test_records_deleted_while_reading_are_not_passed_over_in_silence(broker: Br
         awaited(source, None)
         fill(broker, topic, {0: [b"a", b"b", b"c"]})
         shortened(broker, topic, 2)
-        with pytest.raises(SourceError, match="retention"):
+        with pytest.raises(SourceError, match="offset 0 is no longer in the log") as raised:
             drained(source, 1)
+    assert raised.value.source == f"{topic}[0]"
+    assert "retention" in raised.value.remedy
 
 
 @pytest.mark.parametrize("start", ["yesterday", "2026-01-31T08:00:00", "1900-01-01T00:00:00Z", ""])

@@ -15,6 +15,7 @@ FIELDS = [
     EventFields(time="ts", time_unit="s"),
     EventFields(time="ts", time_unit="us", ids="integer"),
     EventFields(time="at", time_unit="iso8601", positions="ranks"),
+    EventFields(positions="ranks"),
     EventFields(event_id="user", max_recommendations=3, max_interactions=2),
     EventFields(recommendations="payload.items[].id", interactions="payload.clicks"),
 ]
@@ -39,11 +40,9 @@ objects = st.fixed_dictionaries(
         "type": st.none() | st.sampled_from(["click", "purchase"]),
     },
 )
-times = (
-    st.integers(0, 2_000_000_000)
-    | st.floats(0, 2e9)
-    | st.datetimes().map(lambda moment: moment.isoformat() + "Z")
-)
+numbers = st.integers(0, 2_000_000_000) | st.floats(0, 2e9)
+moments = st.datetimes().map(lambda moment: moment.isoformat() + "Z")
+times = numbers | moments
 
 
 def _encoded(value: object) -> bytes:
@@ -60,12 +59,12 @@ def plain_records() -> st.SearchStrategy[bytes]:
         {
             "recommendations": LISTS | INTEGERS,
             "interactions": LISTS | INTEGERS | PLAIN_GAINS,
+            "ts": numbers,
+            "at": moments,
+            "ranks": st.lists(st.integers(1, 9), max_size=3) | st.lists(st.integers(-1, 9)),
         },
         optional={
             "user": st.text() | st.integers() | st.none(),
-            "ts": times,
-            "at": times,
-            "ranks": st.lists(st.integers(-1, 9), max_size=5),
             "variant": st.sampled_from(["a", "b", "1", 1, -1, True, None, "__missing__"]),
             "campaign": st.sampled_from(["a", 2**70, "x", None]),
         },

@@ -79,6 +79,7 @@ def test_of_several_interactions_with_an_item_the_largest_gain_counts() -> None:
         {"id": 1, "gain": -2, "type": "click"},
         {"id": "1", "gain": -1, "type": "purchase"},
         {"id": "b"},
+        {"id": 1, "gain": -3},
     ]
     event = decoded({"interactions": [*objects, "c"]})
     assert event.interactions == {"1": -1.0, "b": 1.0, "c": 1.0}
@@ -86,6 +87,7 @@ def test_of_several_interactions_with_an_item_the_largest_gain_counts() -> None:
         Interaction("1", -2.0, "click"),
         Interaction("1", -1.0, "purchase"),
         Interaction("b"),
+        Interaction("1", -3.0),
         Interaction("c"),
     )
 
@@ -121,28 +123,29 @@ def test_a_label_of_one_and_a_label_of_true_are_two_slices() -> None:
     assert sizes == {("1",): 2, ("true",): 2, ("__missing__",): 2}
 
 
+NESTED = {
+    "payload": {
+        "items": [{"id": 1, "at": {"rank": 3}}, {"id": "b", "at": {"rank": 5}}],
+        "done": {"clicks": [{"item": {"sku": 1}, "worth": 2}]},
+    },
+    "context": {"who": "u", "when": "2026-01-01T00:00:00Z", "arm": "b", "uuid": 9},
+}
+NESTED_FIELDS: dict[str, Any] = {
+    "recommendations": "payload.items[].id",
+    "interactions": "payload.done.clicks",
+    "interaction_item": "item.sku",
+    "gain": "worth",
+    "positions": "payload.items[].at.rank",
+    "user": "context.who",
+    "time": "context.when",
+    "time_unit": "iso8601",
+    "event_id": "context.uuid",
+    "labels": {"variant": "context.arm", "nowhere": "not.there"},
+}
+
+
 def test_paths_lead_into_objects_and_lists() -> None:
-    record = {
-        "payload": {
-            "items": [{"id": 1, "at": {"rank": 3}}, {"id": "b", "at": {"rank": 5}}],
-            "done": {"clicks": [{"item": {"sku": 1}, "worth": 2}]},
-        },
-        "context": {"who": "u", "when": "2026-01-01T00:00:00Z", "arm": "b", "uuid": 9},
-    }
-    event = decoded(
-        msgspec.json.encode(record),
-        ("variant", "nowhere"),
-        recommendations="payload.items[].id",
-        interactions="payload.done.clicks",
-        interaction_item="item.sku",
-        gain="worth",
-        positions="payload.items[].at.rank",
-        user="context.who",
-        time="context.when",
-        time_unit="iso8601",
-        event_id="context.uuid",
-        labels={"variant": "context.arm", "nowhere": "not.there"},
-    )
+    event = decoded(msgspec.json.encode(NESTED), ("variant", "nowhere"), **NESTED_FIELDS)
     assert event == Event(
         recommendations=["1", "b"],
         interactions={"1": 2.0},
@@ -153,6 +156,28 @@ def test_paths_lead_into_objects_and_lists() -> None:
         typed=(Interaction("1", 2.0),),
         event_id="9",
     )
+
+
+@pytest.mark.parametrize(
+    ("payload", "reason"),
+    [
+        ("7", "wrong_type"),
+        ("[]", "wrong_type"),
+        ('{"items": {}}', "wrong_type"),
+        ('{"items": [7]}', "wrong_type"),
+        ('{"items": [{"id": true}]}', "invalid_id"),
+        ('{"items": [{}]}', "invalid_id"),
+        ('{"items": null}', "missing_field"),
+        ("null", "missing_field"),
+        ('{"items": []}', "missing_field"),  # of done
+    ],
+)
+def test_a_path_that_leads_nowhere_says_where_it_ends(payload: str, reason: str) -> None:
+    value = f'{{"payload": {payload}, "context": {{}}}}'.encode()
+    found = Decoder(EventFields(**NESTED_FIELDS), ["variant", "nowhere"]).decode(value)
+    assert not isinstance(found, Event)
+    assert found.reason == reason
+    assert "payload" in found.detail
 
 
 def test_lists_of_lists_are_flattened_in_their_order() -> None:

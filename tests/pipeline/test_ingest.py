@@ -106,7 +106,7 @@ def test_consumed_is_valid_and_invalid_and_tombstones(
     assert tally.valid == sum(whole.lists for _, whole in of.merged())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(values_of_any_kind, st.randoms(use_true_random=False))
 def test_any_split_over_partitions_and_batches_gives_the_same_state(
     values: list[bytes | None], draw: Any

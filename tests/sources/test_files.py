@@ -183,6 +183,18 @@ def test_more_files_than_are_open_at_once_are_all_read(tmp_path: Path) -> None:
     assert source.name == "50 files"
 
 
+def test_a_pipe_that_is_silent_holds_up_no_file(tmp_path: Path) -> None:
+    pipe, path = tmp_path / "pipe", _written(tmp_path / "events", b"a\n")
+    os.mkfifo(pipe)
+    silent = os.open(pipe, os.O_RDWR)
+    with closing(_source(str(pipe), path)) as source:
+        source.open({})
+        batches = list(source.poll(5)) + list(source.poll(0))
+        assert [batch.values for batch in batches] == [[b"a"]]
+        assert not source.finished
+    os.close(silent)
+
+
 def test_a_big_file_comes_in_many_batches(tmp_path: Path) -> None:
     path = _written(tmp_path / "events", _TEXT)
     with closing(_source(path)) as source:

@@ -31,7 +31,7 @@ def _card(metric: Metric, series: Sequence[Series], names: Sequence[str]) -> Mar
         tag("h3", metric.text),
         tag("p", _summary(metric), kind="quiet"),
         tag("div", table, kind="scroll", tabindex="0", role="region", aria_label=metric.text),
-        kind="card" if few else "card wide",
+        kind="card few" if few else "card many",
     )
 
 
@@ -42,12 +42,11 @@ def _summary(metric: Metric) -> str:
 
 def _side_by_side(series: Sequence[Series], names: Sequence[str]) -> list[Markup]:
     most = _most(series)
-    heads = [_slice_head(entry, names) for entry in series]
     values = [tag("td", _value(entry), _bar(entry, most)) for entry in series]
     counts = [tag("td", _count(entry)) for entry in series]
     unit = counted(series[0].metric)
     return [
-        tag("thead", tag("tr", tag("td"), *heads)),
+        tag("thead", *_heads(series, names)),
         tag(
             "tbody",
             tag("tr", tag("th", "value", scope="row"), *values, kind="values"),
@@ -56,10 +55,19 @@ def _side_by_side(series: Sequence[Series], names: Sequence[str]) -> list[Markup
     ]
 
 
+def _heads(series: Sequence[Series], names: Sequence[str]) -> list[Markup]:
+    rows = zip(*(entry.labels for entry in series), strict=True)
+    return [
+        tag("tr", tag("th", name, scope="row"), *(tag("th", each, scope="col") for each in values))
+        for name, values in zip(names, rows, strict=True)
+    ]
+
+
 def _below_each_other(series: Sequence[Series], names: Sequence[str]) -> list[Markup]:
     most = _most(series)
     heads = [tag("th", name, scope="col") for name in names]
-    numbers = [tag("th", text, scope="col") for text in ("value", counted(series[0].metric))]
+    units = ("value", counted(series[0].metric))
+    numbers = [tag("th", unit, scope="col", kind="number") for unit in units]
     rows = [_row(entry, most) for entry in series]
     return [tag("thead", tag("tr", *heads, *numbers)), tag("tbody", *rows)]
 
@@ -68,12 +76,6 @@ def _row(entry: Series, most: float) -> Markup:
     heads = [tag("th", value, scope="row") for value in entry.labels]
     value = tag("td", _value(entry), _bar(entry, most), kind="one")
     return tag("tr", *heads, value, tag("td", _count(entry)))
-
-
-def _slice_head(entry: Series, names: Sequence[str]) -> Markup:
-    pairs = zip(names, entry.labels, strict=True)
-    parts = [tag("span", tag("small", name), " ", value) for name, value in pairs]
-    return tag("th", *(parts or ["all"]), scope="col")
 
 
 def _most(series: Sequence[Series]) -> float:

@@ -31,7 +31,7 @@ def _invalid(health: Health) -> Markup:
     found = {reason: count for reason, count in sorted(health.invalid.items()) if count}
     if not found:
         return Markup()
-    heads = [tag("th", text, scope="col") for text in ("reason", "records")]
+    heads = [tag("th", "reason", scope="col"), tag("th", "records", scope="col", kind="number")]
     rows = [
         tag("tr", tag("th", tag("code", reason), scope="row"), tag("td", _number(count)))
         for reason, count in found.items()
@@ -42,9 +42,10 @@ def _invalid(health: Health) -> Markup:
 def _partitions(health: Health) -> Markup:
     if not health.partitions:
         return Markup()
-    names = ("partition", "next offset", "records behind", "event time")
-    heads = [tag("th", text, scope="col") for text in names]
-    return _table("Partitions", heads, [_partition(entry) for entry in health.partitions])
+    names = ("next offset", "records behind", "event time")
+    heads = [tag("th", name, scope="col", kind="number") for name in names]
+    rows = [_partition(entry) for entry in health.partitions]
+    return _table("Partitions", [tag("th", "partition", scope="col"), *heads], rows)
 
 
 def _partition(entry: PartitionHealth) -> Markup:
@@ -66,9 +67,7 @@ def _table(caption: str, heads: list[Markup], rows: list[Markup]) -> Markup:
         tag("tbody", *rows),
         kind="rows",
     )
-    return tag(
-        "div", table, kind="card scroll wide", tabindex="0", role="region", aria_label=caption
-    )
+    return tag("div", table, kind="card scroll", tabindex="0", role="region", aria_label=caption)
 
 
 def _number(count: int) -> str:

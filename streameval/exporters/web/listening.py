@@ -35,8 +35,8 @@ def http_address(taken: socket.socket) -> str:
 
 
 def _resolved(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int]]:
-    options = {"type": socket.SOCK_STREAM, "flags": socket.AI_PASSIVE}
-    family, _, _, _, address = socket.getaddrinfo(host or None, port, **options)[0]
+    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, _, _, _, address = found[0]
     return family, (str(address[0]), int(address[1]))
 
 

@@ -27,7 +27,7 @@ def page(snapshot: Snapshot | None, state: State) -> str:
         source=tag("", source),
         mood=state.word.lower().replace(" ", "-"),
         word=state.word,
-        sentence=tag("", state.sentence),
+        why=tag("", state.why),
         since=_since(snapshot),
         metrics=_metrics(snapshot),
         pipeline=tag("p", "Nothing was read yet.") if snapshot is None else pipeline(snapshot),

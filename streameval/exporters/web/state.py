@@ -13,12 +13,17 @@ class State(NamedTuple):
     Attributes:
         ready: whether the values can be used.
         word: for a glance.
-        sentence: for a person.
+        why: for a person.
     """
 
     ready: bool
     word: str
-    sentence: str
+    why: str
+
+    @property
+    def sentence(self) -> str:
+        """Both in one."""
+        return f"{self.word}: {self.why}"
 
 
 def state(snapshot: Snapshot | None, *, turning: bool) -> State:
@@ -29,13 +34,12 @@ def state(snapshot: Snapshot | None, *, turning: bool) -> State:
         turning: whether the ingest loop still turns.
     """
     if not turning:
-        return State(ready=False, word="Stuck", sentence="Not ready: the ingest loop stopped.")
+        return State(ready=False, word="Stuck", why="the ingest loop has stopped turning.")
     if snapshot is None:
-        return State(ready=False, word="Starting", sentence="Not ready: nothing was read yet.")
+        return State(ready=False, word="Starting", why="nothing was read yet.")
     trouble = snapshot.health.trouble
     if not snapshot.health.ready:
-        why = trouble or "the source does not answer yet"
-        return State(ready=False, word="Not ready", sentence=f"Not ready: {why}")
+        return State(ready=False, word="Not ready", why=trouble or "the source does not answer.")
     if trouble:
-        return State(ready=True, word="Look here", sentence=f"Ready, but look: {trouble}")
-    return State(ready=True, word="Ready", sentence=f"Ready: reading {snapshot.source}.")
+        return State(ready=True, word="Look here", why=trouble)
+    return State(ready=True, word="Ready", why=f"reading {snapshot.source}.")

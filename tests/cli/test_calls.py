@@ -1,0 +1,95 @@
+"""How the program answers a wrong call: status 2, and one line that says what to do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from tests.cli.program import PATIENCE, command, ran
+
+COMMANDS = ("demo", "run", "check", "evaluate", "simulate", "publish", "metrics")
+
+
+def test_its_version_is_the_packages() -> None:
+    assert ran("--version").stdout == f"streameval {version('streameval')}\n"
+
+
+def test_without_a_command_it_explains_itself() -> None:
+    done = ran()
+    assert done.returncode == 0
+    assert [name for name in COMMANDS if name not in done.stdout] == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself_with_an_example(name: str) -> None:
+    done = ran(name, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"streameval {name}" in done.stdout.partition("Usage")[2].partition("\n")[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["evalute"], "no such command 'evalute'"),
+        (["evaluate"], "missing argument"),
+        (["evaluate", "x", "--formt", "json"], "no such option: --formt"),
+        (["evaluate", "x"], "no metric asked for"),
+        (["evaluate", "x", "-m", "ndgc@10"], "Did you mean 'ndcg'?"),
+        (["evaluate", "x", "-m", "ndcg@0"], "ndcg@0"),
+        (["evaluate", "x", "-m", "item_coverage@10"], "needs a catalogue"),
+        (["evaluate", "no-such-file", "-m", "ctr"], "no-such-file: no such file"),
+        (["evaluate", "x", "--config", "no-such.toml"], "no-such.toml: no such file"),
+        (["evaluate", "x", "-m", "ctr", "--by", "k"], "'k'"),
+        (["run"], "missing argument 'CONFIG'"),
+        (["run", "no-such.toml"], "no-such.toml: no such file"),
+        (["check", "no-such.toml"], "no-such.toml: no such file"),
+        (["simulate", "--events", "-1"], "--events"),
+        (["metrics", "ndgc"], "Did you mean 'ndcg'?"),
+        (["demo", "--listen", "nowhere"], "HOST:PORT"),
+        (["demo", "--events-per-second", "0"], "--events-per-second"),
+        (["publish", "x", "--topic", "t"], "--bootstrap-servers"),
+        (
+            ["publish", "no-such-file", "--topic", "t", "--bootstrap-servers", "127.0.0.1:1"],
+            "no-such-file: no such file",
+        ),
+    ],
+)
+def test_a_wrong_call_gets_one_line_and_status_2(
+    arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x").write_text("")
+    done = ran(*arguments)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stderr.startswith("streameval: ")
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+
+
+def test_its_help_loads_nothing_heavy() -> None:
+    heavy = "{'kafka', 'starlette', 'uvicorn', 'prometheus_client'}"
+    code = (
+        "import sys; from streameval.cli.app import status; status(['--help']); "
+        f"print(sorted({heavy} & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, timeout=PATIENCE, check=False
+    )
+    assert done.stderr == b"[]\n"
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    with subprocess.Popen(
+        command("simulate", "--events", "1000000"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().startswith(b"{")
+        process.stdout.close()
+        assert process.wait(PATIENCE) == 0
+        assert process.stderr.read() == b""

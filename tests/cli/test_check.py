@@ -1,0 +1,101 @@
+"""Whether a configuration is valid, and what it would do."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from streameval.broker import Broker
+from tests.cli.program import ran
+from tests.daemon.test_daemon import FILE, KAFKA, SECRET, SIMULATOR, free_port
+from tests.kafka.topics import filled
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "streameval.toml"
+    path.write_text(text)
+    return path
+
+
+def test_it_says_what_would_be_done(tmp_path: Path) -> None:
+    done = ran("check", written(tmp_path, SIMULATOR))
+    assert (done.returncode, done.stderr) == (0, "")
+    for part in ("valid", "seed = 5", "item_coverage@10", "variant", "240 items", "127.0.0.1:0"):
+        assert part in done.stdout
+
+
+def test_it_tells_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PASSWORD", SECRET)
+    done = ran("check", written(tmp_path, KAFKA.format(port=1)))
+    assert done.returncode == 0, done.stderr
+    assert "sasl_plain_password = ***" in done.stdout
+    assert SECRET not in done.stdout
+
+
+def test_a_variable_that_is_not_set_is_a_wrong_configuration(tmp_path: Path) -> None:
+    done = ran("check", written(tmp_path, KAFKA.format(port=1)))
+    assert done.returncode == 2
+    assert "PASSWORD is not set" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_unknown_setting_of_the_client_is_a_wrong_configuration(tmp_path: Path) -> None:
+    text = SIMULATOR.replace(
+        'type = "simulator"\nevents = 3000\nseed = 5',
+        'type = "kafka"\ntopics = ["t"]\n[source.kafka]\nbootstrap_server = "127.0.0.1:1"',
+    )
+    done = ran("check", written(tmp_path, text))
+    assert done.returncode == 2
+    assert "bootstrap_servers" in done.stderr
+
+
+def test_connecting_tries_the_source_and_the_address(tmp_path: Path) -> None:
+    done = ran("check", written(tmp_path, SIMULATOR), "--connect")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "simulator can be read" in done.stdout
+
+
+def test_connecting_tells_of_each_failure(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        text = FILE.format(path="none.ndjson").replace("127.0.0.1:0", address)
+        done = ran("check", written(tmp_path, text), "--connect")
+    assert done.returncode == 1
+    first, second = done.stderr.splitlines()
+    assert "none.ndjson: no such file" in first
+    assert f"cannot listen on {address}" in second
+
+
+def test_connecting_to_no_broker_is_a_sentence(tmp_path: Path) -> None:
+    port = free_port()
+    text = f"""
+        metrics = ["ctr"]
+        source = {{type = "kafka", topics = ["t"], kafka.bootstrap_servers = "127.0.0.1:{port}"}}
+        web = {{listen = "127.0.0.1:0"}}
+    """
+    done = ran("check", written(tmp_path, text), "--connect")
+    assert done.returncode == 1
+    assert f"cannot reach Kafka at 127.0.0.1:{port}: connection refused" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.kafka
+def test_connecting_to_a_broker_says_what_is_there(broker: Broker, tmp_path: Path) -> None:
+    topic = filled(broker, {0: [b"{}"] * 3, 1: [b"{}"] * 4})
+    text = f"""
+        metrics = ["ctr"]
+        web = {{listen = "127.0.0.1:0"}}
+        [source]
+        type = "kafka"
+        topics = ["{topic}"]
+        [source.kafka]
+        bootstrap_servers = "{broker.bootstrap_servers}"
+    """
+    done = ran("check", written(tmp_path, text), "--connect")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"{topic}: 2 partitions, 7 offsets in use" in done.stdout
+    absent = ran("check", written(tmp_path, text.replace(topic, "absent")), "--connect")
+    assert absent.returncode == 1
+    assert "topic 'absent': there is none on this cluster" in absent.stderr

@@ -1,0 +1,113 @@
+"""The demo, as somebody meets it who has just installed the package."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import signal
+import subprocess
+import threading
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from tests.cli.program import PATIENCE, command, ran
+
+
+def test_without_a_terminal_it_prints_lines_and_ends_with_0() -> None:
+    done = ran("demo", "--seconds", "2", "--listen", "127.0.0.1:0", "--events-per-second", "500")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.search(r"^Prometheus  http://127\.0\.0\.1:\d+/metrics$", done.stdout, re.MULTILINE)
+    last = done.stdout.splitlines()[-1]
+    assert re.match(r"[1-9]\d*(,\d+)? events  ctr 0\.\d{4}/0\.\d{4}  hit_rate@10 ", last)
+
+
+def test_it_serves_what_it_counts_until_ctrl_c() -> None:
+    with subprocess.Popen(
+        command("demo", "--listen", "127.0.0.1:0", "--events-per-second", "2000"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert _consumed(process) > 0
+            process.send_signal(signal.SIGINT)
+            assert process.wait(PATIENCE) == 0
+            assert process.stderr is not None
+            assert process.stderr.read() == ""
+        finally:
+            process.kill()
+
+
+def test_in_a_terminal_it_draws_both_variants() -> None:
+    shown = in_a_terminal("demo", "--seconds", "3", "--listen", "127.0.0.1:0")
+    for part in ("control", "treatment", "hit_rate@10", "true difference", "/metrics", "Ctrl-C"):
+        assert part in shown
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+@pytest.mark.usefixtures("broker")
+def test_through_a_broker_it_counts_and_leaves_nothing() -> None:
+    with subprocess.Popen(
+        command("demo", "--kafka", "--listen", "127.0.0.1:0", "--events-per-second", "500"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert _consumed(process) > 0
+            children = psutil.Process(process.pid).children(recursive=True)
+            (own,) = (each for each in children if "kafka.Kafka" in each.cmdline())
+            folder = Path(own.cwd())
+            assert folder.is_dir()
+            process.send_signal(signal.SIGINT)
+            assert process.wait(PATIENCE) == 0
+        finally:
+            process.kill()
+    assert not own.is_running()
+    assert not folder.exists()
+
+
+def _consumed(process: subprocess.Popen[str]) -> float:
+    """How many events the demo has counted, as soon as it has counted any."""
+    assert process.stdout is not None
+    address = ""
+    for line in process.stdout:
+        found = re.match(r"Prometheus +(http\S+)", line)
+        address = found[1] if found else address
+        if address and re.match(r"[1-9][\d,]* events", line):
+            break
+    text = httpx.get(address, timeout=PATIENCE).text
+    counted = re.search(r"^streameval_events_consumed_total (\S+)$", text, re.MULTILINE)
+    assert counted is not None
+    return float(counted[1])
+
+
+def in_a_terminal(*arguments: str) -> str:
+    """Everything that the program writes to a terminal."""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "40"}
+    with subprocess.Popen(
+        command(*arguments), stdin=theirs, stdout=theirs, stderr=theirs, env=environment
+    ) as process:
+        os.close(theirs)
+        written: list[bytes] = []
+        reader = threading.Thread(target=_drain, args=(ours, written))
+        reader.start()
+        assert process.wait(PATIENCE) == 0
+        reader.join(PATIENCE)
+    os.close(ours)
+    return b"".join(written).decode()
+
+
+def _drain(descriptor: int, written: list[bytes]) -> None:
+    try:
+        while content := os.read(descriptor, 65536):
+            written.append(content)
+    except OSError:
+        # Linux says so when the last process has closed the other end.
+        return

@@ -1,0 +1,206 @@
+"""Files evaluated offline."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from streameval import Accumulator
+from tests.cli.program import dataset, ran
+
+EVENTS = [
+    {"recommendations": ["a", "b", "c"], "interactions": ["b"], "variant": "x", "arm": 1},
+    {"recommendations": ["a", "b", "c"], "interactions": [], "variant": "x", "arm": 2},
+    {"recommendations": ["c"], "interactions": ["a", "c"], "variant": "y", "arm": 1},
+]
+CONFIG = """
+metrics = ["mrr"]
+labels = ["group"]
+catalog = 6
+[source]
+type = "simulator"
+[event]
+recommendations = "shown"
+[event.labels]
+group = "arm"
+"""
+
+
+@pytest.fixture
+def events(tmp_path: Path) -> Path:
+    path = tmp_path / "events.ndjson"
+    path.write_text("".join(f"{json.dumps(event)}\n" for event in EVENTS))
+    return path
+
+
+def read(*arguments: str | Path, stdin: bytes = b"") -> list[dict[str, object]]:
+    done = ran("evaluate", *arguments, "--format", "json", stdin=stdin)
+    assert done.returncode == 0, done.stderr
+    found: list[dict[str, object]] = json.loads(done.stdout)
+    return found
+
+
+def test_json_is_a_list_of_readings(events: Path) -> None:
+    assert read(events, "-m", "hit_rate@3", "-m", "ndcg@1", "--by", "variant") == [
+        {"metric": "hit_rate@3", "labels": {"variant": "x"}, "value": 0.5, "count": 2},
+        {"metric": "hit_rate@3", "labels": {"variant": "y"}, "value": 1.0, "count": 1},
+        {"metric": "ndcg@1", "labels": {"variant": "x"}, "value": 0.0, "count": 1},
+        {"metric": "ndcg@1", "labels": {"variant": "y"}, "value": 1.0, "count": 1},
+    ]
+
+
+def test_csv_has_a_column_for_each_label(events: Path) -> None:
+    arguments = ["-m", "recall@3", "--by", "variant", "--by", "arm", "--format", "csv"]
+    done = ran("evaluate", events, *arguments)
+    assert list(csv.reader(io.StringIO(done.stdout))) == [
+        ["metric", "variant", "arm", "value", "count"],
+        ["recall@3", "x", "1", "1.0", "1"],
+        ["recall@3", "x", "2", "", "0"],
+        ["recall@3", "y", "1", "0.5", "1"],
+    ]
+
+
+def test_what_is_undefined_is_null_and_not_zero(events: Path) -> None:
+    found = read(events, "-m", "recall@3", "--by", "arm")
+    assert [(each["labels"], each["value"], each["count"]) for each in found] == [
+        ({"arm": "1"}, 0.75, 2),
+        ({"arm": "2"}, None, 0),
+    ]
+
+
+def test_a_table_is_for_people(events: Path) -> None:
+    done = ran("evaluate", events, "-m", "ctr", "-m", "recall@3", "--by", "arm")
+    assert done.stderr == ""
+    assert "metric" in done.stdout
+    rows = [line.split("│") for line in done.stdout.splitlines() if "│" in line]
+    assert [[cell.strip() for cell in row[1:-1]] for row in rows] == [
+        ["ctr", "1", "0.5", "4"],
+        ["ctr", "2", "0", "3"],
+        ["recall@3", "1", "0.75", "2"],
+        ["recall@3", "2", "-", "0"],
+    ]
+
+
+def test_standard_input_and_compressed_files_are_read_alike(events: Path, tmp_path: Path) -> None:
+    packed = tmp_path / "events.ndjson.gz"
+    packed.write_bytes(gzip.compress(events.read_bytes()))
+    plain = read(events, "-m", "map")
+    assert read("-", "-m", "map", stdin=events.read_bytes()) == plain
+    assert read(packed, "-m", "map") == plain
+
+
+def test_several_files_are_one_stream(events: Path, tmp_path: Path) -> None:
+    half = tmp_path / "half.ndjson"
+    half.write_bytes(events.read_bytes())
+    (found,) = read(events, half, "-m", "hit_rate@3")
+    assert (found["count"], found["value"]) == (6, 4 / 6)
+
+
+def test_metrics_labels_and_fields_come_from_a_configuration(tmp_path: Path) -> None:
+    path = tmp_path / "events.ndjson"
+    path.write_text('{"shown": ["a", "b"], "interactions": ["b"], "arm": "left"}\n')
+    config = tmp_path / "streameval.toml"
+    config.write_text(CONFIG)
+    labels = {"group": "left"}
+    assert read(path, "--config", config) == [
+        {"metric": "mrr", "labels": labels, "value": 0.5, "count": 1}
+    ]
+    assert read(path, "--config", config, "-m", "item_coverage@2") == [
+        {"metric": "item_coverage@2", "labels": labels, "value": 2 / 6, "count": 1}
+    ]
+    assert read(path, "--config", config, "--by", "arm", "--catalog", "4") == [
+        {"metric": "mrr", "labels": {"arm": "left"}, "value": 0.5, "count": 1}
+    ]
+
+
+def test_a_catalogue_may_be_a_number_or_a_file(events: Path, tmp_path: Path) -> None:
+    catalog = tmp_path / "items.txt"
+    catalog.write_text("a\nb\n\nz\nq\n")
+    (by_number,) = read(events, "-m", "item_coverage@3", "--catalog", "4")
+    (by_file,) = read(events, "-m", "item_coverage@3", "--catalog", str(catalog))
+    assert (by_number["value"], by_file["value"]) == (0.75, 0.5)
+
+
+def test_values_are_those_of_an_accumulator_bit_for_bit() -> None:
+    simulated = ran("simulate", "--events", "3000", "--seed", "5").stdout
+    texts = ["ctr", "ndcg@10", "mrr", "map@7", "recall@3", "distinct_items@20"]
+    accumulator = Accumulator(*texts)
+    for line in simulated.splitlines():
+        record = json.loads(line)
+        accumulator.update(record["recommendations"], record["interactions"])
+    asked = [part for text in texts for part in ("-m", text)]
+    found = read("-", *asked, stdin=simulated.encode())
+    expected = accumulator.compute()
+    assert {each["metric"]: each["value"] for each in found} == {
+        text: expected[text].value for text in texts
+    }
+
+
+def test_invalid_records_are_summed_up_with_an_example_each(events: Path) -> None:
+    bad = b'{"recommendations": ["a"\n{"recommendations": [true], "interactions": []}\n[1]\n\xff\n'
+    content = events.read_bytes() + bad + bad
+    done = ran("evaluate", "-", "-m", "ctr", "--format", "json", stdin=content)
+    assert done.returncode == 0
+    assert json.loads(done.stdout)[0]["count"] == 7
+    first, *reasons = done.stderr.splitlines()
+    assert first.startswith("streameval: 8 of 11 records are invalid")
+    assert len(reasons) == 4
+    told = "\n".join(reasons)
+    for line, reason in ((4, "not_json"), (5, "invalid_id"), (6, "not_an_object"), (7, "not_utf8")):
+        assert f"2 {reason}, first in -, line {line}: " in told
+
+
+def test_without_a_valid_event_the_status_is_1() -> None:
+    done = ran("evaluate", "-", "-m", "ctr", "--format", "json", stdin=b"[]\n")
+    assert (done.returncode, done.stdout) == (1, "[]\n")
+    assert done.stderr.splitlines()[-1] == "streameval: no valid event in -."
+
+
+def test_a_damaged_file_fails_and_gives_no_values(events: Path, tmp_path: Path) -> None:
+    packed = tmp_path / "events.ndjson.gz"
+    packed.write_bytes(gzip.compress(events.read_bytes() * 1000)[:-20])
+    done = ran("evaluate", packed, "-m", "ctr")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "events.ndjson.gz" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_open_bandit_sample_has_its_clicks_and_impressions() -> None:
+    folder = dataset("obd_small")
+    found = read(folder / "events.ndjson.gz", "-m", "ctr", "--by", "variant", "--by", "campaign")
+    expected = [
+        {
+            "metric": "ctr",
+            "labels": {"variant": arm["policy"], "campaign": arm["campaign"]},
+            "value": arm["clicks"] / arm["n"],
+            "count": arm["n"],
+        }
+        for arm in json.loads((folder / "expected.json").read_text())
+    ]
+    assert found == expected
+    assert [round(float(str(each["value"])) * 10_000) for each in found] == [69, 46, 46, 46]
+
+
+def test_the_otto_sample_has_its_hits() -> None:
+    folder = dataset("otto_test_sample")
+    found = read(folder / "events.ndjson.gz", "-m", "hit_rate@10", "--by", "variant")
+    values = {str(each["labels"]): (each["value"], each["count"]) for each in found}
+    assert values == {
+        "{'variant': 'pop'}": (162 / 842, 842),
+        "{'variant': 'recent'}": (410 / 842, 842),
+    }
+
+
+def test_the_trec_eval_sample_has_its_printed_digits() -> None:
+    folder = dataset("trec_eval_test")
+    found = read(folder / "events.ndjson.gz", "-m", "map", "-m", "precision@10", "-m", "mrr")
+    assert [(each["metric"], f"{each['value']:.4f}") for each in found] == [
+        ("map", "0.1785"),
+        ("precision@10", "0.3000"),
+        ("mrr", "0.4064"),
+    ]

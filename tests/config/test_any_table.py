@@ -1,0 +1,70 @@
+"""Whatever a file holds, reading it ends in a configuration or in one sentence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from streameval.config import Config, load
+from streameval.errors import ConfigError
+from streameval.pipeline.fields import EventFields
+from streameval.sources.options import FilesOptions, KafkaOptions, SimulatorOptions
+
+_STRUCTS = (Config, EventFields, KafkaOptions, FilesOptions, SimulatorOptions)
+_KEYS = st.sampled_from(sorted({name for struct in _STRUCTS for name in struct.__struct_fields__}))
+_WORDS = st.sampled_from(["ctr", "ndcg@10", "kafka", "files", "simulator", "ts", "ms", "a", "a.b"])
+_SCALARS = st.booleans() | st.integers(-2, 99) | st.floats() | _WORDS | st.text(max_size=5)
+_VALUES = st.recursive(
+    _SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_KEYS | st.text(), inner),
+    max_leaves=6,
+)
+_SOURCES = st.fixed_dictionaries(
+    {"type": st.sampled_from(["kafka", "files", "simulator"])}, optional={"kafka": _VALUES}
+)
+_TABLES = st.fixed_dictionaries(
+    {"metrics": st.just(["ctr"]) | _VALUES, "source": _SOURCES | _VALUES},
+    optional={"event": st.dictionaries(_KEYS, _VALUES), "labels": st.lists(_WORDS)},
+).flatmap(lambda known: st.dictionaries(_KEYS, _VALUES, max_size=3).map(lambda more: more | known))
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_toml(key)} = {_toml(each)}' for key, each in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    return str(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
+
+
+def _answer(file: Path) -> Config | ConfigError:
+    try:
+        return load(file)
+    except ConfigError as error:
+        return error
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
+@given(table=_TABLES)
+def test_any_table_loads_or_is_answered_in_one_sentence(tmp_path: Path, table: Any) -> None:
+    file = tmp_path / "streameval.toml"
+    lines = [f"{_toml(key)} = {_toml(value)}\n" for key, value in table.items()]
+    file.write_text("".join(lines), encoding="utf-8", errors="replace")
+    answer = _answer(file)
+    if isinstance(answer, ConfigError):
+        assert str(answer).startswith(f"{file}: ")
+        assert answer.problem
+    else:
+        assert answer.accumulator().metrics
+
+
+@pytest.mark.parametrize("content", ["", "\n", "# nothing\n", "metrics", "=", "[[source]]\n"])
+def test_next_to_nothing_is_answered_too(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "streameval.toml"
+    file.write_text(content, encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"streameval\.toml: \S"):
+        load(file)

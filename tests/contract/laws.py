@@ -1,0 +1,179 @@
+"""What holds for every metric, as functions that raise AssertionError where it does not.
+
+They are functions so that the tests can also show that each of them is able to fail.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+import pytest
+
+from streameval import Accumulator
+from streameval.catalogue import parse
+from streameval.errors import CutoffExceedsDepthError
+from streameval.events import Batch, Event
+from streameval.reading import Reading
+from tests.metrics.preparation import Id, Shown
+from tests.metrics.twins import twins
+from tests.strategies import NUMBERS, WORDS, same
+
+CATALOG: frozenset[Id] = frozenset(WORDS[::2]) | frozenset(NUMBERS[::2])
+"""Half of the items that occur; what is shown besides is unknown."""
+
+Events = Sequence[Shown]
+Texts = Sequence[str]
+
+
+def made(texts: Texts) -> Accumulator:
+    return Accumulator(*texts, catalog=CATALOG)
+
+
+def counted(texts: Texts, events: Iterable[Shown]) -> Accumulator:
+    accumulator = made(texts)
+    for event in events:
+        accumulator.update(*event)
+    return accumulator
+
+
+def values(accumulator: Accumulator) -> dict[str, Reading]:
+    return {metric.text: accumulator.read(metric.text) for metric in accumulator.metrics}
+
+
+def state(accumulator: Accumulator) -> bytes:
+    return json.dumps(accumulator.state_dict()).encode()
+
+
+def bits(accumulator: Accumulator) -> tuple[object, ...]:
+    """State and values, so that only equal bits are equal."""
+    readings = [
+        (reading.metric, reading.value.hex(), reading.count, repr(reading.total))
+        for reading in values(accumulator).values()
+    ]
+    return state(accumulator), accumulator.lists, readings
+
+
+def equals_its_twin(texts: Texts, events: Events) -> None:
+    for text, reading in values(counted(texts, events)).items():
+        metric = parse(text)
+        inputs = {"catalog": CATALOG} if "catalog" in metric.definition.inputs else {}
+        expected = twins()[metric.name](events, metric.k, **metric.options, **inputs)
+        assert same(reading.value, expected), f"{text}: {reading.value}, by its twin {expected}"
+
+
+def any_order(texts: Texts, events: Events, shuffled: Events) -> None:
+    assert bits(counted(texts, events)) == bits(counted(texts, shuffled))
+
+
+def any_split(texts: Texts, events: Events, cuts: Sequence[int]) -> None:
+    """Parts merged from the left, from the right, and into an empty one."""
+    whole = bits(counted(texts, events))
+    edges = [0, *sorted(cuts), len(events)]
+    parts = [events[start:stop] for start, stop in pairwise(edges)]
+    left = made(texts)
+    for part in parts:
+        left.merge(counted(texts, part))
+    right = counted(texts, parts[-1])
+    for part in reversed(parts[:-1]):
+        earlier = counted(texts, part)
+        earlier.merge(right)
+        right = earlier
+    assert bits(left) == whole
+    assert bits(right) == whole
+
+
+def any_form(texts: Texts, events: Events) -> None:
+    """One at a time, and every form of a batch."""
+    whole = bits(counted(texts, events))
+    made_events = [
+        Event(recommendations=shown, interactions=acts, positions=ranks)
+        for shown, acts, ranks in events
+    ]
+    columns = Batch(
+        recommendations=[event.recommendations for event in events],
+        interactions=[event.interactions for event in events],
+        positions=[event.positions for event in events],
+    )
+    for form in (made_events, iter(made_events), columns):
+        accumulator = made(texts)
+        accumulator.update_many(form)
+        assert bits(accumulator) == whole
+
+
+def pairs_are_events(texts: Texts, events: Events) -> None:
+    """(recommendations, interactions) pairs, in one batch and in several."""
+    pairs = [(event.recommendations, event.interactions) for event in events]
+    single, batch, chunks = made(texts), made(texts), made(texts)
+    for pair in pairs:
+        single.update(*pair)
+    batch.update_many(pairs)
+    for start in range(0, len(pairs), 3):
+        chunks.update_many(tuple(pairs[start : start + 3]))
+    assert bits(single) == bits(batch) == bits(chunks)
+
+
+def state_returns(texts: Texts, events: Events) -> None:
+    """A state survives JSON, gives the same bytes again, and goes on counting."""
+    accumulator = counted(texts, events)
+    loaded = made(texts)
+    loaded.load_state_dict(json.loads(state(accumulator)))
+    assert bits(loaded) == bits(accumulator)
+    for event in events[:3]:
+        loaded.update(*event)
+        accumulator.update(*event)
+    assert bits(loaded) == bits(accumulator)
+
+
+def within_bounds(texts: Texts, events: Events) -> None:
+    for text, reading in values(counted(texts, events)).items():
+        low, high = parse(text).definition.bounds
+        last_bit = 1e-12
+        assert math.isnan(reading.value) or low <= reading.value <= high + last_bit, text
+
+
+def reading_changes_nothing(texts: Texts, events: Events) -> None:
+    accumulator = counted(texts, events)
+    unread = accumulator.copy()
+    version = accumulator.version
+    first = bits(accumulator)
+    assert bits(accumulator) == first
+    assert accumulator.version == version
+    assert bits(unread) == first
+
+
+def a_copy_is_independent(texts: Texts, events: Events) -> None:
+    accumulator = counted(texts, events)
+    before = bits(accumulator)
+    twin = accumulator.copy()
+    assert bits(twin) == before
+    twin.update(["a"], ["a"])
+    assert bits(accumulator) == before
+    accumulator.reset()
+    assert bits(accumulator) == bits(made(texts))
+    assert twin.lists == len(events) + 1
+
+
+def merging_leaves_the_other_alone(texts: Texts, events: Events) -> None:
+    other = counted(texts, events)
+    before = bits(other)
+    target = counted(texts, events[:2])
+    target.merge(other)
+    target.update(["a"], ["a"])
+    assert bits(other) == before
+
+
+def no_evidence_is_undefined(texts: Texts) -> None:
+    for reading in values(made(texts)).values():
+        assert math.isnan(reading.value)
+        assert not reading.defined
+        assert reading.count == 0
+
+
+def beyond_the_depth_is_refused(name: str) -> None:
+    accumulator = Accumulator(f"{name}@3", catalog=CATALOG)
+    for text in (f"{name}@4", name):
+        with pytest.raises(CutoffExceedsDepthError):
+            accumulator.read(text)

@@ -1,0 +1,50 @@
+"""One fixed stream with every oddity that streams have, and the texts of the whole catalogue."""
+
+from __future__ import annotations
+
+import random
+
+from streameval.catalogue import catalogue
+from tests.metrics.preparation import Interactions, Shown
+from tests.strategies import CUTOFFS, WORDS
+
+NAMES = tuple(catalogue())
+CASES = [(name, k) for name in NAMES for k in CUTOFFS]
+_GAINS = (1, 1, 2, 0.5, 0, -1, 3.25, 1e16, 1e-20)
+
+
+def a_text_of_each() -> list[str]:
+    """Every metric at two cut-offs and none, for laws about whole accumulators."""
+    return [f"{name}{cut}" for name in NAMES for cut in ("@2", "@5", "")]
+
+
+def stream(events: int = 60, *, seed: int = 7) -> list[Shown]:
+    """Seeded events: repeats, gains, positions, empty lists, no interactions."""
+    draw = random.Random(seed)
+    return [_event(draw) for _ in range(events)]
+
+
+def plain(events: int = 60, *, seed: int = 7) -> list[Shown]:
+    """Seeded events without repeats and without positions."""
+    return [
+        Shown(list(dict.fromkeys(event.recommendations)), event.interactions)
+        for event in stream(events, seed=seed)
+    ]
+
+
+def _event(draw: random.Random) -> Shown:
+    length = draw.choice((0, 1, 3, 6, 12))
+    shown = draw.choices(WORDS, k=length) if draw.random() < 0.5 else _distinct(draw, length)
+    positions = draw.choices(range(1, 15), k=length) if draw.random() < 0.3 else None
+    return Shown(shown, _interactions(draw), positions)
+
+
+def _interactions(draw: random.Random) -> Interactions:
+    acts = _distinct(draw, draw.choice((0, 0, 1, 1, 2, 5)))
+    if draw.random() < 0.5:
+        return acts
+    return {item: draw.choice(_GAINS) for item in acts}
+
+
+def _distinct(draw: random.Random, size: int) -> list[str]:
+    return draw.sample(WORDS, size)

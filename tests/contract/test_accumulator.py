@@ -1,0 +1,187 @@
+"""What an Accumulator does besides adding up: copies, merges, refusals, advice."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Collection
+
+import pytest
+from hypothesis import given, settings
+
+from streameval import Accumulator
+from streameval.errors import (
+    CutoffExceedsDepthError,
+    MetricError,
+    MissingInputError,
+    NoHitsWarning,
+    NotKeptError,
+    StateVersionError,
+    UnlikeStateError,
+)
+from tests.contract import laws
+from tests.contract.metric_cases import a_text_of_each, stream
+from tests.metrics.preparation import Id, Shown
+from tests.strategies import streams
+
+ALL = a_text_of_each()
+some = settings(max_examples=40, print_blob=True)
+
+
+@some
+@given(events=streams())
+def test_a_copy_is_independent_and_a_reset_forgets(events: list[Shown]) -> None:
+    laws.a_copy_is_independent(ALL, events)
+
+
+@some
+@given(events=streams())
+def test_merging_leaves_the_other_alone(events: list[Shown]) -> None:
+    laws.merging_leaves_the_other_alone(ALL, events)
+
+
+@some
+@given(events=streams())
+def test_merging_with_itself_doubles(events: list[Shown]) -> None:
+    accumulator = laws.counted(ALL, events)
+    accumulator.merge(accumulator)
+    assert laws.bits(accumulator) == laws.bits(laws.counted(ALL, [*events, *events]))
+
+
+def test_every_change_changes_the_version_and_no_read_does() -> None:
+    accumulator = Accumulator("mrr")
+    other = accumulator.copy()
+    seen = [accumulator.version]
+    changes: list[Callable[[], None]] = [
+        lambda: accumulator.update(["a"], ["a"]),
+        lambda: accumulator.update_many([(["a"], ["a"])]),
+        lambda: accumulator.merge(other),
+        lambda: accumulator.load_state_dict(accumulator.state_dict()),
+        accumulator.reset,
+    ]
+    for change in changes:
+        change()
+        assert accumulator.version not in seen
+        seen.append(accumulator.version)
+        accumulator.compute()
+        assert accumulator.version == seen[-1]
+
+
+def test_unchanged_content_is_read_once() -> None:
+    accumulator = laws.counted(["ndcg@10"], stream())
+    assert accumulator.read("ndcg@10") is accumulator.read("ndcg@10")
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (Accumulator("mrr@5"), Accumulator("mrr@6")),
+        (Accumulator("mrr"), Accumulator("mrr", depth=None, catalog=5)),
+        (Accumulator("mrr@5"), Accumulator("mrr(repeats=every)@5")),
+        (Accumulator("mrr@5"), Accumulator("ndcg@5")),
+        (Accumulator("mrr@5"), Accumulator("mrr@5", "distinct_items@5")),
+        (Accumulator("distinct_items@5"), Accumulator("distinct_items@5", max_items=9)),
+        (Accumulator("item_coverage", catalog=5), Accumulator("item_coverage", catalog=["a"])),
+        (Accumulator("item_coverage", catalog=["b"]), Accumulator("item_coverage", catalog=["a"])),
+    ],
+    ids=["depth", "catalog", "repeats", "graded", "exposures", "max_items", "kind", "ids"],
+)
+def test_unlike_accumulators_are_not_merged_and_both_are_named(
+    left: Accumulator, right: Accumulator
+) -> None:
+    for one, other in ((left, right), (right, left)):
+        before = one.state_dict()
+        with pytest.raises(UnlikeStateError) as error:
+            one.merge(other)
+        with pytest.raises(UnlikeStateError):
+            one.load_state_dict(other.state_dict())
+        assert error.value.left != error.value.right
+        assert repr(error.value.left) in str(error.value)
+        assert repr(error.value.right) in str(error.value)
+        assert one.state_dict() == before
+
+
+@pytest.mark.parametrize("version", [0, 2, "1", None])
+def test_a_state_of_another_version_is_refused(version: object) -> None:
+    state = {**laws.counted(ALL, stream()).state_dict(), "version": version}
+    with pytest.raises(StateVersionError) as error:
+        laws.made(ALL).load_state_dict(state)
+    assert error.value.found == version
+
+
+def test_a_depth_smaller_than_a_cutoff_is_refused() -> None:
+    with pytest.raises(CutoffExceedsDepthError) as error:
+        Accumulator("mrr@5", "recall@6", depth=5)
+    assert (error.value.metric, error.value.k, error.value.depth) == ("recall@6", 6, 5)
+    with pytest.raises(CutoffExceedsDepthError, match="whole list"):
+        Accumulator("mrr", depth=5)
+
+
+def test_a_larger_depth_keeps_more_cutoffs_readable() -> None:
+    deep, shallow = Accumulator("mrr@2", depth=10), Accumulator("mrr@9")
+    for accumulator in (deep, shallow):
+        accumulator.update(["a", "b", "c"], ["c"])
+    assert deep.read("mrr@9") == shallow.read("mrr@9")
+    assert deep.read("mrr@2").value == 0
+
+
+@pytest.mark.parametrize("name", ["ndcg", "dcg", "ndcg(gain=exp2)", "dcg(gain=exp2)"])
+def test_gains_are_kept_for_the_cutoffs_that_were_named(name: str) -> None:
+    accumulator = Accumulator(f"{name}@5")
+    accumulator.update(["a", "b"], ["b"])
+    assert accumulator.read(f"{name}@2").count == 1
+    accumulator.update(["a", "b"], {"b": 2})
+    assert accumulator.read(f"{name}@5").count == 2
+    with pytest.raises(NotKeptError, match="gains"):
+        accumulator.read(f"{name}@2")
+
+
+def test_a_meaning_of_repeats_that_was_not_kept_is_refused() -> None:
+    with pytest.raises(NotKeptError, match="every"):
+        Accumulator("mrr@5").read("mrr(repeats=every)@5")
+
+
+@pytest.mark.parametrize(
+    ("catalog", "expected"),
+    [(8, 3 / 8), (2, 1.5), (["a", "z"], 0.5), ({"a", "b", "c", "d"}, 0.75), (("z",), 0.0)],
+)
+def test_a_catalogue_is_a_number_or_the_ids(catalog: Collection[Id] | int, expected: float) -> None:
+    accumulator = Accumulator("item_coverage@2", catalog=catalog)
+    accumulator.update(["a", "b", "c"], [])
+    accumulator.update(["c"], [])
+    assert accumulator.read("item_coverage@2").value == expected
+
+
+@pytest.mark.parametrize("catalog", [0, -1, [], "abc", b"abc", 8.5])
+def test_what_is_no_catalogue_is_refused(catalog: object) -> None:
+    with pytest.raises(MetricError, match="catalog="):
+        Accumulator("item_coverage", catalog=catalog)  # type: ignore[arg-type]  # the mistake
+
+
+def test_coverage_without_a_catalogue_is_refused() -> None:
+    with pytest.raises(MissingInputError, match="catalog="):
+        Accumulator("item_coverage@5")
+    with pytest.raises(MissingInputError):
+        Accumulator("distinct_items@5").read("item_coverage@5")
+
+
+def test_no_metric_and_no_item_kept_are_refused() -> None:
+    with pytest.raises(MetricError, match="at least one"):
+        Accumulator()
+    with pytest.raises(MetricError, match="max_items=0"):
+        Accumulator("distinct_items", max_items=0)
+
+
+def test_many_lists_without_a_hit_are_advised_about() -> None:
+    accumulator = Accumulator("hit_rate@5", "distinct_items")
+    accumulator.update_many([(["1", "2"], [1])] * 9_999)
+    accumulator.update_many([(["1", "2"], [])] * 9_999)
+    assert accumulator.advice() is None
+    accumulator.update(["1", "2"], [1])
+    with pytest.warns(NoHitsWarning, match="10,000 lists") as caught:
+        accumulator.compute()
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    accumulator.update(["1", "2"], ["1"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        accumulator.compute()

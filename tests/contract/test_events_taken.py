@@ -1,0 +1,175 @@
+"""What an Accumulator takes as an event, and what it refuses without having counted."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict, deque
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streameval import Accumulator
+from streameval.errors import InvalidEventError
+from streameval.events import LARGEST_RANK, Batch, Event
+
+METRICS = ("ndcg@5", "dcg(gain=exp2)@5", "precision", "distinct_items@5")
+
+
+def _counted(*events: tuple[Any, ...]) -> dict[str, Any]:
+    accumulator = Accumulator(*METRICS)
+    for event in events:
+        accumulator.update(*event)
+    return accumulator.state_dict()
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [["a", "b"], ("a", "b"), deque(["a", "b"]), np.array(["a", "b"]), {"a": 1, "b": 1}.keys()],
+)
+@pytest.mark.parametrize(
+    "acts", [["b"], ("b",), {"b"}, frozenset("b"), np.array(["b"]), deque("b")]
+)
+def test_any_collection_of_ids_is_an_event(shown: Any, acts: Any) -> None:
+    assert _counted((shown, acts)) == _counted((["a", "b"], ["b"]))
+
+
+@pytest.mark.parametrize(
+    "mapping", [dict, OrderedDict, lambda gains: MappingProxyType(dict(gains))]
+)
+def test_any_mapping_has_gains(mapping: Any) -> None:
+    assert _counted((["a", "b"], mapping({"b": 2.0}))) == _counted((["a", "b"], {"b": 2.0}))
+
+
+def test_gains_of_one_are_no_gains() -> None:
+    assert _counted((["a", "b"], {"b": 1})) == _counted((["a", "b"], ["b"]))
+
+
+def test_items_named_twice_are_interacted_with_once() -> None:
+    assert _counted((["a", "b"], ["b", "b"])) == _counted((["a", "b"], ["b"]))
+
+
+def test_integers_of_numpy_are_integers() -> None:
+    numbers = np.array([3, 1]), np.array([1]), np.array([2, 4])
+    assert _counted(numbers) == _counted(([3, 1], [1], [2, 4]))
+
+
+@pytest.mark.parametrize("gain", [math.nan, math.inf, -math.inf, "2", None, 10**400, -(10**400)])
+def test_a_gain_that_is_no_finite_number_is_refused(gain: Any) -> None:
+    _refused("invalid_gain", (["a"], {"a": gain}))
+
+
+@pytest.mark.parametrize(
+    "positions",
+    [
+        [1],
+        [1, 2, 3],
+        [0, 1],
+        [1, -1],
+        [1, 1.5],
+        [1, "2"],
+        [1, None],
+        [1, LARGEST_RANK + 1],
+        [1, 2**80],
+    ],
+)
+def test_positions_that_are_no_ranks_are_refused(positions: Any) -> None:
+    _refused("invalid_positions", (["a", "b"], ["a"], positions))
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        ("ab", ["a"]),
+        (["a"], "a"),
+        (["a"], None),
+        (None, ["a"]),
+        (["a"], 5),
+        ({"a": 1}, ["a"]),
+        (["a"], ["a"], "1"),
+        (["a"], ["a"], 1),
+    ],
+)
+def test_what_is_no_list_is_refused(event: tuple[Any, ...]) -> None:
+    _refused("wrong_type", event)
+
+
+def _refused(reason: str, event: tuple[Any, ...]) -> None:
+    accumulator = Accumulator(*METRICS)
+    before = accumulator.state_dict()
+    shown, acts, ranks = (*event, None)[:3]
+    good = Event(recommendations=["a"], interactions=["a"])
+    bad = Event(recommendations=shown, interactions=acts, positions=ranks)
+    with pytest.raises(InvalidEventError) as error:
+        accumulator.update(*event)
+    assert error.value.reason == reason
+    with pytest.raises(InvalidEventError) as error:
+        accumulator.update_many([good, bad])
+    assert error.value.reason == reason
+    assert accumulator.state_dict() == before
+    assert accumulator.version == 0
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        Batch(recommendations=[["a"], ["b"]], interactions=[["a"]]),
+        Batch(recommendations=[["a"]], interactions=[["a"], ["b"]]),
+        Batch(recommendations=[["a"]], interactions=[["a"]], positions=[[1], [2]]),
+        [Event(recommendations=["a"], interactions=["a"]), (["a"], ["a"])],
+        [(["a"], ["a"]), Event(recommendations=["a"], interactions=["a"])],
+        [(["a"],)],
+        [(["a"], ["a"], [1])],
+        [7],
+    ],
+)
+def test_a_batch_that_does_not_fit_is_refused_before_it_is_counted(batch: Any) -> None:
+    accumulator = Accumulator(*METRICS)
+    with pytest.raises(InvalidEventError):
+        accumulator.update_many(batch)
+    assert accumulator.state_dict() == _counted()
+
+
+@pytest.mark.parametrize(
+    "gains",
+    [
+        {"a": 5e-324, "b": 1e-320},
+        {"a": 1e-200, "b": 1},
+        {"a": 1.7976931348623157e308, "b": 1e308},
+        {"a": 2**1000, "b": 3},
+        {"a": -1e308, "b": 5e-324},
+        {"a": 0, "b": -0.0},
+        {"a": 0.1, "b": 1e300},
+    ],
+)
+def test_any_finite_gain_has_a_value_within_bounds(gains: Mapping[str, float]) -> None:
+    accumulator = Accumulator("ndcg@5", "ndcg(gain=exp2)@5", "dcg@5", "dcg(gain=exp2)@5")
+    for _ in range(3):
+        accumulator.update(["c", "b", "a"], gains)
+    for reading in accumulator.compute().values():
+        normalised = reading.metric.startswith("ndcg")
+        assert not reading.defined or 0 <= reading.value <= (1 if normalised else 2.0**1001)
+    accumulator.merge(accumulator.copy())
+    assert accumulator.read("dcg@5").count == 6
+
+
+def test_an_item_at_the_last_rank_there_is_costs_no_memory() -> None:
+    accumulator = Accumulator("dcg", "map", "ctr", "precision", "distinct_items")
+    accumulator.update(["a", "b"], ["b"], [1, LARGEST_RANK])
+    assert accumulator.read("dcg").value == pytest.approx(1 / 31, rel=1e-9)
+    assert accumulator.read("ctr").value == 0.5
+    assert len(str(accumulator.state_dict())) < 2_000
+
+
+def test_an_event_is_left_as_it_was() -> None:
+    shown, acts, ranks = ["b", "a", "b"], {"a": 2.0, "c": 0.5}, [3, 1, 2]
+    accumulator = Accumulator(*METRICS, "mrr(repeats=compact_before_cut)@2")
+    accumulator.update(shown, acts, ranks)
+    accumulator.update_many([Event(recommendations=shown, interactions=acts, positions=ranks)])
+    accumulator.compute()
+    assert (shown, acts, ranks) == (["b", "a", "b"], {"a": 2.0, "c": 0.5}, [3, 1, 2])
+    shown.clear()
+    acts.clear()
+    assert accumulator.read("distinct_items@5").value == 2

@@ -1,0 +1,100 @@
+"""Names go round, cut-offs stay within the depth, and documentation says what it must."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from streameval import Accumulator
+from streameval.catalogue import catalogue, parse
+from streameval.conventions import CONVENTIONS
+from streameval.errors import NotKeptError
+from tests.contract import laws
+from tests.contract.metric_cases import CASES, NAMES, plain
+from tests.strategies import texts_of
+
+RANKED = tuple(name for name in NAMES if catalogue()[name].reads == "hits")
+EXPOSED = tuple(name for name in NAMES if catalogue()[name].reads == "exposures")
+UNDER_A_CONVENTION = [
+    f"{convention}:{name}{cut}"
+    for convention, known in CONVENTIONS.items()
+    for name in (*known.metrics, *known.spellings)
+    for cut in ("", "@7")
+]
+
+
+def _goes_round(text: str) -> None:
+    metric = parse(text)
+    again = parse(metric.text)
+    assert again.text == metric.text
+    assert again == metric
+    assert hash(again) == hash(metric)
+    assert (again.k, again.values) == (metric.k, metric.values)
+
+
+@pytest.mark.parametrize(("name", "k"), CASES)
+def test_the_text_of_a_metric_goes_round(name: str, k: int | None) -> None:
+    for text in texts_of(name, k):
+        _goes_round(text)
+
+
+@pytest.mark.parametrize("text", UNDER_A_CONVENTION)
+def test_the_text_under_a_convention_goes_round(text: str) -> None:
+    _goes_round(text)
+
+
+@pytest.mark.parametrize("name", RANKED)
+def test_what_is_chosen_as_it_is_anyway_leaves_the_text(name: str) -> None:
+    assert parse(f" {name}( repeats = first,min_gain=0.0 )@5 ").text == f"{name}@5"
+    assert (
+        parse(f"{name}( repeats=every , min_gain=1)@5").text
+        == parse(f"{name}(min_gain=1.0,repeats=every)@5").text
+    )
+
+
+@pytest.mark.parametrize("name", RANKED)
+def test_a_cutoff_beyond_the_depth_is_refused(name: str) -> None:
+    laws.beyond_the_depth_is_refused(name)
+
+
+@pytest.mark.parametrize("name", RANKED)
+def test_any_cutoff_up_to_the_depth_can_be_read(name: str) -> None:
+    events = [event._replace(interactions=list(event.interactions)) for event in plain()]
+    accumulator = laws.counted([f"{name}@10"], events)
+    asked = accumulator.read(f"{name}@7")
+    named = laws.counted([f"{name}@7"], events).read(f"{name}@7")
+    assert asked == named
+
+
+@pytest.mark.parametrize("name", EXPOSED)
+def test_items_shown_can_only_be_read_where_they_were_counted(name: str) -> None:
+    accumulator = laws.counted([f"{name}@10"], plain())
+    with pytest.raises(NotKeptError, match=f"{name}@7"):
+        accumulator.read(f"{name}@7")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_documentation_has_formula_example_source_and_the_undefined_case(name: str) -> None:
+    definition = catalogue()[name]
+    text = definition.documentation
+    assert re.search(rf"^    {name}@k = \S", text, re.MULTILINE)
+    assert f'Accumulator("{name}' in text
+    assert ">>> " in text
+    assert re.search(r"Without [\w ]+\s[\w ]*\bthere is no value", text)
+    assert definition.summary.endswith(".")
+    assert len(definition.source) > 10
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_bounds_and_direction_are_declared(name: str) -> None:
+    definition = catalogue()[name]
+    low, high = definition.bounds
+    assert low < high
+    assert definition.higher_is_better in (True, False, None)
+    assert definition.additive == (definition.per != "slice")
+
+
+def test_a_metric_is_written_once_however_often_it_is_asked_for() -> None:
+    accumulator = Accumulator("hit_rate@3", "hit_rate(empty=zero)@3", " hit_rate@3")
+    assert [metric.text for metric in accumulator.metrics] == ["hit_rate@3"]

@@ -1,0 +1,80 @@
+"""Every metric of the catalogue, by every choice of its parameters, keeps every law."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streameval.catalogue import catalogue
+from tests.contract import laws
+from tests.contract.metric_cases import CASES, NAMES, stream
+from tests.metrics.preparation import Shown
+from tests.metrics.twins import twins
+from tests.strategies import CUTOFFS, measurable_gains, streams, texts, texts_of
+
+Texts = tuple[str, ...]
+thorough = settings(max_examples=100, print_blob=True)
+
+
+def test_every_metric_has_a_twin_and_every_twin_a_metric() -> None:
+    assert set(twins()) == set(catalogue())
+    assert all(callable(twin) for twin in twins().values())
+
+
+@pytest.mark.parametrize(("name", "k"), CASES)
+def test_every_choice_of_parameters_equals_the_twin(name: str, k: int | None) -> None:
+    laws.equals_its_twin(texts_of(name, k), stream())
+
+
+@thorough
+@given(texts=texts(), events=streams(measurable_gains))
+def test_every_metric_equals_its_twin(texts: Texts, events: list[Shown]) -> None:
+    laws.equals_its_twin(texts, events)
+
+
+@thorough
+@given(texts=texts(), events=streams(), data=st.data())
+def test_any_order_gives_the_same_bits(
+    texts: Texts, events: list[Shown], data: st.DataObject
+) -> None:
+    laws.any_order(texts, events, data.draw(st.permutations(events)))
+
+
+@thorough
+@given(texts=texts(), events=streams(), data=st.data())
+def test_any_split_and_merge_gives_the_same_bits(
+    texts: Texts, events: list[Shown], data: st.DataObject
+) -> None:
+    cuts = data.draw(st.lists(st.integers(0, len(events)), max_size=3))
+    laws.any_split(texts, events, cuts)
+
+
+@thorough
+@given(texts=texts(), events=streams())
+def test_every_form_of_a_batch_gives_the_same_bits(texts: Texts, events: list[Shown]) -> None:
+    laws.any_form(texts, events)
+    laws.pairs_are_events(texts, events)
+
+
+@thorough
+@given(texts=texts(), events=streams())
+def test_a_state_survives_json_and_goes_on_counting(texts: Texts, events: list[Shown]) -> None:
+    laws.state_returns(texts, events)
+
+
+@thorough
+@given(k=st.sampled_from(CUTOFFS), events=streams(repeats=False))
+def test_every_value_lies_within_its_bounds(k: int | None, events: list[Shown]) -> None:
+    laws.within_bounds([name if k is None else f"{name}@{k}" for name in NAMES], events)
+
+
+@thorough
+@given(texts=texts(), events=streams())
+def test_reading_changes_nothing(texts: Texts, events: list[Shown]) -> None:
+    laws.reading_changes_nothing(texts, events)
+
+
+@pytest.mark.parametrize(("name", "k"), CASES)
+def test_no_evidence_is_undefined_without_a_warning(name: str, k: int | None) -> None:
+    laws.no_evidence_is_undefined(texts_of(name, k))

@@ -1,0 +1,117 @@
+"""The real daemon as a process, and what it answers."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+PATIENCE = 60.0
+"""Seconds after which waiting for a daemon counts as hanging."""
+
+
+class Running:
+    """A daemon that has been started, its log as it comes, and its answers."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.log: list[str] = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        self.address = ""
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        self.log.extend(iter(self.process.stderr.readline, ""))
+
+    def said(self, event: str) -> list[str]:
+        """Lines of the log about an event."""
+        return [line for line in list(self.log) if f" event={event} " in f"{line.strip()} "]
+
+    def until(self, condition: Callable[[], object]) -> Any:
+        """What the condition gives, as soon as it is true."""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            found = condition()
+            if found:
+                return found
+            assert self.process.poll() is None, self.log
+            time.sleep(0.05)
+        message = f"awaited for {PATIENCE} s; {self.log}"
+        raise TimeoutError(message)
+
+    def get(self, path: str) -> httpx.Response:
+        return httpx.get(f"{self.address}{path}", timeout=PATIENCE)
+
+    def document(self) -> dict[str, Any]:
+        """What /api/v1/metrics says, or nothing while it says nothing."""
+        answer = self.get("/api/v1/metrics")
+        found: dict[str, Any] = answer.json() if answer.status_code == 200 else {}
+        return found
+
+    def consumed(self, count: int) -> dict[str, Any]:
+        """The document once that many records have been read."""
+
+        def enough() -> dict[str, Any]:
+            found = self.document()
+            return found if found and found["health"]["consumed"] >= count else {}
+
+        found: dict[str, Any] = self.until(enough)
+        return found
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Ask it to end; its exit status."""
+        self.process.send_signal(number)
+        status = self.process.wait(PATIENCE)
+        self._reader.join(PATIENCE)
+        return status
+
+
+@contextmanager
+def running(config: Path | str, folder: Path, **environment: str) -> Iterator[Running]:
+    """A daemon with this configuration, listening; killed in the end if it still runs.
+
+    Args:
+        config: the file, or its content.
+        folder: where the content is written.
+        environment: in addition to none at all.
+    """
+    if isinstance(config, str):
+        (folder / "streameval.toml").write_text(config)
+        config = folder / "streameval.toml"
+    with subprocess.Popen(
+        [sys.executable, "-m", "streameval", "run", str(config)],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    ) as process:
+        try:
+            daemon = Running(process)
+            daemon.until(lambda: daemon.said("started"))
+            found = re.search(r'address="?(http://[^\s"]+)', daemon.said("started")[0])
+            assert found is not None
+            daemon.address = found[1]
+            yield daemon
+        finally:
+            process.kill()
+
+
+def readings(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """The readings in the document, with what `streameval evaluate` gives of each."""
+    kept = ("metric", "labels", "value", "count")
+    return [{name: each[name] for name in kept} for each in document["metrics"]]
+
+
+def exact(found: list[dict[str, Any]]) -> str:
+    """As text in which two different doubles differ."""
+    return json.dumps(found, sort_keys=True)

@@ -1,0 +1,190 @@
+"""The real daemon, as a process, on files and simulated traffic."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.cli.program import dataset, ran
+from tests.daemon.running import Running, exact, readings, running
+
+SIMULATOR = """
+metrics = ["ctr", "hit_rate@10", "ndcg@10", "item_coverage@10"]
+labels = ["variant"]
+catalog = 240
+[source]
+type = "simulator"
+events = 3000
+seed = 5
+[web]
+listen = "127.0.0.1:0"
+"""
+FILE = """
+metrics = ["ctr", "hit_rate@10", "ndcg@10", "mrr", "map", "item_coverage@10"]
+labels = ["variant", "campaign"]
+catalog = 80
+[source]
+type = "files"
+paths = ["{path}"]
+[event]
+time = "ts"
+time_unit = "iso8601"
+[web]
+listen = "127.0.0.1:0"
+"""
+KAFKA = """
+metrics = ["ctr"]
+[source]
+type = "kafka"
+topics = ["anything"]
+[source.kafka]
+bootstrap_servers = "127.0.0.1:{port}"
+security_protocol = "SASL_PLAINTEXT"
+sasl_mechanism = "PLAIN"
+sasl_plain_username = "me"
+sasl_plain_password = "${{PASSWORD}}"
+[web]
+listen = "127.0.0.1:0"
+"""
+SECRET = "correct-horse"
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port: int = taken.getsockname()[1]
+        return port
+
+
+def test_everything_is_served(tmp_path: Path) -> None:
+    with running(SIMULATOR, tmp_path) as daemon:
+        document = daemon.consumed(3000)
+        assert daemon.get("/-/healthy").status_code == 200
+        assert daemon.get("/-/ready").status_code == 200
+        assert "hit_rate@10" in daemon.get("/").text
+        scrape = daemon.get("/metrics").text
+        assert "streameval_events_consumed_total 3000.0" in scrape
+        assert {each["labels"]["variant"] for each in document["metrics"]} == {
+            "control",
+            "treatment",
+        }
+        assert daemon.stop() == 0
+
+
+def test_what_it_serves_is_what_evaluate_says_bit_for_bit(tmp_path: Path) -> None:
+    (tmp_path / "simulated.ndjson").write_text(
+        ran("simulate", "--events", "3000", "--seed", "5").stdout
+    )
+    with running(SIMULATOR, tmp_path) as daemon:
+        live = readings(daemon.consumed(3000))
+    config = tmp_path / "streameval.toml"
+    offline = ran("evaluate", tmp_path / "simulated.ndjson", "--config", config, "--format", "json")
+    assert exact(live) == exact(json.loads(offline.stdout))
+
+
+def test_a_file_gives_the_bits_that_evaluate_gives(tmp_path: Path) -> None:
+    path = dataset("obd_small") / "events.ndjson.gz"
+    with running(FILE.format(path=path), tmp_path) as daemon:
+        live = readings(daemon.consumed(40_000))
+    config = tmp_path / "streameval.toml"
+    offline = ran("evaluate", path, "--config", config, "--format", "json")
+    assert exact(live) == exact(json.loads(offline.stdout))
+
+
+def test_when_the_files_end_it_goes_on_serving(tmp_path: Path) -> None:
+    path = tmp_path / "events.ndjson"
+    path.write_text('{"recommendations": ["a"], "interactions": ["a"]}\n')
+    with running(FILE.format(path=path), tmp_path) as daemon:
+        first = daemon.consumed(1)
+        later = daemon.until(lambda: _newer(daemon, first["version"]))
+        assert readings(later) == readings(first)
+
+
+def _newer(daemon: Running, version: int) -> dict[str, object]:
+    document = daemon.document()
+    return document if document["version"] > version else {}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_in_order(number: signal.Signals, tmp_path: Path) -> None:
+    endless = SIMULATOR.replace("events = 3000", "events_per_second = 2000")
+    with running(endless, tmp_path) as daemon:
+        daemon.consumed(1)
+        assert daemon.stop(number) == 0
+        assert f"signal={number.name}" in daemon.said("stopped")[0]
+        assert "Traceback" not in "".join(daemon.log)
+
+
+def test_its_first_line_says_what_runs_where_and_that_values_are_since_start(
+    tmp_path: Path,
+) -> None:
+    with running(SIMULATOR, tmp_path) as daemon:
+        (line,) = daemon.said("started")
+        assert "address=http://127.0.0.1:" in line
+        assert "values are since start: state is not kept over a restart yet" in line
+        assert "nothing is committed to Kafka" in line
+        assert "item_coverage@10" in line
+
+
+def test_a_broker_that_is_not_there_is_told_of_and_waited_for(tmp_path: Path) -> None:
+    port = free_port()
+    with running(KAFKA.format(port=port), tmp_path, PASSWORD=SECRET) as daemon:
+        refused = daemon.until(lambda: "refused" in daemon.get("/-/ready").text)
+        assert refused
+        answer = daemon.get("/-/ready")
+        assert answer.status_code == 503
+        assert f"cannot reach Kafka at 127.0.0.1:{port}" in answer.text
+        assert daemon.get("/-/healthy").status_code == 200
+        daemon.until(lambda: "still trying" in "".join(daemon.said("source_trouble")))
+        assert SECRET not in "".join(daemon.log)
+        assert daemon.stop() == 0
+
+
+def test_invalid_records_are_in_the_log_with_their_place(tmp_path: Path) -> None:
+    path = tmp_path / "events.ndjson"
+    path.write_text('{"recommendations": ["a"], "interactions": [true]}\n' * 10)
+    with running(FILE.format(path=path), tmp_path) as daemon:
+        daemon.consumed(10)
+        assert daemon.stop() == 0
+        told = daemon.said("invalid_record")
+        assert len(told) == 3
+        assert [f"offset={place} " in line for place, line in enumerate(told)] == [True] * 3
+        assert "reason=invalid_id" in told[0] or "reason=missing_field" in told[0]
+        (summary,) = daemon.said("invalid_records")
+        assert "more=7 " in summary
+
+
+def test_a_busy_port_is_a_wrong_call(tmp_path: Path) -> None:
+    with running(SIMULATOR, tmp_path) as daemon:
+        busy = daemon.address.removeprefix("http://")
+        second = tmp_path / "second.toml"
+        second.write_text(SIMULATOR.replace("127.0.0.1:0", busy))
+        done = ran("run", second)
+        assert done.returncode == 2
+        assert f"cannot listen on {busy}: address already in use" in done.stderr
+        assert done.stderr.count("\n") == 1
+        demo = ran("demo", "--listen", busy, "--seconds", "1")
+        assert demo.returncode == 2
+        assert f"cannot listen on {busy}: address already in use" in demo.stderr
+        assert demo.stderr.count("\n") == 1
+
+
+def test_a_file_that_is_not_there_ends_it_with_a_sentence(tmp_path: Path) -> None:
+    config = tmp_path / "streameval.toml"
+    config.write_text(FILE.format(path=tmp_path / "none.ndjson"))
+    done = ran("run", config)
+    assert done.returncode == 1
+    assert "none.ndjson: no such file" in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+
+
+def test_a_wrong_configuration_is_one_line(tmp_path: Path) -> None:
+    config = tmp_path / "streameval.toml"
+    config.write_text(SIMULATOR.replace("metrics =", "metrcs ="))
+    done = ran("run", config)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert "metrics" in done.stderr

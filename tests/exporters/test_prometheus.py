@@ -1,0 +1,257 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+
+from streameval.catalogue import parse
+from streameval.exporters.families import family_name, metric_labels, slice_labels
+from streameval.exporters.prometheus import PrometheusExporter
+from streameval.pipeline.invalid import REASONS
+from streameval.pipeline.snapshot import Snapshot
+from tests.exporters.pictures import health, mean, partition, picture, property_of_all
+
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+class Hands:
+    """A clock that is turned by hand."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+def hands() -> Hands:
+    return Hands()
+
+
+@pytest.fixture
+def exporter(hands: Hands) -> PrometheusExporter:
+    return PrometheusExporter(version="1.2.3", kafka=True, clock=hands)
+
+
+def samples(exporter: PrometheusExporter, snapshot: Snapshot | None) -> Samples:
+    text = exporter.exposition(snapshot).decode()
+    found = [each for family in text_string_to_metric_families(text) for each in family.samples]
+    read = {(each.name, frozenset(each.labels.items())): each.value for each in found}
+    assert len(read) == len(found)
+    return read
+
+
+def at(read: Samples, name: str, **labels: str) -> float | None:
+    return read.get((f"streameval_{name}", frozenset(labels.items())))
+
+
+def test_a_new_counter_is_first_shown_at_zero_and_then_as_it_is(
+    exporter: PrometheusExporter,
+) -> None:
+    snapshot = picture(mean("ndcg@10", ("a",), 2.5, 4))
+    first, second = samples(exporter, snapshot), samples(exporter, snapshot)
+    labels = {"variant": "a", "k": "10"}
+    assert (at(first, "ndcg_sum", **labels), at(first, "ndcg_count", **labels)) == (0, 0)
+    assert (at(second, "ndcg_sum", **labels), at(second, "ndcg_count", **labels)) == (2.5, 4)
+
+
+def test_only_the_new_counter_waits_at_zero(exporter: PrometheusExporter) -> None:
+    samples(exporter, picture(mean("ctr", ("a",), 1, 2)))
+    grown = picture(mean("ctr", ("a",), 3, 6), mean("ctr", ("b",), 5, 6), version=2)
+    read = samples(exporter, grown)
+    assert (at(read, "ctr_sum", variant="a"), at(read, "ctr_sum", variant="b")) == (3, 0)
+
+
+@pytest.mark.parametrize(("waited", "shown"), [(29.9, 0), (30.0, 2.5)])
+def test_a_counter_waits_thirty_seconds_for_its_first_scrape(
+    exporter: PrometheusExporter, hands: Hands, waited: float, shown: float
+) -> None:
+    snapshot = picture(mean("mrr", ("a",), 2.5, 4))
+    exporter.observe(snapshot)
+    hands.seconds = waited
+    assert at(samples(exporter, snapshot), "mrr_sum", variant="a") == shown
+
+
+@given(st.lists(st.tuples(st.floats(0, 1e6), st.integers(0, 10**6)), min_size=1, max_size=20))
+def test_a_sum_and_a_count_are_never_lower_than_before(pairs: list[tuple[float, int]]) -> None:
+    exporter = PrometheusExporter(version="1")
+    shown = []
+    for version, (total, count) in enumerate(pairs):
+        read = samples(exporter, picture(mean("mrr", ("a",), total, count), version=version))
+        shown.append((at(read, "mrr_sum", variant="a"), at(read, "mrr_count", variant="a")))
+    for column in zip(*shown, strict=True):
+        assert list(column) == sorted(value for value in column if value is not None)
+
+
+def test_a_mean_without_evidence_is_zero_of_zero_and_a_gauge_without_it_is_absent(
+    exporter: PrometheusExporter,
+) -> None:
+    undefined = picture(
+        mean("ndcg@10", ("a",), 0.0, 0), property_of_all("item_coverage@10", ("a",), float("nan"))
+    )
+    samples(exporter, undefined)
+    text = exporter.exposition(undefined).decode()
+    assert "NaN" not in text
+    assert "item_coverage" not in text
+    assert 'streameval_ndcg_count{k="10",variant="a"} 0.0' in text
+
+
+def test_a_total_that_is_undefined_leaves_the_counter_where_it_was(
+    exporter: PrometheusExporter,
+) -> None:
+    samples(exporter, picture(mean("mrr", ("a",), 1, 2)))
+    samples(exporter, picture(mean("mrr", ("a",), 1, 2), version=2))
+    read = samples(exporter, picture(mean("mrr", ("a",), float("nan"), 5), version=3))
+    assert (at(read, "mrr_sum", variant="a"), at(read, "mrr_count", variant="a")) == (1, 2)
+
+
+def test_what_does_not_add_up_is_a_gauge_of_its_value(exporter: PrometheusExporter) -> None:
+    read = samples(exporter, picture(property_of_all("item_coverage@5", ("a",), 1.25)))
+    assert at(read, "item_coverage", variant="a", k="5") == 1.25
+
+
+@given(st.text(min_size=0, max_size=20).filter(lambda text: "\r" not in text))
+def test_any_label_value_comes_back_as_it_was(value: str) -> None:
+    value = value.encode("utf-8", "replace").decode("utf-8")
+    exporter = PrometheusExporter(version="1")
+    read = samples(exporter, picture(property_of_all("distinct_items", (value,), 3.0)))
+    assert at(read, "distinct_items", variant=value) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "labels"),
+    [
+        ("ctr", "streameval_ctr", {}),
+        ("ndcg@10", "streameval_ndcg", {"k": "10"}),
+        ("recbole:ndcg@10", "streameval_recbole_ndcg", {"k": "10"}),
+        ("ndcg(gain=exp2)@5", "streameval_ndcg", {"gain": "exp2", "k": "5"}),
+    ],
+)
+def test_a_metric_has_the_name_and_labels_of_its_text(
+    text: str, name: str, labels: dict[str, str]
+) -> None:
+    assert (family_name(parse(text)), metric_labels(parse(text))) == (name, labels)
+
+
+@given(st.lists(st.text(min_size=1, max_size=8), unique=True, max_size=6))
+def test_label_names_become_legal_and_stay_distinct(names: list[str]) -> None:
+    legal = slice_labels(names, [parse("ndcg@10")])
+    assert len(set(legal)) == len(names)
+    for name in legal:
+        assert name.isascii()
+        assert name.isidentifier()
+        assert not name.startswith("__")
+        assert name not in parse("ndcg@10").values
+        assert name != "k"
+
+
+def test_all_cutoffs_and_parameters_of_a_metric_stand_in_one_family(
+    exporter: PrometheusExporter,
+) -> None:
+    texts = ("ndcg@5", "mrr", "ndcg@10", "ndcg(gain=exp2)@10", "ndcg")
+    text = exporter.exposition(picture(*(mean(each, ("a",), 1, 2) for each in texts))).decode()
+    assert text.count("# TYPE streameval_ndcg summary") == 1
+    assert text.count("streameval_ndcg_sum{") == 4
+
+
+def test_every_reason_is_there_before_it_happens(exporter: PrometheusExporter) -> None:
+    read = samples(exporter, picture(state=health(consumed=7, invalid={"not_json": 2})))
+    values = {reason: at(read, "events_invalid_total", reason=reason) for reason in REASONS}
+    assert values == dict.fromkeys(REASONS, 0) | {"not_json": 2}
+    assert at(read, "events_consumed_total") == 7
+    assert at(read, "events_tombstone_total") == 0
+
+
+def test_lag_and_event_time_are_absent_where_unknown(exporter: PrometheusExporter) -> None:
+    parts = (partition(0, 5, 12, 1_500_000), partition(1, 5, None, None))
+    read = samples(exporter, picture(state=health(partitions=parts)))
+    first = {"topic": "recommendation-events", "partition": "0"}
+    assert at(read, "kafka_consumer_lag", **first) == 7
+    assert at(read, "watermark_timestamp_seconds", **first) == 1.5
+    assert at(read, "kafka_consumer_lag", **first | {"partition": "1"}) is None
+    assert at(read, "watermark_timestamp_seconds", **first | {"partition": "1"}) is None
+
+
+def test_a_source_that_is_no_kafka_has_no_kafka_lag() -> None:
+    exporter = PrometheusExporter(version="1")
+    snapshot = picture(state=health(partitions=(partition(0, 5, 12),)))
+    assert b"kafka" not in exporter.exposition(snapshot)
+
+
+def test_the_release_is_there_before_the_first_snapshot(exporter: PrometheusExporter) -> None:
+    assert at(samples(exporter, None), "build_info", version="1.2.3") == 1
+
+
+def test_an_unchanged_snapshot_is_rendered_once(exporter: PrometheusExporter) -> None:
+    snapshot = picture(mean("mrr", ("a",), 1, 2))
+    exporter.exposition(snapshot)
+    exporter.exposition(snapshot)
+    settled = exporter.renderings
+    for _ in range(5):
+        exporter.exposition(snapshot)
+    assert exporter.renderings == settled == 2
+
+
+def test_concurrent_scrapes_of_a_settled_picture_share_one_rendering(
+    exporter: PrometheusExporter,
+) -> None:
+    samples(exporter, picture(mean("mrr", ("a",), 1, 2)))
+    grown = picture(mean("mrr", ("a",), 3, 4), version=2)
+    before, together = exporter.renderings, threading.Barrier(8)
+    bodies: list[bytes] = []
+
+    def scrape() -> None:
+        together.wait()
+        bodies.append(exporter.exposition(grown))
+
+    threads = [threading.Thread(target=scrape) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert exporter.renderings == before + 1
+    assert len(bodies) == 8
+
+
+class Door:
+    """A lock that knows who has come to it, so that a test can wait for the second."""
+
+    def __init__(self) -> None:
+        self.second = threading.Event()
+        self._lock = threading.Lock()
+        self._arrivals: list[int] = []
+
+    def __enter__(self) -> None:
+        self._arrivals.append(threading.get_ident())
+        if len(self._arrivals) == 2:
+            self.second.set()
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def test_a_scrape_that_comes_during_the_first_rendering_is_shown_the_same() -> None:
+    door, bodies = Door(), list[bytes]()
+
+    def when_asked() -> float:
+        assert door.second.wait(60)
+        return 0.0
+
+    exporter = PrometheusExporter(version="1", clock=when_asked)
+    exporter.__dict__["_lock"] = door
+    snapshot = picture(mean("mrr", ("a",), 3, 4))
+    threads = [
+        threading.Thread(target=lambda: bodies.append(exporter.exposition(snapshot)))
+        for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    shown = [b'streameval_mrr_sum{variant="a"} 0.0' in body for body in bodies]
+    assert (exporter.renderings, shown) == (1, [True, True])

@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import json
+import socket
+import struct
+from collections.abc import Callable, Iterator
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+
+from streameval.errors import AddressInUseError
+from streameval.exporters.prometheus import PrometheusExporter
+from streameval.exporters.web import Server, application, try_address
+from streameval.pipeline.snapshot import Snapshot
+from tests.exporters.pictures import health, mean, partition, picture, property_of_all
+
+
+def _has_ipv6() -> bool:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True
+
+
+class Site:
+    """A real server whose snapshot the test sets."""
+
+    def __init__(self) -> None:
+        self.snapshot: Snapshot | None = None
+        self.turns = True
+        exporter = PrometheusExporter(version="1.2.3")
+        app = application(lambda: self.snapshot, exporter, turning=lambda: self.turns)
+        self.server = Server(app, "127.0.0.1:0")
+
+    def get(self, path: str) -> httpx.Response:
+        return httpx.get(self.server.address + path, timeout=30, trust_env=False)
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    site = Site()
+    with site.server:
+        yield site
+
+
+def test_before_the_first_snapshot_everything_answers(site: Site) -> None:
+    assert site.get("/").status_code == 200
+    assert "Nothing was read yet" in site.get("/").text
+    assert site.get("/metrics").status_code == 200
+    assert site.get("/api/v1/metrics").status_code == 503
+    assert site.get("/-/healthy").status_code == 200
+    assert site.get("/-/ready").status_code == 503
+
+
+def test_the_exposition_says_which_format_it_is(site: Site) -> None:
+    kind = site.get("/metrics").headers["content-type"]
+    assert kind == "text/plain; version=0.0.4; charset=utf-8"
+
+
+def test_a_loop_that_stands_is_unhealthy_and_not_ready(site: Site) -> None:
+    site.snapshot = picture()
+    site.turns = False
+    assert site.get("/-/healthy").status_code == 503
+    assert site.get("/-/ready").status_code == 503
+
+
+def test_ready_says_why_not(site: Site) -> None:
+    site.snapshot = picture(state=health(ready=False, trouble="no broker answers at 10.0.0.1."))
+    answer = site.get("/-/ready")
+    assert (answer.status_code, answer.text) == (503, "Not ready: no broker answers at 10.0.0.1.\n")
+    site.snapshot = picture(version=2)
+    assert site.get("/-/ready").status_code == 200
+
+
+def test_later_trouble_is_shown_and_leaves_the_daemon_ready(site: Site) -> None:
+    site.snapshot = picture(state=health(trouble="10,000 lists and no hit."))
+    assert site.get("/-/ready").text == "Look here: 10,000 lists and no hit.\n"
+    assert site.get("/-/ready").status_code == 200
+
+
+@pytest.mark.parametrize("value", [0.1 + 0.2, 1 / 3, 5e-324, 1.7976931348623157e308, 2.0**-30])
+def test_the_api_gives_every_bit_of_a_value(site: Site, value: float) -> None:
+    site.snapshot = picture(property_of_all("item_coverage@10", ("a",), value))
+    (entry,) = site.get("/api/v1/metrics").json()["metrics"]
+    assert struct.pack("<d", entry["value"]) == struct.pack("<d", value)
+
+
+def test_the_api_has_each_reading_with_its_labels_and_null_where_undefined(site: Site) -> None:
+    site.snapshot = picture(mean("ndcg@10", ("a",), 3.5, 7), mean("ndcg@10", ("b",), 0.0, 0))
+    first, second = site.get("/api/v1/metrics").json()["metrics"]
+    assert first == {
+        "metric": "ndcg@10",
+        "labels": {"variant": "a"},
+        "value": 0.5,
+        "count": 7,
+        "lists": 7,
+        "total": 3.5,
+        "estimated": False,
+    }
+    assert (second["value"], second["count"]) == (None, 0)
+
+
+def test_the_api_says_how_the_pipeline_is(site: Site) -> None:
+    parts = (partition(3, 5, 9, 1_500_000),)
+    site.snapshot = picture(state=health(consumed=9, invalid={"not_json": 4}, partitions=parts))
+    answer = json.loads(site.get("/api/v1/metrics").content)
+    assert answer["started_at"] == site.snapshot.started_at
+    assert answer["health"]["invalid"]["not_json"] == 4
+    assert answer["health"]["partitions"] == [
+        {
+            "topic": "recommendation-events",
+            "partition": 3,
+            "position": 5,
+            "end": 9,
+            "lag": 4,
+            "event_time": 1.5,
+        }
+    ]
+
+
+def test_the_page_escapes_what_comes_from_the_stream(site: Site) -> None:
+    nasty = '<script>alert("x")</script>'
+    site.snapshot = picture(
+        *(mean("ndcg@10", (f"{nasty}{number}",), 1, 2) for number in range(6)),
+        mean("mrr", (nasty,), 1, 2),
+        label_names=["<b>"],
+        state=health(trouble=nasty),
+    )
+    text = site.get("/").text
+    assert "<script>" not in text
+    assert "<b>" not in text
+    assert "&lt;script&gt;alert(&quot;x&quot;)&lt;/script&gt;" in text
+
+
+def test_the_page_shows_a_dash_where_there_is_no_evidence(site: Site) -> None:
+    site.snapshot = picture(mean("ndcg@10", ("a",), 0.0, 0))
+    assert "\N{EN DASH}</span>" in site.get("/").text
+    assert "nan" not in site.get("/").text
+
+
+def test_the_page_says_since_when_it_counts(site: Site) -> None:
+    site.snapshot = picture()
+    assert "Values are since start: 2025-10-09 08:53:20 UTC" in site.get("/").text
+
+
+def test_everything_the_page_needs_is_served(site: Site) -> None:
+    for name in ("page.css", "page.js", "icon.svg"):
+        assert site.get(f"/static/{name}").status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/metrics", "/nothing", "/static/page.js"])
+def test_a_browser_is_told_to_fetch_nothing_from_elsewhere(site: Site, path: str) -> None:
+    answer = site.get(path)
+    assert answer.headers["content-security-policy"].startswith("default-src 'self';")
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize("path", ["/nothing", "/static/nothing", "/static/../page.py"])
+def test_an_unknown_path_is_answered_in_a_sentence(site: Site, path: str) -> None:
+    answer = site.get(path)
+    assert answer.status_code == 404
+    assert "try /, /metrics," in answer.text
+
+
+def test_writing_is_answered_in_a_sentence(site: Site) -> None:
+    answer = httpx.post(site.server.address + "/metrics", timeout=30, trust_env=False)
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")
+    assert "everything is read with GET" in answer.text
+
+
+def test_a_client_that_says_nothing_delays_no_one(site: Site) -> None:
+    host, port = site.server.address.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port))):
+        assert site.get("/-/healthy").status_code == 200
+
+
+@pytest.mark.parametrize("take", [try_address, lambda listen: Server(_empty(), listen)])
+def test_a_port_in_use_is_said_with_the_address(site: Site, take: Callable[[str], object]) -> None:
+    busy = site.server.address.removeprefix("http://")
+    with pytest.raises(AddressInUseError, match=r"cannot listen on 127\.0\.0\.1:\d+: address al"):
+        take(busy)
+
+
+@pytest.mark.parametrize("listen", ["9877", "127.0.0.1:99999", "::1:80", "no.such.host.invalid:0"])
+def test_an_address_that_is_none_is_said(listen: str) -> None:
+    with pytest.raises(AddressInUseError, match="cannot listen on"):
+        try_address(listen)
+
+
+@pytest.mark.skipif(not _has_ipv6(), reason="this machine has no IPv6 address ::1")
+def test_an_ipv6_address_stands_in_brackets() -> None:
+    with Server(_empty(), "[::1]:0") as server:
+        assert server.address.startswith("http://[::1]:")
+        answer = httpx.get(f"{server.address}/-/healthy", timeout=30, trust_env=False)
+        assert answer.status_code == 200
+
+
+def test_a_stopped_server_lets_go_of_its_address(site: Site) -> None:
+    address = site.server.address.removeprefix("http://")
+    site.server.stop()
+    assert try_address(address) == site.server.address
+
+
+def test_a_server_that_never_started_lets_go_of_its_address() -> None:
+    server = Server(_empty(), "127.0.0.1:0")
+    server.stop()
+    assert try_address(server.address.removeprefix("http://")) == server.address
+
+
+def _empty() -> Starlette:
+    return application(lambda: None, PrometheusExporter(version="1"))

@@ -1,0 +1,94 @@
+"""A real Prometheus, started for one test and stopped after it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+_PATIENCE = 120.0
+"""Seconds; a guard against hanging only."""
+
+_CONFIGURATION = """
+global: {{scrape_interval: 250ms, scrape_timeout: 250ms}}
+scrape_configs:
+  - job_name: streameval
+    static_configs: [{{targets: ["{target}"]}}]
+"""
+
+
+def program(name: str) -> str:
+    """Where a program is: as the variable of its name says, or on the PATH."""
+    found = shutil.which(os.environ.get(name.upper(), name))
+    if found is None:
+        pytest.skip(f"there is no {name}: install the system's package `prometheus`")
+    return found
+
+
+class Prometheus:
+    """What a test asks of it."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+
+    def value(self, query: str) -> float | None:
+        """The one value of an instant query; None while there is none."""
+        try:
+            answer = httpx.get(
+                f"{self._address}/api/v1/query",
+                params={"query": query},
+                timeout=30,
+                trust_env=False,
+            )
+        except httpx.TransportError:
+            return None
+        return _only(answer.json()) if answer.status_code == httpx.codes.OK else None
+
+    def settled(self, query: str, expected: float) -> float | None:
+        """The value once it is within a millionth of the expected one, or the last one seen."""
+        end = time.monotonic() + _PATIENCE
+        found = self.value(query)
+        while time.monotonic() < end and (found is None or abs(found - expected) > 1e-6):
+            time.sleep(0.2)
+            found = self.value(query)
+        return found
+
+
+@contextmanager
+def prometheus(folder: Path, target: str) -> Iterator[Prometheus]:
+    """A server that scrapes the target four times a second."""
+    path = folder / "prometheus.yml"
+    path.write_text(_CONFIGURATION.format(target=target), encoding="utf-8")
+    listen = f"127.0.0.1:{_free_port()}"
+    command = [
+        program("prometheus"),
+        f"--config.file={path}",
+        f"--storage.tsdb.path={folder / 'data'}",
+        f"--web.listen-address={listen}",
+    ]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    try:
+        yield Prometheus(f"http://{listen}")
+    finally:
+        process.terminate()
+        process.wait(timeout=_PATIENCE)
+
+
+def _only(answer: dict[str, Any]) -> float | None:
+    found = answer["data"]["result"]
+    return float(found[0]["value"][1]) if found else None
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])

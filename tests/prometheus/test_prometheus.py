@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import itertools
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+
+from streameval.exporters.prometheus import PrometheusExporter
+from streameval.exporters.web import Server, application
+from streameval.pipeline.snapshot import Snapshot
+from tests.exporters.pictures import health, mean, partition, picture, property_of_all
+from tests.prometheus.server import program, prometheus
+
+pytestmark = pytest.mark.prometheus
+
+
+def test_promtool_finds_nothing_to_say_about_the_exposition() -> None:
+    exporter = PrometheusExporter(version="1.2.3", kafka=True)
+    snapshot = picture(
+        *(mean(text, ('b"\\\n',), 1.5, 4) for text in ("ndcg@10", "recbole:ndcg@5", "ctr", "map")),
+        mean("ndcg(gain=exp2)@10", ("a",), 1.5, 4),
+        property_of_all("item_coverage@10", ("a",), 0.5),
+        property_of_all("distinct_items", ("a",), 40.0),
+        state=health(consumed=9, partitions=(partition(0, 5, 9, 1_500_000),)),
+    )
+    exporter.exposition(snapshot)
+    checked = subprocess.run(
+        [program("promtool"), "check", "metrics"],
+        input=exporter.exposition(snapshot),
+        capture_output=True,
+        check=False,
+    )
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, b"", b"")
+
+
+class Growing:
+    """Two variants that grow with each scrape at a known mean, and one that comes later, once."""
+
+    def __init__(self) -> None:
+        self._versions = itertools.count(1)
+        self._lock = threading.Lock()
+
+    def __call__(self) -> Snapshot:
+        with self._lock:
+            version = next(self._versions)
+        series = [
+            mean("ndcg@10", ("a",), 0.25 * 12 * version, 12 * version),
+            mean("ndcg@10", ("b",), 0.625 * 8 * version, 8 * version),
+        ]
+        if version > 8:
+            series.append(mean("ndcg@10", ("late",), 30.0, 60))
+        return picture(*series, version=version, state=health(consumed=20 * version))
+
+
+def test_a_real_prometheus_answers_the_known_mean(tmp_path: Path) -> None:
+    program("prometheus")
+    exporter = PrometheusExporter(version="1.2.3")
+    with (
+        Server(application(Growing(), exporter), "127.0.0.1:0") as server,
+        prometheus(tmp_path, server.address.removeprefix("http://")) as asked,
+    ):
+        for variant, known in (("a", 0.25), ("b", 0.625)):
+            of = f'{{variant="{variant}",k="10"}}[10s]'
+            ratio = f"rate(streameval_ndcg_sum{of}) / rate(streameval_ndcg_count{of})"
+            assert asked.settled(ratio, known) == pytest.approx(known, abs=1e-6)
+        both = "sum(rate(streameval_ndcg_sum[10s])) / sum(rate(streameval_ndcg_count[10s]))"
+        assert asked.settled(both, 0.4) == pytest.approx(0.4, abs=1e-6)
+        first = 'min_over_time(streameval_ndcg_count{variant="late"}[5m])'
+        last = 'max_over_time(streameval_ndcg_count{variant="late"}[5m])'
+        assert asked.settled(last, 60) == 60
+        assert asked.value(first) == 0
+        assert asked.value("count(streameval_build_info)") == 1

@@ -1,0 +1,111 @@
+"""Distributions against sorted lists, on both sides of the cap."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streameval.statistics.distributions import Distribution
+
+BIN = 1 / 2048
+shares = st.sampled_from([0.0, 0.01, 0.25, 0.5, 0.75, 0.99, 1.0])
+values = st.lists(st.floats(min_value=-1e6, max_value=1e6), min_size=1, max_size=30)
+units = st.lists(st.floats(min_value=0, max_value=1), min_size=1, max_size=40)
+
+
+def _of(content: Sequence[float], cap: int = 65_536) -> Distribution:
+    distribution = Distribution(cap)
+    distribution.add(np.array(content, float), np.ones(len(content), np.int64))
+    return distribution
+
+
+@settings(print_blob=True)
+@given(values, shares)
+def test_below_the_cap_a_quantile_is_that_of_the_values(content: list[float], q: float) -> None:
+    distribution, ordered = _of(content), sorted(content)
+    assert distribution.quantile(q) == ordered[max(0, math.ceil(q * len(content)) - 1)]
+    interpolated = float(np.quantile(ordered, q))
+    found = distribution.quantile(q, "linear")
+    assert math.isclose(found, interpolated, rel_tol=1e-12, abs_tol=1e-9)
+    assert not distribution.estimated
+
+
+@settings(print_blob=True)
+@given(units, shares)
+def test_above_the_cap_a_quantile_is_within_the_width_of_a_bin(
+    content: list[float], q: float
+) -> None:
+    distribution = _of(content, cap=1)
+    exact = sorted(content)[max(0, math.ceil(q * len(content)) - 1)]
+    assert distribution.estimated == (len(set(content)) > 1)
+    assert abs(distribution.quantile(q) - exact) <= BIN * exact + 1e-300
+
+
+@settings(print_blob=True)
+@given(values, st.sampled_from([1, 5, 65_536]))
+def test_sums_stay_exact_on_both_sides_of_the_cap(content: list[float], cap: int) -> None:
+    distribution = _of(content, cap)
+    assert distribution.count == len(content)
+    assert distribution.total == float(sum(map(Fraction, content)))
+
+
+@settings(print_blob=True)
+@given(st.lists(st.integers(-1000, 1000), min_size=2, max_size=30))
+def test_a_standard_error_is_that_of_the_sample(content: list[int]) -> None:
+    expected = statistics.stdev(map(Fraction, content)) / math.sqrt(len(content))
+    assert math.isclose(_of(content).standard_error, expected, rel_tol=1e-12)
+
+
+@pytest.mark.parametrize("offset", [1e8, 1e15])
+def test_a_small_spread_of_large_values_is_not_lost(offset: float) -> None:
+    content = [offset + step for step in (0.0, 1.0, 2.0, 3.0)]
+    assert _of(content).standard_error == pytest.approx(math.sqrt(5 / 12))
+
+
+def test_a_spread_beyond_the_largest_float_is_no_error() -> None:
+    distribution = _of([2.0**1000, 0.0])
+    assert distribution.standard_error == pytest.approx(2.0**999)
+    assert _of([1.7e308, -1.7e308]).standard_error > 1e307
+    assert _of([1.7e308, 1.7e308]).total == math.inf
+
+
+def test_without_values_nothing_is_defined() -> None:
+    empty = Distribution()
+    assert math.isnan(empty.quantile(0.5))
+    assert math.isnan(empty.standard_error)
+    assert math.isnan(_of([1.0]).standard_error)
+    assert (empty.count, empty.total) == (0, 0.0)
+
+
+def test_negative_zero_is_zero() -> None:
+    assert _of([-0.0]).state_dict() == _of([0.0]).state_dict()
+
+
+@pytest.mark.parametrize("parts", [1, 7, 40])
+def test_above_the_cap_neither_order_nor_partition_shows(parts: int) -> None:
+    draw = np.random.default_rng(3)
+    content = draw.random(4_000) ** 4
+    whole = _of(content.tolist(), cap=500)
+    merged = Distribution(500)
+    for part in np.array_split(draw.permutation(content), parts):
+        merged.merge(_of(part.tolist(), cap=500))
+    assert whole.estimated
+    assert merged == whole
+
+
+def test_a_stream_that_never_repeats_a_value_is_bounded() -> None:
+    draw = np.random.default_rng(4)
+    distribution = Distribution(cap=1_000)
+    ones = np.ones(10_000, np.int64)
+    for _ in range(30):
+        distribution.add(0.5 + 0.5 * draw.random(10_000), ones)
+    assert distribution.estimated
+    assert len(distribution.state_dict()["counts"]) <= 2_049
+    assert distribution.count == 300_000

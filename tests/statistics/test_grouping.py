@@ -1,0 +1,69 @@
+"""Both ways of adding up equal keys agree, also where floats can no longer count."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streameval.statistics import arrays
+from streameval.statistics.arrays import grouped
+
+counts = st.one_of(st.integers(0, 5), st.integers(2**52 - 3, 2**53 + 3), st.integers(0, 2**58))
+rows = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9), counts, counts), max_size=12)
+Row = tuple[int, int, int, int]
+
+
+def _columns(table: list[Row]) -> list[np.ndarray[tuple[int], np.dtype[np.int64]]]:
+    return [np.array([row[place] for row in table], np.int64) for place in range(4)]
+
+
+def _by_hand(table: list[Row]) -> list[list[int]]:
+    first: Counter[tuple[int, int]] = Counter()
+    second: Counter[tuple[int, int]] = Counter()
+    for one, two, left, right in table:
+        first[one, two] += left
+        second[one, two] += right
+    keys = sorted({(row[0], row[1]) for row in table})
+    return [[*key, first[key], second[key]] for key in keys]
+
+
+def _grouped(table: list[Row]) -> list[list[int]]:
+    columns = _columns(table)
+    keys, sums = grouped(columns[:2], columns[2:])
+    return [list(row) for row in zip(*(column.tolist() for column in (*keys, *sums)), strict=True)]
+
+
+@settings(max_examples=150, print_blob=True)
+@given(rows)
+def test_sums_are_exact_whatever_their_size(table: list[Row]) -> None:
+    assert _grouped(table) == _by_hand(table)
+
+
+@settings(max_examples=150, print_blob=True)
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 2**48)), min_size=1, max_size=12))
+def test_the_dense_way_and_the_sorting_way_agree(table: list[tuple[int, int]]) -> None:
+    codes, sums = np.array(table, np.int64).T.copy()
+    dense, sorting = (
+        way(codes, [sums]) for way in (arrays._added_densely, arrays._added_by_sorting)
+    )
+    assert dense[0].tolist() == sorting[0].tolist()
+    assert dense[1][0].tolist() == sorting[1][0].tolist()
+
+
+@pytest.mark.parametrize("count", [2**51, 2**52, 2**53 - 1, 2**53, 2**53 + 1, 2**60 + 1])
+def test_a_count_beyond_the_exact_floats_keeps_its_last_bit(count: int) -> None:
+    table = [(0, 1, count, 1), (0, 1, 1, 1), (0, 2, count, 1)]
+    assert _grouped(table) == [[0, 1, count + 1, 2], [0, 2, count, 1]]
+
+
+def test_far_keys_cost_no_memory() -> None:
+    assert _grouped([(2**20, 2**31, 1, 2), (0, 0, 3, 4)]) == [[0, 0, 3, 4], [2**20, 2**31, 1, 2]]
+
+
+def test_keys_that_do_not_fit_into_one_integer_are_refused() -> None:
+    with pytest.raises(OverflowError, match="combinations"):
+        _grouped([(2**31, 2**31, 1, 1)])

@@ -1,0 +1,118 @@
+"""Hits: folding is invisible, and memory does not grow with the stream."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from streameval.events import Batch
+from streameval.statistics import hits as module
+from streameval.statistics.hits import Hits, HitsOptions
+from tests.contract import laws
+from tests.contract.metric_cases import a_text_of_each, stream
+from tests.metrics.preparation import Shown
+
+Fold = Callable[[int], None]
+
+
+@pytest.fixture
+def fold_at(monkeypatch: pytest.MonkeyPatch) -> Fold:
+    return lambda most: monkeypatch.setattr(module, "_MOST_PENDING", most)
+
+
+@pytest.mark.parametrize("most", [1, 2, 7])
+def test_a_fold_in_between_changes_no_bit(most: int, fold_at: Fold) -> None:
+    texts = a_text_of_each()
+    whole = laws.bits(laws.counted(texts, stream(100)))
+    fold_at(most)
+    assert laws.bits(laws.counted(texts, stream(100))) == whole
+    laws.any_form(texts, stream(100))
+    laws.any_split(texts, stream(100), [20, 50])
+
+
+def _profiles(count: int) -> list[Shown]:
+    """Lists that all differ in where their hits are."""
+    draw = random.Random(11)
+    items = list(range(60))
+    return [Shown(items, draw.sample(items, 8)) for _ in range(count)]
+
+
+def test_more_distinct_profiles_than_are_kept_pending_change_no_bit() -> None:
+    events = _profiles(20_000)
+    batched, single = laws.made(["map@50"]), laws.counted(["map@50"], events)
+    batched.update_many([(event.recommendations, event.interactions) for event in events])
+    assert laws.bits(batched) == laws.bits(single)
+
+
+def _waiting(hits: Hits) -> int:
+    """Everything that is held and not yet folded."""
+    slots = (getattr(hits, name) for name in Hits.__slots__ if name != "options")
+    return sum(len(slot) for slot in slots if isinstance(slot, (list, dict)))
+
+
+@pytest.mark.parametrize("form", ["ids", "gains", "ones", "positions", "empty"])
+@pytest.mark.parametrize("batched", [True, False], ids=["batch", "single"])
+def test_what_waits_to_be_folded_is_bounded(form: str, batched: bool, fold_at: Fold) -> None:  # noqa: FBT001  a parameter of the test
+    fold_at(50)
+    hits = Hits(HitsOptions(depth=40))
+    for event in _profiles(1_000):
+        shaped = _shaped(event, form)
+        if batched:
+            hits.update_many(_column(shaped))
+        else:
+            hits.update(*shaped)
+        assert _waiting(hits) <= 50 * 3 + 40
+    assert hits.tables().count == 1_000
+
+
+def _column(event: Shown) -> Batch:
+    return Batch(
+        recommendations=[event.recommendations],
+        interactions=[event.interactions],
+        positions=None if event.positions is None else [event.positions],
+    )
+
+
+def _shaped(event: Shown, form: str) -> Shown:
+    gain = {"gains": 2.0, "ones": 1.0}.get(form)
+    if form == "empty":
+        return event._replace(interactions=[])
+    if form == "positions":
+        return event._replace(positions=range(60, 0, -1))
+    if gain is not None:
+        return event._replace(interactions=dict.fromkeys(event.interactions, gain))
+    return event
+
+
+def test_the_tables_do_not_grow_with_the_stream() -> None:
+    hits = Hits(HitsOptions(depth=20))
+    sizes = []
+    for _ in range(3):
+        for event in _profiles(5_000):
+            hits.update(*event)
+        sizes.append(sum(len(rows) for rows in hits.tables().state_dict().values()))
+    assert sizes[0] == sizes[1] == sizes[2] < 1_000
+
+
+def test_the_cut_at_the_depth_is_part_of_the_content() -> None:
+    deep, shallow = Hits(HitsOptions(depth=5)), Hits(HitsOptions(depth=2))
+    for hits in (deep, shallow):
+        hits.update(["a", "b", "c"], ["c"])
+        hits.update(["a", "b"], [])
+    assert deep.tables().hits == 1
+    assert shallow.tables().hits == 0
+    assert shallow.tables().count == deep.tables().count == 2
+    assert shallow.tables().without_interactions == 1
+    assert shallow.tables().items_shown(None) == 4
+
+
+def test_gains_below_the_least_are_not_relevant_however_they_came() -> None:
+    hits = Hits(HitsOptions(min_gain=2.0))
+    for acts in (["a"], {"a": 1}, {"a": 1.5}, {"a": 0}, {"a": -3}):
+        hits.update(["a"], acts)
+        hits.update(["a"], acts, [1])
+    assert hits.tables().without_interactions == 10
+    hits.update(["a"], {"a": 2})
+    assert hits.tables().hits == 1
