@@ -204,6 +204,16 @@ class Accumulator:
         self._evidence = fresh
         self._touch(state["lists"] - self.lists)
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Formulas are closures: what travels is what they are made from, and the counts.
+        made = {"metrics": self.metrics, "context": self.context, "plan": self._plan}
+        return made | {"state": self.state_dict()}
+
+    def __setstate__(self, made: Mapping[str, Any]) -> None:
+        self.metrics, self.context, self._plan = made["metrics"], made["context"], made["plan"]
+        self._readings, self.version, self.lists = {}, 0, 0
+        self.load_state_dict(made["state"])
+
     def _touch(self, lists: int) -> None:
         self.lists += lists
         self.version += 1

@@ -86,7 +86,7 @@ class Exposures:
         for band, (start, stop) in zip(self._bands, self._edges, strict=True):
             shown: Iterable[Iterable[Id]]
             if placed is None:
-                shown = (items[start:stop] for items in batch.recommendations)
+                shown = _cut(batch.recommendations, start, stop)
             else:
                 rows = zip(batch.recommendations, placed, strict=True)
                 shown = (_between(items, ranks, start, stop) for items, ranks in rows)
@@ -192,6 +192,12 @@ class Exposures:
         for band in self._bands:
             for item in [item for item in band if hashes[item] >= self._limit]:
                 del band[item]
+
+
+def _cut(lists: Sequence[Sequence[Id]], start: int, stop: int | None) -> Iterable[Sequence[Id]]:
+    if not start and (stop is None or max(map(len, lists), default=0) <= stop):
+        return lists
+    return (items[start:stop] for items in lists)
 
 
 def _between(
