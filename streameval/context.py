@@ -30,15 +30,31 @@ class Popularity:
         0.75
     """
 
-    __slots__ = ("counts", "users")
+    __slots__ = ("_tails", "counts", "users")
 
     def __init__(self, counts: Mapping[Id, float], users: float | None = None) -> None:
         self.counts = dict(counts)
         self.users = math.fsum(self.counts.values()) if users is None else users
+        self._tails: dict[float, float] = {}
+
+    def of(self, item: Id) -> float:
+        """How many users had to do with an item; 0 where it is unknown."""
+        return self.counts.get(item, 0)
 
     def share(self, item: Id) -> float:
         """The part of all users that had to do with an item; 0 where it is unknown."""
-        return self.counts.get(item, 0) / self.users if self.users else 0.0
+        return self.of(item) / self.users if self.users else 0.0
+
+    def most_of_tail(self, tail: float) -> float:
+        """The popularity of the most popular of the least popular items, at least one of them.
+
+        Args:
+            tail: their share of all items known; 0 to 1.
+        """
+        if tail not in self._tails:
+            ordered = sorted(self.counts.values()) or [0]
+            self._tails[tail] = ordered[max(1, math.floor(tail * len(ordered))) - 1]
+        return self._tails[tail]
 
     @property
     def identity(self) -> str:
@@ -61,7 +77,7 @@ class Similarity:
         0.7071067811865475
     """
 
-    __slots__ = ("_cosine", "_rows", "_table")
+    __slots__ = ("_cosine", "_pairs", "_rows", "_table")
 
     def __init__(
         self,
@@ -73,6 +89,7 @@ class Similarity:
         given = vectors if vectors is not None else matrix
         if given is None or (vectors is not None and matrix is not None):
             raise MetricError("similarity: give either vectors= or matrix=")
+        self._pairs: Mapping[tuple[Id, Id], float] | None = None
         self._rows = {item: row for row, item in enumerate(ids)}
         self._cosine = vectors is not None
         self._table = _normalised(np.asarray(given, np.float64), cosine=self._cosine)
@@ -80,12 +97,27 @@ class Similarity:
             detail = f"{len(self._rows)} distinct ids and {len(self._table)} rows"
             raise MetricError(f"similarity: {detail}")
 
+    @classmethod
+    def of_pairs(cls, pairs: Mapping[tuple[Id, Id], float]) -> Similarity:
+        """Of (item, item) -> similarity; one order serves both, and what is not there is 0.
+
+        Example:
+            >>> Similarity.of_pairs({("a", "b"): 0.25}).between("b", "a")
+            0.25
+        """
+        ids = list(dict.fromkeys(item for pair in pairs for item in pair))
+        made = cls(ids, matrix=np.zeros((len(ids), 0)))
+        made._pairs = {(b, a): value for (a, b), value in pairs.items()} | dict(pairs)
+        return made
+
     def knows(self, item: Id) -> bool:
         """Whether the item has a row."""
         return item in self._rows
 
     def between(self, first: Id, second: Id) -> float:
         """Similarity of two known items, in this order."""
+        if self._pairs is not None:
+            return self._pairs.get((first, second), 1.0 if first == second else 0.0)
         row, column = self._rows[first], self._rows[second]
         if not self._cosine:
             return float(self._table[row, column])
@@ -95,7 +127,8 @@ class Similarity:
     def identity(self) -> str:
         """A digest of the content."""
         rows = [f"{item!r}={row}" for item, row in self._rows.items()]
-        return _digest([*rows, self._table.tobytes().hex()])
+        pairs = sorted(map(repr, (self._pairs or {}).items()))
+        return _digest([*rows, *pairs, self._table.tobytes().hex()])
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):

@@ -125,6 +125,8 @@ def _catalog(config: Config) -> Iterator[Problem]:
 def _together(config: Config) -> Iterator[Problem]:
     try:
         config.accumulator()
+    except SourceError as error:
+        yield "popularity or similarity", str(error)
     except MetricError as error:
         texts = [parse(text).text for text in config.metrics]
         metric = getattr(error, "metric", None)
@@ -139,10 +141,15 @@ def _in_keys(error: MetricError) -> str:
         problem = f"but depth = {error.depth} keeps fewer ranks; raise it, or leave it out"
         return f"{error.metric!r} needs {wanted}, {problem}."
     if isinstance(error, MissingInputError):
-        remedy = "add catalog = the number of items, or a file of their ids"
-        return f"{error.metric!r} needs {error.needs}; {remedy}."
+        return f"{error.metric!r} needs {error.needs}; {_REMEDIES.get(error.needs, error.remedy)}."
     return str(error)
 
+
+_REMEDIES = {
+    "a catalogue": "add catalog = the number of items, or a file of their ids",
+    "the items' popularity": 'add popularity = { path = "popularity.csv", users = 1000 }',
+    "the items' similarity": 'add similarity = { vectors = "vectors.csv" }',
+}
 
 _CHECKS: tuple[Callable[[Config], Iterator[Problem]], ...] = (
     _metrics,

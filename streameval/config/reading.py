@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
 from streameval.config.checks import checked
+from streameval.config.inputs import PopularityOptions, SimilarityOptions
 from streameval.config.mistakes import explained
 from streameval.config.settings import Config
 from streameval.errors import ConfigError
 from streameval.sources.opening import STDIN
 from streameval.sources.options import FilesOptions
+
+Options: TypeAlias = PopularityOptions | SimilarityOptions | None
 
 _PLACE = re.compile(r"(?P<what>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of .*)\)")
 
@@ -22,7 +25,7 @@ _PLACE = re.compile(r"(?P<what>.*) \(at (?:line (?P<line>\d+), column (?P<column
 def load(path: str | Path) -> Config:
     """The configuration in a TOML file.
 
-    Paths in it (`catalog`, `source.paths`) are relative to the file.
+    Paths in it (`catalog`, `source.paths`, `popularity.path`, ...) are relative to the file.
 
     Raises:
         ConfigError: names the file, the key, what was found there and what is allowed.
@@ -68,4 +71,16 @@ def _beside(path: Path, config: Config) -> Config:
     if isinstance(source, FilesOptions):
         places = [each if each == STDIN else str(path.parent / each) for each in source.paths]
         source = msgspec.structs.replace(source, paths=places)
-    return msgspec.structs.replace(config, catalog=catalog, source=source)
+    inputs = {
+        "popularity": _beside_files(path, config.popularity),
+        "similarity": _beside_files(path, config.similarity),
+    }
+    return msgspec.structs.replace(config, catalog=catalog, source=source, **inputs)
+
+
+def _beside_files(path: Path, options: Options) -> Options:
+    if options is None:
+        return None
+    named = {name: getattr(options, name, None) for name in ("path", "vectors", "pairs")}
+    there = {name: str(path.parent / file) for name, file in named.items() if file is not None}
+    return msgspec.structs.replace(options, **there)

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from streameval.accumulator import Accumulator
+from streameval.config.inputs import PopularityOptions, SimilarityOptions, popularity, similarity
 from streameval.events import Id
 from streameval.pipeline.fields import EventFields
 from streameval.sources.files import lines
@@ -33,6 +34,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         source: where the records come from.
         labels: fields of a record whose values split every metric.
         catalog: how many items there are, or a file of their ids, one a line.
+        popularity: how many users had to do with each item before.
+        similarity: how alike two items are.
         depth: ranks kept; None means the largest cut-off asked for.
         max_items: most distinct items counted exactly for coverage.
         event: which field of a record holds what.
@@ -43,20 +46,28 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     source: SourceOptions
     labels: list[str] = []
     catalog: Annotated[int, Meta(ge=1)] | str | None = None
+    popularity: PopularityOptions | None = None
+    similarity: SimilarityOptions | None = None
     depth: Annotated[int, Meta(ge=1)] | None = None
     max_items: Annotated[int, Meta(ge=1)] = MAX_ITEMS
     event: EventFields = EventFields()
     web: WebOptions = WebOptions()
 
     def accumulator(self) -> Accumulator:
-        """A new accumulator of the metrics; reads the file of the catalogue, if there is one.
+        """A new accumulator of the metrics; reads the files that the configuration names.
 
         Raises:
             MetricError: a metric cannot be understood, or lacks its inputs.
-            SourceError: the file of the catalogue cannot be read.
+            SourceError: a file cannot be read.
         """
+        as_id = int if self.event.ids == "integer" else str
         return Accumulator(
-            *self.metrics, catalog=self.items(), depth=self.depth, max_items=self.max_items
+            *self.metrics,
+            catalog=self.items(),
+            popularity=popularity(self.popularity, as_id) if self.popularity else None,
+            similarity=similarity(self.similarity, as_id) if self.similarity else None,
+            depth=self.depth,
+            max_items=self.max_items,
         )
 
     def items(self) -> int | frozenset[Id] | None:

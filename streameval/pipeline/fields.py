@@ -29,6 +29,8 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         time_unit: how event time is written; must be given together with `time`.
         event_id: identity of the event; None means that the stream has none.
         positions: ranks at which the items stood; None means 1, 2, 3, ...
+        scores: the recommender's scores of the items, where they stand in a list of their own.
+        baseline: ids that another recommender would have shown; None means that there are none.
         labels: label name -> path, where a label's field is not named like the label.
         ids: "string" (JSON integers become their decimal text) or "integer".
         max_recommendations: longest list accepted.
@@ -47,6 +49,8 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     time_unit: TimeUnit | None = None
     event_id: str | None = None
     positions: str | None = None
+    scores: str | None = None
+    baseline: str | None = None
     labels: dict[str, str] = {}
     ids: Literal["string", "integer"] = "string"
     max_recommendations: Annotated[int, Meta(ge=1)] = 1000

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from streameval.events import Event
+from streameval.events import Event, Id
 from streameval.pipeline.fields import EventFields
 from streameval.pipeline.ids import text_id
 from streameval.pipeline.interactions import InteractionReader
 from streameval.pipeline.invalid import InvalidEvent, Refusal
 from streameval.pipeline.labels import label_text
-from streameval.pipeline.numbers import positions
+from streameval.pipeline.numbers import positions, scores
 from streameval.pipeline.parsing import TopLevel
 from streameval.pipeline.paths import Path, compile_path
 from streameval.pipeline.recommendations import RecommendationReader
@@ -33,8 +33,11 @@ class GeneralDecoder:
         self._time = _optional(fields.time, "time")
         self._event_id = _optional(fields.event_id, "event_id")
         self._positions = _optional(fields.positions, "positions", lists=True)
+        self._scores = _optional(fields.scores, "scores", lists=True)
+        self._baseline = _optional(fields.baseline, "baseline", lists=True)
         self._labels = [compile_path(fields.labels.get(x, x), f"labels.{x}") for x in labels]
         self._read_recommendations = RecommendationReader(fields).read
+        self._read_baseline = RecommendationReader(fields, "baseline").read
         self._read_interactions = InteractionReader(fields).read
         self._parse = TopLevel(path.key for path in self._paths()).parse
 
@@ -46,7 +49,7 @@ class GeneralDecoder:
             return refusal.invalid
 
     def _paths(self) -> list[Path]:
-        optional = (self._time, self._event_id, self._positions)
+        optional = (self._time, self._event_id, self._positions, self._scores, self._baseline)
         mapped = [path for path in optional if path is not None]
         return [self._recommendations, self._interactions, self._user, *mapped, *self._labels]
 
@@ -61,7 +64,8 @@ class GeneralDecoder:
             ts=self._ts(record),
             labels=tuple(label_text(path.of(record), path.text) for path in self._labels),
             positions=self._ranks(record, len(shown.items)),
-            scores=shown.scores,
+            scores=shown.scores if self._scores is None else self._numbers(record, shown.items),
+            baseline=self._expected(record),
             typed=outcome.typed,
             event_id=self._identity(record),
         )
@@ -77,6 +81,16 @@ class GeneralDecoder:
         if self._positions is None:
             return None
         return positions(_required(self._positions, record), items, self._positions.text)
+
+    def _numbers(self, record: dict[str, Any], items: Sequence[Id]) -> list[float] | None:
+        if self._scores is None:
+            return None
+        return scores(_required(self._scores, record), len(items), self._scores.text)
+
+    def _expected(self, record: dict[str, Any]) -> list[Id] | None:
+        if self._baseline is None:
+            return None
+        return self._read_baseline(_required(self._baseline, record)).items
 
     def _identity(self, record: dict[str, Any]) -> str | None:
         if self._event_id is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sized
 from typing import Any
 
 from streameval.pipeline.invalid import Reason, Refusal, shown
@@ -38,15 +39,30 @@ def positions(found: Any, items: int, field: str) -> list[int]:
         if type(value) is not int or not 1 <= value <= MAX_POSITION:
             problem = f"{field}[{place}]: {shown(value)} is not among 1 to {MAX_POSITION:,}"
             raise Refusal("invalid_positions", problem)
-    check_length(found, items, field)
+    check_length(found, items, field, "invalid_positions")
     return found
 
 
-def check_length(found: list[int], items: int, field: str) -> None:
-    """Every item has its position.
+def scores(found: Any, items: int, field: str) -> list[float]:
+    """Scores of the items shown.
 
     Raises:
-        Refusal: there are more positions than items, or fewer.
+        Refusal: not one finite number for each of the items.
+    """
+    if type(found) is not list:
+        raise Refusal("wrong_type", f"{field}: found {shown(found)} in place of an array")
+    numbers = [
+        finite(value, f"{field}[{place}]", "invalid_score") for place, value in enumerate(found)
+    ]
+    check_length(numbers, items, field, "invalid_score")
+    return numbers
+
+
+def check_length(found: Sized, items: int, field: str, reason: Reason) -> None:
+    """Every item has its own.
+
+    Raises:
+        Refusal: there are more than items, or fewer; for the given reason.
     """
     if len(found) != items:
-        raise Refusal("invalid_positions", f"{field}: {len(found)} positions for {items} items")
+        raise Refusal(reason, f"{field}: {len(found)} numbers for {items} items")

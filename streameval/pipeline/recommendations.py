@@ -27,8 +27,8 @@ class Shown(NamedTuple):
 class RecommendationReader:
     """Reads recommendations: ids, or objects with an id and, optionally, a score."""
 
-    def __init__(self, fields: EventFields) -> None:
-        self._field = fields.recommendations
+    def __init__(self, fields: EventFields, field: str = "recommendations") -> None:
+        self._field = str(getattr(fields, field))
         self._longest = fields.max_recommendations
         self._ids = Ids(fields.ids)
         self._item = compile_path(fields.item, "item")

@@ -32,12 +32,14 @@ class RowDecoder:
         row = compile_row(fields, labels, form)
         self._as_text = Ids("string") if form == "integers" and fields.ids == "string" else None
         self._unit = fields.time_unit if fields.time else None
-        self._positions = fields.positions is not None
+        mapped = {name: getattr(fields, name) for name in ("positions", "scores", "baseline")}
+        self._mapped = [name for name, path in mapped.items() if path is not None]
+        self._parallel = [name for name in self._mapped if name != "baseline"]
         self._has_event_id = fields.event_id is not None
         self._label_count = len(labels)
         self._key = attrgetter(*label_slots(labels)) if labels else None
         plain = msgspec.json.Decoder(row).decode if row else None
-        self.decode = _with_positions(plain) if plain and self._positions else plain
+        self.decode = _parallel(plain, self._parallel) if plain and self._parallel else plain
 
     def time_of(self, row: Any) -> int | None:
         """Event time of a row, microseconds since the epoch; None where the stream has none."""
@@ -57,7 +59,9 @@ class RowDecoder:
             user=None if row.user is None else text_id(row.user, "user"),
             ts=self.time_of(row),
             labels=self._labels(self._key(row)) if self._key else (),
-            positions=row.positions if self._positions else None,
+            positions=self._optional(row, "positions"),
+            scores=self._optional(row, "scores"),
+            baseline=self._items(row.baseline) if "baseline" in self._mapped else None,
             event_id=text_id(row.event_id, "event_id") if self._has_event_id else None,
         )
 
@@ -89,8 +93,18 @@ class RowDecoder:
         return Batch(
             recommendations=self._columns([row.recommendations for row in rows]),
             interactions=self._columns([row.interactions for row in rows]),
-            positions=[row.positions for row in rows] if self._positions else None,
+            positions=self._optional_column(rows, "positions"),
+            scores=self._optional_column(rows, "scores"),
+            baselines=self._columns([row.baseline for row in rows])
+            if "baseline" in self._mapped
+            else None,
         )
+
+    def _optional(self, row: Any, name: str) -> Any:
+        return getattr(row, name) if name in self._mapped else None
+
+    def _optional_column(self, rows: Sequence[Any], name: str) -> Any:
+        return [getattr(row, name) for row in rows] if name in self._mapped else None
 
 
 def event_slices(events: Sequence[Event]) -> list[Slice]:
@@ -101,11 +115,12 @@ def event_slices(events: Sequence[Event]) -> list[Slice]:
     return [(labels, columns_of(group)) for labels, group in groups.items()]
 
 
-def _with_positions(plain: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+def _parallel(plain: Callable[[bytes], Any], names: Sequence[str]) -> Callable[[bytes], Any]:
     def decode(value: bytes) -> Any:
         row = plain(value)
-        if len(row.positions) != len(row.recommendations):
-            message = "positions and recommendations differ in length"
+        items = len(row.recommendations)
+        if any(len(getattr(row, name)) != items for name in names):
+            message = "lists that belong to the list shown differ in length"
             raise msgspec.ValidationError(message)
         return row
 

@@ -36,8 +36,8 @@ def compile_row(
     """A Struct of exactly what the configured fields need, in the kinds of one form.
 
     Attributes of its instances: recommendations, interactions, user, label_0, label_1, ... and,
-    where mapped, time, event_id and positions. None where a path leads into an object or two
-    fields share a path: such records are read by the general decoder.
+    where mapped, time, event_id, positions, scores and baseline. None where a path leads into an
+    object or two fields share a path: such records are read by the general decoder.
     """
     paths = _paths(fields, labels)
     if len(set(paths.values())) < len(paths) or not all(map(is_plain, paths.values())):
@@ -53,6 +53,8 @@ def _paths(fields: EventFields, labels: Sequence[str]) -> dict[str, str]:
         "time": fields.time,
         "event_id": fields.event_id,
         "positions": fields.positions,
+        "scores": fields.scores,
+        "baseline": fields.baseline,
         "user": fields.user,
     }
     named = zip(label_slots(labels), labels, strict=True)
@@ -61,12 +63,15 @@ def _paths(fields: EventFields, labels: Sequence[str]) -> dict[str, str]:
 
 
 def _kinds(fields: EventFields, labels: Sequence[str], form: Form) -> list[tuple[Any, ...]]:
+    one = str if form == "strings" else int
     required = {
-        "recommendations": _ids(str if form == "strings" else int, fields.max_recommendations),
+        "recommendations": _ids(one, fields.max_recommendations),
         "interactions": _interactions(fields, form),
         "time": KINDS[fields.time_unit] if fields.time_unit else None,
         "event_id": str | int if fields.event_id else None,
         "positions": _RANKS if fields.positions else None,
+        "scores": list[float] if fields.scores else None,
+        "baseline": _ids(one, fields.max_recommendations) if fields.baseline else None,
     }
     # Integers are turned into text once per distinct value, where rows are grouped.
     slots = [(slot, str | int | None, MISSING_LABEL) for slot in label_slots(labels)]

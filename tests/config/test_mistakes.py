@@ -11,7 +11,7 @@ from streameval.config import load
 from streameval.errors import ConfigError, MetricError
 
 _SOURCE = '[source]\ntype = "simulator"\n'
-_KEYS = "metrics, source, labels, catalog, depth, max_items, event, web"
+_KEYS = "metrics, source, labels, catalog, popularity, similarity, depth, max_items, event, web"
 _KAFKA = '[source]\ntype = "kafka"\ntopics = ["t"]\n'
 
 MISTAKES = {
