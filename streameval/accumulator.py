@@ -161,7 +161,7 @@ class Accumulator:
         Raises:
             UnlikeStateError: it was made with other metrics, depth, caps or catalogue.
         """
-        if self.context.identity != other.context.identity:
+        if self.context is not other.context and self.context.identity != other.context.identity:
             raise UnlikeStateError("inputs", self.context.identity, other.context.identity)
         self._evidence.merge(other._evidence)
         self._touch(other.lists)
