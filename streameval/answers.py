@@ -17,6 +17,9 @@ from streameval.statistics.distributions import Distribution
 from streameval.statistics.hittables import HitTables
 from streameval.summary import summary
 
+_LEVELS = ("mean", "median", "quantile")
+"""Statistics in the unit of the values; what lies between values goes through no root."""
+
 
 def answer(metric: Metric, evidence: Evidence, context: Context) -> Reading:
     """The reading of a metric.
@@ -40,17 +43,18 @@ def _of_lists(metric: Metric, evidence: Evidence, context: Context) -> Reading:
     if hits is None:
         raise NotKeptError(metric.text, "hits are not counted in that way here")
     tables = hits.tables()
-    if metric.definition.per == "list":
-        if refusing := spoiling(metric, tables, "error"):
-            return _refused(metric, counted(metric, tables), tables.count, refusing)
-        if spoiling(metric, tables, "nan"):
-            return _mean(metric, math.nan, counted(metric, tables), tables.count)
+    if refusing := spoiling(metric, tables, "error"):
+        return _refused(metric, counted(metric, tables), tables.count, refusing)
+    if spoiling(metric, tables, "nan"):
+        return _mean(metric, math.nan, counted(metric, tables), tables.count)
     if metric.needs_values:
         kept = evidence.values.get(metric.per_list)
         if kept is None:
             raise NotKeptError(metric.text, "its values were not kept, list by list")
         return _of_values(metric, kept, tables.count)
     total, left_out = _total(metric, tables, evidence, context)
+    if metric.definition.per == "total":
+        return _sum(metric, total, tables.count)
     return _mean(metric, total, _denominator(metric, tables) - left_out, tables.count)
 
 
@@ -96,17 +100,23 @@ def _mean(metric: Metric, total: float, count: int, lists: int) -> Reading:
     return Reading(metric=metric.text, value=value, count=count, lists=lists, total=total)
 
 
+def _sum(metric: Metric, total: float, lists: int) -> Reading:
+    value = float(total) if lists else math.nan
+    return Reading(metric=metric.text, value=value, count=lists, lists=lists, total=float(total))
+
+
 def _of_values(metric: Metric, values: Distribution, lists: int) -> Reading:
     if metric.is_mean:
         return _mean(metric, values.total, values.count, lists)
     value = summary(values, metric.values)
-    finish = metric.definition.finish
+    statistic = metric.values["statistic"]
+    finish = metric.definition.finish if statistic in _LEVELS else None
     return Reading(
         metric=metric.text,
         value=finish(value) if finish and not math.isnan(value) else value,
         count=values.count,
         lists=lists,
-        estimated=values.estimated and metric.values["statistic"] in ("median", "quantile"),
+        estimated=values.estimated and statistic in ("median", "quantile"),
     )
 
 
@@ -123,7 +133,7 @@ def _undefined(metric: Metric, count: int, lists: int, problem: str) -> Reading:
 
 def _denominator(metric: Metric, tables: HitTables) -> int:
     if metric.definition.per == "item":
-        return tables.items_shown(metric.k)
+        return _shown(metric, tables)
     return counted(metric, tables)
 
 
@@ -139,3 +149,12 @@ def _total(
     if kept is None:
         raise NotKeptError(metric.text, "lists with gains came, and its values were not kept")
     return math.fsum((total, kept.total)), kept.undefined
+
+
+def _shown(metric: Metric, tables: HitTables) -> int:
+    rank = int(metric.values.get("rank", 0))
+    if not rank:
+        return tables.items_shown(metric.k)
+    last = rank if metric.k is None else min(rank, metric.k)
+    above = rank - 1 if metric.k is None else min(rank - 1, metric.k)
+    return tables.items_shown(last) - (tables.items_shown(above) if above else 0)

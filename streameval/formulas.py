@@ -25,8 +25,9 @@ def check_inputs(metric: Metric, context: Context) -> None:
     Raises:
         MissingInputError: it needs a catalogue, popularity or similarity, and there is none.
     """
+    spared = {"k"} | set(metric.definition.optional) - set(metric.values.values())
     for name in metric.definition.inputs:
-        if name != "k" and getattr(context, name) is None:
+        if name not in spared and getattr(context, name) is None:
             raise MissingInputError(metric.text, *_REMEDIES[name])
 
 
@@ -39,7 +40,8 @@ def called(metric: Metric, statistic: object, context: Context) -> Any:
 def values_of(metric: Metric, lists: Lists) -> FloatArray:
     """One value per list, shape (lists,)."""
     of_list = metric.definition.of_list
-    found: FloatArray = of_list(lists, metric.k, **metric.values_for(of_list))
+    cut = [metric.k] if "k" in metric.definition.inputs else []
+    found: FloatArray = of_list(lists, *cut, **metric.values_for(of_list))
     return found
 
 

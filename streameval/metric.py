@@ -6,7 +6,7 @@ import inspect
 import math
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeAlias, TypeVar, cast
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -16,8 +16,8 @@ from streameval.grammar import spelling
 Value: TypeAlias = str | int | float | bool
 """What a metric parameter may hold."""
 
-Per: TypeAlias = Literal["list", "item", "slice"]
-"""What a value is averaged over: lists, items shown, or nothing (a property of all lists)."""
+Per: TypeAlias = Literal["list", "item", "total", "slice"]
+"""What a value is averaged over: lists, items shown, or nothing (sums; properties)."""
 
 Empty: TypeAlias = Literal["skip", "zero", "nan", "error"]
 """What a list without interactions is to a mean: left out, 0, or the end of any value."""
@@ -29,6 +29,14 @@ SUMMARY = ("statistic", "q", "method", "confidence", "deviation")
 """Parameters that say what is read from the values of all lists, not what a list's value is."""
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Span(NamedTuple):
+    """Smallest and largest number a parameter takes: `p: Annotated[float, Span(0, 1)] = 0.8`."""
+
+    low: float
+    high: float
+
 
 _KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
 INPUTS = ("k", "catalog", "popularity", "similarity")
@@ -80,6 +88,7 @@ class Definition(msgspec.Struct, frozen=True, eq=False):
         function: the formula, see CONTRIBUTING.md "Add a metric".
         reads: the statistic it is a function of.
         inputs: what else the function takes, by name: "k", "catalog", "popularity", "similarity".
+        optional: those of them that may be None unless a parameter's value names them.
         parameters: keywords of its functions.
         bounds: smallest and largest possible value.
         higher_is_better: direction; None where neither end is better.
@@ -94,6 +103,7 @@ class Definition(msgspec.Struct, frozen=True, eq=False):
     function: Callable[..., Any]
     reads: Reads
     inputs: tuple[str, ...]
+    optional: tuple[str, ...]
     parameters: Mapping[str, Parameter]
     bounds: tuple[float, float]
     higher_is_better: bool | None
@@ -215,8 +225,9 @@ def metric(
     list, from where its hits are), `event` (one value per event, from all it holds), `exposures`
     (items shown), `pairings` (items by length of the list), `scores` (of positive and negative
     items) or `ranksums` (pairs in the right order). `k`, `catalog`, `popularity` and `similarity`
-    are handed over where the signature has them; keyword-only arguments are the metric's
-    parameters, with their defaults and, as `Literal`, their choices.
+    are handed over where the signature has them, and may be missing where it says `| None`;
+    keyword-only arguments are the metric's parameters, with their defaults and, as `Literal`, their
+    choices or, as `Annotated[float, Span(0, 1)]`, their limits.
 
     Args:
         bounds: smallest and largest possible value.
@@ -237,6 +248,7 @@ def metric(
             function=function,
             reads=_read_by(function),
             inputs=_inputs(function),
+            optional=_optional(function),
             parameters=_parameters(function) | (_parameters(graded) if graded else {}),
             bounds=bounds,
             higher_is_better=higher_is_better,
@@ -271,12 +283,25 @@ def _inputs(function: Callable[..., Any]) -> tuple[str, ...]:
     return tuple(name for name in inspect.signature(function).parameters if name in INPUTS)
 
 
-def _parameters(function: Callable[..., Any]) -> dict[str, Parameter]:
+def _optional(function: Callable[..., Any]) -> tuple[str, ...]:
     hints = typing.get_type_hints(function)
-    found = {}
-    for name, parameter in inspect.signature(function).parameters.items():
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
-            hint = hints.get(name)
-            choices = typing.get_args(hint) if typing.get_origin(hint) is Literal else None
-            found[name] = Parameter(name, parameter.default, choices)
-    return found
+    named = (name for name in _inputs(function) if name != "k")
+    return tuple(name for name in named if type(None) in typing.get_args(hints.get(name)))
+
+
+def _parameters(function: Callable[..., Any]) -> dict[str, Parameter]:
+    hints = typing.get_type_hints(function, include_extras=True)
+    keywords = inspect.signature(function).parameters.values()
+    return {
+        keyword.name: _parameter(keyword.name, keyword.default, hints.get(keyword.name))
+        for keyword in keywords
+        if keyword.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+
+
+def _parameter(name: str, default: Value, hint: object) -> Parameter:
+    if typing.get_origin(hint) is Literal:
+        return Parameter(name, default, typing.get_args(hint))
+    if typing.get_origin(hint) is Annotated:
+        return Parameter(name, default, span=typing.get_args(hint)[1])
+    return Parameter(name, default)

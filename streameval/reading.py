@@ -26,8 +26,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
         value: the value; NaN where there is no evidence.
         count: the denominator of the mean (lists, or items shown for ctr).
         lists: lists behind the value.
-        total: the numerator of the mean (value = total / count); None where the metric is
-            not a mean (coverage, for example).
+        total: the numerator of the mean (value = total / count), or of a sum the value itself;
+            None where the metric is neither (coverage, for example).
         estimated: True where a cap was passed and the value is an estimate.
         low: the value is certainly not below this; None where it is exact or nothing is certain.
         high: the value is certainly not above this; likewise.

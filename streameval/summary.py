@@ -12,11 +12,14 @@ from streameval.statistics.distributions import Distribution
 
 Statistic: TypeAlias = Literal["mean", "median", "quantile", "standard_error", "half_width"]
 
+_MOST_CONFIDENT = 0.999_999
+"""At 1 the interval would be everything."""
+
 PARAMETERS = (
     Parameter("statistic", "mean", ("mean", "median", "quantile", "standard_error", "half_width")),
-    Parameter("q", 0.5),
+    Parameter("q", 0.5, span=(0.0, 1.0)),
     Parameter("method", "linear", ("linear", "lower")),
-    Parameter("confidence", 0.95),
+    Parameter("confidence", 0.95, span=(0.0, _MOST_CONFIDENT)),
     Parameter("deviation", "double", ("double", "single")),
 )
 """How the values of all lists are summed up: the mean, unless said otherwise.

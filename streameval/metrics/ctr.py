@@ -1,4 +1,7 @@
-from streameval.metric import metric
+from typing import Annotated
+
+from streameval.events import LARGEST_RANK
+from streameval.metric import Span, metric
 from streameval.statistics.hitcells import HitsView, Total
 
 
@@ -7,11 +10,12 @@ from streameval.statistics.hitcells import HitsView, Total
     per="item",
     source="Richardson, Dominowska, Ragno, Predicting clicks, WWW 2007",
 )
-def ctr(hits: HitsView, k: int | None) -> Total:
+def ctr(hits: HitsView, k: int | None, *, rank: Annotated[int, Span(0, LARGEST_RANK)] = 0) -> Total:
     """Click-through rate: distinct items interacted with, of the items shown up to rank k.
 
     Unlike hit_rate it is per item shown, not per list: a list of 20 items with one click adds 1
-    to the numerator and 20 to the denominator. Without items shown there is no value.
+    to the numerator and 20 to the denominator. With rank above 0 only that rank counts: clicks on
+    it by items shown at it. Without items shown there is no value.
 
         ctr@k = hits at rank <= k / items shown at rank <= k
 
@@ -23,4 +27,4 @@ def ctr(hits: HitsView, k: int | None) -> Total:
         0.25
     """
     cells = hits.by_length(k)
-    return cells.total(cells.hits / 1)
+    return cells.total(cells.hits * ((cells.rank == rank) | (rank == 0)) / 1)

@@ -15,13 +15,14 @@ def map_(
     hits: HitsView,
     k: int | None,
     *,
-    denominator: Literal["ideal", "k"] = "ideal",
+    denominator: Literal["ideal", "k", "interacted"] = "ideal",
     normalizer: int = 0,
 ) -> Total:
     """Mean average precision: precision at the rank of each hit, averaged.
 
     The average is over the hits there could be, min(k, items interacted with), or over k with
-    denominator=k; without k, over all items interacted with. A normalizer above 0 takes the place
+    denominator=k; without k, or with denominator=interacted, over all items interacted with. A
+    normalizer above 0 takes the place
     of k in that average, and only there. A list without interactions is left
     out (empty=zero counts it as 0). Without lists that have interactions there is no value.
 
@@ -39,4 +40,6 @@ def map_(
     possible = cells.size if cut is None else np.minimum(cells.size, cut)
     if cut is not None and denominator == "k":
         possible = np.full_like(cells.size, cut)
+    if denominator == "interacted":
+        possible = cells.size
     return cells.total(cells.ordinals / cells.rank / possible)

@@ -12,8 +12,10 @@ from typing import Any
 
 import msgspec
 
+from streameval.columns import Coded
 from streameval.errors import StateVersionError, UnlikeStateError
 from streameval.events import Batch, Id, Interactions
+from streameval.statistics.arrays import occurrences
 
 VERSION = 1
 MAX_ITEMS = 1_000_000
@@ -94,6 +96,16 @@ class Exposures:
         if self._entries > self.options.max_items:
             self._thin()
 
+    def update_coded(self, coded: Coded) -> None:
+        """Count the items of many lists whose ids are numbers; the same content as one by one."""
+        self.lists += len(coded)
+        for band, (start, stop) in zip(self._bands, self._edges, strict=True):
+            codes, counts = occurrences(coded.recommendations.between(start, stop).values)
+            shown = dict(zip(coded.named(codes), counts.tolist(), strict=True))
+            self._add(band, shown)
+        if self._entries > self.options.max_items:
+            self._thin()
+
     def covers(self, k: int | None) -> bool:
         """Whether the cut-off is one that items are counted at."""
         return any(stop == k for _, stop in self._edges)
@@ -106,6 +118,16 @@ class Exposures:
         """Distinct items shown up to rank k that belong to `items`."""
         known = set(chain.from_iterable(self._up_to(k))).intersection(items)
         return len(known) * self._scale
+
+    def counts(self, k: int | None, among: frozenset[Id] | None = None) -> list[int]:
+        """How often each item kept was shown up to rank k, ascending; of `among` only, if given."""
+        together: Counter[Id] = sum(self._up_to(k), Counter())
+        return sorted(n for item, n in together.items() if among is None or item in among)
+
+    @property
+    def share(self) -> float:
+        """The share of all items that is kept: 1 unless `estimated`."""
+        return self._limit / _HASHES
 
     @property
     def estimated(self) -> bool:
@@ -123,8 +145,7 @@ class Exposures:
         self.lists += other.lists
         self._limit = min(self._limit, other._limit)
         for band, more in zip(self._bands, other._bands, strict=True):
-            together = map(add, more.values(), map(band.get, more, repeat(0)))
-            dict.update(band, zip(more, together, strict=True))
+            _add(band, more)
         self._thin()
 
     def state_dict(self) -> dict[str, Any]:
@@ -178,9 +199,13 @@ class Exposures:
         if not self.estimated:
             band.update(items)
             return
-        for item, count in Counter(items).items():
-            if item in band or _hash(item) < self._limit:
-                band[item] += count
+        self._add(band, Counter(items))
+
+    def _add(self, band: Counter[Id], shown: Mapping[Id, int]) -> None:
+        if self.estimated:
+            kept = (item for item in shown if item in band or _hash(item) < self._limit)
+            shown = {item: shown[item] for item in kept}
+        _add(band, shown)
 
     def _thin(self) -> None:
         if self._entries <= self.options.max_items and not self.estimated:
@@ -198,6 +223,11 @@ def _cut(lists: Sequence[Sequence[Id]], start: int, stop: int | None) -> Iterabl
     if not start and (stop is None or max(map(len, lists), default=0) <= stop):
         return lists
     return (items[start:stop] for items in lists)
+
+
+def _add(band: Counter[Id], shown: Mapping[Id, int]) -> None:
+    together = map(add, shown.values(), map(band.get, shown, repeat(0)))
+    dict.update(band, zip(shown, together, strict=True))
 
 
 def _between(

@@ -35,6 +35,11 @@ class HitCells(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     owner: IntArray | None = None
     lists: int = 0
 
+    @property
+    def owners(self) -> IntArray:
+        """The list of each cell; without any where cells stand for many lists."""
+        return np.zeros(0, np.int64) if self.owner is None else self.owner
+
     def total(self, contributions: FloatArray) -> Total:
         """Add up what each cell contributes.
 
@@ -66,3 +71,9 @@ class HitsView(Protocol):
 
     def first(self, k: int | None) -> HitCells:
         """The first hit of each list that has one up to rank k; `size` is 1."""
+
+    def items(self, k: int | None) -> Total:
+        """How many items were shown up to rank k."""
+
+    def wanted(self) -> Total:
+        """How many items were interacted with."""

@@ -148,6 +148,17 @@ class TableView:
         ones = np.ones_like(rank[here])
         return _hit_cells(rank[here], ones, [lists[here], lists[here]])
 
+    def items(self, k: int | None) -> int:
+        """How many items were shown up to rank k."""
+        return self._tables.items_shown(k)
+
+    def wanted(self) -> int:
+        """How many items were interacted with."""
+        (_, interacted), (lists,) = self._tables.lists.keys, self._tables.lists.counts
+        return sum(
+            size * count for size, count in zip(interacted.tolist(), lists.tolist(), strict=True)
+        )
+
     def _cells(self, table: Cells, k: int | None) -> HitCells:
         graded, size, rank = table.keys
         here = _up_to(rank, k)

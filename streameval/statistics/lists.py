@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from itertools import chain
 from typing import TypeAlias
 
@@ -33,10 +34,6 @@ class Lists:
         owner: index of the list of each hit, shape (hits,).
         rank: rank of each hit.
         ordinal: 1 for the first hit of its list, 2 for the second, ...
-        gain: gain of each hit; 1 without gains.
-        ideal_owner: index of the list of each relevant item, shape (relevant items,).
-        ideal_rank: its rank in the best order, from 1.
-        ideal_gain: its gain, descending within a list.
     """
 
     def __init__(self, profiles: Sequence[Profile], counts: Iterable[int]) -> None:
@@ -50,9 +47,50 @@ class Lists:
         heads = np.concatenate([starts + i for i in range(_HEAD)])
         self.rank: IntArray = np.delete(flat, heads) + 1
         self.owner, self.ordinal = _ragged(widths - _HEAD)
-        self.gain: FloatArray = np.ones(self.rank.size)
-        self.ideal_owner, self.ideal_rank = _ragged(self.interacted)
-        self.ideal_gain: FloatArray = np.ones(self.ideal_rank.size)
+
+    @classmethod
+    def of_hits(
+        cls, kind: IntArray, interacted: IntArray, length: IntArray, owner: IntArray, rank: IntArray
+    ) -> Lists:
+        """Lists that occurred once each, from where their hits are.
+
+        Args:
+            kind: as of the attribute, shape (n,).
+            interacted: likewise.
+            length: likewise.
+            owner: index of the list of each hit, ascending; shape (hits,).
+            rank: rank of each hit, ascending within a list.
+        """
+        lists = cls.__new__(cls)
+        lists.count = np.ones(length.size, np.int64)
+        lists.kind, lists.interacted, lists.length = kind, interacted, length
+        lists.rank = rank
+        lists.owner, lists.ordinal = _ragged(np.bincount(owner, minlength=length.size))
+        return lists
+
+    @cached_property
+    def gain(self) -> FloatArray:
+        """Gain of each hit; 1 without gains."""
+        return np.ones(self.rank.size)
+
+    @cached_property
+    def _ideal(self) -> tuple[IntArray, IntArray]:
+        return _ragged(self.interacted)
+
+    @cached_property
+    def ideal_owner(self) -> IntArray:
+        """Index of the list of each relevant item, shape (relevant items,)."""
+        return self._ideal[0]
+
+    @cached_property
+    def ideal_rank(self) -> IntArray:
+        """Its rank in the best order, from 1."""
+        return self._ideal[1]
+
+    @cached_property
+    def ideal_gain(self) -> FloatArray:
+        """Its gain, descending within a list."""
+        return np.ones(self.ideal_rank.size)
 
     def __len__(self) -> int:
         return int(self.count.size)
@@ -72,6 +110,14 @@ class Lists:
     def first(self, k: int | None) -> HitCells:
         """The first hit of each list that has one up to rank k; `size` is 1."""
         return self._cells(k, np.ones_like(self.interacted), last=1)
+
+    def items(self, k: int | None) -> IntArray:
+        """How many items each list shows up to rank k, shape (n,)."""
+        return self.length if k is None else np.minimum(self.length, k)
+
+    def wanted(self) -> IntArray:
+        """How many items were interacted with, shape (n,)."""
+        return self.interacted
 
     def best(self, k: int | None) -> HitCells:
         """The relevant items in their best order, up to rank k, as if they were the hits."""
@@ -110,8 +156,7 @@ class GradedLists(Lists):
         gains = chain.from_iterable(gains for _, gains, _ in profiles)
         ideals = [ideal for _, _, ideal in profiles]
         self.gain = np.fromiter(gains, np.float64, self.rank.size)
-        widths = np.fromiter(map(len, ideals), np.int64, len(ideals))
-        self.ideal_owner, self.ideal_rank = _ragged(widths)
+        self._ideal = _ragged(np.fromiter(map(len, ideals), np.int64, len(ideals)))
         self.ideal_gain = np.fromiter(
             chain.from_iterable(ideals), np.float64, self.ideal_owner.size
         )

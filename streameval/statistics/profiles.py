@@ -41,7 +41,9 @@ def first_places(depth: int) -> ProfileOf:
             return (0, 1, length, place(item)) if item in recommendations else (0, 1, length)
         wanted = set(interactions)
         found = wanted.intersection(recommendations)
-        return (0, len(wanted), length, *sorted(map(place, found)))
+        if len(found) > 1:
+            return (0, len(wanted), length, *sorted(map(place, found)))
+        return (0, len(wanted), length, *map(place, found))
 
     return profile
 
@@ -153,7 +155,8 @@ class Profiler:
         """Profile of any list: with gains, with ranks of its own, or both."""
         gains = self._relevant(interactions)
         length, hits = self._placed(recommendations, set(gains), positions)
-        interacted = len(interactions) if self._options.counting == "every" else len(gains)
+        every = self._options.counting == "every" and not isinstance(interactions, Mapping)
+        interacted = len(interactions) if every else len(gains)
         kind = POSITIONED if positions is not None else 0
         if self._options.ids == "integer" and _any_text(recommendations):
             kind += REFUSED
@@ -187,7 +190,9 @@ class Profiler:
         shown = [pair for pair in pairs if pair[0] <= self._depth]
         hits = sorted((pair for pair in shown if pair[1] in wanted), key=itemgetter(0))
         if self._options.repeats != "every":
-            firsts = {item: rank for rank, item in reversed(hits)}
-            hits = sorted(((rank, item) for item, rank in firsts.items()), key=itemgetter(0))
+            firsts: dict[Id, int] = {}
+            for rank, item in hits:
+                firsts.setdefault(item, rank)
+            hits = [(rank, item) for item, rank in firsts.items()]
         # The list's own length, not what stands up to the depth: or a value would depend on it.
         return min(len(recommendations), self._depth), hits

@@ -1,0 +1,44 @@
+import math
+from typing import Literal
+
+from streameval.context import Popularity
+from streameval.events import Event
+from streameval.metric import metric
+from streameval.rows import Repeats, rows_of
+
+
+@metric(
+    bounds=(0, math.inf),
+    higher_is_better=False,
+    source="Yin et al., Challenging the long tail recommendation, VLDB 2012",
+)
+def average_popularity(
+    event: Event,
+    k: int | None,
+    popularity: Popularity,
+    *,
+    unit: Literal["users", "share"] = "users",
+    repeats: Repeats = "every",
+    rows: int = 0,
+) -> float | None:
+    """How many users had to do with an item before, on average over the first k items of a list.
+
+    Popularity is given once and frozen; with unit=share it is divided by all users. An item that
+    nobody had to do with counts 0. Empty lists are left out. Without lists there is no value.
+
+        average_popularity@k = mean over lists of (sum over the first k items of users / items)
+
+    Example:
+        >>> from streameval import Accumulator
+        >>> from streameval.context import Popularity
+        >>> popularity = Popularity({"a": 4, "b": 1}, users=4)
+        >>> accumulator = Accumulator("average_popularity@2", popularity=popularity)
+        >>> accumulator.update(["a", "b"], [])
+        >>> accumulator.read("average_popularity@2").value
+        2.5
+    """
+    shown = rows_of(event.recommendations, k, repeats, rows)
+    if not shown:
+        return None
+    known = popularity.share if unit == "share" else popularity.of
+    return math.fsum(map(known, shown)) / len(shown)

@@ -1,0 +1,64 @@
+import sys
+from typing import Annotated, Literal
+
+from streameval.events import Event, Id
+from streameval.metric import Span, metric
+from streameval.statistics.samples import gains_of
+
+
+@metric(
+    bounds=(0, 1),
+    source="Buckley and Voorhees, Retrieval evaluation with incomplete information, SIGIR 2004; "
+    "trec_eval `bpref`",
+)
+def bpref(
+    event: Event,
+    k: int | None,
+    *,
+    min_gain: Annotated[float, Span(0, sys.float_info.max)] = 0.0,
+    empty: Literal["skip", "zero"] = "skip",
+) -> float | None:
+    """Share of the preferences kept, of relevant items over items judged not to be relevant.
+
+    An item with gain 0 (or below min_gain) is judged and not relevant; one without a gain, or with
+    one below 0, is not judged and plays no part. Without judged items that are not relevant it is
+    the recall. A list without relevant items is left out (empty=zero counts it as 0). Without lists
+    that have relevant items there is no value.
+
+        bpref@k = mean over lists of (sum over hits of (1 - min(R, judged not relevant above)
+                  / min(R, judged not relevant)) / R), R = relevant items
+
+    Example:
+        >>> from streameval import Accumulator
+        >>> accumulator = Accumulator("bpref")
+        >>> accumulator.update(["a", "b", "c", "d"], {"a": 0, "b": 1, "d": 1, "x": 0})
+        >>> accumulator.read("bpref").value
+        0.5
+    """
+    relevant = {
+        item: _relevant(gain, min_gain)
+        for item, gain in gains_of(event.interactions).items()
+        if gain >= 0
+    }
+    wanted = sum(relevant.values())
+    if not wanted:
+        return 0.0 if empty == "zero" else None
+    above, least = 0, min(wanted, len(relevant) - wanted)
+    kept = 0.0
+    for item in _ordered(event, k):
+        if relevant.get(item):
+            kept += 1.0 - min(wanted, above) / least if above else 1.0
+        elif item in relevant:
+            above += 1
+    return kept / wanted
+
+
+def _relevant(gain: float, min_gain: float) -> bool:
+    return gain > 0 and gain >= min_gain
+
+
+def _ordered(event: Event, k: int | None) -> list[Id]:
+    """Distinct items up to rank k, by rank."""
+    ranks = event.positions or range(1, len(event.recommendations) + 1)
+    placed = sorted(zip(ranks, event.recommendations, strict=True), key=lambda pair: pair[0])
+    return list(dict.fromkeys(item for rank, item in placed if k is None or rank <= k))

@@ -1,0 +1,39 @@
+from typing import Annotated
+
+import numpy as np
+
+from streameval.cumulative_gain import worth
+from streameval.metric import Span, metric
+from streameval.statistics.hitcells import Total
+from streameval.statistics.lists import Lists
+
+
+@metric(
+    bounds=(0, 1),
+    source="Chapelle, Metzler, Zhang, Grinspan, Expected reciprocal rank, CIKM 2009",
+)
+def err(lists: Lists, k: int | None, *, max_grade: Annotated[float, Span(0, 1000)] = 1.0) -> Total:
+    """Expected reciprocal rank: of the item that satisfies a user who looks from the top down.
+
+    An item of gain g satisfies with probability (2^g - 1) / 2^max_grade; gains above max_grade
+    count as max_grade, an id without a gain as 1. A list without interactions counts as 0. Without
+    lists there is no value.
+
+        err@k = mean over lists of (sum over hits at rank <= k of P(stops at this hit) / rank)
+
+    Example:
+        >>> from streameval import Accumulator
+        >>> accumulator = Accumulator("err@3")
+        >>> accumulator.update(["a", "b", "c"], ["a", "b"])
+        >>> accumulator.read("err@3").value
+        0.625
+    """
+    cells = lists.by_interacted(k)
+    satisfied = worth(np.minimum(cells.gain, max_grade), "exp2") / 2.0**max_grade
+    found, looking = np.zeros(len(lists)), np.ones(len(lists))
+    for place in range(1, int(cells.ordinals.max(initial=0)) + 1):
+        here = np.flatnonzero(cells.ordinals == place)
+        owner = cells.owners[here]
+        found[owner] += looking[owner] * satisfied[here] / cells.rank[here]
+        looking[owner] *= 1.0 - satisfied[here]
+    return found

@@ -1,0 +1,32 @@
+from typing import Literal
+
+import numpy as np
+
+from streameval.metric import metric
+from streameval.statistics.hitcells import Total
+from streameval.statistics.lists import Lists
+
+
+@metric(
+    bounds=(0, 1), empty="skip", source="van Rijsbergen, Information retrieval, 1979, chapter 7"
+)
+def f1(lists: Lists, k: int | None, *, denominator: Literal["k", "length"] = "k") -> Total:
+    """Harmonic mean of a list's precision and recall.
+
+    Precision is over k; without k, or with denominator=length, over the items there are. A list
+    without interactions has no recall and is left out (empty=zero counts it as 0). Without lists
+    that have interactions there is no value.
+
+        f1@k = mean over lists of (2 * hits at rank <= k / (k + items interacted with))
+
+    Example:
+        >>> from streameval import Accumulator
+        >>> accumulator = Accumulator("f1@3")
+        >>> accumulator.update(["a", "b", "c"], ["b"])
+        >>> accumulator.read("f1@3").value
+        0.5
+    """
+    cells = lists.by_interacted(k)
+    items = np.full_like(lists.length, k) if k and denominator == "k" else lists.items(k)
+    hits = cells.total(cells.hits.astype(np.float64))
+    return 2.0 * hits / np.maximum(items + lists.wanted(), 1)

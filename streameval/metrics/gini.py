@@ -1,0 +1,48 @@
+import math
+from typing import Literal
+
+from streameval.context import Catalog
+from streameval.metric import metric
+from streameval.statistics.exposures import Exposures
+
+
+@metric(
+    bounds=(0, 1),
+    per="slice",
+    higher_is_better=False,
+    source="Gini 1912; Fleder and Hosanagar, Blockbuster culture's next rise or fall, 2009",
+)
+def gini(
+    exposures: Exposures,
+    k: int | None,
+    catalog: Catalog | None,
+    *,
+    over: Literal["shown", "catalog"] = "shown",
+) -> float:
+    """Gini coefficient of how often each item was shown up to rank k: 0 where all alike.
+
+    It is over the items shown at least once; with over=catalog over the catalogue, whose other
+    items were shown 0 times (items outside a catalogue of ids are left out). Without items shown
+    there is no value.
+
+        gini@k = sum over n items, by exposures ascending, of (2 i - n - 1) * exposures / (n * all)
+
+    Example:
+        >>> from streameval import Accumulator
+        >>> accumulator = Accumulator("gini@2", "gini(over=catalog)@2", catalog=4)
+        >>> accumulator.update(["a", "b"], [])
+        >>> [reading.value for reading in accumulator.compute().values()]
+        [0.0, 0.5]
+    """
+    among = catalog if over == "catalog" and isinstance(catalog, frozenset) else None
+    counts = exposures.counts(k, among)
+    items = len(counts)
+    if over == "catalog" and catalog is not None:
+        known = catalog if isinstance(catalog, int) else len(catalog)
+        items = max(items, round(known * exposures.share))
+    total = sum(counts)
+    if not total:
+        return math.nan
+    first = items - len(counts)
+    spread = sum((2 * (first + i) - items - 1) * n for i, n in enumerate(counts, start=1))
+    return spread / (items * total)

@@ -1,0 +1,43 @@
+import math
+from typing import Literal
+
+import numpy as np
+
+from streameval.metric import metric
+from streameval.statistics.hitcells import Total
+from streameval.statistics.lists import Lists
+
+_LEAST = 0.00001
+
+
+@metric(
+    bounds=(0, 1),
+    empty="skip",
+    finish=math.exp,
+    source="Robertson, On GMAP and other transformations, CIKM 2006; trec_eval `gm_map`",
+)
+def gm_map(
+    lists: Lists, k: int | None, *, denominator: Literal["ideal", "k", "interacted"] = "ideal"
+) -> Total:
+    """Geometric mean of average precision: lists that fare badly weigh more than in map.
+
+    Average precision is that of map; below 0.00001 it counts as 0.00001. A list without
+    interactions is left out (empty=zero counts it as 0.00001). Without lists that have interactions
+    there is no value.
+
+        gm_map@k = exp(mean over lists of ln(max(average precision, 0.00001)))
+
+    Example:
+        >>> from streameval import Accumulator
+        >>> accumulator = Accumulator("gm_map")
+        >>> accumulator.update(["a", "b"], ["a"])
+        >>> accumulator.update(["c", "d", "e", "f"], ["f"])
+        >>> round(accumulator.read("gm_map").value, 12)
+        0.5
+    """
+    cells = lists.by_interacted(k)
+    possible = cells.size
+    if k is not None and denominator != "interacted":
+        possible = np.full_like(cells.size, k) if denominator == "k" else np.minimum(cells.size, k)
+    precision = cells.total(cells.ordinals / cells.rank / possible)
+    return np.array([math.log(max(value, _LEAST)) for value in precision.tolist()])

@@ -1,0 +1,33 @@
+from streameval.cumulative_gain import worth
+from streameval.metric import metric
+from streameval.statistics.hitcells import HitsView, Total
+from streameval.statistics.lists import Lists
+
+
+def _graded(lists: Lists, k: int | None) -> Total:
+    cells = lists.by_interacted(k)
+    return cells.total(worth(cells.gain, "linear"))
+
+
+@metric(
+    bounds=(0, float("inf")),
+    graded=_graded,
+    source="Cumulated gain without a discount: Jaervelin and Kekaelaeinen, TOIS 2002",
+)
+def value_per_list(hits: HitsView, k: int | None) -> Total:
+    """Gains of the hits up to rank k, added up: revenue per list where gains are prices.
+
+    An id without a gain is worth 1. With type= only interactions of that type count. A list without
+    interactions counts as 0. Without lists there is no value.
+
+        value_per_list@k = sum over lists of (gains of the hits at rank <= k) / lists
+
+    Example:
+        >>> from streameval import Accumulator
+        >>> accumulator = Accumulator("value_per_list@2")
+        >>> accumulator.update(["a", "b", "c"], {"a": 9.5, "b": 0.5, "c": 7.0})
+        >>> accumulator.read("value_per_list@2").value
+        10.0
+    """
+    cells = hits.by_interacted(k)
+    return cells.total(cells.hits / 1)
