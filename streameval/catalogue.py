@@ -8,7 +8,10 @@ import sys
 from collections.abc import Mapping
 from functools import cache
 
+from msgspec.structs import replace
+
 from streameval import metrics, summary
+from streameval.aliases import ALIASES
 from streameval.conventions import CONVENTIONS, Choices
 from streameval.errors import (
     MetricParameterError,
@@ -84,10 +87,10 @@ def parse(text: str) -> Metric:
         MetricParameterError: the metric has no such parameter, or not that value of it.
 
     Example:
-        >>> parse("recbole:hit@10").text
-        'recbole:hit_rate@10'
+        >>> parse("recbole:hit@10").text, parse("success@10").text, parse("trec:P_10").text
+        ('recbole:hit_rate@10', 'hit_rate@10', 'trec:precision@10')
     """
-    spelled = spelling(text)
+    spelled = _own_spelling(spelling(text))
     definition, convention = _resolve(text, spelled)
     takes_k = "k" in definition.inputs or definition.reads == "pairings"
     if spelled.k is not None and not takes_k:
@@ -109,17 +112,32 @@ def parse(text: str) -> Metric:
     )
 
 
+def _own_spelling(spelled: Spelling) -> Spelling:
+    """The catalogue's spelling of a name that the field, or a system, has for a metric."""
+    if spelled.prefix is None and spelled.name in ALIASES:
+        meant = spelling(ALIASES[spelled.name])
+        chosen = dict(meant.parameters) | dict(spelled.parameters)
+        return replace(spelled, name=meant.name, parameters=tuple(sorted(chosen.items())))
+    convention = CONVENTIONS.get(spelled.prefix or "")
+    if convention is None:
+        return spelled
+    name, k = spelled.name, spelled.k
+    stem, _, cut = name.rpartition("_")
+    if convention.cut_in_name and stem in convention.spellings and cut.isdecimal() and k is None:
+        name, k = stem, spelling(f"{stem}@{cut}").k
+    return replace(spelled, name=convention.spellings.get(name, name), k=k)
+
+
 def _resolve(text: str, spelled: Spelling) -> tuple[Definition, str | None]:
     if spelled.prefix is None:
         if spelled.name not in catalogue():
-            raise UnknownMetricError(spelled.name, catalogue())
+            raise UnknownMetricError(spelled.name, {*catalogue(), *ALIASES})
         return catalogue()[spelled.name], None
     if spelled.prefix in CONVENTIONS:
         convention = CONVENTIONS[spelled.prefix]
-        name = convention.spellings.get(spelled.name, spelled.name)
-        if name not in convention.metrics:
+        if spelled.name not in convention.metrics:
             raise UnknownMetricError(text, {*convention.metrics, *convention.spellings})
-        return catalogue()[name], spelled.prefix
+        return catalogue()[spelled.name], spelled.prefix
     return _of_module(spelled), None
 
 

@@ -19,11 +19,13 @@ class Convention(msgspec.Struct, frozen=True):
         system: what it is, with the version whose code was compared.
         metrics: metric -> the parameter values that give the system's numbers.
         spellings: the system's own name -> the catalogue's.
+        cut_in_name: whether the system writes cut-offs into its names: "P_10".
     """
 
     system: str
     metrics: Mapping[str, Choices]
     spellings: Mapping[str, str] = {}
+    cut_in_name: bool = False
 
 
 _JULIA: Choices = {"empty_list": "zero"}
@@ -39,6 +41,8 @@ _REPLAY_VALUES: Choices = {
     "deviation": "single",
 }
 _CAPRI: Choices = {"counting": "every"}
+
+_TREC: Choices = {"empty": "zero"}
 
 CONVENTIONS: Mapping[str, Convention] = {
     "recommenders_jl": Convention(
@@ -154,5 +158,36 @@ CONVENTIONS: Mapping[str, Convention] = {
             "listDiversity": "list_diversity",
             "catalogCoverage": "item_coverage",
         },
+    ),
+    "trec": Convention(
+        system="trec_eval 9.0.8",
+        metrics={
+            "map": {**_TREC, "denominator": "interacted"},
+            "gm_map": {**_TREC, "denominator": "interacted"},
+            "r_precision": _TREC,
+            "bpref": _TREC,
+            "mrr": {},
+            "iprec_at_recall": _TREC,
+            "precision": {},
+            "recall": _TREC,
+            "ndcg": _TREC,
+            "hit_rate": {},
+            "hits": {},
+            "relevant": {},
+            "retrieved": {},
+        },
+        spellings={
+            "map_cut": "map",
+            "Rprec": "r_precision",
+            "recip_rank": "mrr",
+            "P": "precision",
+            "recall": "recall",
+            "ndcg_cut": "ndcg",
+            "success": "hit_rate",
+            "num_rel_ret": "hits",
+            "num_rel": "relevant",
+            "num_ret": "retrieved",
+        },
+        cut_in_name=True,
     ),
 }

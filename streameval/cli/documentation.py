@@ -10,11 +10,18 @@ from typing import Any
 
 from rich.table import Table
 
+from streameval.aliases import aliases
 from streameval.catalogue import catalogue, parameters, parse
 from streameval.cli.ending import output
 from streameval.cli.screen import printed
 from streameval.metric import Definition, Parameter
 
+_MEANS: Mapping[str, str] = {
+    "list": "lists",
+    "item": "items shown",
+    "total": "nothing, it is a sum",
+    "slice": "nothing",
+}
 _DIRECTIONS: Mapping[bool | None, str] = {True: "higher", False: "lower", None: "neither"}
 
 
@@ -50,12 +57,14 @@ def _documentation(definition: Definition) -> str:
     facts = {
         "range": _range(definition),
         "better": _DIRECTIONS[definition.higher_is_better],
-        "mean over": {"list": "lists", "item": "items shown", "slice": "nothing"}[definition.per],
+        "mean over": _MEANS[definition.per],
         "reads": definition.reads,
         "source": definition.source,
     }
+    if others := aliases(definition.name):
+        facts["also called"] = ", ".join(others)
     lines = [_spelling(definition), "", definition.documentation, ""]
-    lines += [f"{name + ':':<11} {fact}" for name, fact in facts.items()]
+    lines += [f"{name + ':':<12} {fact}" for name, fact in facts.items()]
     lines += ["", "parameters, written like ndcg(gain=exp2)@10:"]
     lines += [f"  {_choices(each)}" for each in parameters(definition).values()] or ["  none"]
     return "\n".join(lines) + "\n"
@@ -65,6 +74,7 @@ def _entry(definition: Definition) -> dict[str, Any]:
     lowest, highest = definition.bounds
     return {
         "name": definition.name,
+        "aliases": aliases(definition.name),
         "summary": definition.summary,
         "documentation": definition.documentation,
         "bounds": [lowest, None if math.isinf(highest) else highest],

@@ -10,7 +10,7 @@ from streameval.exporters.families import Family, Sample, family_name, metric_la
 from streameval.metric import Definition, Metric
 from streameval.pipeline.snapshot import Series, Snapshot
 
-_COUNTED = {"list": "lists", "item": "items shown", "slice": "lists"}
+_COUNTED = {"list": "lists", "item": "items shown", "total": "lists", "slice": "lists"}
 
 
 def counts_up(metric: Metric) -> bool:

@@ -10,7 +10,7 @@ from streameval.metric import Metric
 UNDEFINED = "\N{EN DASH}"
 """Stands where there was no evidence; never 0."""
 
-_COUNTED = {"list": "lists", "item": "items shown", "slice": "lists"}
+_COUNTED = {"list": "lists", "item": "items shown", "total": "lists", "slice": "lists"}
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
 
 
