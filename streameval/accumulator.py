@@ -8,6 +8,7 @@ from typing import Any
 
 from streameval.answers import answer
 from streameval.catalogue import parse
+from streameval.columns import ArrowTable, Coded, Columns
 from streameval.context import Context, Popularity, Similarity, catalog_of
 from streameval.errors import NoHitsWarning, StateVersionError, UnlikeStateError
 from streameval.events import Batch, Event, Id, Interaction, Interactions
@@ -108,17 +109,24 @@ class Accumulator:
         self.version += 1
         self._readings.clear()
 
-    def update_many(self, batch: Batch | Iterable[Event] | Iterable[Pair]) -> None:
+    def update_many(
+        self, batch: Batch | Columns | ArrowTable | Iterable[Event] | Iterable[Pair]
+    ) -> None:
         """Count many lists: the same bits as one by one, faster.
 
         Args:
-            batch: Events, (recommendations, interactions) pairs, or their columns.
+            batch: Events, (recommendations, interactions) pairs, or their columns: lists in a
+                Batch, arrays in Columns, or an Arrow table with columns named like those.
 
         Raises:
             InvalidEventError: one is not a valid event; nothing was counted.
+            MissingExtraError: it is Arrow's, and pyarrow is not installed.
         """
         checked = columns(batch)
-        self._evidence.update_many(checked)
+        if isinstance(checked, Coded):
+            self._evidence.update_coded(checked)
+        else:
+            self._evidence.update_many(checked)
         self._touch(len(checked))
 
     def read(self, metric: str) -> Reading:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Protocol, Self
 
+from streameval.columns import Coded
 from streameval.context import Context
 from streameval.errors import UnlikeStateError
 from streameval.events import Batch
@@ -86,6 +87,16 @@ class Evidence:
     def hits(self) -> list[Hits]:
         """All statistics of hits."""
         return [each for each in self.statistics.values() if isinstance(each, Hits)]
+
+    def update_coded(self, coded: Coded) -> None:
+        """Count many lists whose ids are numbers; only what needs events is given events."""
+        for statistic in self.statistics.values():
+            if isinstance(statistic, Hits | Exposures):
+                statistic.update_coded(coded)
+            else:
+                statistic.update_many(coded.batch)
+        if self.plan.events:
+            self.events.update_many(coded.batch)
 
     def update_many(self, batch: Batch) -> None:
         """Count many lists in every statistic."""

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from streameval.columns import ArrowTable, Coded, Columns, read
 from streameval.errors import InvalidEventError
 from streameval.events import LARGEST_RANK, Batch, Event, Id, Interaction, Interactions, columns_of
 
@@ -18,12 +19,19 @@ COLLECTIONS = frozenset({list, tuple, set, frozenset})
 """What statistics take as it is; everything else is checked and converted, one event at a time."""
 
 
-def columns(batch: Batch | Iterable[Event] | Iterable[Pair]) -> Batch:
-    """Events, or (recommendations, interactions) pairs, as checked columns.
+def columns(
+    batch: Batch | Columns | ArrowTable | Iterable[Event] | Iterable[Pair],
+) -> Batch | Coded:
+    """Events, (recommendations, interactions) pairs, or columns of any kind, checked.
 
     Raises:
         InvalidEventError: one of them is not a valid event; nothing has been counted.
     """
+    if isinstance(batch, Columns | ArrowTable):
+        found = read(batch)
+        if isinstance(found, Coded):
+            return found
+        batch = found
     if not isinstance(batch, Batch):
         rows = batch if isinstance(batch, list) else list(batch)
         batch = _of_events(rows) if rows and isinstance(rows[0], Event) else _of_pairs(rows)

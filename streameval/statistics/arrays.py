@@ -40,6 +40,31 @@ def grouped(keys: list[IntArray], counts: list[IntArray]) -> tuple[list[IntArray
     return _columns(distinct, spans), sums
 
 
+def distinct(values: IntArray) -> IntArray:
+    """The distinct values in ascending order."""
+    ordered = np.sort(values)
+    if ordered.size:
+        ordered = ordered[np.concatenate(([True], ordered[1:] != ordered[:-1]))]
+    return ordered
+
+
+def occurrences(values: IntArray) -> tuple[IntArray, IntArray]:
+    """The distinct values in ascending order, and how often each occurs.
+
+    Example:
+        >>> occurrences(np.array([5, -1, 5]))
+        (array([-1,  5]), array([1, 2]))
+    """
+    if not values.size:
+        return values, values
+    low, high = int(values.min()), int(values.max())
+    if high - low > 2 * values.size + 65_536:
+        return np.unique(values, return_counts=True)
+    counts = np.bincount(values - low)
+    found = np.flatnonzero(counts)
+    return found + low, counts[found]
+
+
 def _codes(keys: list[IntArray], spans: list[int]) -> IntArray:
     if int(np.prod(spans, dtype=object)) >= 2**62:
         message = "key columns span more than 2^62 combinations"

@@ -9,15 +9,20 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from streameval.columns import Coded
 from streameval.errors import StateVersionError, UnlikeStateError
 from streameval.events import Batch, Id, Interactions
 from streameval.statistics.hittables import HitTables
 from streameval.statistics.lists import GradedLists, GradedProfile, Lists, Profile
+from streameval.statistics.matched import can_be_matched, matched
 from streameval.statistics.profiles import HitsOptions, Profiler
 
 VERSION = 1
 _MOST_PENDING = 8_192
 """Distinct profiles are folded at this many: a fold then costs a few milliseconds."""
+
+_MOST_FOLDED = 65_536
+"""Lists folded at once that came as columns: more would only take more memory."""
 
 Listener: TypeAlias = Callable[[Lists], None]
 
@@ -91,6 +96,15 @@ class Hits:
             columns = batch.recommendations[rows], batch.interactions[rows]
             self._count(map(self._profiler.profile, *columns))
 
+    def update_coded(self, coded: Coded) -> None:
+        """Count many lists whose ids are numbers; the same content as one by one."""
+        if not can_be_matched(self.options, coded):
+            self.update_many(coded.batch)
+            return
+        for start in range(0, len(coded), _MOST_FOLDED):
+            lists = matched(self.options, coded.rows(start, start + _MOST_FOLDED))
+            self._fold_lists(lists, graded=0)
+
     def _count_recent(self) -> None:
         self._count(self._recent)
         self._recent.clear()
@@ -129,18 +143,17 @@ class Hits:
             self._fold_graded()
 
     def _fold_pending(self) -> None:
-        lists = Lists(list(self._pending), self._pending.values())
-        self._tables.add(lists, graded=0)
-        if self._listener is not None:
-            self._listener(lists)
+        self._fold_lists(Lists(list(self._pending), self._pending.values()), graded=0)
         self._pending.clear()
 
     def _fold_graded(self) -> None:
-        lists = GradedLists(self._graded)
-        self._tables.add(lists, graded=1)
+        self._fold_lists(GradedLists(self._graded), graded=1)
+        self._graded.clear()
+
+    def _fold_lists(self, lists: Lists, *, graded: int) -> None:
+        self._tables.add(lists, graded=graded)
         if self._listener is not None:
             self._listener(lists)
-        self._graded.clear()
 
     def tables(self) -> HitTables:
         """Everything counted so far; to be read, not changed."""

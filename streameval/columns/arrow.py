@@ -1,0 +1,103 @@
+"""Arrow's arrays and tables, from whatever library speaks its interface; needs pyarrow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+
+from streameval.columns.encoding import Column
+from streameval.columns.ragged import Array, Ragged
+from streameval.errors import InvalidEventError, MissingExtraError
+
+
+@runtime_checkable
+class ArrowStream(Protocol):
+    """A table or a chunked array of pyarrow, Polars, pandas, DuckDB, ..."""
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
+
+
+@runtime_checkable
+class ArrowArray(Protocol):
+    """An array or a record batch of pyarrow and others."""
+
+    def __arrow_c_array__(self, requested_schema: Any = None) -> Any: ...
+
+
+ArrowTable: TypeAlias = ArrowStream | ArrowArray
+
+
+def table_columns(table: Any, names: Sequence[str]) -> Mapping[str, Any]:
+    """The columns of these names; recommendations and interactions must be among them.
+
+    Raises:
+        InvalidEventError: they are not, or it is no table.
+        MissingExtraError: pyarrow is not installed.
+    """
+    arrow = _arrow()
+    try:
+        found = arrow.table(table)
+    except (TypeError, ValueError) as error:
+        raise InvalidEventError("wrong_type", f"no Arrow table: {error}") from error
+    for name in ("recommendations", "interactions"):
+        if name not in found.column_names:
+            columns = ", ".join(found.column_names) or "none"
+            detail = f"the table has no column {name!r}; its columns: {columns}"
+            raise InvalidEventError("missing_field", detail)
+    return {name: found[name] for name in names if name in found.column_names}
+
+
+def list_column(name: str, found: Any) -> Column | Array:
+    """An Arrow array of lists as a column; lists of one fixed size as a matrix.
+
+    Raises:
+        InvalidEventError: it holds no lists, or something in it is null.
+        MissingExtraError: pyarrow is not installed.
+    """
+    arrow = _arrow()
+    stream = isinstance(found, ArrowStream)
+    column = arrow.chunked_array(found).combine_chunks() if stream else arrow.array(found)
+    kind = column.type
+    if arrow.types.is_null(kind) and not len(column):
+        return Column(Ragged(np.zeros(0, np.int64), np.zeros(1, np.int64)))
+    fixed = arrow.types.is_fixed_size_list(kind)
+    if not (fixed or arrow.types.is_list(kind) or arrow.types.is_large_list(kind)):
+        raise InvalidEventError("wrong_type", f"{name}: {kind} holds no lists")
+    values = column.flatten()
+    if column.null_count or values.null_count:
+        detail = f"{name}: null is no list and no id; give an empty list where there is nothing"
+        raise InvalidEventError("wrong_type", detail)
+    if not fixed:
+        offsets = column.offsets.to_numpy().astype(np.int64)
+        return _column(name, values, offsets - offsets[0])
+    if arrow.types.is_integer(kind.value_type):
+        matrix: Array = values.to_numpy().reshape(len(column), kind.list_size)
+        return matrix
+    return _column(name, values, np.arange(len(column) + 1) * kind.list_size)
+
+
+def _column(name: str, values: Any, offsets: Any) -> Column:
+    """Strings by a dictionary of their own, numbers as they are."""
+    arrow = _arrow()
+    kind = values.type
+    if arrow.types.is_dictionary(kind):
+        values, kind = values.cast(kind.value_type), kind.value_type
+    if arrow.types.is_integer(kind) or arrow.types.is_floating(kind):
+        return Column(Ragged(values.to_numpy(), offsets))
+    if arrow.types.is_null(kind):
+        return Column(Ragged(np.zeros(0, np.int64), offsets))
+    if not (arrow.types.is_string(kind) or arrow.types.is_large_string(kind)):
+        raise InvalidEventError("invalid_id", f"{name}: ids are integers or strings, found {kind}")
+    words = values.dictionary_encode()
+    indices = words.indices.to_numpy().astype(np.int64)
+    return Column(Ragged(indices, offsets), words.dictionary.to_pylist())
+
+
+def _arrow() -> Any:
+    try:
+        return import_module("pyarrow")
+    except ImportError as error:
+        raise MissingExtraError("Arrow", "parquet") from error

@@ -1,0 +1,119 @@
+"""Columns as a caller has them, and the one way in which they are read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from streameval.columns.arrow import ArrowTable, list_column, table_columns
+from streameval.columns.coded import Coded
+from streameval.columns.encoding import Column, encoded
+from streameval.columns.numbers import listed, matrix_column
+from streameval.columns.ragged import Ragged
+from streameval.errors import InvalidEventError
+from streameval.events import Batch, Id, Interactions
+
+
+class Columns(msgspec.Struct, frozen=True, kw_only=True):
+    """Many events as columns of numpy or Arrow, for `Accumulator.update_many`.
+
+    Each column is one of: a matrix of shape (events, K), in which -1 ends a row of integers that
+    is shorter; a pair (values, offsets), where event i has `values[offsets[i]:offsets[i + 1]]`; a
+    list of arrays, one an event; or an Arrow array of lists. Ids are integers of 64 bits or
+    strings. Where nothing but recommendations and interactions is given, and metrics read hits
+    (not repeats=compact_..., not type=) or items shown, no Python object is made for an event.
+
+    Attributes:
+        recommendations: item ids as shown, rank 1 first.
+        interactions: ids of the items interacted with.
+        lengths: how many entries of each row of a matrix of recommendations are items, shape
+            (events,); then -1 is an id like any other.
+        gains: one number for each interaction; of those of an item the largest counts.
+        positions: rank (from 1) of each recommendation.
+        scores: the recommender's score of each recommendation.
+
+    Example:
+        >>> from streameval import Accumulator
+        >>> accumulator = Accumulator("recall@2")
+        >>> shown = np.array([[1, 2, 3], [4, 5, -1]])
+        >>> acts = np.array([3, 4]), np.array([0, 1, 2])
+        >>> accumulator.update_many(Columns(recommendations=shown, interactions=acts))
+        >>> accumulator.read("recall@2").value
+        0.5
+    """
+
+    recommendations: Any
+    interactions: Any
+    lengths: Any = None
+    gains: Any = None
+    positions: Any = None
+    scores: Any = None
+
+
+def read(given: Columns | ArrowTable) -> Coded | Batch:
+    """Columns, or an Arrow table of them, as statistics count them.
+
+    Returns:
+        Codes where items and interactions are all there is; lists of Python's own otherwise.
+
+    Raises:
+        InvalidEventError: they are not valid events.
+        MissingExtraError: they are Arrow's, and pyarrow is not installed.
+    """
+    if not isinstance(given, Columns):
+        given = Columns(**table_columns(given, Columns.__struct_fields__))
+    shown = _column("recommendations", given.recommendations, given.lengths)
+    acts = _column("interactions", given.interactions)
+    if len(shown.ragged) != len(acts.ragged):
+        detail = f"{len(shown.ragged)} recommendations and {len(acts.ragged)} interactions"
+        raise InvalidEventError("wrong_type", f"columns of unequal length: {detail}")
+    if given.gains is None and given.positions is None and given.scores is None:
+        (items, interactions), ids = encoded([shown, acts])
+        return Coded(items, interactions, ids)
+    return Batch(
+        recommendations=shown.ragged.cut(shown.ids()),
+        interactions=_interactions(acts, given.gains),
+        positions=_beside("positions", given.positions, shown.ragged),
+        scores=_beside("scores", given.scores, shown.ragged),
+    )
+
+
+def _column(name: str, found: Any, lengths: Any = None) -> Column:
+    if isinstance(found, ArrowTable):
+        column = list_column(name, found)
+        if isinstance(column, Column):
+            return column
+        found = column
+    if isinstance(found, np.ndarray) and found.ndim == 2:
+        return Column(matrix_column(name, found, lengths))
+    return Column(listed(name, found))
+
+
+def _beside(name: str, found: Any, shown: Ragged) -> list[list[Any]] | None:
+    """A column of numbers that has one for each item."""
+    if found is None:
+        return None
+    matrix = isinstance(found, np.ndarray) and found.ndim == 2
+    numbers = _column(name, found, shown.lengths if matrix else None).ragged
+    unlike = len(numbers) != len(shown) or (numbers.lengths != shown.lengths).any()
+    if unlike or numbers.values.dtype.kind not in "iuf":
+        detail = f"{name}: give one number for each item, in lists of the same lengths"
+        raise InvalidEventError(f"invalid_{name}", detail)
+    return numbers.lists()
+
+
+def _interactions(acts: Column, gains: Any) -> list[Interactions]:
+    ids = acts.ragged.cut(acts.ids())
+    if gains is None:
+        return list(ids)
+    pairs = zip(ids, _beside("gains", gains, acts.ragged) or (), strict=True)
+    return [_largest(items, worth) for items, worth in pairs]
+
+
+def _largest(items: list[Id], gains: list[float]) -> dict[Id, float]:
+    largest: dict[Id, float] = {}
+    for item, gain in zip(items, gains, strict=True):
+        largest[item] = max(gain, largest.get(item, gain))
+    return largest

@@ -1,0 +1,120 @@
+"""Where the hits of many lists are, found for all of them at once."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from streameval.columns import Ragged
+from streameval.statistics.arrays import IntArray, distinct
+
+_ENTRIES = 65_536
+"""Entries of the lists looked at together: their arrays then stay in the processor's cache."""
+
+_SPARSITY = 16
+"""Slots for each interaction: about one entry in so many is looked up in vain."""
+
+_LARGEST = 2**62
+_ITEM, _LIST = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
+
+
+class Matches(NamedTuple):
+    """Hits of many lists.
+
+    Attributes:
+        interacted: distinct items interacted with, one number a list.
+        owner: the list of each hit, ascending.
+        place: its place in the list, from 0, ascending within a list.
+    """
+
+    interacted: IntArray
+    owner: IntArray
+    place: IntArray
+
+
+def matches(shown: Ragged, acts: Ragged, *, every: bool = False) -> Matches:
+    """The places of lists at which an item stands that was interacted with.
+
+    Args:
+        shown: codes of the items of each list.
+        acts: codes of the items interacted with, as many lists; repeats play no part.
+        every: whether an item counts at each place where it stands, not at its first only.
+
+    Example:
+        >>> shown = Ragged(np.array([7, 8, 7, 9]), np.array([0, 3, 4]))
+        >>> acts = Ragged(np.array([7, 7, 8]), np.array([0, 2, 3]))
+        >>> found = matches(shown, acts)
+        >>> found.interacted.tolist(), found.owner.tolist(), found.place.tolist()
+        ([1, 1], [0], [0])
+    """
+    longest = max(1, (shown.values.size + acts.values.size) // max(1, len(shown)))
+    step = max(1, _ENTRIES // longest)
+    parts = [
+        (start, _of_rows(shown.rows(start, start + step), acts.rows(start, start + step), every))
+        for start in range(0, max(1, len(shown)), step)
+    ]
+    return Matches(
+        interacted=np.concatenate([part.interacted for _, part in parts]),
+        owner=np.concatenate([part.owner + start for start, part in parts]),
+        place=np.concatenate([part.place for _, part in parts]),
+    )
+
+
+def _of_rows(shown: Ragged, acts: Ragged, every: bool) -> Matches:  # noqa: FBT001  one caller
+    entry = _candidates(shown, acts)
+    owner = shown.owners(entry)
+    wanted, found, span = _keys(shown.values[entry], owner, acts)
+    wanted = distinct(wanted)
+    interacted = np.bincount(wanted // span, minlength=len(shown))
+    hit = _contained(found, wanted)
+    entry, owner, found = entry[hit], owner[hit], found[hit]
+    if not every and distinct(found).size < found.size:
+        first = np.sort(np.unique(found, return_index=True)[1])
+        entry, owner = entry[first], owner[first]
+    return Matches(interacted, owner, entry - shown.offsets[owner])
+
+
+def _candidates(shown: Ragged, acts: Ragged) -> IntArray:
+    """Entries that may be hits: all hits, and a few others."""
+    bits = max(10, (_SPARSITY * acts.values.size).bit_length())
+    salt = np.arange(len(shown), dtype=np.uint64) * _LIST
+    marked = np.zeros(2**bits, np.bool_)
+    marked[_slots(acts, salt, bits)] = True
+    return np.flatnonzero(marked.take(_slots(shown, salt, bits)))
+
+
+def _slots(lists: Ragged, salt: np.ndarray[tuple[int], np.dtype[np.uint64]], bits: int) -> IntArray:
+    """A slot for each entry, the same where list and item are the same."""
+    mixed = lists.values.view(np.uint64) * _ITEM
+    mixed += lists.spread(salt)
+    mixed >>= np.uint64(64 - bits)
+    return mixed.view(np.int64)
+
+
+def _keys(items: IntArray, owner: IntArray, acts: Ragged) -> tuple[IntArray, IntArray, int]:
+    """One number for (list, item) of the interactions and of the entries; and its span."""
+    wanted, found, span = _dense(acts.values, items)
+    if span * len(acts) >= _LARGEST:
+        known = np.unique(acts.values)
+        wanted, span = np.searchsorted(known, acts.values), known.size + 1
+        found = np.searchsorted(known, items)
+        found[~_contained(items, known)] = known.size
+    return acts.spread(np.arange(len(acts)) * span) + wanted, owner * span + found, span
+
+
+def _dense(wanted: IntArray, found: IntArray) -> tuple[IntArray, IntArray, int]:
+    """Codes counted from the smallest, whose span may be too large to be of use."""
+    both = [column for column in (wanted, found) if column.size]
+    low = min((int(column.min()) for column in both), default=0)
+    high = max((int(column.max()) for column in both), default=0)
+    span = high - low + 1
+    return (wanted, found, span) if span >= _LARGEST else (wanted - low, found - low, span)
+
+
+def _contained(values: IntArray, known: IntArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Which values are among those known, which are in ascending order."""
+    if not known.size:
+        return np.zeros(values.size, np.bool_)
+    at = np.minimum(np.searchsorted(known, values), known.size - 1)
+    return np.asarray(known[at] == values)

@@ -1,0 +1,99 @@
+"""What a list costs that comes as an event, as numpy columns and as an Arrow table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from streameval import Accumulator, Columns, Event
+from tests.benchmarks.timing import best_of
+
+Parts: TypeAlias = Sequence[Columns | pa.Table | list[Event]]
+
+EVENTS = 60_000
+BATCH = 20_000
+ITEMS = 50_000
+CUTOFFS = (5, 10, 20)
+NAMES = ("hit_rate", "precision", "recall", "mrr", "map", "ndcg")
+
+
+def main() -> None:
+    """Print microseconds a list, and how many times faster than events that is."""
+    for k in (20, 100):
+        columns = _traffic(k)
+        for exposures in (False, True):
+            metrics = [f"{name}@{cut}" for name in NAMES for cut in (*CUTOFFS, k)]
+            metrics += [f"distinct_items@{k}"] if exposures else []
+            forms: dict[str, Parts] = {
+                "events": _events(columns),
+                "numpy": columns,
+                "arrow": [_table(part) for part in columns],
+            }
+            best = best_of({form: _task(metrics, parts) for form, parts in forms.items()}, rounds=3)
+            print(f"K={k:<3} {'with' if exposures else 'without'} exposures: {_shown(best)}")
+
+
+def _shown(best: dict[str, float]) -> str:
+    return ", ".join(
+        f"{form} {seconds / EVENTS * 1e6:.2f} us a list ({best['events'] / seconds:.1f} times)"
+        for form, seconds in best.items()
+    )
+
+
+def _task(metrics: list[str], parts: Parts) -> Callable[[], None]:
+    def task() -> None:
+        accumulator = Accumulator(*metrics)
+        for part in parts:
+            accumulator.update_many(part)
+        accumulator.compute()
+
+    return task
+
+
+def _traffic(k: int) -> list[Columns]:
+    """Lists of distinct items, 1 to 10 interactions each, about a third of them hits."""
+    draw = np.random.default_rng(1)
+    parts = []
+    for _ in range(EVENTS // BATCH):
+        # Popularity is skewed in every catalogue: half of what is shown is an eighth of it.
+        first = (ITEMS * draw.random((BATCH, 1)) ** 3).astype(np.int64)
+        shown = (first + 7919 * np.arange(k)) % ITEMS
+        shown = draw.permuted(shown, axis=1)
+        lengths = draw.integers(1, 11, BATCH)
+        offsets = np.concatenate(([0], np.cumsum(lengths)))
+        owner = np.repeat(np.arange(BATCH), lengths)
+        hits = shown[owner, draw.integers(0, k, owner.size)]
+        others = draw.integers(0, ITEMS, owner.size)
+        acts = np.where(draw.random(owner.size) < 0.35, hits, others)
+        parts.append(Columns(recommendations=shown, interactions=(acts, offsets)))
+    return parts
+
+
+def _table(columns: Columns) -> pa.Table:
+    values, offsets = columns.interactions
+    shown = columns.recommendations
+    return pa.table(
+        {
+            "recommendations": pa.FixedSizeListArray.from_arrays(shown.ravel(), shown.shape[1]),
+            "interactions": pa.LargeListArray.from_arrays(offsets, values),
+        }
+    )
+
+
+def _events(parts: list[Columns]) -> list[list[Event]]:
+    return [
+        [
+            Event(recommendations=shown, interactions=acts.tolist())
+            for shown, acts in zip(part.recommendations.tolist(), _split(part), strict=True)
+        ]
+        for part in parts
+    ]
+
+
+def _split(columns: Columns) -> list[npt.NDArray[np.int64]]:
+    values, offsets = columns.interactions
+    return np.split(values, offsets[1:-1])
