@@ -51,10 +51,18 @@ def novelty(
 
 
 def _information(item: Id, popularity: Popularity, unit: str, cold: str) -> float:
-    most = math.log2(popularity.users)
-    share = popularity.share(item)
-    unknown = most if cold == "most" else 0.0
-    bits = -math.log2(share) if share else unknown
+    most = math.log2(popularity.users) if popularity.users > 0 else 0.0
+    bits = _bits(item, popularity, most if cold == "most" else None)
     if unit == "bits":
         return bits
     return bits / most if most else 1.0
+
+
+def _bits(item: Id, popularity: Popularity, most: float | None) -> float:
+    """Of a known item; an unknown one has the most there is, or with None nothing."""
+    share = popularity.share(item)
+    if share > 0:
+        return -math.log2(share)
+    if most is not None or item not in popularity.counts:
+        return most or 0.0
+    return math.inf if popularity.users and not share else math.nan

@@ -31,4 +31,5 @@ def rmse(event: Event) -> Iterator[float]:
     gains = gains_of(event.interactions)
     for item, score in zip(event.recommendations, event.scores or (), strict=False):
         if item in gains:
-            yield (score - gains[item]) ** 2
+            error = score - gains[item]
+            yield error * error

@@ -41,4 +41,4 @@ def matched(options: HitsOptions, coded: Coded) -> Lists:
 
 def _kind(options: HitsOptions, coded: Coded) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     refused = options.ids == "integer" and bool(coded.texts)
-    return REFUSED * ((coded.recommendations.lengths > 0) & refused).astype(np.int64)
+    return REFUSED * ((coded.interactions.lengths > 0) & refused).astype(np.int64)

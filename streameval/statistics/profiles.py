@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Literal, TypeAlias
 
@@ -82,16 +82,16 @@ def counting_every(profile: ProfileOf) -> ProfileOf:
 
 
 def integers_only(profile: ProfileOf) -> ProfileOf:
-    """Profiles that mark lists with ids other than integers as refused."""
+    """Profiles that mark lists whose interactions are not all named by integers as refused."""
 
     def marked(recommendations: Sequence[Id], interactions: Interactions) -> Profile:
         kind, *rest = profile(recommendations, interactions)
-        return (kind + REFUSED * _any_text(recommendations), *rest)
+        return (kind + REFUSED * _any_text(interactions), *rest)
 
     return marked
 
 
-def _any_text(ids: Sequence[Id]) -> bool:
+def _any_text(ids: Iterable[Id]) -> bool:
     return any(isinstance(item, str) for item in ids)
 
 
@@ -105,7 +105,7 @@ class HitsOptions(msgspec.Struct, frozen=True, kw_only=True):
         min_gain: smallest gain that is relevant, where `relevant` is "positive".
         relevant: which items with a gain count.
         counting: what an item that stands among the interactions several times is.
-        ids: whether lists with ids other than integers are refused.
+        ids: whether interactions without gains are refused unless integers name them all.
         type: the type of interactions that count; "" for all of them.
     """
 
@@ -155,10 +155,11 @@ class Profiler:
         """Profile of any list: with gains, with ranks of its own, or both."""
         gains = self._relevant(interactions)
         length, hits = self._placed(recommendations, set(gains), positions)
-        every = self._options.counting == "every" and not isinstance(interactions, Mapping)
+        ungraded = not isinstance(interactions, Mapping)
+        every = self._options.counting == "every" and ungraded
         interacted = len(interactions) if every else len(gains)
         kind = POSITIONED if positions is not None else 0
-        if self._options.ids == "integer" and _any_text(recommendations):
+        if self._options.ids == "integer" and ungraded and _any_text(interactions):
             kind += REFUSED
         head = (kind, interacted, length, *(rank - 1 for rank, _ in hits))
         if all(gain == 1 for gain in gains.values()):

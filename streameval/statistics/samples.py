@@ -33,7 +33,8 @@ def samples(
     """For each list with scores: the scores, and which items are positive; shapes (items,)."""
     for row, scores in enumerate(batch.scores or ()):
         if scores is not None and len(scores):
-            values = np.array(scores, np.float32 if sampling.single else np.float64)
+            with np.errstate(over="ignore"):
+                values = np.array(scores, np.float32 if sampling.single else np.float64)
             gains = gains_of(batch.interactions[row])
             outcome = [gains.get(item, 0.0) for item in batch.recommendations[row]]
             gain = np.array(outcome)
