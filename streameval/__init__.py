@@ -1,10 +1,20 @@
 """Online evaluation of recommender systems: exact, mergeable, from a stream of events."""
 
 from streameval.accumulator import Accumulator
+from streameval.catalogue import metric_at
 from streameval.columns import Columns
 from streameval.events import Batch, Event, Interaction
 from streameval.metric import metric
 from streameval.reading import Reading
 
-__all__ = ["Accumulator", "Batch", "Columns", "Event", "Interaction", "Reading", "metric"]
+__all__ = [
+    "Accumulator",
+    "Batch",
+    "Columns",
+    "Event",
+    "Interaction",
+    "Reading",
+    "metric",
+    "metric_at",
+]
 __version__ = "0.1.0"

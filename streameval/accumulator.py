@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from streameval.answers import answer
-from streameval.catalogue import parse
+from streameval.catalogue import metric_of
 from streameval.columns import ArrowTable, Coded, Columns
 from streameval.context import Context, Popularity, Similarity, catalog_of
 from streameval.errors import NoHitsWarning, StateVersionError, UnlikeStateError
@@ -32,7 +32,9 @@ class Accumulator:
     over accumulators that are merged, and any save and load give the same bits.
 
     Args:
-        metrics: for example "ndcg@10", "recbole:map@10", "rbp(p=0.8)@10"; at least one.
+        metrics: for example "ndcg@10", "recbole:map@10", "rbp(p=0.8)@10"; at least one. One of
+            your own is named "package.module:name@10", or given as it is: the decorated function,
+            or with a cut-off `metric_at(function, k=10)`.
         catalog: how many items there are, or their ids; needed by item_coverage.
         popularity: how many users had to do with each item before; needed by novelty.
         similarity: how alike two items are; needed by list_diversity.
@@ -53,14 +55,14 @@ class Accumulator:
 
     def __init__(
         self,
-        *metrics: str,
+        *metrics: str | Metric | Callable[..., Any],
         catalog: int | Collection[Id] | None = None,
         popularity: Popularity | None = None,
         similarity: Similarity | None = None,
         depth: int | None = None,
         max_items: int = MAX_ITEMS,
     ) -> None:
-        self.metrics: tuple[Metric, ...] = tuple(dict.fromkeys(map(parse, metrics)))
+        self.metrics: tuple[Metric, ...] = tuple(dict.fromkeys(map(metric_of, metrics)))
         self.context = Context(
             catalog=catalog_of(catalog), popularity=popularity, similarity=similarity
         )
@@ -140,7 +142,8 @@ class Accumulator:
         """
         found = self._readings.get(metric)
         if found is None:
-            found = answer(parse(metric), self._evidence, self.context)
+            named = next((each for each in self.metrics if each.text == metric), metric)
+            found = answer(metric_of(named), self._evidence, self.context)
             self._readings[metric] = found
         return found
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
+from typing import Any
 
 from msgspec.structs import replace
 
 from streameval import metrics, summary
 from streameval.aliases import ALIASES
 from streameval.conventions import CONVENTIONS, Choices
+from streameval.declared import declared
 from streameval.errors import (
     MetricParameterError,
     MetricSyntaxError,
-    UnknownConventionError,
+    UndeclaredMetricError,
     UnknownMetricError,
 )
 from streameval.events import LARGEST_RANK
@@ -84,6 +86,7 @@ def parse(text: str) -> Metric:
         MetricSyntaxError: the text does not follow the grammar.
         UnknownMetricError: there is no metric of that name.
         UnknownConventionError: there is no convention or module of that name.
+        MetricModuleError: the module fails while it is imported.
         MetricParameterError: the metric has no such parameter, or not that value of it.
 
     Example:
@@ -91,7 +94,53 @@ def parse(text: str) -> Metric:
         ('recbole:hit_rate@10', 'hit_rate@10', 'trec:precision@10')
     """
     spelled = _own_spelling(spelling(text))
-    definition, convention = _resolve(text, spelled)
+    return _made(text, spelled, *_resolve(text, spelled))
+
+
+def metric_at(function: Callable[..., Any], k: int | None = None, **parameters: Value) -> Metric:
+    """The metric that a function decorated with `@metric` is, with a cut-off and parameters.
+
+    Its canonical text is `module:name(parameters)@k`, the same as in a configuration.
+
+    Args:
+        function: the function itself.
+        k: cut-off from 1; None for the whole list.
+        parameters: values of the metric's parameters.
+
+    Raises:
+        UndeclaredMetricError: the function is not decorated with `@metric`.
+        MetricError: the metric has no such cut-off or parameter.
+
+    Example:
+        >>> from streameval.metrics.ndcg import ndcg
+        >>> metric_at(ndcg, k=10, gain="exp2").text
+        'ndcg(gain=exp2)@10'
+    """
+    definition = definition_of(function)
+    if definition is None:
+        raise UndeclaredMetricError(function)
+    ours = catalogue().get(definition.name) is definition
+    prefix = None if ours else function.__module__
+    text = str(Spelling(prefix, definition.name, tuple(sorted(parameters.items())), k))
+    return _made(text, spelling(text), definition, None)
+
+
+def metric_of(given: object) -> Metric:
+    """The metric that a text names, a function is, or that is given as such.
+
+    Raises:
+        MetricError: it is none of these, or cannot be understood.
+    """
+    if isinstance(given, Metric):
+        return given
+    if isinstance(given, str):
+        return parse(given)
+    if callable(given):
+        return metric_at(given)
+    raise UndeclaredMetricError(given)
+
+
+def _made(text: str, spelled: Spelling, definition: Definition, convention: str | None) -> Metric:
     takes_k = "k" in definition.inputs or definition.reads == "pairings"
     if spelled.k is not None and not takes_k:
         raise MetricSyntaxError(text, f"{definition.name} has no cut-off")
@@ -138,21 +187,7 @@ def _resolve(text: str, spelled: Spelling) -> tuple[Definition, str | None]:
         if spelled.name not in convention.metrics:
             raise UnknownMetricError(text, {*convention.metrics, *convention.spellings})
         return catalogue()[spelled.name], spelled.prefix
-    return _of_module(spelled), None
-
-
-def _of_module(spelled: Spelling) -> Definition:
-    try:
-        module = importlib.import_module(str(spelled.prefix))
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{spelled.prefix}.".startswith(f"{error.name}."):
-            raise
-        raise UnknownConventionError(str(spelled.prefix), CONVENTIONS) from None
-    definitions = filter(None, map(definition_of, vars(module).values()))
-    declared = {definition.name: definition for definition in definitions}
-    if spelled.name not in declared:
-        raise UnknownMetricError(f"{spelled.prefix}:{spelled.name}", declared)
-    return declared[spelled.name]
+    return declared(spelled.prefix, spelled.name, conventions=CONVENTIONS), None
 
 
 def _choices(convention: str, name: str) -> Choices:

@@ -29,20 +29,44 @@ class Convention(msgspec.Struct, frozen=True):
 
 
 _JULIA: Choices = {"empty_list": "zero"}
-_REPLAY: Choices = {
-    "repeats": "compact_after_cut",
-    "empty": "skip",
-    "method": "lower",
-    "deviation": "single",
-}
-_REPLAY_VALUES: Choices = {
-    "repeats": "compact_after_cut",
-    "method": "lower",
-    "deviation": "single",
-}
 _CAPRI: Choices = {"counting": "every"}
 
 _TREC: Choices = {"empty": "zero"}
+
+
+def _replay(system: str, repeats: str, precision: str, average: str) -> Convention:
+    """A version of RePlay; what its precision and average precision are divided by."""
+    values: Choices = {"method": "lower", "deviation": "single"}
+    every: Choices = {**values, "repeats": repeats}
+    lists: Choices = {**every, "empty": "skip"}
+    return Convention(
+        system=system,
+        metrics={
+            "hit_rate": lists,
+            "precision": {**lists, "denominator": precision},
+            "recall": lists,
+            "map": {**lists, "denominator": average},
+            "mrr": lists,
+            "ndcg": {**lists, "gain": "binary"},
+            "roc_auc": lists,
+            "novelty": {**every, "denominator": "k", "unit": "share"},
+            "unexpectedness": every,
+            "item_coverage": {**values, "unknown": "count", "no_lists": "zero"},
+        },
+        spellings={
+            "HitRate": "hit_rate",
+            "Precision": "precision",
+            "Recall": "recall",
+            "MAP": "map",
+            "MRR": "mrr",
+            "NDCG": "ndcg",
+            "RocAuc": "roc_auc",
+            "Surprisal": "novelty",
+            "Unexpectedness": "unexpectedness",
+            "Coverage": "item_coverage",
+        },
+    )
+
 
 CONVENTIONS: Mapping[str, Convention] = {
     "recommenders_jl": Convention(
@@ -95,49 +119,31 @@ CONVENTIONS: Mapping[str, Convention] = {
             "ndcg": {"empty": "zero", "gain": "binary"},
             "gauc": {"single": True},
             "auc": {"positive": "one"},
-            "log_loss": {"least": 2},
+            "log_loss": {"least": 2, "outcome": "gain"},
             "mae": {"least": 1},
             "rmse": {"least": 1},
         },
         spellings={"hit": "hit_rate"},
     ),
-    "replay": Convention(
-        system="RePlay 0.10.0",
-        metrics={
-            "hit_rate": _REPLAY,
-            "precision": {**_REPLAY, "denominator": "length"},
-            "recall": _REPLAY,
-            "map": _REPLAY,
-            "mrr": _REPLAY,
-            "ndcg": {**_REPLAY, "gain": "binary"},
-            "roc_auc": _REPLAY,
-            "novelty": {**_REPLAY_VALUES, "denominator": "k", "unit": "share"},
-            "unexpectedness": _REPLAY_VALUES,
-            "item_coverage": {"unknown": "count", "no_lists": "zero"},
-        },
-        spellings={
-            "Surprisal": "novelty",
-            "Unexpectedness": "unexpectedness",
-            "Coverage": "item_coverage",
-            "HitRate": "hit_rate",
-            "Precision": "precision",
-            "Recall": "recall",
-            "MAP": "map",
-            "MRR": "mrr",
-            "NDCG": "ndcg",
-            "RocAuc": "roc_auc",
-        },
-    ),
+    "replay": _replay("RePlay 0.10.0", "compact_after_cut", "length", "ideal"),
+    "replay_0_9": _replay("RePlay 0.9.0", "compact_before_cut", "length", "ideal"),
+    "replay_0_11": _replay("RePlay 0.11.0", "compact_after_cut", "k", "k"),
     "capri": Convention(
         system="CAPRI (dbbb506)",
         metrics={
             "precision": {"denominator": "length", "empty_list": "error"},
             "recall": {**_CAPRI, "empty": "error"},
             "map": {**_CAPRI, "empty": "zero", "normalizer": 10},
-            "dcg": {"relevant": "all", "gain": "exp2", "discount_by": "ln"},
+            "dcg": {
+                "repeats": "every",
+                "relevant": "all",
+                "gain": "exp2",
+                "discount_by": "ln",
+            },
             "ndcg": {
                 **_CAPRI,
                 "repeats": "every",
+                "relevant": "all",
                 "empty": "zero",
                 "gain": "exp2",
                 "discount_by": "ln",
@@ -146,7 +152,7 @@ CONVENTIONS: Mapping[str, Convention] = {
                 "ids": "integer",
             },
             "list_diversity": {"undefined": "error"},
-            "novelty": {"denominator": "k", "cold": "zero", "cut": False},
+            "novelty": {"denominator": "k", "cold": "zero", "cut": False, "undefined": "error"},
             "item_coverage": {"unknown": "count", "percent_digits": 2, "no_lists": "zero"},
             "personalization": {"unlike": "refuse"},
         },

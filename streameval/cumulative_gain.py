@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from streameval.statistics.arrays import FloatArray, IntArray
+from streameval.statistics.hitcells import HitCells
 
 Gain: TypeAlias = Literal["linear", "exp2", "binary"]
 """What a gain g is worth: g, 2^g - 1, or 1."""
@@ -69,6 +70,39 @@ def worth(gain: FloatArray, kind: Gain) -> FloatArray:
     if kind == "linear":
         return gain.clip(max=2.0**_LARGEST)
     return np.array([_exp2(min(g, _LARGEST)) for g in gain.tolist()])
+
+
+def single_dcg(
+    cells: HitCells, widths: IntArray, gain: Gain, discount_by: Discount
+) -> Sequence[np.float32]:
+    """DCG of each list in 32-bit floats throughout, as numpy adds them up rank by rank.
+
+    Args:
+        cells: gains by rank, list after list.
+        widths: how many ranks each list has, at least those of its cells.
+        gain: what a gain is worth.
+        discount_by: what it is divided by.
+    """
+    ends = np.cumsum(np.bincount(cells.owner, minlength=cells.lists)).tolist()
+    found = []
+    for start, end, width in zip([0, *ends], ends, widths.tolist(), strict=False):
+        row = np.zeros(width, cells.gain.dtype)
+        row[cells.rank[start:end] - 1] = cells.gain[start:end]
+        found.append(_single(row, gain, discount_by))
+    return found
+
+
+def _single(gains: FloatArray, gain: Gain, discount_by: Discount) -> np.float32:
+    ranks = np.arange(1, gains.size + 1, dtype=np.float32)
+    divisors = {
+        "log2": lambda: np.log2(ranks + 1),
+        "log2_rank": lambda: np.maximum(1, np.log2(ranks)),
+        "ln": lambda: np.log(ranks + 1),
+    }
+    with np.errstate(over="ignore", invalid="ignore"):
+        counts = np.power(2, gains) - 1 if gain == "exp2" else gains
+        counts = np.sign(gains) if gain == "binary" else counts
+        return np.float32(np.sum(np.divide(counts, divisors[discount_by]()), dtype=np.float32))
 
 
 def _exp2(gain: float) -> float:

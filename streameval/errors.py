@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 def nearest(text: str, known: Iterable[str]) -> list[str]:
@@ -49,15 +49,50 @@ class UnknownMetricError(MetricError):
 
 
 class UnknownConventionError(MetricError):
-    """No convention of that name."""
+    """No convention of that name, and no module either."""
 
     def __init__(self, text: str, known: Iterable[str]) -> None:
         self.text = text
         self.known = sorted(known)
         super().__init__(
-            f"unknown convention {text!r}.{_suggestion(text, self.known)} "
-            f"Known: {', '.join(self.known)}."
+            f"unknown convention {text!r}, and no module of that name can be found."
+            f"{_suggestion(text, self.known)} Known conventions: {', '.join(self.known)}."
         )
+
+
+class MetricModuleError(MetricError):
+    """The module that a metric of somebody's own is in fails while it is imported."""
+
+    def __init__(self, module: str, error: Exception) -> None:
+        self.module = module
+        self.error = error
+        super().__init__(
+            f"module {module!r} cannot be imported: {type(error).__name__}: {error}. "
+            "Import it in Python to see where it fails."
+        )
+
+
+class UndeclaredMetricError(MetricError):
+    """What was given as a metric is not one."""
+
+    def __init__(self, found: object) -> None:
+        self.found = found
+        super().__init__(
+            f"{found!r} is no metric; give a metric's text, for example 'ndcg@10', or a function "
+            "decorated with @streameval.metric(...), with a cut-off as metric_at(function, k=10)."
+        )
+
+
+class MetricLawError(MetricError, AssertionError):
+    """A metric breaks a law that every metric keeps."""
+
+    def __init__(self, metric: str, law: str, detail: str, events: Sequence[object]) -> None:
+        self.metric = metric
+        self.law = law
+        self.detail = detail
+        self.events = events
+        shown = "".join(f"\n    {event}" for event in events) or " no events at all"
+        super().__init__(f"metric {metric!r} breaks the law {law!r}: {detail}. On:{shown}")
 
 
 class MetricParameterError(MetricError):

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from streameval.grammar import spelling
 from streameval.metric import Metric, Value
 
 Kind: TypeAlias = Literal["summary", "counter", "gauge"]
@@ -46,15 +47,15 @@ class Family(msgspec.Struct, frozen=True):
 
 
 def family_name(metric: Metric) -> str:
-    """What Prometheus calls a metric; a convention is part of the name.
+    """What Prometheus calls a metric; a convention or a module is part of the name.
 
     Example:
         >>> from streameval.catalogue import parse
         >>> family_name(parse("recbole:ndcg@10"))
         'streameval_recbole_ndcg'
     """
-    words = [metric.name] if metric.convention is None else [metric.convention, metric.name]
-    return PREFIX + _legal("_".join(words))
+    prefix = spelling(metric.text).prefix
+    return PREFIX + _legal(metric.name if prefix is None else f"{prefix}_{metric.name}")
 
 
 def metric_labels(metric: Metric) -> dict[str, str]:

@@ -1,5 +1,6 @@
 import math
 from collections.abc import Iterator
+from typing import Literal
 
 from streameval.events import Event
 from streameval.metric import metric
@@ -9,16 +10,19 @@ _CLIP = 1e-15
 
 
 @metric(
-    bounds=(0, 35),
+    bounds=(-math.inf, math.inf),
     per="item",
     higher_is_better=False,
     source="Good, Rational decisions, JRSS B 1952; RecBole 0.2.1 `log_loss`",
 )
-def log_loss(event: Event) -> Iterator[float]:
+def log_loss(
+    event: Event, *, outcome: Literal["relevant", "gain"] = "relevant"
+) -> Iterator[float]:
     """Mean negative log-likelihood of the outcomes, taking scores as probabilities.
 
-    An item not interacted with is negative; scores are clipped to [1e-15, 1 - 1e-15]. Without
-    scored items there is no value.
+    An item interacted with is positive, any other negative; with outcome=gain the outcome is the
+    gain, taken as it is: outside 0 to 1 the value can be negative, otherwise it is 0 to 35. Scores
+    are clipped to [1e-15, 1 - 1e-15]. Without scored items there is no value.
 
         log_loss = sum over scored items of -ln(probability given to the outcome) / scored items
 
@@ -32,4 +36,6 @@ def log_loss(event: Event) -> Iterator[float]:
     gains = gains_of(event.interactions)
     for item, score in zip(event.recommendations, event.scores or (), strict=False):
         chance = min(max(score, _CLIP), 1.0 - _CLIP)
-        yield -math.log(chance if gains.get(item, 0.0) > 0 else 1.0 - chance)
+        gain = gains.get(item, 0.0)
+        positive = gain if outcome == "gain" else float(gain > 0)
+        yield -positive * math.log(chance) - (1.0 - positive) * math.log(1.0 - chance)

@@ -20,15 +20,22 @@ def _graded(
     digits: int = 0,
 ) -> Total:
     cells, order = lists.by_interacted(k), lists.best(None if best == "whole" else k)
+    if digits:
+        return _rounded(lists, cells, order, gain=gain, discount_by=discount_by, digits=digits)
     found = cells.total(worth(cells.gain, gain) * discount(cells.rank, discount_by))
     counts = worth(order.gain, gain) * discount(order.rank, discount_by)
     if best == "list":
         counts[order.rank > lists.length[order.owner]] = 0.0
     with np.errstate(divide="ignore", invalid="ignore"):
-        values = found / order.total(counts)
-    if not digits:
-        return values
-    return np.round(np.nan_to_num(values).astype(np.float32), digits).astype(np.float64)
+        return found / order.total(counts)
+
+
+def _rounded(
+    lists: Lists, cells: HitCells, order: HitCells, *, gain: Gain, discount_by: Discount, digits: int
+) -> Total:
+    single = replace(cells, gain=cells.gain.astype(np.float32))
+    widths = np.zeros(len(lists), np.int64)
+    np.maximum.at(widths, cells.owner, cells.rank)
 
 
 @metric(

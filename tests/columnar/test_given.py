@@ -1,0 +1,143 @@
+"""What columns may look like, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from streameval import Accumulator, Columns, Event
+from streameval.errors import InvalidEventError
+from tests.columnar.forms import bits
+
+PAIR = np.array([1, 2, 3]), np.array([0, 2, 3])
+
+
+def read(columns: Any, metric: str = "recall@3") -> float:
+    accumulator = Accumulator(metric)
+    accumulator.update_many(columns)
+    return accumulator.read(metric).value
+
+
+def test_minus_one_ends_a_row() -> None:
+    shown = np.array([[1, 2, -1], [-1, -1, -1]])
+    columns = Columns(recommendations=shown, interactions=[[2, -1], [-1]])
+    assert (read(columns), read(columns, "distinct_items")) == (0.25, 2.0)
+
+
+def test_with_lengths_minus_one_is_an_id() -> None:
+    shown = np.array([[1, 2, -1], [-1, 9, 9]])
+    columns = Columns(recommendations=shown, interactions=[[2, -1], [-1]], lengths=[3, 1])
+    assert (read(columns), read(columns, "distinct_items")) == (1.0, 3.0)
+
+
+def test_lists_of_one_fixed_size_are_a_matrix() -> None:
+    shown = pa.array([[1, 2, -1], [4, 5, 6]], pa.list_(pa.int64(), 3))
+    assert read(pa.table({"recommendations": shown, "interactions": [[2], [6]]})) == 1.0
+    words = pa.array([["a", "b"], ["c", "d"]], pa.list_(pa.string(), 2)).slice(1)
+    assert read(pa.table({"recommendations": words, "interactions": [["d", "z"]]})) == 0.5
+
+
+def test_columns_that_no_metric_reads_may_stand_in_a_table() -> None:
+    table = pa.table({"user": ["u"], "recommendations": [[1, 2]], "interactions": [[2]]})
+    assert read(table) == 1.0
+
+
+def test_gains_positions_and_scores_are_those_of_events() -> None:
+    metrics = ("ndcg@3", "ctr@2", "recbole:gauc")
+    columns, events = Accumulator(*metrics), Accumulator(*metrics)
+    columns.update_many(
+        Columns(
+            recommendations=np.array([[7, 8, 9], [8, 9, -1]]),
+            interactions=(np.array([9, 8, 9, 8]), np.array([0, 3, 4])),
+            gains=(np.array([0.5, 2.0, 3.0, 1.0]), np.array([0, 3, 4])),
+            positions=np.array([[2, 1, 3], [1, 5, 0]]),
+            scores=np.array([[0.5, 0.25, 0.5], [0.1, 0.2, np.nan]]),
+        )
+    )
+    rows = [
+        ([7, 8, 9], {9: 3.0, 8: 2.0}, [2, 1, 3], [0.5, 0.25, 0.5]),
+        ([8, 9], {8: 1.0}, [1, 5], [0.1, 0.2]),
+    ]
+    events.update_many(
+        Event(recommendations=shown, interactions=acts, positions=ranks, scores=scores)
+        for shown, acts, ranks, scores in rows
+    )
+    assert bits(columns) == bits(events)
+
+
+def test_a_table_has_scores_and_positions_too() -> None:
+    table = pa.table(
+        {
+            "recommendations": [["a", "b"], ["c"]],
+            "interactions": [["b"], []],
+            "positions": [[2, 1], [1]],
+            "scores": [[0.25, 0.75], [0.5]],
+        }
+    )
+    assert read(table, "mrr@1") == 0.5
+    assert read(table, "auc") == 1.0
+
+
+@pytest.mark.parametrize(
+    ("shown", "acts", "says"),
+    [
+        (np.array([[1, -1, 2], [1, 2, 3]]), PAIR, "in row 0 an item stands after the end"),
+        (np.array([[1.0, 2.0], [3.0, 4.0]]), PAIR, "values of type float64"),
+        (np.ma.masked_equal(np.array([[0, 2], [3, 4]]), 0), PAIR, "in row 0 an item stands"),
+        (np.array([[True], [False]]), PAIR, "values of type bool"),
+        (np.array([[b"a"], [b"b"]]), PAIR, "values of type |S1"),
+        (np.array([[None], [1]], object), PAIR, "integers or strings, found None"),
+        ([[True], [1]], PAIR, "found True"),
+        ([[1], [1.5]], PAIR, "found 1.5"),
+        ([[1]], PAIR, "1 recommendations and 2 interactions"),
+        ([[1], "ab"], PAIR, "an entry of the column is no list"),
+        ([[1], {"a": 1}], PAIR, "an entry of the column is no list"),
+        ([[1], 5], PAIR, "an entry of the column is no list"),
+        ("ab", PAIR, "recommendations: give a matrix"),
+        (5, PAIR, "recommendations: give a matrix"),
+        ([[1], [2]], (np.array([1, 2]), np.array([0, 2, 1])), "offsets never fall"),
+        ([[1], [2]], (np.array([1, 2]), np.array([0, 1, 3])), "offsets never fall"),
+        ([[1], [2]], (np.array([1, 2]), np.array([-1, 1, 2])), "offsets never fall"),
+        ([[1], [2]], (np.array([1, 2]), np.array([], np.int64)), "offsets never fall"),
+        ([[1], [2]], (np.array([1, 2]), np.array([0.0, 1.0, 2.0])), "offsets never fall"),
+        (pa.array([1, 2]), PAIR, "recommendations: int64 holds no lists"),
+        (pa.array([[1], None]), PAIR, "recommendations: null is no list and no id"),
+        (pa.array([[1], [None, 2]]), PAIR, "recommendations: null is no list and no id"),
+        (pa.array([[1.5], [2.5]]), PAIR, "values of type float64"),
+        (pa.array([[b"a"], [b"b"]]), PAIR, "found binary"),
+    ],
+)
+def test_what_is_no_column_of_ids_is_refused(shown: Any, acts: Any, says: str) -> None:
+    accumulator = Accumulator("recall@3", "distinct_items")
+    with pytest.raises(InvalidEventError) as caught:
+        accumulator.update_many(Columns(recommendations=shown, interactions=acts))
+    assert says in str(caught.value)
+    assert accumulator.lists == 0
+
+
+@pytest.mark.parametrize("lengths", [[1], [1, 4], [-1, 2], [0.5, 1.0], 2])
+def test_lengths_that_do_not_fit_are_refused(lengths: Any) -> None:
+    shown = np.array([[1, 2, 3], [4, 5, 6]])
+    with pytest.raises(InvalidEventError, match="2 whole numbers from 0 to 3"):
+        read(Columns(recommendations=shown, interactions=PAIR, lengths=lengths))
+
+
+@pytest.mark.parametrize("name", ["gains", "positions", "scores"])
+@pytest.mark.parametrize("numbers", [[[1.0], [1.0]], [["a", "b"], ["c"]], [[1, 2]]])
+def test_numbers_that_do_not_fit_are_refused(name: str, numbers: Any) -> None:
+    columns = {"recommendations": PAIR, "interactions": PAIR, name: numbers}
+    with pytest.raises(InvalidEventError, match=f"{name}: give one number for each item"):
+        read(Columns(**columns))
+
+
+def test_a_table_without_a_column_is_refused() -> None:
+    with pytest.raises(InvalidEventError, match="no column 'interactions'; its columns: user, rec"):
+        read(pa.table({"user": [1], "recommendations": [[1]]}))
+
+
+def test_what_is_no_table_is_refused() -> None:
+    with pytest.raises(InvalidEventError, match="no Arrow table"):
+        read(pa.array([1, 2]))

@@ -1,0 +1,122 @@
+"""Columns give the bits of events."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from streameval import Accumulator, Columns
+from streameval.events import Id
+from streameval.statistics import matching
+from tests.columnar.forms import FORMS, Pairs, bits, made, one_by_one
+
+WORDS: tuple[Id, ...] = ("a", "b", "c", "d", "e", "ü", "物", "x y", "0", "1", "", "\x00")
+NUMBERS: tuple[Id, ...] = tuple(range(12))
+SCATTERED: tuple[Id, ...] = (0, 1, -1, 5, 2**31, 2**53 + 1, 2**63 - 1, -(2**63), 2**62, -(2**61))
+
+
+def lists(items: tuple[Id, ...]) -> SearchStrategy[list[Id]]:
+    item = st.sampled_from(items)
+    return st.one_of(st.lists(item, max_size=8, unique=True), st.lists(item, max_size=8))
+
+
+def streams() -> SearchStrategy[Pairs]:
+    """Lists and interactions with and without repeats, many of them empty."""
+    return st.sampled_from([WORDS, NUMBERS, SCATTERED]).flatmap(
+        lambda items: st.lists(st.tuples(lists(items), lists(items)), max_size=10)
+    )
+
+
+@pytest.mark.parametrize("form", FORMS)
+@settings(max_examples=60)
+@given(pairs=streams())
+@example(pairs=[])
+@example(pairs=[([], []), ([], ["a"]), (["a"], [])])
+@example(pairs=[([5, 5, 3], [3, 3, 5]), ([2**63 - 1, -(2**63)], [-(2**63), 0])])
+def test_columns_are_events_bit_for_bit(form: str, pairs: Pairs) -> None:
+    columns = FORMS[form]([list(shown) for shown, _ in pairs], [list(acts) for _, acts in pairs])
+    accumulator = made()
+    accumulator.update_many(columns)
+    assert bits(accumulator) == bits(one_by_one(pairs, made()))
+
+
+@given(pairs=streams(), entries=st.integers(1, 20))
+def test_lists_may_be_looked_at_in_parts_of_any_size(pairs: Pairs, entries: int) -> None:
+    shown, acts = [list(pair[0]) for pair in pairs], [list(pair[1]) for pair in pairs]
+    accumulator = made()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(matching, "_ENTRIES", entries)
+        accumulator.update_many(FORMS["ragged"](shown, acts))
+    assert bits(accumulator) == bits(one_by_one(pairs, made()))
+
+
+@given(pairs=streams(), cut=st.integers(0, 10))
+def test_events_and_columns_may_alternate(pairs: Pairs, cut: int) -> None:
+    accumulator = one_by_one(pairs[:cut], made())
+    later = pairs[cut:]
+    accumulator.update_many(
+        FORMS["table"]([pair[0] for pair in later], [pair[1] for pair in later])
+    )
+    assert bits(accumulator) == bits(one_by_one(pairs, made()))
+
+
+@given(pairs=streams())
+def test_estimated_exposures_are_the_same_too(pairs: Pairs) -> None:
+    metrics = ("distinct_items@2", "distinct_items", "item_coverage@2")
+    accumulator = made(metrics, max_items=5)
+    accumulator.update_many(
+        FORMS["ragged"]([pair[0] for pair in pairs], [pair[1] for pair in pairs])
+    )
+    assert bits(accumulator) == bits(one_by_one(pairs, made(metrics, max_items=5)))
+
+
+@pytest.mark.parametrize("most", [40, 2**31, 2**63 - 1])
+@pytest.mark.parametrize("kind", [np.int64, np.uint64])
+def test_many_lists_are_many_events(most: int, kind: type[np.int64 | np.uint64]) -> None:
+    draw = np.random.default_rng(most)
+    known = draw.integers(0, most, 60).astype(kind)
+    shown = draw.choice(known, (30_000, 7))
+    offsets = np.concatenate(([0], np.cumsum(draw.integers(0, 9, 30_000))))
+    values = draw.choice(known, offsets[-1])
+    acts = [values[start:stop] for start, stop in pairwise(offsets)]
+    columns, events = (Accumulator("ndcg@5", "map@7", "mrr@7", "distinct_items@3") for _ in "ab")
+    columns.update_many(Columns(recommendations=shown, interactions=(values, offsets)))
+    events.update_many(zip(shown.tolist(), (each.tolist() for each in acts), strict=True))
+    assert columns.read("ndcg@5").value > 0
+    assert bits(columns) == bits(events)
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.uint16(), pa.int32(), pa.uint64()])
+def test_integers_of_any_width_are_the_same_ids(kind: pa.DataType) -> None:
+    wide, narrow = made(), made()
+    shown, acts = [[1, 2, 3], [4], []], [[3, 1], [], [7]]
+    columns = {"recommendations": shown, "interactions": acts}
+    narrow.update_many(
+        pa.table({name: pa.array(each, pa.list_(kind)) for name, each in columns.items()})
+    )
+    one_by_one([(list(a), list(b)) for a, b in zip(shown, acts, strict=True)], wide)
+    assert bits(narrow) == bits(wide)
+
+
+def test_ids_beyond_64_bits_of_sign_are_still_themselves() -> None:
+    shown = np.array([[2**64 - 1, 2**63], [1, 2]], np.uint64)
+    accumulator = made()
+    accumulator.update_many(Columns(recommendations=shown, interactions=[[2**63], [2]]))
+    assert bits(accumulator) == bits(
+        one_by_one([([2**64 - 1, 2**63], [2**63]), ([1, 2], [2])], made())
+    )
+
+
+def test_a_number_and_its_digits_are_two_ids() -> None:
+    accumulator = made()
+    accumulator.update_many(
+        Columns(recommendations=np.array([[1, 2]]), interactions=[np.array(["1", "2"])])
+    )
+    assert accumulator.read("hit_rate@2").value == 0.0
+    assert bits(accumulator) == bits(one_by_one([([1, 2], ["1", "2"])], made()))

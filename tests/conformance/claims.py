@@ -1,0 +1,131 @@
+"""What a file says of a case, as claims about our readings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from streameval import Accumulator
+from streameval.errors import UndefinedMetricError
+from tests.conformance.inputs import Recorded
+from tests.conformance.systems import Answer
+
+VARIANTS = {"expected_0_9": "replay_0_9", "expected_doc_formula_0_11": "replay_0_11"}
+"""What a case expects of other versions of its system -> our convention of those."""
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How close a value must come, as the file says."""
+
+    absolute: float
+    relative: float
+
+    def agrees(self, value: float, expected: float) -> bool:
+        if math.isnan(expected):
+            return math.isnan(value)
+        return math.isclose(value, expected, rel_tol=self.relative, abs_tol=self.absolute)
+
+    def difference(self, value: float, expected: float) -> float:
+        """How far a value is from what is expected; 0 where neither is a number."""
+        return 0.0 if math.isnan(expected) or value == expected else abs(value - expected)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What one reading must be.
+
+    text: our metric; value: the number recorded, NaN for none; raises: whether reading it fails;
+    count: how many lists its mean is over; digits: decimals that the number was rounded to.
+    """
+
+    text: str
+    value: float = math.nan
+    raises: bool = False
+    count: int | None = None
+    digits: int | None = None
+
+    def mistake(self, accumulator: Accumulator, tolerance: Tolerance) -> str | None:
+        """What is wrong with the reading; None where it is as recorded."""
+        reading = accumulator.read(self.text)
+        if self.raises:
+            return None if undefined(accumulator, self.text) else f"{self.text} did not raise"
+        if self.count is not None and reading.count != self.count:
+            return f"{self.text}: mean over {reading.count}, recorded {self.count}"
+        value = reading.value
+        rounded = value if self.digits is None else float(np.round(value, self.digits))
+        if tolerance.agrees(rounded, self.value):
+            return None
+        return f"{self.text}: {rounded!r}, recorded {self.value!r}"
+
+
+def undefined(accumulator: Accumulator, text: str) -> bool:
+    """Whether reading the value raises."""
+    try:
+        _ = accumulator.read(text).value
+    except UndefinedMetricError:
+        return True
+    return False
+
+
+def number(value: float | None) -> float:
+    """A recorded number; NaN for null."""
+    return math.nan if value is None else value
+
+
+def at_cutoffs(case: Recorded, expected: Recorded) -> Mapping[int | None, Recorded]:
+    """What is expected at each cut-off; a plain number is a mean."""
+    k = case["params"].get("k")
+    found = expected.get("by_k") or {k[0] if isinstance(k, list) else k: expected}
+    return {
+        None if cut is None else int(cut): each if isinstance(each, Mapping) else {"mean": each}
+        for cut, each in found.items()
+    }
+
+
+def of_all(answer: Answer, params: Recorded, k: int | None, expected: Recorded) -> Iterator[Claim]:
+    """Claims about all users together."""
+    text = answer.text(params, k)
+    mean, count = number(expected.get("mean")), expected.get("n_users_averaged")
+    raises = "error" in expected
+    if raises or "mean" in expected:
+        yield Claim(text, mean, raises, count)
+    for name in ("rounded4", "mean_rounded4"):
+        if name in expected:
+            yield Claim(text, number(expected[name]), digits=4)
+    if "median" in expected:
+        median = answer.text(params, k, {"statistic": "median"})
+        yield Claim(median, number(expected["median"]), count=count)
+    for confidence, width in expected.get("conf_interval", {}).items():
+        chosen = {"statistic": "half_width", "confidence": float(confidence)}
+        yield Claim(answer.text(params, k, chosen), number(width), count=count)
+    if "mean_over_users_without_error" in expected and answer.without_errors:
+        quiet = answer.text(params, k, answer.without_errors)
+        yield Claim(quiet, number(expected["mean_over_users_without_error"]))
+
+
+def of_each(
+    answer: Answer, params: Recorded, k: int | None, expected: Recorded
+) -> list[Sequence[Claim]]:
+    """For each user of the case, then for those that only a baseline has, claims of them alone."""
+    values = expected.get("per_user") or ()
+    errors = expected.get("per_user_errors") or [None] * len(values)
+    plain = expected.get("per_user_unrounded_float64") or [None] * len(values)
+    text, unrounded = answer.text(params, k), answer.text(params, k, answer.unrounded)
+    found: list[Sequence[Claim]] = []
+    for value, error, precise in zip(values, errors, plain, strict=True):
+        claims = [Claim(text, number(value), error is not None)]
+        found.append(claims if precise is None else [*claims, Claim(unrounded, precise)])
+    others = expected.get("per_user_baseline_only") or ()
+    return found + [[Claim(text, number(value))] for _, value in others]
+
+
+def variants(case: Recorded, answer: Answer) -> Iterator[tuple[Answer, Recorded]]:
+    """Our answers, each with what is expected of it: by the case's system, and by its versions."""
+    yield answer, case["expected"]
+    for key, convention in VARIANTS.items():
+        if key in case:
+            yield answer.in_convention(convention), case[key]

@@ -1,0 +1,138 @@
+"""How the cases of each system are handed to an Accumulator: events, and what it is given once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from streameval import Event
+from streameval.context import Popularity, Similarity
+from streameval.events import Id
+
+Recorded: TypeAlias = Mapping[str, Any]
+"""One case as its file has it."""
+
+
+class Given(NamedTuple):
+    """events: one for each user of the case, then those of others; once: inputs by keyword."""
+
+    events: Sequence[Event]
+    once: Mapping[str, Any]
+
+
+Inputs: TypeAlias = Callable[[Recorded], Given]
+
+
+def lists(case: Recorded) -> Given:
+    """Users with a list and the ids that were relevant."""
+    return Given([_event(user, user.get("relevant") or ()) for user in case["users"]], {})
+
+
+def graded_lists(case: Recorded) -> Given:
+    """Users with a list and [item, gain] pairs; where a user has none, the ids are relevant."""
+    return Given([_event(user, gains(user)) for user in case["users"]], {})
+
+
+def gains_in_order(case: Recorded) -> Given:
+    """Users with the gains of their list, rank by rank."""
+    users = (user["scores"] for user in case["users"])
+    return Given([Event(recommendations=range(len(g)), interactions=dict(enumerate(g))) for g in users], {})
+
+
+def labelled_scores(case: Recorded) -> Given:
+    """Users with scored items and the label of each."""
+    events = [
+        Event(
+            recommendations=range(len(user["scores"])),
+            interactions=[item for item, label in enumerate(user["labels"]) if label],
+            scores=user["scores"],
+        )
+        for user in case["users"]
+    ]
+    return Given(events, {})
+
+
+def samples(case: Recorded) -> Given:
+    """One item an event, with its outcome and its score."""
+    pairs = enumerate(zip(case["trues"], case["preds"], strict=True))
+    return Given([Event(recommendations=[item], interactions={item: true}, scores=[score]) for item, (true, score) in pairs], {})
+
+
+def ratings(case: Recorded) -> Given:
+    """Likewise; no rating at all is one list without items."""
+    nothing = Event(recommendations=[], interactions={}, scores=[])
+    return Given(samples(case).events or [nothing], {})
+
+
+def lists_and_log(case: Recorded) -> Given:
+    """Lists, and the [user, item] rows of a log that tell how popular each item was."""
+    pairs = {(user, item) for user, item, *_ in case["context"]["log"]}
+    users = Counter(item for _, item in pairs)
+    return Given(lists(case).events, {"popularity": Popularity(users, len({user for user, _ in pairs}))})
+
+
+def lists_and_popularity(case: Recorded) -> Given:
+    """Lists, and [item, count] rows that tell how popular each item was."""
+    context = case["context"]
+    popularity = Popularity(dict(context["popularity"]), context["n_train_users"])
+    return Given(lists(case).events, {"popularity": popularity})
+
+
+def lists_and_logged_items(case: Recorded) -> Given:
+    """Lists, and the items of a log, which are the catalogue."""
+    return Given(lists(case).events, {"catalog": set(case["context"]["log_items"])})
+
+
+def lists_and_catalog(case: Recorded) -> Given:
+    """Lists, and a catalogue in which an item counts as often as it stands there."""
+    return Given(lists(case).events, {"catalog": len(case["context"]["catalog"]) or set()})
+
+
+def lists_and_similarity(case: Recorded) -> Given:
+    """Lists, and how alike two items are; items are rows of the matrix."""
+    matrix = case["context"]["similarity"]
+    return Given(lists(case).events, {"similarity": Similarity(range(len(matrix)), matrix=matrix)})
+
+
+def lists_of_all_users(case: Recorded) -> Given:
+    """Lists; no user at all is one list without items."""
+    return Given(lists(case).events or [Event(recommendations=[], interactions=[])], {})
+
+
+def lists_and_baseline(case: Recorded) -> Given:
+    """Lists with those of a baseline; users that only the baseline has come last."""
+    shown = {user["user"]: ranked(user) for user in case["context"]["baseline"]}
+    users = [*case["users"], *({"user": user} for user in baseline_only(case))]
+    events = [
+        Event(recommendations=ranked(user), interactions=[], baseline=shown.get(user["user"]) or None)
+        for user in users
+    ]
+    return Given(events, {})
+
+
+def baseline_only(case: Recorded) -> list[Id]:
+    """Users of the baseline that the case has no list of."""
+    known = {user["user"] for user in case["users"]}
+    return [user["user"] for user in case["context"]["baseline"] if user["user"] not in known]
+
+
+def ranked(user: Mapping[str, Any]) -> Sequence[Id]:
+    """A user's list: by falling score where there are scores, ties as they came."""
+    items = user.get("recommendations") or []
+    scores = user.get("scores")
+    if scores is None:
+        return items
+    return [items[place] for place in sorted(range(len(items)), key=lambda place: -scores[place])]
+
+
+def gains(user: Mapping[str, Any]) -> Mapping[Id, float] | Sequence[Id]:
+    """Item -> gain. A missing gain is worth nothing at any rank, so its item is left out."""
+    if user.get("relevance") is None:
+        return user.get("relevant") or ()
+    known = {item: gain for item, gain in user["relevance"] if gain is not None}
+    return known or {item: 0.0 for item, _ in user["relevance"]}
+
+
+def _event(user: Mapping[str, Any], interactions: Any) -> Event:
+    return Event(recommendations=ranked(user), interactions=interactions)

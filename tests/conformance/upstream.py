@@ -1,0 +1,182 @@
+"""The systems' own unit tests, brought into the form of the other files: users and expectations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations, zip_longest
+from typing import Any
+
+from streameval import Accumulator
+from tests.conformance.inputs import Recorded
+from tests.conformance.systems import ANSWERS, cutoffs
+
+
+def as_users(system: str, metric: str, row: Recorded) -> Recorded:
+    """A unit test as a case with users."""
+    found = _OF_SYSTEM[system](metric, row)
+    params = {**row["params"], **found.get("params", {})}
+    expected = dict(found.get("expected", row["expected"]))
+    if "value" in expected:
+        expected["mean"] = expected.pop("value")
+    return {**found, "name": row["name"], "params": params, "expected": expected}
+
+
+def _many(given: Recorded) -> dict[str, Any]:
+    """Lists of all users beside their truths; a list without a truth is as good as an empty one."""
+    shown, relevant = given["recommendations"], given.get("relevant", [])
+    pairs = list(zip_longest(shown, relevant))[: len(shown)]
+    users = [
+        {"recommendations": items if truth is not None else [], "relevant": truth}
+        for items, truth in pairs
+    ]
+    return {"users": users}
+
+
+def _one(given: Recorded) -> dict[str, Any]:
+    """One user, with gains beside the truth where they are known."""
+    user = dict(given)
+    if given.get("true_relevance") is not None:
+        user["relevance"] = list(zip(given["relevant"], given["true_relevance"], strict=True))
+    return {"users": [user]}
+
+
+def _of_julia(metric: str, row: Recorded) -> dict[str, Any]:
+    given = row["input"]
+    if "relevances" in given:
+        return {"users": [{"scores": given["relevances"]}]}
+    return _many(given) if metric.startswith("Mean") else _one(given)
+
+
+def _of_lenskit(metric: str, row: Recorded) -> dict[str, Any]:
+    given = row["input"]
+    if metric != "dcg" or "scores" not in given:
+        return _one(given)
+    items = range(len(given["scores"]))
+    relevance = list(enumerate(given["scores"]))
+    return {"users": [{"recommendations": items, "relevance": relevance}]}
+
+
+def _of_recbole(metric: str, row: Recorded) -> dict[str, Any]:
+    given, expected = row["input"], row["expected"]
+    if "trues" in given:
+        return dict(given)
+    if "pos_index" in given:
+        users = [_with_hits(*user) for user in zip(given["pos_index"], given["pos_len"], strict=True)]
+        return {"users": users, "expected": {"by_k": _columns(expected["matrix"])}}
+    if "pos_rank_sum" in given:
+        columns = given["user_len_list"], given["pos_len_list"], given["pos_rank_sum"]
+        return {"users": [_with_ranks(*user) for user in zip(*columns, strict=True)]}
+    return _of_rank_sums(given["scores"], given["pos_len_list"], expected["value"])
+
+
+def _with_hits(hits: Sequence[int], relevant: int) -> dict[str, Any]:
+    """A list with hits at the ranks marked, and so many relevant items in all."""
+    found = [rank for rank, hit in enumerate(hits) if hit]
+    missed = range(len(hits), len(hits) + relevant - len(found))
+    return {"recommendations": list(range(len(hits))), "relevant": [*found, *missed]}
+
+
+def _columns(matrix: Sequence[Sequence[float]]) -> dict[str, Any]:
+    """By cut-off, each user's value and their mean."""
+    columns = enumerate(zip(*matrix, strict=True), start=1)
+    return {str(k): {"per_user": each, "mean": sum(each) / len(each)} for k, each in columns}
+
+
+def _with_ranks(items: int, positives: int, rank_sum: float) -> dict[str, Any]:
+    """Scores whose positive items stand at ranks that add up to the sum, if any do."""
+    choices = combinations(range(1, items + 1), positives)
+    ranks = next((each for each in choices if sum(each) == rank_sum), range(1, positives + 1))
+    labels = [int(rank in ranks) for rank in range(1, items + 1)]
+    return {"scores": [float(-rank) for rank in range(items)], "labels": labels}
+
+
+def _of_rank_sums(
+    scores: Sequence[Sequence[float]], positives: Sequence[int], sums: Sequence[float]
+) -> dict[str, Any]:
+    """Users whose first items are positive; what their rank sums make of each one's AUC."""
+    users, values, total = [], [], 0.0
+    for given, p, rank_sum in zip(scores, positives, sums, strict=True):
+        users.append({"scores": given, "labels": [int(place < p) for place in range(len(given))]})
+        pairs = p * (len(given) - p)
+        above = (len(given) + 1) * p - p * (p + 1) / 2 - rank_sum
+        values.append(above / pairs if pairs else None)
+        total += p * above / pairs if pairs else 0.0
+    weight = sum(p for p, value in zip(positives, values, strict=True) if value is not None)
+    return {"users": users, "expected": {"per_user": values, "mean": total / weight}}
+
+
+def _of_replay(metric: str, row: Recorded) -> dict[str, Any]:
+    found = _of_rows(row["input"]) if "recs" in row["input"] else _of_call(row["input"])
+    other = _counterpart(metric, row)
+    return found if other is None else {**found, "expected": {"mean": _value(metric, other)}}
+
+
+def _of_call(given: Recorded) -> dict[str, Any]:
+    """One user, as the metric's own function is called."""
+    user = {"user": 0, "recommendations": given["pred"], "relevant": given.get("ground_truth")}
+    baseline = {"user": 0, "recommendations": given.get("baseline", [])}
+    return {"users": [user], "context": {"baseline": [baseline]}}
+
+
+def _of_rows(given: Recorded) -> dict[str, Any]:
+    """Users from [user, item, score] rows, and from the rows of the truth."""
+    shown, truth = _by_user(given["recs"]), _by_user(given.get("truth", []))
+    users = [
+        {
+            "user": user,
+            "recommendations": [row[1] for row in shown.get(user, [])],
+            "scores": [row[2] for row in shown.get(user, [])],
+            "relevant": [row[1] for row in truth.get(user, [])],
+        }
+        for user in {**shown, **truth}
+    ]
+    baseline = [
+        {"user": user, "recommendations": [row[1] for row in rows], "scores": [row[2] for row in rows]}
+        for user, rows in _by_user(given.get("baseline", [])).items()
+    ]
+    return {"users": users, "context": {**given, "baseline": baseline}}
+
+
+def _by_user(rows: Sequence[Sequence[Any]]) -> Mapping[Any, list[Sequence[Any]]]:
+    found: dict[Any, list[Sequence[Any]]] = {}
+    for row in rows:
+        found.setdefault(row[0], []).append(row)
+    return found
+
+
+def _counterpart(metric: str, row: Recorded) -> Recorded | None:
+    """The case that must give the same, where that is all that is expected."""
+    expected, given = row["expected"], row["input"]
+    if "same_as_k" in expected:
+        return {**row, "params": {"k": expected["same_as_k"]}, "expected": {}}
+    if expected.get("same"):
+        return {**row, "input": {**given, "recs": given["same_as_recs"]}, "expected": {}}
+    return None
+
+
+def _value(metric: str, row: Recorded) -> float:
+    """Our own value of a case."""
+    known = as_users("replay", metric, row)
+    answer = ANSWERS["replay", metric]
+    given = answer.inputs(known)
+    text = answer.text(known["params"], *cutoffs(known["params"]))
+    accumulator = Accumulator(text, **given.once)
+    accumulator.update_many(list(given.events))
+    return accumulator.read(text).value
+
+
+def _of_capri(metric: str, row: Recorded) -> dict[str, Any]:
+    given = row["input"]
+    together = metric in ("catalogCoverage", "personalization")
+    found = {**(_many(given) if together else _one(given)), "context": given}
+    # What mapk calls k is its normaliser alone: the list is not cut.
+    return {**found, "params": {"k": None, "map_k": row["params"]["k"]}} if metric == "mapk" else found
+
+
+_OF_SYSTEM: Mapping[str, Callable[[str, Recorded], dict[str, Any]]] = {
+    "recommenders_jl": _of_julia,
+    "lenskit": _of_lenskit,
+    "recbole": _of_recbole,
+    "replay": _of_replay,
+    "capri": _of_capri,
+}
