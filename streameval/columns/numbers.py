@@ -100,9 +100,12 @@ def _joined(name: str, rows: Sequence[Any]) -> Ragged:
 
 
 def _array(values: list[Any]) -> Array:
-    """The values as they are: numpy would make one kind of unlike ones."""
-    if set(map(type, values)) in ({int}, {float}):
+    """The values as they are: numpy makes one kind of unlike ones, and floats of large integers."""
+    kinds = set(map(type, values))
+    if kinds == {float}:
         return np.array(values)
+    if kinds == {int} and -(2**63) <= min(values) and max(values) < 2**63:
+        return np.array(values, np.int64)
     found = np.empty(len(values), object)
     found[:] = values
     return found
