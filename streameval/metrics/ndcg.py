@@ -1,8 +1,9 @@
 from typing import Literal
 
 import numpy as np
+from msgspec.structs import replace
 
-from streameval.cumulative_gain import Discount, Gain, discount, ideal, worth
+from streameval.cumulative_gain import Discount, Gain, discount, ideal, single_dcg, worth
 from streameval.metric import metric
 from streameval.statistics.hitcells import HitsView, Total
 from streameval.statistics.lists import Lists
@@ -20,22 +21,20 @@ def _graded(
     digits: int = 0,
 ) -> Total:
     cells, order = lists.by_interacted(k), lists.best(None if best == "whole" else k)
-    if digits:
-        return _rounded(lists, cells, order, gain=gain, discount_by=discount_by, digits=digits)
-    found = cells.total(worth(cells.gain, gain) * discount(cells.rank, discount_by))
-    counts = worth(order.gain, gain) * discount(order.rank, discount_by)
     if best == "list":
-        counts[order.rank > lists.length[order.owner]] = 0.0
+        order = replace(order, gain=order.gain * (order.rank <= lists.length[order.owner]))
+    if not digits:
+        found = cells.total(worth(cells.gain, gain) * discount(cells.rank, discount_by))
+        counts = worth(order.gain, gain) * discount(order.rank, discount_by)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return found / order.total(counts)
+    cells = replace(cells, gain=cells.gain.astype(np.float32))
+    length = lists.length if k is None else np.minimum(lists.length, k)
+    reached = single_dcg(cells, length, gain, discount_by)
+    possible = single_dcg(order, np.zeros_like(length), gain, discount_by)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return found / order.total(counts)
-
-
-def _rounded(
-    lists: Lists, cells: HitCells, order: HitCells, *, gain: Gain, discount_by: Discount, digits: int
-) -> Total:
-    single = replace(cells, gain=cells.gain.astype(np.float32))
-    widths = np.zeros(len(lists), np.int64)
-    np.maximum.at(widths, cells.owner, cells.rank)
+        values = np.where(reached == 0, np.float32(0), reached / possible)
+    return np.round(values, digits).astype(np.float64)
 
 
 @metric(
@@ -52,7 +51,7 @@ def ndcg(
     An id without a gain is worth 1; a gain g is worth g, with gain=exp2 2^g - 1, with gain=binary
     1. Discounts are those of dcg. The best order's first min(k, items interacted with) items
     count, with best=list no more than the list is long, with best=whole all of them. With digits
-    above 0 each list's value is rounded to so many decimals as a 32-bit float. A list without
+    above 0 each list's value is computed in 32-bit floats and rounded to so many decimals. A list without
     interactions is left out (empty=zero counts it as 0). Without lists that have interactions
     there is no value.
 

@@ -13,7 +13,7 @@ _CLIP = 1e-15
     source="He et al., Practical lessons from predicting clicks on ads at Facebook, ADKDD 2014",
 )
 def normalised_entropy(scores: Scores) -> float:
-    """Log loss of the scores over that of the share of positives: below 1 is better than a guess.
+    """Log loss of the scores over that of always saying the mean; below 1 it says more.
 
     All scored items of all lists are pooled; an item without interaction is negative; scores are
     clipped to [1e-15, 1 - 1e-15]. Without a positive or a negative item there is no value.

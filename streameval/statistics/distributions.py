@@ -108,7 +108,7 @@ class Distribution:
             return _at(known, max(0, math.ceil(q * total) - 1))
         place = q * (total - 1)
         low, high = _at(known, math.floor(place)), _at(known, math.ceil(place))
-        return low + (high - low) * (place - math.floor(place))
+        return low if low == high else low + (high - low) * (place - math.floor(place))
 
     @property
     def standard_error(self) -> float:

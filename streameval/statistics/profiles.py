@@ -157,7 +157,7 @@ class Profiler:
         length, hits = self._placed(recommendations, set(gains), positions)
         ungraded = not isinstance(interactions, Mapping)
         every = self._options.counting == "every" and ungraded
-        interacted = len(interactions) if every else len(gains)
+        interacted = len(interactions) if every and gains else len(gains)
         kind = POSITIONED if positions is not None else 0
         if self._options.ids == "integer" and ungraded and _any_text(interactions):
             kind += REFUSED
@@ -173,7 +173,8 @@ class Profiler:
 
     def _relevant(self, interactions: Interactions) -> dict[Id, float]:
         if not isinstance(interactions, Mapping):
-            return dict.fromkeys(interactions, 1.0) if self._options.min_gain <= 1 else {}
+            known = self._options.min_gain <= 1 or self._options.relevant == "all"
+            return dict.fromkeys(interactions, 1.0) if known else {}
         gains = {item: float(gain) for item, gain in interactions.items()}
         if self._options.relevant == "all":
             return gains
