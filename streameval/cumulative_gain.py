@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from itertools import accumulate
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -29,6 +29,11 @@ _DIVISORS: Mapping[Discount, Callable[[int], float]] = {
     "log2": lambda rank: math.log2(rank + 1),
     "log2_rank": lambda rank: max(1.0, math.log2(rank)),
     "ln": lambda rank: math.log(rank + 1),
+}
+_SINGLE_DIVISORS: Mapping[Discount, Callable[[Any], Any]] = {
+    "log2": lambda rank: np.log2(rank + 1),
+    "log2_rank": lambda rank: np.maximum(1, np.log2(rank)),
+    "ln": lambda rank: np.log(rank + 1),
 }
 _DISCOUNTS: dict[Discount, list[float]] = {kind: [math.nan] for kind in _DIVISORS}
 _IDEALS: dict[Discount, list[float]] = {kind: [0.0] for kind in _DIVISORS}
@@ -74,35 +79,38 @@ def worth(gain: FloatArray, kind: Gain) -> FloatArray:
 
 def single_dcg(
     cells: HitCells, widths: IntArray, gain: Gain, discount_by: Discount
-) -> Sequence[np.float32]:
+) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
     """DCG of each list in 32-bit floats throughout, as numpy adds them up rank by rank.
 
     Args:
         cells: gains by rank, list after list.
-        widths: how many ranks each list has, at least those of its cells.
+        widths: how many ranks each list has; ranks beyond are added too. Shape (lists,).
         gain: what a gain is worth.
         discount_by: what it is divided by.
     """
-    ends = np.cumsum(np.bincount(cells.owner, minlength=cells.lists)).tolist()
-    found = []
-    for start, end, width in zip([0, *ends], ends, widths.tolist(), strict=False):
-        row = np.zeros(width, cells.gain.dtype)
-        row[cells.rank[start:end] - 1] = cells.gain[start:end]
-        found.append(_single(row, gain, discount_by))
+    ends = np.cumsum(np.bincount(np.asarray(cells.owner), minlength=cells.lists)).tolist()
+    found = np.zeros(cells.lists, np.float32)
+    for place, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
+        rank, gains = cells.rank[start:end], cells.gain[start:end]
+        width = max(int(widths[place]), int(rank.max(initial=0)))
+        if width <= _TABLED:
+            row = np.zeros(width, gains.dtype)
+            row[rank - 1] = gains
+            rank, gains = np.arange(1, width + 1), row
+        found[place] = _single_sum(rank.astype(np.float32), gains, gain, discount_by)
     return found
 
 
-def _single(gains: FloatArray, gain: Gain, discount_by: Discount) -> np.float32:
-    ranks = np.arange(1, gains.size + 1, dtype=np.float32)
-    divisors = {
-        "log2": lambda: np.log2(ranks + 1),
-        "log2_rank": lambda: np.maximum(1, np.log2(ranks)),
-        "ln": lambda: np.log(ranks + 1),
-    }
+def _single_sum(
+    rank: np.ndarray[tuple[int], np.dtype[np.float32]],
+    gains: FloatArray,
+    gain: Gain,
+    discount_by: Discount,
+) -> np.float32:
     with np.errstate(over="ignore", invalid="ignore"):
-        counts = np.power(2, gains) - 1 if gain == "exp2" else gains
-        counts = np.sign(gains) if gain == "binary" else counts
-        return np.float32(np.sum(np.divide(counts, divisors[discount_by]()), dtype=np.float32))
+        counts = np.sign(gains) if gain == "binary" else gains
+        counts = np.power(2, gains) - 1 if gain == "exp2" else counts
+        return np.float32(np.sum(counts / _SINGLE_DIVISORS[discount_by](rank), dtype=np.float32))
 
 
 def _exp2(gain: float) -> float:

@@ -104,7 +104,7 @@ def _array(values: list[Any]) -> Array:
     kinds = set(map(type, values))
     if kinds == {float}:
         return np.array(values)
-    if kinds == {int} and -(2**63) <= min(values) and max(values) < 2**63:
+    if kinds == {int} and min(values) >= -(2**63) and max(values) < 2**63:
         return np.array(values, np.int64)
     found = np.empty(len(values), object)
     found[:] = values

@@ -1,4 +1,4 @@
-"""What a list and its outcome are to a rank metric, from the definitions and nothing else."""
+"""What a list and its outcome are to a metric, from the definitions and nothing else."""
 
 from __future__ import annotations
 
@@ -6,33 +6,45 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
+
+from streameval.events import Interaction
+from tests.metrics.summaries import Number, Refused, summary_of
 
 Id: TypeAlias = str | int
 Interactions: TypeAlias = Sequence[Id] | frozenset[Id] | Mapping[Id, float]
-Number: TypeAlias = Fraction | float
 
 
 class Shown(NamedTuple):
-    """One event: what was shown, what was done with it, and where each item stood."""
+    """One event: what was shown, what was done with it, where each item stood, and the rest."""
 
     recommendations: Sequence[Id]
     interactions: Interactions
     positions: Sequence[int] | None = None
+    scores: Sequence[float] | None = None
+    baseline: Sequence[Id] | None = None
+    typed: Sequence[Interaction] = ()
 
 
 @dataclass(frozen=True)
 class Outcome:
     """One list up to a cut-off.
 
-    hits: (rank, gain) of each hit, by rank; gains: of all relevant items, best first;
-    length: items in the list up to the cut-off; shown: the ranks at which they stood.
+    hits: (rank, gain) of each hit, by rank; gains: of all relevant items, best first; interacted:
+    how many they are; length: items in the list up to the cut-off; shown: the ranks at which they
+    stood; refused: whether the list is one that cannot be read.
     """
 
     hits: list[tuple[int, float]]
     gains: list[float]
+    interacted: int
     length: int
     shown: list[int]
+    refused: bool
+
+    @property
+    def graded(self) -> bool:
+        return any(gain != 1 for gain in self.gains)
 
 
 @dataclass(frozen=True)
@@ -43,23 +55,40 @@ class Reader:
     repeats: str = "first"
     rows: int = 0
     min_gain: float = 0.0
+    relevant: str = "positive"
+    counting: str = "distinct"
+    ids: str = "any"
+    type: str = ""
 
     def outcome(self, event: Shown) -> Outcome:
-        gains = self._gains(event.interactions)
+        acts = of_type(event, self.type)
+        gains = self._gains(acts)
         placed = self._placed(event)
         kept = [(rank, item) for rank, item in placed if self.k is None or rank <= self.k]
-        hits = sorted((rank, gains[item]) for rank, item in self._counted(kept) if item in gains)
+        hits = [(rank, gains[item]) for rank, item in self._counted(kept) if item in gains]
         length = len(placed) if self.k is None else min(len(placed), self.k)
         ideal = sorted(gains.values(), reverse=True)
-        return Outcome(hits, ideal, length, [rank for rank, _ in kept])
+        if self.counting == "every" and gains and not isinstance(acts, Mapping):
+            ideal = [1.0] * len(acts)
+        return Outcome(
+            hits=sorted(hits, key=lambda hit: hit[0]),
+            gains=ideal,
+            interacted=len(ideal),
+            length=length,
+            shown=[rank for rank, _ in kept],
+            refused=self.ids == "integer" and any(type(i) is str for i in event.recommendations),
+        )
 
     def outcomes(self, events: Iterable[Shown]) -> list[Outcome]:
-        return [self.outcome(event) for event in events]
+        found = list(map(self.outcome, events))
+        if any(outcome.refused for outcome in found):
+            raise Refused
+        return found
 
     def _gains(self, interactions: Interactions) -> dict[Id, float]:
-        given = (
-            interactions if isinstance(interactions, Mapping) else dict.fromkeys(interactions, 1)
-        )
+        given = gains_of(interactions)
+        if self.relevant == "all":
+            return given
         return {item: gain for item, gain in given.items() if gain > 0 and gain >= self.min_gain}
 
     def _placed(self, event: Shown) -> list[tuple[int, Id]]:
@@ -70,32 +99,96 @@ class Reader:
         if self.repeats == "compact_after_cut":
             items = items[: self.rows or self.k or len(items)]
         if self.repeats.startswith("compact"):
-            items = [item for place, item in enumerate(items) if item not in items[:place]]
+            items = once(items)
         return list(enumerate(items, start=1))
 
     def _counted(self, placed: list[tuple[int, Id]]) -> list[tuple[int, Id]]:
+        """Every place of an item, or its first; items at one rank in the order of their list."""
         if self.repeats == "every":
             return placed
-        best = {item: min(rank for rank, other in placed if other == item) for _, item in placed}
+        ordered = sorted(placed, key=lambda place: place[0])
+        best = {item: min(rank for rank, other in placed if other == item) for _, item in ordered}
         return [(rank, item) for item, rank in best.items()]
 
 
-def mean_over_lists(
-    outcomes: Iterable[Outcome], empty: str, value: Callable[[Outcome], Number]
+def once(items: Sequence[Id]) -> list[Id]:
+    return [item for place, item in enumerate(items) if item not in items[:place]]
+
+
+def gains_of(interactions: Interactions) -> dict[Id, float]:
+    if isinstance(interactions, Mapping):
+        return {item: float(gain) for item, gain in interactions.items()}
+    return dict.fromkeys(interactions, 1.0)
+
+
+def of_type(event: Shown, wanted: str) -> Interactions:
+    """The interactions, or the best of each item that are of one type."""
+    if not wanted:
+        return event.interactions
+    found = [each for each in event.typed if each.type == wanted]
+    return {
+        item: max(each.gain for each in found if each.item == item)
+        for item in {each.item for each in found}
+    }
+
+
+def over_lists(
+    events: Sequence[Shown],
+    k: int | None,
+    value: Callable[[Outcome], Number],
+    *,
+    empty: str,
+    empty_list: str = "any",
+    of: Mapping[str, Any] | None = None,
+    **reading: Any,
 ) -> float:
-    """Mean of a per-list value; `empty` says what a list without relevant items is."""
-    values: list[Number] = []
-    for outcome in outcomes:
-        if outcome.gains:
-            values.append(value(outcome))
-        elif empty != "skip":
-            values.append(Fraction(0) if empty == "zero" else math.nan)
-    return mean(values)
-
-
-def mean(values: Sequence[Number]) -> float:
-    if not values:
+    """What is read from a per-list value; `empty` says what lists without relevant items are."""
+    summing = {name: reading.pop(name) for name in SUMMING & {*reading}}
+    outcomes = Reader(k, **reading).outcomes(events)
+    fates = [_fate(outcome, empty, empty_list) for outcome in outcomes]
+    if "error" in fates:
+        raise Refused
+    if "nan" in fates:
         return math.nan
-    if all(isinstance(value, Fraction) for value in values):
-        return float(Fraction(sum(values)) / len(values))
-    return math.fsum(values) / len(values)
+    pairs = zip(outcomes, fates, strict=True)
+    values = [value(outcome) for outcome, fate in pairs if fate == "count"]
+    return summary_of(values, **summing, **(of or {}))
+
+
+def _fate(outcome: Outcome, empty: str, empty_list: str) -> str:
+    rule = "zero" if outcome.interacted else empty
+    if not outcome.length and empty_list != "any":
+        rule = empty_list
+    return "count" if rule == "zero" else rule
+
+
+def over_events(
+    values: Sequence[Number | None],
+    events: Sequence[Shown],
+    *,
+    undefined: str = "skip",
+    least: int = 0,
+    **summing: Any,
+) -> float:
+    """What is read from values of events: None is left out, NaN has none."""
+    given = [value for value in values if value is not None]
+    known = [value for value in given if not math.isnan(value)]
+    if (undefined == "error" and len(known) < len(given)) or (events and len(known) < least):
+        raise Refused
+    if undefined == "nan" and len(known) < len(given):
+        return math.nan
+    return summary_of(known, **summing)
+
+
+def rows_read(items: Sequence[Id], k: int | None, repeats: str, rows: int) -> list[Id]:
+    """The first k items; closed up to their first places among the first `rows` of them."""
+    if repeats == "compact_after_cut":
+        return once(items[: rows or k])[:k]
+    return list(items[:k])
+
+
+SUMMING = {"statistic", "q", "method", "confidence", "deviation"}
+
+
+def fraction(part: int, whole: int) -> Fraction:
+    return Fraction(part, whole) if whole else Fraction(0)

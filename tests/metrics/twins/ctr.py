@@ -5,8 +5,9 @@ from typing import Any
 from tests.metrics.preparation import Reader, Shown
 
 
-def ctr(events: Sequence[Shown], k: int | None, **reading: Any) -> float:
-    """All hits over all items shown."""
+def ctr(events: Sequence[Shown], k: int | None, *, rank: int = 0, **reading: Any) -> float:
+    """All hits over all items shown, or those at one rank."""
     outcomes = Reader(k, **reading).outcomes(events)
-    shown = sum(len(outcome.shown) for outcome in outcomes)
-    return sum(len(outcome.hits) for outcome in outcomes) / shown if shown else math.nan
+    shown = [at for outcome in outcomes for at in outcome.shown if rank in (0, at)]
+    hits = [at for outcome in outcomes for at, _ in outcome.hits if rank in (0, at)]
+    return len(hits) / len(shown) if shown else math.nan

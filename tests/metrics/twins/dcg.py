@@ -2,7 +2,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tests.metrics.preparation import Outcome, Reader, Shown, mean_over_lists
+from tests.metrics.gains import discounted
+from tests.metrics.preparation import Shown, over_lists
 
 
 def dcg(
@@ -10,17 +11,15 @@ def dcg(
     k: int | None,
     *,
     gain: str = "linear",
+    discount_by: str = "log2",
     empty: str = "zero",
-    **reading: Any,
+    **how: Any,
 ) -> float:
-    """Worth of each hit over log2(rank + 1), summed; averaged over lists."""
-
-    def worth(found: float) -> float:
-        if gain == "exp2":
-            return math.expm1(min(found, 1000.0) * math.log(2))
-        return float(found) if gain == "linear" else 1.0
-
-    def per_list(outcome: Outcome) -> float:
-        return math.fsum(worth(found) / math.log2(rank + 1) for rank, found in outcome.hits)
-
-    return mean_over_lists(Reader(k, **reading).outcomes(events), empty, per_list)
+    """Worth of each hit over its discount, summed; averaged over lists."""
+    return over_lists(
+        events,
+        k,
+        lambda outcome: math.fsum(discounted(outcome.hits, gain, discount_by)),
+        empty=empty,
+        **how,
+    )

@@ -1,20 +1,26 @@
 import math
 from collections.abc import Collection, Sequence
 
+from tests.metrics.exposures import items_shown
 from tests.metrics.preparation import Id, Shown
 
 
 def item_coverage(
-    events: Sequence[Shown], k: int | None, *, catalog: int | Collection[Id]
+    events: Sequence[Shown],
+    k: int | None,
+    *,
+    catalog: int | Collection[Id],
+    unknown: str = "ignore",
+    percent_digits: int = -1,
+    no_lists: str = "undefined",
 ) -> float:
     """Items shown over items there are; of a catalogue of ids, only its own items."""
-    if not events:
+    if not events and no_lists == "undefined":
         return math.nan
-    shown = []
-    for event in events:
-        ranks = event.positions or range(1, len(event.recommendations) + 1)
-        pairs = zip(ranks, event.recommendations, strict=True)
-        shown += [item for rank, item in pairs if k is None or rank <= k]
+    shown = set(items_shown(events, k))
     if isinstance(catalog, int):
-        return len(set(shown)) / catalog
-    return len(set(shown) & set(catalog)) / len(set(catalog))
+        share = len(shown) / catalog
+    else:
+        known = shown if unknown == "count" else shown & set(catalog)
+        share = len(known) / len(set(catalog))
+    return share if percent_digits < 0 else round(100 * share, percent_digits)

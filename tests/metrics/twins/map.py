@@ -2,7 +2,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from tests.metrics.preparation import Outcome, Reader, Shown, mean_over_lists
+from tests.metrics.preparation import Outcome, Shown, over_lists
 
 
 def map_(
@@ -10,16 +10,18 @@ def map_(
     k: int | None,
     *,
     denominator: str = "ideal",
+    normalizer: int = 0,
     empty: str = "skip",
-    **reading: Any,
+    **how: Any,
 ) -> float:
     """Average precision: precision at each hit, over the hits there could be; averaged."""
 
     def per_list(outcome: Outcome) -> Fraction:
-        possible = len(outcome.gains) if k is None else min(len(outcome.gains), k)
-        if k is not None and denominator == "k":
-            possible = k
+        cut = normalizer or k
+        possible = outcome.interacted
+        if cut and denominator != "interacted":
+            possible = cut if denominator == "k" else min(cut, possible)
         precisions = [Fraction(hits, rank) for hits, (rank, _) in enumerate(outcome.hits, start=1)]
-        return sum(precisions, Fraction(0)) / possible
+        return sum(precisions, Fraction(0)) / max(1, possible)
 
-    return mean_over_lists(Reader(k, **reading).outcomes(events), empty, per_list)
+    return over_lists(events, k, per_list, empty=empty, **how)

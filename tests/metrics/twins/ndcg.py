@@ -2,7 +2,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tests.metrics.preparation import Outcome, Reader, Shown, mean_over_lists
+import numpy as np
+
+from tests.metrics.gains import discounted, ranked
+from tests.metrics.preparation import Outcome, Shown, over_lists
 
 
 def ndcg(
@@ -10,21 +13,28 @@ def ndcg(
     k: int | None,
     *,
     gain: str = "linear",
+    discount_by: str = "log2",
+    best: str = "cut",
+    digits: int = 0,
     empty: str = "skip",
-    **reading: Any,
+    **how: Any,
 ) -> float:
     """DCG of the list over DCG of the relevant items in their best order; averaged over lists."""
 
-    def worth(found: float) -> float:
-        if gain == "exp2":
-            return math.expm1(min(found, 1000.0) * math.log(2))
-        return float(found) if gain == "linear" else 1.0
-
-    def discounted(ranked: Sequence[tuple[int, float]]) -> float:
-        return math.fsum(worth(found) / math.log2(rank + 1) for rank, found in ranked)
-
     def per_list(outcome: Outcome) -> float:
-        best = list(enumerate(outcome.gains[:k], start=1))
-        return discounted(outcome.hits) / discounted(best)
+        most = len(outcome.gains) if k is None or best == "whole" else k
+        order = outcome.gains[: min(most, outcome.length) if best == "list" else most]
+        found = math.fsum(discounted(outcome.hits, gain, discount_by))
+        ideal = math.fsum(discounted(ranked(order), gain, discount_by))
+        if not order:
+            value = 0.0
+        else:
+            value = (
+                found / ideal if ideal else math.copysign(math.inf, found) if found else math.nan
+            )
+        if not digits:
+            return value
+        rounded = round(float(np.float32(0.0 if math.isnan(value) else value)), digits)
+        return float(np.float32(rounded))
 
-    return mean_over_lists(Reader(k, **reading).outcomes(events), empty, per_list)
+    return over_lists(events, k, per_list, empty=empty, **how)
