@@ -10,7 +10,7 @@ from typing import Any
 from streameval.answers import answer, check_inputs
 from streameval.catalogue import parse
 from streameval.errors import MetricError, NoHitsWarning, StateVersionError, UnlikeStateError
-from streameval.events import Batch, Event, Id, Interactions
+from streameval.events import Batch, Event, Id, Interactions, plain
 from streameval.evidence import Evidence
 from streameval.intake import COLLECTIONS, LISTS, Pair, columns, event
 from streameval.metric import Catalog, Metric
@@ -213,6 +213,6 @@ def _identity(catalog: Catalog | None) -> int | str | None:
     if not isinstance(catalog, frozenset):
         return catalog
     digest = blake2b(digest_size=16)
-    for item in sorted(f"{type(item).__name__}:{item}" for item in catalog):
+    for item in sorted(f"{type(item).__name__}:{item}" for item in map(plain, catalog)):
         digest.update(f"{len(item)}:{item}".encode("utf-8", "surrogatepass"))
     return f"{len(catalog)} items, blake2b {digest.hexdigest()}"

@@ -29,7 +29,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def planned(metrics: Sequence[Metric], depth: int | None, max_items: int) -> Plan:
-    """The least that answers the metrics.
+    """The least that answers the metrics, whatever their order.
 
     Raises:
         MetricError: there is no metric.
@@ -46,9 +46,9 @@ def planned(metrics: Sequence[Metric], depth: int | None, max_items: int) -> Pla
         depth = max((metric.k for metric in ranked if metric.k is not None), default=None)
     return Plan(
         depth=depth,
-        hits=tuple(dict.fromkeys(hits_options(metric, depth) for metric in ranked)),
+        hits=tuple(sorted({hits_options(metric, depth) for metric in ranked}, key=str)),
         exposures=_exposures_options(metrics, max_items),
-        graded=tuple(metric for metric in ranked if metric.needs_gains),
+        graded=tuple(sorted({metric for metric in ranked if metric.needs_gains}, key=str)),
     )
 
 
