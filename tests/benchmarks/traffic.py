@@ -6,7 +6,6 @@ import random
 
 from streameval import Event
 
-
 CATALOG = [f"item-{number}" for number in range(50_000)]
 
 
