@@ -23,4 +23,4 @@ def ctr(hits: HitsView, k: int | None) -> Total:
         0.25
     """
     cells = hits.by_length(k)
-    return cells.total(cells.hits / 1)
+    return cells.total(cells.hits)

@@ -35,7 +35,7 @@ class HitCells(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     owner: IntArray | None = None
     lists: int = 0
 
-    def total(self, contributions: FloatArray) -> Total:
+    def total(self, contributions: FloatArray | IntArray) -> Total:
         """Add up what each cell contributes.
 
         Args:
