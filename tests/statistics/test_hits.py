@@ -162,3 +162,11 @@ def test_the_first_hits_are_counted_once_a_list(k: int | None) -> None:
     first = Counter(outcome.hits[0][0] for outcome in outcomes if outcome.hits)
     cells = hits.tables().view().first(k)
     assert dict(zip(cells.rank.tolist(), cells.hits.tolist(), strict=True)) == first
+
+
+def test_ranks_beyond_the_depth_are_not_kept() -> None:
+    hits = Hits(HitsOptions(depth=3))
+    hits.update(["a", "b"], ["a", "b"], [3, 4])
+    hits.update(["a", "b"], {"a": 2.0, "b": 3.0}, [3, 4])
+    assert hits.tables().first.rows() == [[3, 2]]
+    assert hits.tables().hits == 2
