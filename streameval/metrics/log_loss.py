@@ -15,9 +15,7 @@ _CLIP = 1e-15
     higher_is_better=False,
     source="Good, Rational decisions, JRSS B 1952; RecBole 0.2.1 `log_loss`",
 )
-def log_loss(
-    event: Event, *, outcome: Literal["relevant", "gain"] = "relevant"
-) -> Iterator[float]:
+def log_loss(event: Event, *, outcome: Literal["relevant", "gain"] = "relevant") -> Iterator[float]:
     """Mean negative log-likelihood of the outcomes, taking scores as probabilities.
 
     An item interacted with is positive, any other negative; with outcome=gain the outcome is the

@@ -31,7 +31,13 @@ def _graded(
 
 
 def _rounded(
-    lists: Lists, cells: HitCells, order: HitCells, *, gain: Gain, discount_by: Discount, digits: int
+    lists: Lists,
+    cells: HitCells,
+    order: HitCells,
+    *,
+    gain: Gain,
+    discount_by: Discount,
+    digits: int,
 ) -> Total:
     single = replace(cells, gain=cells.gain.astype(np.float32))
     widths = np.zeros(len(lists), np.int64)
