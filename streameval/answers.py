@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from streameval.context import Context
 from streameval.errors import NotKeptError, UndefinedMetricError
 from streameval.evidence import Evidence
@@ -86,13 +88,22 @@ def _of_slice(metric: Metric, evidence: Evidence, context: Context) -> Reading:
     bounded = found if isinstance(found, Bounded) else Bounded(found, found, found)
     return Reading(
         metric=metric.text,
-        value=bounded.value,
+        value=_summed_up(metric, bounded.value),
         count=lists,
         lists=lists,
         estimated=getattr(statistic, "estimated", False),
         low=bounded.low if bounded.low < bounded.high else None,
         high=bounded.high if bounded.low < bounded.high else None,
     )
+
+
+def _summed_up(metric: Metric, value: float) -> float:
+    """What is asked of a property of all lists: a single value, its own median."""
+    if metric.values.get("statistic", "mean") in _LEVELS:
+        return value
+    single = Distribution()
+    single.add(np.array([value]), np.array([1]))
+    return summary(single, metric.values)
 
 
 def _mean(metric: Metric, total: float, count: int, lists: int) -> Reading:

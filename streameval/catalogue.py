@@ -73,6 +73,8 @@ def parameters(definition: Definition) -> Mapping[str, Parameter]:
         known |= {parameter.name: parameter for parameter in summary.PARAMETERS}
     if definition.reads == "event":
         known |= {parameter.name: parameter for parameter in _VALUE_PARAMETERS}
+    if definition.reads == "exposures":
+        known |= {parameter.name: parameter for parameter in summary.PARAMETERS}
     if definition.reads in ("scores", "ranksums"):
         known |= {parameter.name: parameter for parameter in _SAMPLE_PARAMETERS}
     return known

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import blake2b
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
 
 from streameval.errors import MetricError
-from streameval.events import Id
+from streameval.events import Id, plain
 from streameval.statistics.arrays import FloatArray
 
 Catalog: TypeAlias = int | frozenset[Id]
@@ -155,17 +155,19 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-def catalog_of(given: int | Collection[Id] | None) -> Catalog | None:
-    """The catalogue as it is kept.
+def catalog_of(given: Any) -> Catalog | None:
+    """The catalogue as it is kept; one without any item leaves coverage undefined.
 
     Raises:
-        MetricError: a number of items below 1.
+        MetricError: a number of items below 1, or something that is neither a number nor ids.
     """
-    if given is None or isinstance(given, int):
-        if given is not None and given < 1:
-            raise MetricError(f"catalog={given}: a catalogue has at least one item")
-        return given
-    return frozenset(given)
+    if given is None:
+        return None
+    if isinstance(given, (str, bytes)) or not isinstance(given, (int, Collection)):
+        raise MetricError(f"catalog={given!r:.80}: give how many items there are, or their ids")
+    if isinstance(given, int) and given < 1:
+        raise MetricError(f"catalog={given!r}: a catalogue has at least one item")
+    return given if isinstance(given, int) else frozenset(map(plain, given))
 
 
 def _normalised(table: FloatArray, *, cosine: bool) -> FloatArray:

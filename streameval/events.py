@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TypeAlias, TypeVar
 
 import msgspec
+
+from streameval.errors import InvalidEventError
 
 T = TypeVar("T")
 
@@ -17,6 +20,26 @@ Interactions: TypeAlias = (
     Sequence[Id] | AbstractSet[Id] | Mapping[Id, float] | Mapping[str, float] | Mapping[int, float]
 )
 """Items interacted with (each counts 1), or item -> gain (relevant where the gain is above 0)."""
+
+
+def plain(item: Id) -> Id:
+    """The id itself, without a subtype that numpy or an enumeration gave it.
+
+    Raises:
+        InvalidEventError: it is neither a string nor an integer.
+
+    Example:
+        >>> import numpy as np
+        >>> plain(np.int64(5))
+        5
+    """
+    if isinstance(item, str):
+        return str(item)
+    try:
+        return operator.index(item)
+    except TypeError:
+        detail = f"an item id is {item!r:.80}; ids are strings or integers"
+        raise InvalidEventError("wrong_type", detail) from None
 
 
 LARGEST_RANK = 2**31 - 1

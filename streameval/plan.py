@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 import msgspec
 
@@ -35,7 +35,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def planned(metrics: Sequence[Metric], depth: int | None, max_items: int) -> Plan:
-    """The least that answers the metrics.
+    """The least that answers the metrics, whatever their order.
 
     Raises:
         MetricError: there is no metric.
@@ -54,9 +54,9 @@ def planned(metrics: Sequence[Metric], depth: int | None, max_items: int) -> Pla
     return Plan(
         depth=depth,
         needs=_needs(metrics, depth, max_items),
-        graded=tuple(metric for metric in ranked if metric.depends_on_gains),
-        values=tuple({m.per_list: m for m in ranked if m.needs_values}.values()),
-        events=tuple({m.per_list: m for m in events}.values()),
+        graded=_by_text({m.text: m for m in ranked if m.depends_on_gains}),
+        values=_by_text({m.per_list: m for m in ranked if m.needs_values}),
+        events=_by_text({m.per_list: m for m in events}),
     )
 
 
@@ -96,7 +96,12 @@ def hits_options(metric: Metric, depth: int | None) -> HitsOptions:
 def _needs(metrics: Sequence[Metric], depth: int | None, max_items: int) -> tuple[Hashable, ...]:
     needs = [need(metric, depth) for metric in metrics]
     needs.append(_exposures_options(metrics, max_items))
-    return tuple(dict.fromkeys(options for options in needs if options is not None))
+    return tuple(sorted({options for options in needs if options is not None}, key=str))
+
+
+def _by_text(metrics: Mapping[str, Metric]) -> tuple[Metric, ...]:
+    """In an order that does not depend on how the metrics were named."""
+    return tuple(metrics[text] for text in sorted(metrics))
 
 
 def _exposures_options(metrics: Sequence[Metric], max_items: int) -> ExposuresOptions | None:

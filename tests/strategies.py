@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from streameval.catalogue import catalogue, parameters
+from streameval.metric import Parameter
 from tests.metrics.preparation import Id, Interactions, Shown
 
 CUTOFFS = (1, 2, 3, 5, 10, None)
@@ -92,7 +93,7 @@ def texts_of(name: str, k: int | None) -> list[str]:
     """A metric's text for every choice of its parameters, at one cut-off."""
     chosen: list[dict[str, object]] = [{}]
     for parameter in parameters(catalogue()[name]).values():
-        options = parameter.choices or _OPEN[parameter.name]
+        options = parameter.choices or _OPEN.get(parameter.name) or (None, _other(parameter))
         usual = None if parameter.choices is None else parameter.default
         chosen = [
             {**choice, parameter.name: value} if value not in (None, usual) else choice
@@ -100,6 +101,14 @@ def texts_of(name: str, k: int | None) -> list[str]:
             for value in options
         ]
     return [_text(name, choice, k) for choice in chosen if _sensible(choice)]
+
+
+def _other(parameter: Parameter) -> float | int:
+    """A value besides the default, for a parameter that no line above knows."""
+    if isinstance(parameter.default, float):
+        return parameter.default / 2
+    assert isinstance(parameter.default, int)
+    return parameter.default + 1
 
 
 def texts() -> SearchStrategy[tuple[str, ...]]:

@@ -49,6 +49,8 @@ class Logfmt(logging.Formatter):
 def configure(level: int = logging.INFO, stream: TextIO | None = None) -> None:
     """Send every log of this process, warnings included, to one stream.
 
+    The web server's own news of starting and stopping is left out; the daemon tells them.
+
     Args:
         level: what is below it is left out.
         stream: by default standard error.
@@ -58,6 +60,7 @@ def configure(level: int = logging.INFO, stream: TextIO | None = None) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
+    logging.getLogger("uvicorn").setLevel(max(level, logging.WARNING))
     logging.captureWarnings(capture=True)
 
 

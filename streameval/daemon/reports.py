@@ -101,7 +101,7 @@ def _tell(record: InvalidRecord) -> None:
         logging.WARNING,
         "invalid_record",
         reason=record.reason,
-        partition=record.partition,
+        partition=str(record.partition),
         offset=record.offset,
         detail=record.detail,
         preview=record.preview,

@@ -27,4 +27,4 @@ def ctr(hits: HitsView, k: int | None, *, rank: Annotated[int, Span(0, LARGEST_R
         0.25
     """
     cells = hits.by_length(k)
-    return cells.total(cells.hits * ((cells.rank == rank) | (rank == 0)) / 1)
+    return cells.total(cells.hits * ((cells.rank == rank) | (rank == 0)))

@@ -12,6 +12,7 @@ from kafka.errors import (
     KafkaConnectionError,
     KafkaTimeoutError,
     NodeNotReadyError,
+    RequestTimedOutError,
 )
 from kafka.record import util as kafka_records
 
@@ -21,6 +22,7 @@ from streameval.sources.kafka_options import accepted
 UNUSABLE: Final = (KafkaConfigurationError, TypeError, ValueError, AssertionError)
 """What a client raises for settings that do not fit together."""
 
+_UNHEARD: Final = (KafkaTimeoutError, NodeNotReadyError, RequestTimedOutError)
 _LOG: Final = logging.getLogger(__name__)
 _SILENT: Final = logging.CRITICAL + 1
 
@@ -79,7 +81,7 @@ def addresses(config: Mapping[str, Any]) -> list[str]:
 def explanation(error: Exception, config: Mapping[str, Any]) -> str:
     """Why the cluster cannot be reached, in one sentence without its full stop."""
     where = ", ".join(addresses(config))
-    unheard = isinstance(error, KafkaTimeoutError | NodeNotReadyError)
+    unheard = isinstance(error, _UNHEARD)
     if unheard or isinstance(error, KafkaConnectionError):
         refusal = None if config.get("proxy_url") else _refusal(addresses(config)[0])
         if refusal is not None:

@@ -35,6 +35,17 @@ class Topics(msgspec.Struct, frozen=True, kw_only=True):
     missing: Sequence[str]
     refused: Mapping[str, str]
 
+    @property
+    def trouble(self) -> str | None:
+        """One sentence while not all topics can be read, else None."""
+        if self.missing:
+            names = " and ".join(map(repr, self.missing))
+            return f"no topic {names} on this cluster yet; still looking."
+        if self.refused:
+            reasons = ", ".join(f"{name!r} ({why})" for name, why in self.refused.items())
+            return f"Kafka says nothing of topic {reasons}; still trying."
+        return None
+
 
 class Cluster:
     """A connection that only asks; each question takes a request or two.

@@ -17,6 +17,8 @@ from streameval.sources.kafka_start import EARLIEST, LATEST, checked_positions, 
 _PAUSE_SECONDS: Final = 1.0
 _FIRST_PATIENCE_MS: Final = 1_000
 _LAST_PATIENCE_MS: Final = 8_000
+_ANSWER_MS: Final = 5_000
+"""A broker that is silent for this long is in trouble; the reader itself waits as configured."""
 
 
 class ClusterWatch:
@@ -103,13 +105,14 @@ class ClusterWatch:
             first = self._first_offsets(cluster, found, ends)
             self.starts = {**self.starts, **first}
             self._news.set()
-        self._looked, self.ends, self.trouble = True, ends, _complaint(topics)
+        self._looked, self.ends, self.trouble = True, ends, topics.trouble
 
     def _connect(self) -> Cluster:
         """A fresh connection; each failed attempt is given more time, for a slow network."""
         patience = self._patience
         self._patience = min(2 * patience, _LAST_PATIENCE_MS)
-        self._cluster = Cluster({**self._config, "bootstrap_timeout_ms": patience})
+        limits = {"bootstrap_timeout_ms": patience, "request_timeout_ms": _ANSWER_MS}
+        self._cluster = Cluster({**self._config, **limits})
         return self._cluster
 
     def _disconnect(self) -> None:
@@ -138,13 +141,3 @@ class ClusterWatch:
     def _fail(self, error: SourceError) -> None:
         self.failure = error
         self._news.set()
-
-
-def _complaint(topics: Topics) -> str | None:
-    if topics.missing:
-        names = " and ".join(map(repr, topics.missing))
-        return f"no topic {names} on this cluster yet; still looking."
-    if topics.refused:
-        reasons = ", ".join(f"{name!r} ({why})" for name, why in topics.refused.items())
-        return f"Kafka says nothing of topic {reasons}; still trying."
-    return None

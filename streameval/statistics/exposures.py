@@ -14,7 +14,7 @@ import msgspec
 
 from streameval.columns import Coded
 from streameval.errors import StateVersionError, UnlikeStateError
-from streameval.events import Batch, Id, Interactions
+from streameval.events import Batch, Id, Interactions, plain
 from streameval.statistics.arrays import occurrences
 
 VERSION = 1
@@ -240,9 +240,11 @@ def _between(
 
 
 def _hash(item: Id) -> int:
-    text = f"{type(item).__name__}:{item}".encode("utf-8", "surrogatepass")
+    known = plain(item)
+    text = f"{type(known).__name__}:{known}".encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "big")
 
 
 def _rows(band: Counter[Id]) -> list[list[Id]]:
-    return [[item, band[item]] for item in sorted(band, key=lambda item: (type(item) is str, item))]
+    rows = ([plain(item), count] for item, count in band.items())
+    return sorted(rows, key=lambda row: (isinstance(row[0], str), row[0]))

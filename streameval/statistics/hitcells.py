@@ -40,7 +40,7 @@ class HitCells(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         """The list of each cell; without any where cells stand for many lists."""
         return np.zeros(0, np.int64) if self.owner is None else self.owner
 
-    def total(self, contributions: FloatArray) -> Total:
+    def total(self, contributions: FloatArray | IntArray) -> Total:
         """Add up what each cell contributes.
 
         Args:

@@ -24,6 +24,8 @@ def as_users(system: str, metric: str, row: Recorded) -> Recorded:
 def _many(given: Recorded) -> dict[str, Any]:
     """Lists of all users beside their truths; a list without a truth is as good as an empty one."""
     shown, relevant = given["recommendations"], given.get("relevant", [])
+    if not relevant:
+        return {"users": [{"recommendations": items} for items in shown]}
     pairs = list(zip_longest(shown, relevant))[: len(shown)]
     users = [
         {"recommendations": items if truth is not None else [], "relevant": truth}

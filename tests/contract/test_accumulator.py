@@ -100,6 +100,15 @@ def test_unlike_accumulators_are_not_merged_and_both_are_named(
         assert one.state_dict() == before
 
 
+def test_the_order_in_which_metrics_were_named_does_not_matter() -> None:
+    texts = ["ndcg@5", "mrr(repeats=every)@3", "dcg@5", "distinct_items@2", "mrr@2"]
+    left, right = laws.counted(texts, stream()), laws.counted(texts[::-1], stream())
+    left.merge(right)
+    right.load_state_dict(left.state_dict())
+    twice = laws.counted(texts, [*stream(), *stream()])
+    assert laws.values(left) == laws.values(right) == laws.values(twice)
+
+
 @pytest.mark.parametrize("version", [0, 2, "1", None])
 def test_a_state_of_another_version_is_refused(version: object) -> None:
     state = {**laws.counted(ALL, stream()).state_dict(), "version": version}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import OrderedDict, deque
 from collections.abc import Mapping
@@ -54,6 +55,28 @@ def test_items_named_twice_are_interacted_with_once() -> None:
 def test_integers_of_numpy_are_integers() -> None:
     numbers = np.array([3, 1]), np.array([1]), np.array([2, 4])
     assert _counted(numbers) == _counted(([3, 1], [1], [2, 4]))
+
+
+def test_ids_of_numpy_are_the_ids_they_hold() -> None:
+    shown: list[list[Any]] = [[np.int64(3), 10], [3, np.int32(10)], [np.int64(10)], [3]]
+    words: list[list[Any]] = [[np.str_("a"), "b"], ["a", np.str_("b")]]
+    for lists in (shown, words):
+        texts = ("distinct_items", "mrr@2")
+        plain, other = (Accumulator(*texts, max_items=1) for _ in range(2))
+        for items in lists:
+            plain.update(
+                [item.item() if isinstance(item, np.generic) else item for item in items], []
+            )
+            other.update(items, [])
+        assert json.dumps(other.state_dict()) == json.dumps(plain.state_dict())
+
+
+@pytest.mark.parametrize("item", [1.5, None, (1, 2)])
+def test_an_id_that_is_neither_text_nor_number_is_named(item: Any) -> None:
+    accumulator = Accumulator("distinct_items")
+    accumulator.update([item], [])
+    with pytest.raises(InvalidEventError, match="ids are strings or integers"):
+        accumulator.state_dict()
 
 
 @pytest.mark.parametrize("gain", [math.nan, math.inf, -math.inf, "2", None, 10**400, -(10**400)])

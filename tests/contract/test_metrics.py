@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,6 +12,7 @@ from hypothesis import strategies as st
 from streameval.catalogue import catalogue
 from tests.contract import laws
 from tests.contract.metric_cases import CASES, NAMES, stream
+from tests.metrics import preparation
 from tests.metrics.preparation import Shown
 from tests.metrics.twins import twins
 from tests.strategies import CUTOFFS, measurable_gains, streams, texts, texts_of
@@ -20,6 +24,19 @@ thorough = settings(max_examples=100, print_blob=True)
 def test_every_metric_has_a_twin_and_every_twin_a_metric() -> None:
     assert set(twins()) == set(catalogue())
     assert all(callable(twin) for twin in twins().values())
+
+
+def test_no_twin_imports_what_it_checks() -> None:
+    folder = Path(preparation.__file__).parent
+    sources = [folder / "preparation.py", *(folder / "twins").glob("*.py")]
+    assert len(sources) > len(NAMES)
+    for path in sources:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            modules = [node.module] if isinstance(node, ast.ImportFrom) else []
+            modules += [
+                alias.name for alias in getattr(node, "names", ()) if hasattr(alias, "name")
+            ]
+            assert not any(str(module).startswith("streameval") for module in modules), path
 
 
 @pytest.mark.parametrize(("name", "k"), CASES)

@@ -97,7 +97,7 @@ def test_the_first_invalid_records_are_told_in_full_and_the_others_counted(
     assert sum(fields["more"] for fields in summaries) == 37
     assert len(summaries) <= 3
     first = told[names.index("invalid_record")].fields  # type: ignore[attr-defined]  # given by `extra`
-    assert (first["partition"], first["offset"], first["reason"]) == (HERE, 0, "not_json")
+    assert (first["partition"], first["offset"], first["reason"]) == (str(HERE), 0, "not_json")
 
 
 @pytest.mark.parametrize(

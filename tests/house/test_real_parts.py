@@ -28,8 +28,9 @@ def test_of_a_broker(broker): ...
 @pytest.mark.xfail(strict=True)
 def test_that_is_known_to_fail(): assert False
 
+@pytest.mark.kafka
 def test_of_data_that_is_elsewhere():
-    pytest.skip("no data here")
+    pytest.skip("the data set is not beside the repository")
 """
 
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import signal
 from contextlib import closing
 
 import pytest
@@ -57,6 +59,21 @@ def test_a_broker_restarted_while_reading_loses_and_repeats_nothing(broker: Brok
         Partition(topic, 0): [b"a", b"c"],
         Partition(topic, 1): [b"b", b"d"],
     }
+
+
+def test_a_broker_that_is_silent_is_in_trouble_until_it_speaks(broker: Broker) -> None:
+    topic = filled(broker, {0: [b"a"]})
+    with opened(options(broker, topic)) as source:
+        drained(source, 1)
+        assert broker.pid is not None
+        os.kill(broker.pid, signal.SIGSTOP)
+        try:
+            awaited(source, f"no answer as Kafka from {broker.bootstrap_servers}")
+        finally:
+            os.kill(broker.pid, signal.SIGCONT)
+        awaited(source, None)
+        fill(broker, topic, {0: [b"b"]})
+        assert by_partition(drained(source, 1)) == {Partition(topic, 0): [b"b"]}
 
 
 def test_a_topic_that_is_made_late_is_read_from_its_beginning(broker: Broker) -> None:

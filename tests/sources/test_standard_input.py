@@ -66,4 +66,5 @@ def test_a_compressed_stream_comes_byte_by_byte(reader: subprocess.Popen[bytes])
             reader.stdin.flush()
         reader.stdin.close()
         assert _answer(reader) == "-[0] [0] [b'first']"
+        assert _answer(reader).startswith("ends")
     assert reader.returncode == 0

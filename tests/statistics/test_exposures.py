@@ -96,3 +96,11 @@ def test_a_number_and_its_text_are_two_items_and_keep_their_kind() -> None:
     numbers, words = _counted(_NUMBERS, 10), _counted(_WORDS, 10)
     assert numbers != words
     assert [row[0] for row in numbers.state_dict()["bands"][0]] == [1]
+
+
+@pytest.mark.parametrize("ranks", [None, [1, 5, 6]])
+def test_an_item_is_counted_in_one_band(ranks: list[int] | None) -> None:
+    exposures = _exposures()
+    exposures.update(["a", "b", "c"], [], ranks)
+    counts = [row[1] for band in exposures.state_dict()["bands"] for row in band]
+    assert sum(counts) == 3

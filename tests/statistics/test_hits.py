@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -12,7 +13,7 @@ from streameval.statistics import hits as module
 from streameval.statistics.hits import Hits, HitsOptions
 from tests.contract import laws
 from tests.contract.metric_cases import a_text_of_each, stream
-from tests.metrics.preparation import Shown
+from tests.metrics.preparation import Outcome, Reader, Shown
 
 Fold = Callable[[int], None]
 
@@ -116,3 +117,56 @@ def test_gains_below_the_least_are_not_relevant_however_they_came() -> None:
     assert hits.tables().without_interactions == 10
     hits.update(["a"], {"a": 2})
     assert hits.tables().hits == 1
+
+
+View = tuple[str, Callable[[Outcome], int]]
+VIEWS: list[View] = [
+    ("by_interacted", lambda outcome: len(outcome.gains)),
+    ("by_length", lambda outcome: outcome.length),
+    ("by_ideal", lambda outcome: min(len(outcome.gains), outcome.length)),
+]
+
+
+@pytest.mark.parametrize("k", [1, 4, 9, None])
+@pytest.mark.parametrize(("name", "size"), VIEWS)
+def test_every_view_counts_the_hits_that_there_are(
+    name: str, size: Callable[[Outcome], int], k: int | None
+) -> None:
+    events = stream(200)
+    hits = Hits(HitsOptions())
+    hits.update_many(
+        Batch(**{column: [getattr(event, column) for event in events] for column in Shown._fields})
+    )
+    expected: Counter[tuple[int, int]] = Counter()
+    ordinals: Counter[tuple[int, int]] = Counter()
+    for outcome in Reader(None).outcomes(events):
+        for ordinal, (rank, _) in enumerate(outcome.hits, start=1):
+            if k is None or rank <= k:
+                expected[size(outcome), rank] += 1
+                ordinals[size(outcome), rank] += ordinal
+    cells = getattr(hits.tables().view(), name)(k)
+    found: Counter[tuple[int, int]] = Counter()
+    for place, count in zip(zip(cells.size, cells.rank, strict=True), cells.hits, strict=True):
+        found[place] += count
+    assert found == expected
+    if name == "by_interacted":
+        assert cells.ordinals.sum() == ordinals.total()
+
+
+@pytest.mark.parametrize("k", [1, 4, None])
+def test_the_first_hits_are_counted_once_a_list(k: int | None) -> None:
+    hits = Hits(HitsOptions())
+    for event in stream(200):
+        hits.update(*event)
+    outcomes = Reader(k).outcomes(stream(200))
+    first = Counter(outcome.hits[0][0] for outcome in outcomes if outcome.hits)
+    cells = hits.tables().view().first(k)
+    assert dict(zip(cells.rank.tolist(), cells.hits.tolist(), strict=True)) == first
+
+
+def test_ranks_beyond_the_depth_are_not_kept() -> None:
+    hits = Hits(HitsOptions(depth=3))
+    hits.update(["a", "b"], ["a", "b"], [3, 4])
+    hits.update(["a", "b"], {"a": 2.0, "b": 3.0}, [3, 4])
+    assert hits.tables().first.rows() == [[3, 2]]
+    assert hits.tables().hits == 2

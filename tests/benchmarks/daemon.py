@@ -1,0 +1,91 @@
+"""What the daemon counts from a real broker, against a bare loop of the client on its topic."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import closing
+
+from kafka import KafkaConsumer, TopicPartition
+
+from streameval.broker import Broker
+from streameval.config import Config, WebOptions
+from streameval.daemon import Daemon
+from streameval.publish import Destination, publish_records
+from streameval.sources.options import KafkaOptions, SimulatorOptions
+from streameval.sources.simulator import records
+
+RECORDS = 300_000
+PARTITIONS = 4
+ROUNDS = 5
+METRICS = {
+    "ranks": ["ctr", "hit_rate@10", "ndcg@10"],
+    "ranks and items": ["ctr", "hit_rate@10", "ndcg@10", "item_coverage@10"],
+}
+
+
+def main() -> None:
+    """Print records per second of all, and their ratios to the bare client."""
+    with Broker() as broker:
+        source = _filled(broker)
+        tasks: dict[str, Callable[[], int]] = {"bare client": lambda: _bare(source)}
+        tasks |= {name: _counting(source, metrics) for name, metrics in METRICS.items()}
+        seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in tasks}
+        for _ in range(ROUNDS):
+            for name, task in tasks.items():
+                seconds[name].append(_timed(task))
+    wall = {name: min(each)[0] for name, each in seconds.items()}
+    work = {name: min(cpu for _, cpu in each) for name, each in seconds.items()}
+    print(f"{RECORDS:,} simulated records, {PARTITIONS} partitions, best of {ROUNDS} rounds")
+    for name, least in wall.items():
+        ratio, by_work = wall["bare client"] / least, work["bare client"] / work[name]
+        print(f"{name:>16}: {RECORDS / least:9,.0f} records/s; of the bare client {ratio:.2f},")
+        print(f"{'':>16}  by processor time {by_work:.2f}, which other processes disturb less")
+
+
+def _filled(broker: Broker) -> KafkaOptions:
+    kafka = {"bootstrap_servers": broker.bootstrap_servers}
+    topic = f"benchmark-{uuid.uuid4().hex[:12]}"
+    traffic = records(SimulatorOptions(events=RECORDS))
+    publish_records(traffic, Destination(topic=topic, kafka=kafka, partitions=PARTITIONS), {})
+    return KafkaOptions(topics=[topic], kafka=kafka)
+
+
+def _timed(task: Callable[[], int]) -> tuple[float, float]:
+    """Seconds, and seconds of processor time, from nothing to the last record; connecting too."""
+    start, work = time.perf_counter(), time.process_time()
+    count = task()
+    seconds = time.perf_counter() - start, time.process_time() - work
+    if count != RECORDS:
+        raise RuntimeError(f"read {count} of {RECORDS}")
+    return seconds
+
+
+def _bare(source: KafkaOptions) -> int:
+    consumer = KafkaConsumer(
+        **source.kafka,
+        enable_auto_commit=False,
+        isolation_level="read_committed",
+        max_poll_records=10_000,
+    )
+    with closing(consumer):
+        consumer.assign([TopicPartition(source.topics[0], each) for each in range(PARTITIONS)])
+        consumer.seek_to_beginning()
+        count = 0
+        while count < RECORDS:
+            count += sum(map(len, consumer.poll(timeout_ms=100).values()))
+    return count
+
+
+def _counting(source: KafkaOptions, metrics: list[str]) -> Callable[[], int]:
+    web = WebOptions(listen="127.0.0.1:0")
+    config = Config(metrics=metrics, labels=["variant"], catalog=240, source=source, web=web)
+
+    def count() -> int:
+        daemon = Daemon(config, {})
+        tally = daemon._loop._ingest.tally
+        daemon.run(until=lambda: tally.consumed >= RECORDS)
+        return tally.consumed
+
+    return count

@@ -1,0 +1,149 @@
+"""How metrics are written, and what a slip is answered with."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+
+import pytest
+
+from streameval import Accumulator
+from streameval.catalogue import parse
+from streameval.errors import (
+    MetricParameterError,
+    MetricSyntaxError,
+    UnknownConventionError,
+    UnknownMetricError,
+)
+from streameval.metric import metric
+from streameval.statistics.hitcells import HitsView, Total
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("ndcg@10", "ndcg@10"),
+        (" ndcg@10 ", "ndcg@10"),
+        ("ndcg@010", "ndcg@10"),
+        ("ndcg( gain = exp2 )@10", "ndcg(gain=exp2)@10"),
+        ("ndcg(repeats=every,gain=exp2)", "ndcg(gain=exp2,repeats=every)"),
+        ("recall(empty=nan)@3", "recall(empty=nan)@3"),
+        ("mrr(min_gain=2)", "mrr(min_gain=2)"),
+        ("mrr(min_gain=2.50)", "mrr(min_gain=2.5)"),
+        ("mrr(min_gain=1e20)", "mrr(min_gain=1e+20)"),
+        ("mrr(min_gain=-0.0)", "mrr"),
+        ("recbole:hit@5", "recbole:hit_rate@5"),
+        ("recbole:ndcg(empty=zero)@5", "recbole:ndcg@5"),
+        ("recbole:ndcg(gain=linear)@5", "recbole:ndcg(gain=linear)@5"),
+        ("streameval.metrics.map:map@5", "streameval.metrics.map:map@5"),
+    ],
+)
+def test_a_text_has_one_canonical_form(text: str, canonical: str) -> None:
+    assert parse(text).text == canonical
+    assert parse(canonical).text == canonical
+    assert parse(text) == parse(canonical)
+    assert repr(parse(text)) == f"Metric({canonical!r})"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "@5",
+        "ndcg@",
+        "ndcg@0",
+        "ndcg@-1",
+        "ndcg@1.5",
+        "ndcg@x",
+        "ndcg@1@2",
+        "ndcg@\u0661",
+        "ndcg@99999999999999999999",
+        "ndcg@" + "9" * 5_000,
+        "ndcg(",
+        "ndcg)@5",
+        "ndcg(gain)@5",
+        "ndcg(gain=)@5",
+        "ndcg(=exp2)@5",
+        "ndcg(gain=exp2,)@5",
+        "ndcg(gain=exp2,gain=exp2)",
+        "ndcg()@5",
+        "ndcg 10",
+        "nd cg@10",
+        ":ndcg",
+        "a:b:c",
+        "5ndcg",
+    ],
+)
+def test_what_is_not_how_a_metric_is_written_is_refused(text: str) -> None:
+    with pytest.raises(MetricSyntaxError, match="ndcg@10"):
+        parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "allowed"),
+    [
+        ("ndcg(gain=exp)@5", "linear, exp2, binary"),
+        ("recall(empty=none)@5", "skip, zero, nan"),
+        ("recall(gain=exp2)@5", "it has empty, min_gain, repeats, rows"),
+        ("item_coverage(empty=skip)@5", "no parameters"),
+        ("ctr(empty=skip)@5", "min_gain"),
+        ("mrr(rows=1.5)", "a whole number"),
+        ("mrr(rows=-1)", "from 0 to"),
+        ("mrr(rows=99999999999)", "from 0 to"),
+        ("mrr(min_gain=true)", "a number"),
+        ("mrr(min_gain=nan)", "a number"),
+        ("mrr(min_gain=1e999)", "a number"),
+        ("mrr(min_gain=-1)", "from 0 to"),
+    ],
+)
+def test_a_parameter_that_a_metric_does_not_have_is_refused(text: str, allowed: str) -> None:
+    with pytest.raises(MetricParameterError) as error:
+        parse(text)
+    assert allowed in str(error.value)
+    assert error.value.metric == text
+
+
+def test_the_nearest_names_are_suggested() -> None:
+    with pytest.raises(UnknownMetricError, match="'recall'"):
+        parse("recal@10")
+    with pytest.raises(UnknownMetricError, match="hit_rate"):
+        parse("recbole:hitrate@10")
+    with pytest.raises(UnknownMetricError, match=r"Known: .*mrr"):
+        parse("recbole:ctr@10")
+    with pytest.raises(UnknownConventionError, match="'recbole'"):
+        parse("recbol:ndcg@10")
+    with pytest.raises(UnknownConventionError):
+        parse("no.such.module:ndcg@10")
+
+
+@pytest.fixture
+def own(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A user's module with a metric of its own."""
+
+    @metric(bounds=(0, 1), source="this test")
+    def late_hits_(hits: HitsView, k: int | None, *, after: int = 2) -> Total:
+        """Hits beyond a rank."""
+        cells = hits.by_interacted(k)
+        return cells.total(cells.hits * (cells.rank > after))
+
+    module = ModuleType("own_metrics")
+    vars(module).update(late_hits_=late_hits_, something=5)
+    monkeypatch.setitem(sys.modules, "own_metrics", module)
+    return module
+
+
+@pytest.mark.usefixtures("own")
+def test_a_users_own_metric_is_read_like_any_other() -> None:
+    accumulator = Accumulator("own_metrics:late_hits@5", "own_metrics:late_hits(after=1)@5")
+    accumulator.update(["a", "b", "c"], ["b", "c"])
+    readings = accumulator.compute()
+    assert [reading.value for reading in readings.values()] == [1.0, 2.0]
+    assert list(readings) == ["own_metrics:late_hits@5", "own_metrics:late_hits(after=1)@5"]
+
+
+@pytest.mark.usefixtures("own")
+def test_a_name_that_the_module_does_not_have_is_refused_with_those_it_has() -> None:
+    with pytest.raises(UnknownMetricError, match="late_hits"):
+        parse("own_metrics:late@5")
+    with pytest.raises(UnknownMetricError):
+        parse("own_metrics:something@5")
