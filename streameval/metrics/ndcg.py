@@ -51,9 +51,9 @@ def ndcg(
     An id without a gain is worth 1; a gain g is worth g, with gain=exp2 2^g - 1, with gain=binary
     1. Discounts are those of dcg. The best order's first min(k, items interacted with) items
     count, with best=list no more than the list is long, with best=whole all of them. With digits
-    above 0 each list's value is computed in 32-bit floats and rounded to so many decimals. A list without
-    interactions is left out (empty=zero counts it as 0). Without lists that have interactions
-    there is no value.
+    above 0 each list's value is computed in 32-bit floats and rounded to so many decimals. A list
+    without interactions is left out (empty=zero counts it as 0). Without lists that have
+    interactions there is no value.
 
         ndcg@k = mean over lists of (dcg@k / dcg@k of the best order)
 

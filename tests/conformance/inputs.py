@@ -37,7 +37,9 @@ def graded_lists(case: Recorded) -> Given:
 def gains_in_order(case: Recorded) -> Given:
     """Users with the gains of their list, rank by rank."""
     users = (user["scores"] for user in case["users"])
-    return Given([Event(recommendations=range(len(g)), interactions=dict(enumerate(g))) for g in users], {})
+    return Given(
+        [Event(recommendations=range(len(g)), interactions=dict(enumerate(g))) for g in users], {}
+    )
 
 
 def labelled_scores(case: Recorded) -> Given:
@@ -56,7 +58,13 @@ def labelled_scores(case: Recorded) -> Given:
 def samples(case: Recorded) -> Given:
     """One item an event, with its outcome and its score."""
     pairs = enumerate(zip(case["trues"], case["preds"], strict=True))
-    return Given([Event(recommendations=[item], interactions={item: true}, scores=[score]) for item, (true, score) in pairs], {})
+    return Given(
+        [
+            Event(recommendations=[item], interactions={item: true}, scores=[score])
+            for item, (true, score) in pairs
+        ],
+        {},
+    )
 
 
 def ratings(case: Recorded) -> Given:
@@ -69,7 +77,9 @@ def lists_and_log(case: Recorded) -> Given:
     """Lists, and the [user, item] rows of a log that tell how popular each item was."""
     pairs = {(user, item) for user, item, *_ in case["context"]["log"]}
     users = Counter(item for _, item in pairs)
-    return Given(lists(case).events, {"popularity": Popularity(users, len({user for user, _ in pairs}))})
+    return Given(
+        lists(case).events, {"popularity": Popularity(users, len({user for user, _ in pairs}))}
+    )
 
 
 def lists_and_popularity(case: Recorded) -> Given:
@@ -105,7 +115,9 @@ def lists_and_baseline(case: Recorded) -> Given:
     shown = {user["user"]: ranked(user) for user in case["context"]["baseline"]}
     users = [*case["users"], *({"user": user} for user in baseline_only(case))]
     events = [
-        Event(recommendations=ranked(user), interactions=[], baseline=shown.get(user["user"]) or None)
+        Event(
+            recommendations=ranked(user), interactions=[], baseline=shown.get(user["user"]) or None
+        )
         for user in users
     ]
     return Given(events, {})

@@ -90,7 +90,9 @@ def _case(name: str, system: str, metric: str, row: Recorded, tolerance: Toleran
     return Case(name, system, metric, given.once, tolerance, parts, alone)
 
 
-def _asked(row: Recorded, answer: Answer) -> Iterator[tuple[Answer, Recorded, int | None, Recorded]]:
+def _asked(
+    row: Recorded, answer: Answer
+) -> Iterator[tuple[Answer, Recorded, int | None, Recorded]]:
     """Our answers, for each cut-off, with what is expected there."""
     for each, expected in claims.variants(row, answer):
         for k, found in claims.at_cutoffs(row, expected).items():

@@ -63,7 +63,9 @@ def _of_recbole(metric: str, row: Recorded) -> dict[str, Any]:
     if "trues" in given:
         return dict(given)
     if "pos_index" in given:
-        users = [_with_hits(*user) for user in zip(given["pos_index"], given["pos_len"], strict=True)]
+        users = [
+            _with_hits(*user) for user in zip(given["pos_index"], given["pos_len"], strict=True)
+        ]
         return {"users": users, "expected": {"by_k": _columns(expected["matrix"])}}
     if "pos_rank_sum" in given:
         columns = given["user_len_list"], given["pos_len_list"], given["pos_rank_sum"]
@@ -133,7 +135,11 @@ def _of_rows(given: Recorded) -> dict[str, Any]:
         for user in {**shown, **truth}
     ]
     baseline = [
-        {"user": user, "recommendations": [row[1] for row in rows], "scores": [row[2] for row in rows]}
+        {
+            "user": user,
+            "recommendations": [row[1] for row in rows],
+            "scores": [row[2] for row in rows],
+        }
         for user, rows in _by_user(given.get("baseline", [])).items()
     ]
     return {"users": users, "context": {**given, "baseline": baseline}}
@@ -172,7 +178,9 @@ def _of_capri(metric: str, row: Recorded) -> dict[str, Any]:
     together = metric in ("catalogCoverage", "personalization")
     found = {**(_many(given) if together else _one(given)), "context": given}
     # What mapk calls k is its normaliser alone: the list is not cut.
-    return {**found, "params": {"k": None, "map_k": row["params"]["k"]}} if metric == "mapk" else found
+    return (
+        {**found, "params": {"k": None, "map_k": row["params"]["k"]}} if metric == "mapk" else found
+    )
 
 
 _OF_SYSTEM: Mapping[str, Callable[[str, Recorded], dict[str, Any]]] = {
