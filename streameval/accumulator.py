@@ -14,7 +14,7 @@ from streameval.errors import NoHitsWarning, StateVersionError, UnlikeStateError
 from streameval.events import Batch, Event, Id, Interaction, Interactions
 from streameval.evidence import Evidence
 from streameval.formulas import check_inputs
-from streameval.intake import COLLECTIONS, LISTS, Pair, columns, event, single
+from streameval.intake import COLLECTIONS, LISTS, Pair, columns, event, single, unhashable
 from streameval.metric import Metric
 from streameval.plan import planned
 from streameval.reading import Reading
@@ -95,18 +95,22 @@ class Accumulator:
             typed: the interactions with their types, for metrics with type=.
 
         Raises:
-            InvalidEventError: it is not a valid event; nothing was counted.
+            InvalidEventError: it is not a valid event; nothing was counted, unless an id in it is
+                neither text nor an integer.
         """
         plain = type(recommendations) in LISTS and type(interactions) in COLLECTIONS
         if positions is not None or not plain:
             checked = event(recommendations, interactions, positions)
             recommendations, interactions, positions = checked
-        if self._evidence.by_lists:
-            for statistic in self._evidence.statistics.values():
-                statistic.update(recommendations, interactions, positions)
-        else:
-            row = (recommendations, interactions, positions, scores, baseline, typed)
-            self._evidence.update_many(single(*row))
+        try:
+            if self._evidence.by_lists:
+                for statistic in self._evidence.statistics.values():
+                    statistic.update(recommendations, interactions, positions)
+            else:
+                row = (recommendations, interactions, positions, scores, baseline, typed)
+                self._evidence.update_many(single(*row))
+        except TypeError as error:
+            raise unhashable(error) from error
         self.lists += 1
         self.version += 1
         self._readings.clear()
@@ -121,14 +125,18 @@ class Accumulator:
                 Batch, arrays in Columns, or an Arrow table with columns named like those.
 
         Raises:
-            InvalidEventError: one is not a valid event; nothing was counted.
+            InvalidEventError: one is not a valid event; nothing was counted, unless an id is
+                neither text nor an integer.
             MissingExtraError: it is Arrow's, and pyarrow is not installed.
         """
         checked = columns(batch)
-        if isinstance(checked, Coded):
-            self._evidence.update_coded(checked)
-        else:
-            self._evidence.update_many(checked)
+        try:
+            if isinstance(checked, Coded):
+                self._evidence.update_coded(checked)
+            else:
+                self._evidence.update_many(checked)
+        except TypeError as error:
+            raise unhashable(error) from error
         self._touch(len(checked))
 
     def read(self, metric: str) -> Reading:

@@ -172,3 +172,11 @@ def _ranks(recommendations: Sequence[Id], positions: Sequence[Any]) -> list[int]
             detail = f"position {rank!r}; positions are whole numbers from 1 to {LARGEST_RANK:,}"
             raise InvalidEventError("invalid_positions", detail)
     return ranks
+
+
+def unhashable(error: TypeError) -> Exception:
+    """What a TypeError of counting means: an id that is no id, or a mistake of ours."""
+    if "unhashable" not in str(error):
+        return error
+    detail = f"an id is neither text nor an integer ({error}); some of it may have been counted"
+    return InvalidEventError("invalid_id", detail)
