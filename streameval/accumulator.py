@@ -6,11 +6,18 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from streameval.answers import answer
 from streameval.catalogue import metric_of
 from streameval.columns import ArrowTable, Coded, Columns
 from streameval.context import Context, Popularity, Similarity, catalog_of
-from streameval.errors import NoHitsWarning, StateVersionError, UnlikeStateError
+from streameval.errors import (
+    DamagedStateError,
+    NoHitsWarning,
+    StateVersionError,
+    UnlikeStateError,
+)
 from streameval.events import Batch, Event, Id, Interaction, Interactions
 from streameval.evidence import Evidence
 from streameval.formulas import check_inputs
@@ -212,16 +219,22 @@ class Accumulator:
 
         Raises:
             StateVersionError: this release does not know the version.
-            UnlikeStateError: it was made with other metrics, depth, caps or catalogue.
+            UnlikeStateError: it was made with other statistics, depth, caps or inputs.
+            DamagedStateError: it is not what `state_dict` gave; the content stays as it was.
         """
         if state.get("version") != VERSION:
             raise StateVersionError("accumulator", state.get("version"), VERSION)
-        if state["inputs"] != self.context.identity:
-            raise UnlikeStateError("inputs", self.context.identity, state["inputs"])
+        if state.get("inputs") != self.context.identity:
+            raise UnlikeStateError("inputs", self.context.identity, state.get("inputs"))
         fresh = Evidence(self._plan, self.context)
-        fresh.load_state_dict(state)
+        try:
+            fresh.load_state_dict(state)
+            lists = int(state["lists"])
+        except (KeyError, TypeError, ValueError, msgspec.ValidationError) as error:
+            problem = f"{type(error).__name__}: {error}"
+            raise DamagedStateError("accumulator", problem) from error
         self._evidence = fresh
-        self._touch(state["lists"] - self.lists)
+        self._touch(lists - self.lists)
 
     def __getstate__(self) -> dict[str, Any]:
         # Formulas are closures: what travels is what they are made from, and the counts.

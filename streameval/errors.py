@@ -176,6 +176,17 @@ class StateVersionError(StreamevalError):
         )
 
 
+class DamagedStateError(StreamevalError):
+    """A saved state is not what this package wrote."""
+
+    def __init__(self, what: str, problem: str) -> None:
+        self.what = what
+        self.problem = problem
+        super().__init__(
+            f"{what}: the saved state is damaged ({problem}). Nothing was loaded; use another copy."
+        )
+
+
 class InvalidEventError(StreamevalError):
     """An event handed to an Accumulator is not a valid event."""
 

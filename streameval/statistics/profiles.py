@@ -181,12 +181,19 @@ class Profiler:
         least = self._options.min_gain
         return {item: gain for item, gain in gains.items() if gain > 0 and gain >= least}
 
+    @staticmethod
+    def _first_placed(shown: Sequence[Id], wanted: set[Id]) -> tuple[int, list[tuple[int, Id]]]:
+        found = [(shown.index(item) + 1, item) for item in wanted.intersection(shown)]
+        return len(shown), sorted(found, key=itemgetter(0))
+
     def _placed(
         self, recommendations: Sequence[Id], wanted: set[Id], positions: Sequence[int] | None
     ) -> tuple[int, list[tuple[int, Id]]]:
         if positions is None:
             if self._options.repeats.startswith("compact"):
                 recommendations = list(dict.fromkeys(recommendations[: self._options.rows]))
+            if self._options.repeats != "every":
+                return self._first_placed(recommendations[: self._depth], wanted)
             positions = range(1, len(recommendations) + 1)
         pairs = zip(positions, recommendations, strict=True)
         shown = [pair for pair in pairs if pair[0] <= self._depth]
