@@ -26,7 +26,7 @@ def declared(module: str, name: str, *, conventions: Collection[str]) -> Definit
     content = vars(_imported(module, conventions)).values()
     found = {each.name: each for each in filter(None, map(definition_of, content))}
     if name not in found:
-        raise UnknownMetricError(f"{module}:{name}", found)
+        raise UnknownMetricError(f"{module}:{name}", [f"{module}:{each}" for each in found])
     return found[name]
 
 

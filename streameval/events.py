@@ -60,7 +60,7 @@ class Interaction(msgspec.Struct, frozen=True, gc=False):
     type: str | None = None
 
 
-class Event(msgspec.Struct, kw_only=True, gc=False):
+class Event(msgspec.Struct, kw_only=True, gc=False, repr_omit_defaults=True):
     """One list with its outcome.
 
     Attributes:

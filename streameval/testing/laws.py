@@ -39,12 +39,20 @@ def undefined_without_evidence(metric: Metric, _: Events) -> str | None:
     return None
 
 
+def takes_any_event(metric: Metric, events: Events) -> str | None:
+    """Nothing in a valid event makes it raise: empty lists, no interactions, repeats, gains."""
+    read(counted(metric, events))
+    return None
+
+
 def within_bounds(metric: Metric, events: Events) -> str | None:
     """No value lies outside of what is declared; lists have distinct items at their own places."""
-    value, (low, high) = value_of(counted(metric, events)), metric.definition.bounds
-    digits = _LAST_BITS * max(1.0, abs(value))
-    if value < low - digits or value > high + digits:
-        return f"its value is {value!r}, outside of its bounds {low} to {high}"
+    low, high = metric.definition.bounds
+    for some in (events, *([event] for event in events)):
+        value = value_of(counted(metric, some))
+        digits = _LAST_BITS * max(1.0, abs(value))
+        if value < low - digits or value > high + digits:
+            return f"its value is {value!r}, outside of its bounds {low} to {high}"
     return None
 
 
@@ -94,8 +102,8 @@ def state_returns(metric: Metric, events: Events) -> str | None:
 
 def reading_changes_nothing(metric: Metric, events: Events) -> str | None:
     """A value can be read any number of times, and what is counted stays as it is."""
-    here, unread = counted(metric, events), counted(metric, events)
-    before = unread.state_dict()
+    here = counted(metric, events)
+    before = here.state_dict()
     read(here)
     if here.state_dict() != before:
         return "reading it changed what was counted"

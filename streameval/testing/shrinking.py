@@ -41,7 +41,7 @@ def _simpler(events: list[Event]) -> Iterator[list[Event]]:
 
 def _plainer(event: Event) -> Iterator[Event]:
     for name, nothing in (("scores", None), ("baseline", None), ("positions", None), ("typed", ())):
-        if getattr(event, name):
+        if getattr(event, name) != nothing:
             yield replace(event, **{name: nothing})
     if isinstance(event.interactions, dict):
         yield replace(event, interactions=list(event.interactions))

@@ -1,0 +1,73 @@
+"""Metrics as somebody else would write them: some right, and some that break a law each."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+
+from streameval import Event, metric
+from streameval.statistics.exposures import Exposures
+from streameval.statistics.hitcells import HitsView, Total
+from streameval.statistics.lists import Lists
+
+_calls = itertools.count(1)
+
+
+@metric(bounds=(0, math.inf), source="our own rule")
+def dcg2(hits: HitsView, k: int | None, *, power: float = 0.5) -> Total:
+    """Hits, discounted by a power of the rank."""
+    cells = hits.by_interacted(k)
+    return cells.total(cells.hits / cells.rank**power)
+
+
+@metric(bounds=(0, math.inf), source="our own rule")
+def length(event: Event, k: int | None) -> float:
+    """Items shown."""
+    return float(len(event.recommendations[:k]))
+
+
+@metric(bounds=(0, 1), source="our own rule")
+def ndcg(event: Event) -> float:
+    """Has the name of another one, and is told apart by its module."""
+    return 0.25 if event.recommendations else 0.75
+
+
+@metric(bounds=(0, math.inf), per="slice", source="our own rule")
+def never_undefined(exposures: Exposures, k: int | None) -> float:
+    return exposures.distinct(k)
+
+
+@metric(bounds=(0, 1), source="our own rule")
+def divides(event: Event) -> float:
+    return 1 / len(event.recommendations)
+
+
+@metric(bounds=(0, 0.5), source="our own rule")
+def too_large(event: Event) -> float:
+    return float(len(event.recommendations) > 5)
+
+
+@metric(bounds=(0, math.inf), per="slice", source="our own rule")
+def changes_what_it_reads(exposures: Exposures, k: int | None) -> float:
+    exposures.update(["another"], [])
+    return exposures.distinct(k) if exposures.lists > 1 else math.nan
+
+
+@metric(bounds=(0, math.inf), source="our own rule")
+def remembers(event: Event) -> float:
+    return float(next(_calls) * len(event.recommendations))
+
+
+@metric(bounds=(0, 1), source="our own rule")
+def shares_a_batch(lists: Lists, k: int | None) -> Total:
+    return np.full(len(lists), 1 / (len(lists) + (k or 0)))
+
+
+@metric(bounds=(0, 1), source="our own rule")
+def spoils_events(event: Event) -> float:
+    items = event.recommendations
+    if isinstance(items, list) and items:
+        items.pop()
+    return 1 / (1 + len(items))

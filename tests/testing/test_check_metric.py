@@ -1,0 +1,125 @@
+"""The laws for metrics of somebody's own: kept by ours, and each of them bites."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from streameval import Event, metric, metric_at
+from streameval.catalogue import catalogue
+from streameval.errors import MetricLawError, StreamevalError
+from streameval.testing import LAWS, check_metric, traffic
+from tests.testing import declared
+
+BROKEN: Mapping[str, Callable[..., Any]] = {
+    "undefined without evidence": declared.never_undefined,
+    "takes any event": declared.divides,
+    "within its bounds": declared.too_large,
+    "reading changes nothing": declared.changes_what_it_reads,
+    "any order": declared.remembers,
+    "any split and merge": declared.shares_a_batch,
+}
+BREAKS: Mapping[str, Callable[..., Any]] = {
+    **BROKEN,
+    "any form": declared.remembers,
+    "the state returns": declared.remembers,
+}
+
+
+def by_hand(events: Sequence[Event], k: int, power: float) -> float:
+    values = []
+    for event in events:
+        gains = event.interactions
+        acts = set(gains) if not isinstance(gains, dict) else {i for i in gains if gains[i] > 0}
+        ranks = event.positions or range(1, len(event.recommendations) + 1)
+        placed = sorted(zip(ranks, event.recommendations, strict=True), key=lambda each: each[0])
+        first: dict[object, int] = {}
+        for rank, item in placed:
+            first.setdefault(item, rank)
+        values.append(sum(r**-power for i, r in first.items() if i in acts and r <= k))
+    return sum(values) / len(values) if values else math.nan
+
+
+@pytest.mark.parametrize("name", catalogue())
+def test_every_metric_of_the_catalogue_keeps_every_law(name: str) -> None:
+    check_metric(name, seeds=2)
+
+
+def test_a_metric_of_somebodys_own_keeps_every_law_and_equals_its_twin() -> None:
+    text = "tests.testing.declared:dcg2(power=1.5)@3"
+    check_metric(text, twin=lambda events: by_hand(events, 3, 1.5))
+    check_metric(metric_at(declared.dcg2, k=3), twin=lambda events: by_hand(events, 3, 0.5))
+    check_metric(declared.length)
+
+
+@pytest.mark.parametrize("law", BROKEN)
+def test_the_law_that_is_broken_is_named_with_the_events_that_show_it(law: str) -> None:
+    with pytest.raises(MetricLawError) as raised:
+        check_metric(BROKEN[law])
+    assert raised.value.law == law
+    assert f"'tests.testing.declared:{BROKEN[law].__name__}' breaks" in str(raised.value)
+    assert isinstance(raised.value, (AssertionError, StreamevalError))
+
+
+@pytest.mark.parametrize("law", BREAKS)
+def test_every_law_says_what_is_wrong(law: str) -> None:
+    found = metric_at(BREAKS[law])
+    try:
+        wrong = LAWS[law](found, traffic(20))
+    except ZeroDivisionError as error:
+        wrong = str(error)
+    assert wrong
+
+
+def test_every_law_has_a_metric_here_that_breaks_it() -> None:
+    assert {*BREAKS, "name goes round"} == set(LAWS)
+
+
+def test_a_metric_that_no_text_can_name_is_told_so() -> None:
+    @metric(bounds=(0, 1), source="our own rule")
+    def local(event: Event) -> float:
+        return float(bool(event.recommendations))
+
+    with pytest.raises(MetricLawError, match=r"unknown metric 'tests\.testing.*:local'") as raised:
+        check_metric(local)
+    assert raised.value.law == "name goes round"
+
+
+def test_a_metric_that_changes_its_events_is_found() -> None:
+    with pytest.raises(MetricLawError):
+        check_metric(declared.spoils_events)
+
+
+@pytest.mark.parametrize(
+    ("broken", "smallest"),
+    [
+        (declared.divides, Event(recommendations=[], interactions=[])),
+        (declared.too_large, 6),
+    ],
+)
+def test_the_events_shown_are_the_smallest(broken: Callable[..., Any], smallest: object) -> None:
+    with pytest.raises(MetricLawError) as raised:
+        check_metric(broken)
+    (event,) = raised.value.events
+    assert isinstance(event, Event)
+    shown = len(event.recommendations) if isinstance(smallest, int) else event
+    assert shown == smallest
+    assert not any((event.interactions, event.scores, event.baseline, event.typed))
+
+
+def test_a_twin_that_differs_is_shown_with_both_values() -> None:
+    with pytest.raises(MetricLawError, match="by its twin") as raised:
+        check_metric("hit_rate@2", twin=lambda events: 0.5 if len(events) > 3 else math.nan)
+    assert raised.value.law == "equals its twin"
+    assert "Event(recommendations=" in str(raised.value)
+
+
+def test_the_laws_need_nothing_that_the_core_does_not() -> None:
+    used = "import sys, streameval.testing; print(sorted({n.split('.')[0] for n in sys.modules}))"
+    bare = subprocess.run([sys.executable, "-c", used], capture_output=True, text=True, check=True)
+    assert not {"hypothesis", "pytest", "kafka", "typer", "rich"}.intersection(eval(bare.stdout))
