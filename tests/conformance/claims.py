@@ -19,10 +19,14 @@ VARIANTS = {"expected_0_9": "replay_0_9", "expected_doc_formula_0_11": "replay_0
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How close a value must come, as the file says."""
+    """How close a value must come, as the file says.
+
+    printed: whether the number was taken from a page, with as many digits as were printed there.
+    """
 
     absolute: float
     relative: float
+    printed: bool = False
 
     def agrees(self, value: float, expected: float) -> bool:
         if math.isnan(expected):
@@ -30,8 +34,10 @@ class Tolerance:
         return math.isclose(value, expected, rel_tol=self.relative, abs_tol=self.absolute)
 
     def difference(self, value: float, expected: float) -> float:
-        """How far a value is from what is expected; 0 where neither is a number."""
-        return 0.0 if math.isnan(expected) or value == expected else abs(value - expected)
+        """How far a value is from what is expected, relatively above 1; 0 where that is NaN."""
+        if self.printed or math.isnan(expected) or value == expected:
+            return 0.0
+        return abs(value - expected) / max(1.0, abs(expected))
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,8 @@ class Case:
     """One case of one file.
 
     once: what an Accumulator is given besides events; parts: all users together, and where some
-    raise, those that do not; alone: each user by itself.
+    raise, those that do not; alone: each user by itself; weights: what each counts in
+    the mean, where that is not the same.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Case:
     tolerance: Tolerance
     parts: Sequence[Part]
     alone: Sequence[Part]
+    weights: Sequence[int] = ()
 
 
 def files() -> list[Path]:
@@ -63,20 +65,22 @@ def cases_of(path: Path) -> Iterator[Case]:
     for place, row in enumerate(content["cases"]):
         system, metric = content["system"], row.get("metric", content["metric"])
         known = row if "input" not in row else upstream.as_users(system, metric, row)
-        yield _case(
+        yield case_of(
             f"{path.stem}-{place}-{row['name']}",
             system,
             metric,
             known,
-            _tolerance({**content["params"], **known["params"]}),
+            _tolerance(content["params"], known["params"]),
         )
 
 
-def _tolerance(params: Recorded) -> Tolerance:
-    return Tolerance(params["abs_tol"], params.get("rel_tol", 0.0))
+def _tolerance(of_file: Recorded, of_case: Recorded) -> Tolerance:
+    absolute = of_case.get("abs_tol", of_file["abs_tol"])
+    return Tolerance(absolute, of_file.get("rel_tol", 0.0), printed="abs_tol" in of_case)
 
 
-def _case(name: str, system: str, metric: str, row: Recorded, tolerance: Tolerance) -> Case:
+def case_of(name: str, system: str, metric: str, row: Recorded, tolerance: Tolerance) -> Case:
+    """A case, from a row that has users."""
     answer = ANSWERS[system, metric]
     given = answer.inputs(row)
     asked = list(_asked(row, answer))
@@ -87,7 +91,8 @@ def _case(name: str, system: str, metric: str, row: Recorded, tolerance: Toleran
             by_user.setdefault(place, []).extend(found)
     alone = [Part([given.events[place]], found) for place, found in by_user.items()]
     parts = [Part(given.events, claimed), *_quiet(row, answer, given.events)]
-    return Case(name, system, metric, given.once, tolerance, parts, alone)
+    weights = row["expected"].get("weights", ())
+    return Case(name, system, metric, given.once, tolerance, parts, alone, weights)
 
 
 def _asked(
@@ -100,7 +105,7 @@ def _asked(
 
 
 def _quiet(row: Recorded, answer: Answer, events: Sequence[Event]) -> Iterator[Part]:
-    """The users whose own value raised nothing, where no parameter of ours leaves the others out."""
+    """Users whose own value raised nothing, where no parameter of ours leaves the others out."""
     expected = row["expected"]
     if "mean_over_users_without_error" in expected and not answer.without_errors:
         errors = zip(events, expected["per_user_errors"], strict=True)

@@ -13,9 +13,9 @@ from tests.conformance.systems import ANSWERS, cutoffs
 
 def as_users(system: str, metric: str, row: Recorded) -> Recorded:
     """A unit test as a case with users."""
-    found = _OF_SYSTEM[system](metric, row)
+    found: dict[str, Any] = _OF_SYSTEM[system](metric, row)
     params = {**row["params"], **found.get("params", {})}
-    expected = dict(found.get("expected", row["expected"]))
+    expected: dict[str, Any] = dict(found.get("expected") or row["expected"])
     if "value" in expected:
         expected["mean"] = expected.pop("value")
     return {**found, "name": row["name"], "params": params, "expected": expected}
@@ -58,7 +58,7 @@ def _of_lenskit(metric: str, row: Recorded) -> dict[str, Any]:
     return {"users": [{"recommendations": items, "relevance": relevance}]}
 
 
-def _of_recbole(metric: str, row: Recorded) -> dict[str, Any]:
+def _of_recbole(_: str, row: Recorded) -> dict[str, Any]:
     given, expected = row["input"], row["expected"]
     if "trues" in given:
         return dict(given)
@@ -111,7 +111,7 @@ def _of_rank_sums(
 
 def _of_replay(metric: str, row: Recorded) -> dict[str, Any]:
     found = _of_rows(row["input"]) if "recs" in row["input"] else _of_call(row["input"])
-    other = _counterpart(metric, row)
+    other = _counterpart(row)
     return found if other is None else {**found, "expected": {"mean": _value(metric, other)}}
 
 
@@ -152,7 +152,7 @@ def _by_user(rows: Sequence[Sequence[Any]]) -> Mapping[Any, list[Sequence[Any]]]
     return found
 
 
-def _counterpart(metric: str, row: Recorded) -> Recorded | None:
+def _counterpart(row: Recorded) -> Recorded | None:
     """The case that must give the same, where that is all that is expected."""
     expected, given = row["expected"], row["input"]
     if "same_as_k" in expected:
@@ -167,7 +167,7 @@ def _value(metric: str, row: Recorded) -> float:
     known = as_users("replay", metric, row)
     answer = ANSWERS["replay", metric]
     given = answer.inputs(known)
-    text = answer.text(known["params"], *cutoffs(known["params"]))
+    text = answer.text(known["params"], cutoffs(known["params"])[0])
     accumulator = Accumulator(text, **given.once)
     accumulator.update_many(list(given.events))
     return accumulator.read(text).value
