@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
 from streameval.exporters.counters import Counters
@@ -68,7 +67,7 @@ def _gauge(name: str, series: Iterable[Series], label_names: tuple[str, ...]) ->
     samples = [
         Sample(name, _labels(entry, label_names), entry.reading.value)
         for entry in series
-        if not math.isnan(entry.reading.value)
+        if entry.reading.defined
     ]
     return Family(name, "gauge", _gauge_help(definition), samples)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import groupby
 
@@ -57,4 +58,6 @@ def _cell(entry: Series) -> Text:
 
 
 def _value(entry: Series) -> str:
-    return ("~" if entry.reading.estimated else "") + figure(entry.reading.value)
+    reading = entry.reading
+    value = reading.value if reading.defined else math.nan
+    return ("~" if reading.estimated else "") + figure(value)

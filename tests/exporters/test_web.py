@@ -98,6 +98,9 @@ def test_the_api_has_each_reading_with_its_labels_and_null_where_undefined(site:
         "lists": 7,
         "total": 3.5,
         "estimated": False,
+        "low": None,
+        "high": None,
+        "problem": None,
     }
     assert (second["value"], second["count"]) == (None, 0)
 

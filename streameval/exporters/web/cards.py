@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import groupby
 
@@ -9,6 +10,7 @@ from streameval.exporters.figures import counted, figure
 from streameval.exporters.web.markup import Markup, tag
 from streameval.metric import Metric
 from streameval.pipeline.snapshot import Series, Snapshot
+from streameval.reading import UndefinedReading
 
 _COLUMNS = 4
 """Slices that stand side by side; more stand below each other."""
@@ -85,7 +87,8 @@ def _most(series: Sequence[Series]) -> float:
 def _value(entry: Series) -> Markup:
     reading = entry.reading
     if not reading.defined:
-        return tag("span", figure(reading.value), kind="undefined", title="No evidence yet")
+        why = reading.problem if isinstance(reading, UndefinedReading) else "No evidence yet"
+        return tag("span", figure(math.nan), kind="undefined", title=why)
     about = "~" if reading.estimated else ""
     return tag("data", about + figure(reading.value), value=repr(reading.value))
 
@@ -95,7 +98,7 @@ def _count(entry: Series) -> Markup:
 
 
 def _bar(entry: Series, most: float) -> Markup:
-    value = entry.reading.value
-    if not (entry.reading.defined and 0 <= value <= most and 0 < most < float("inf")):
+    value = entry.reading.value if entry.reading.defined else math.nan
+    if not (0 <= value <= most and 0 < most < math.inf):
         return Markup()
     return tag("meter", min="0", max=repr(most), value=repr(value), aria_hidden="true")

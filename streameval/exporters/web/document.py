@@ -5,13 +5,15 @@ from __future__ import annotations
 import msgspec
 
 from streameval.pipeline.snapshot import Health, PartitionHealth, Series, Snapshot
+from streameval.reading import UndefinedReading
 
 
 def document(snapshot: Snapshot) -> bytes:
     """Everything in a snapshot as JSON; each number is the exact double, null where undefined.
 
     `metrics` has one object per metric and slice: `metric`, `labels`, `value`, `count`, `lists`,
-    `total` (null where the metric is not a mean) and `estimated`.
+    `total` (null where the metric is not a mean), `estimated`, `low` and `high` (certain bounds of
+    a value that is not exact) and `problem` (why a convention has no value, else null).
     """
     return msgspec.json.encode(
         {
@@ -31,11 +33,14 @@ def _entry(entry: Series, label_names: tuple[str, ...]) -> dict[str, object]:
     return {
         "metric": entry.metric.text,
         "labels": dict(zip(label_names, entry.labels, strict=True)),
-        "value": reading.value,
+        "value": reading.value if reading.defined else None,
         "count": reading.count,
         "lists": reading.lists,
         "total": reading.total,
         "estimated": reading.estimated,
+        "low": reading.low,
+        "high": reading.high,
+        "problem": reading.problem if isinstance(reading, UndefinedReading) else None,
     }
 
 
