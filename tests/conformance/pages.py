@@ -107,9 +107,9 @@ def _names() -> Iterator[str]:
     yield _rule("lll")
     for ours in catalogue():
         for system, convention in CONVENTIONS.items():
-            theirs = [each for each, meant in _spelled(convention) if meant == ours]
-            if theirs:
-                spelled = ", ".join(f"`{system}:{each}`" for each in theirs)
+            own = [each for each, meant in _spelled(convention) if meant == ours]
+            if own:
+                spelled = ", ".join(f"`{system}:{each}`" for each in own)
                 yield from _row(f"`{ours}`", spelled, _meaning(system, ours))
 
 

@@ -19,7 +19,7 @@ class Answer(NamedTuple):
     metric: our metric, without a cut-off; inputs: how a case is handed over;
     takes: our parameter -> the case's parameter that it is given; "max_k" is the largest cut-off;
     without_errors: our parameters for which users that raise an error are left out;
-    unrounded: those for which values are rounded to as many decimals as 32-bit floats have.
+    unrounded: those for which values are rounded to as many decimals as there can be.
     """
 
     metric: str
@@ -91,7 +91,7 @@ ANSWERS: Mapping[tuple[str, str], Answer] = {
     ("capri", "ndcgk"): Answer(
         "capri:ndcgk",
         inputs.graded_lists,
-        unrounded={"digits": 7, "ids": "any"},
+        unrounded={"digits": 6, "ids": "any"},
     ),
     ("capri", "listDiversity"): Answer(
         "capri:listDiversity", inputs.lists_and_similarity, without_errors={"undefined": "skip"}
