@@ -7,13 +7,15 @@ from typing import Annotated, Literal
 from typer import Argument, Option
 
 
-def evaluate(
+def evaluate(  # noqa: PLR0913  each is an option of the command
     paths: Annotated[
-        list[str],
+        list[str] | None,
         Argument(
-            metavar="PATH...", help="Files of JSON lines: plain, .gz or .zst; - is standard input."
+            metavar="PATH...",
+            help="JSON lines, parquet or CSV with one event a row: plain, .gz or .zst; - is "
+            "standard input (JSON lines).",
         ),
-    ],
+    ] = None,
     *,
     metric: Annotated[
         list[str] | None, Option("--metric", "-m", help="For example ndcg@10; may be repeated.")
@@ -30,17 +32,57 @@ def evaluate(
     format: Annotated[  # noqa: A002  the option is called --format
         Literal["table", "json", "csv"], Option(help="How to write the readings.")
     ] = "table",
+    recommendations: Annotated[
+        str | None, Option(help="A file of (user, item, score) rows, in place of PATH.")
+    ] = None,
+    truth: Annotated[
+        str | None, Option(help="Beside it: a file of (user, item) or (user, item, rating) rows.")
+    ] = None,
+    form: Annotated[
+        Literal["detect", "table", "trec"],
+        Option(help="Of these two: tables with column names, or trec_eval's results and qrels."),
+    ] = "detect",
+    ties: Annotated[
+        Literal["arrival", "id_desc"] | None,
+        Option(
+            help="Which of two items with one score stands first: the earlier row (the default), "
+            "or the larger id (the default for trec_eval's files)."
+        ),
+    ] = None,
+    user: Annotated[str | None, Option(help="Name of the column of users.")] = None,
+    item: Annotated[str | None, Option(help="Name of the column of items.")] = None,
+    score: Annotated[str | None, Option(help="Name of the column of scores.")] = None,
+    rating: Annotated[str | None, Option(help="Name of the column of ratings.")] = None,
+    separator: Annotated[
+        str | None, Option(help="Between the ids of a list in CSV.", show_default="| or space")
+    ] = None,
 ) -> None:
     """Evaluate files, with the same bits as the daemon on the same events.
 
         streameval evaluate events.ndjson.gz -m ndcg@10 -m hit_rate@10 --by variant
         streameval evaluate monday.ndjson tuesday.ndjson --config streameval.toml --format json
+        streameval evaluate --recommendations recs.parquet --truth truth.csv -m recbole:ndcg@10
 
     With --config, any -m replaces the metrics of that file and any --by its labels. Invalid
-    records are left out and summed up on standard error. The exit status is 1 without a valid
-    event.
-    """
-    from streameval.cli.evaluation import Asked, evaluated  # noqa: PLC0415  only where used
+    records of JSON lines are left out and summed up on standard error. The exit status is 1
+    without a valid event.
 
+    Rows of --recommendations and --truth are joined by user: a user of the truth alone has an
+    empty list, one of the recommendations alone no interaction. Files of RecBole, RePlay and
+    trec_eval are read as they are.
+    """
+    from streameval.cli.evaluation import Asked  # noqa: PLC0415  only where used
+    from streameval.cli.evaluation_forms import Files, evaluated_files  # noqa: PLC0415  likewise
+    from streameval.tables.rows import Names  # noqa: PLC0415  likewise
+
+    files = Files(
+        paths=paths or [],
+        recommendations=recommendations,
+        truth=truth,
+        form=form,
+        ties=ties,
+        names=Names(user=user, item=item, score=score, rating=rating),
+        separator=separator,
+    )
     asked = Asked(metrics=metric or [], labels=by or [], config=config, catalog=catalog)
-    evaluated(paths, asked, format)
+    evaluated_files(files, asked, format)

@@ -54,7 +54,7 @@ def evaluated(paths: Sequence[str], asked: Asked, written_as: str) -> None:
         SourceError: a file is damaged.
     """
     files = FilesOptions(paths=list(paths))
-    config, source = _config(files, asked), FilesSource(files)
+    config, source = configured(files, asked), FilesSource(files)
     ingest = Ingest(Decoder(config.event, config.labels), config.accumulator().copy)
     with wrong_call_where(SourceError):
         source.open({})
@@ -70,7 +70,14 @@ def evaluated(paths: Sequence[str], asked: Asked, written_as: str) -> None:
         raise Exit(FAILED)
 
 
-def _config(files: FilesOptions, asked: Asked) -> Config:
+def configured(files: FilesOptions, asked: Asked) -> Config:
+    """The configuration that the caller means.
+
+    Raises:
+        WrongCallError: no metric is asked for.
+        ConfigError: what is asked for does not fit together.
+        MetricError: a metric cannot be understood.
+    """
     if asked.config is None and not asked.metrics:
         raise WrongCallError(
             "no metric asked for; give some, for example -m ctr -m ndcg@10 (`streameval metrics` "
