@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Mapping
 from functools import cache
 
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from streameval.catalogue import catalogue, parameters
-from streameval.metric import Parameter
+from streameval.catalogue import catalogue, parameters, parse
+from streameval.events import Interaction
+from streameval.grammar import written
+from streameval.metric import Value
 from tests.metrics.preparation import Id, Interactions, Shown
 
 CUTOFFS = (1, 2, 3, 5, 10, None)
@@ -20,10 +23,36 @@ WORDS = ("a", "b", "c", "d", "e", "f", "ü", "物", "x y", "0", "1", '"')
 NUMBERS = tuple(range(12))
 
 # Values of the parameters that have no list of choices; None is the default.
-_OPEN: Mapping[str, tuple[float | int | None, ...]] = {
-    "rows": (None, 3),
-    "min_gain": (None, 0.5, 2.0),
+_OPEN: Mapping[str, tuple[Value, ...]] = {
+    "rows": (3,),
+    "min_gain": (0.5, 2.0),
+    "type": ("purchase",),
+    "q": (0.25, 0.9),
+    "confidence": (0.8,),
+    "least": (2,),
+    "single": (True,),
+    "p": (0.5,),
+    "max_grade": (4,),
+    "tail": (0.3,),
+    "bins": (4,),
+    "recall": (0.25, 1),
+    "rank": (2,),
+    "digits": (3,),
+    "percent_digits": (2,),
+    "normalizer": (3,),
+    "cut": (False,),
 }
+
+# A parameter that says something only where another has one of these values.
+_ONLY_WITH: Mapping[str, tuple[str, tuple[Value, ...]]] = {
+    "rows": ("repeats", ("compact_after_cut",)),
+    "q": ("statistic", ("quantile",)),
+    "method": ("statistic", ("median", "quantile")),
+    "confidence": ("statistic", ("half_width",)),
+    "deviation": ("statistic", ("standard_error", "half_width")),
+}
+
+Choice = Mapping[str, Value]
 
 gains = st.one_of(
     st.sampled_from([1, 1.0, 2, 3, 0, 0.0, -0.0, -1, 0.5, 0.1]),
@@ -38,6 +67,13 @@ measurable_gains = st.one_of(
     st.floats(min_value=-10, max_value=10).filter(lambda gain: abs(gain) > 1e-200 or gain == 0),
 )
 """Gains whose discounted value keeps all its digits."""
+
+
+scores = st.one_of(
+    st.sampled_from([0.0, 0.1, 0.2, 0.5, 0.5, 0.9, 1.0, 1e-12]),
+    st.floats(min_value=0, max_value=1),
+)
+"""Probabilities, many of them equal."""
 
 
 def ids() -> SearchStrategy[tuple[Id, ...]]:
@@ -65,6 +101,12 @@ def recommendations(items: tuple[Id, ...]) -> SearchStrategy[list[Id]]:
     return st.one_of(st.lists(item, max_size=12, unique=True), st.lists(item, max_size=12))
 
 
+def typed(items: tuple[Id, ...], gain: SearchStrategy[float]) -> SearchStrategy[Interaction]:
+    """Interactions as they were logged; an item may have several, of several types."""
+    kind = st.sampled_from([None, "click", "purchase"])
+    return st.builds(Interaction, item=st.sampled_from(items), gain=gain, type=kind)
+
+
 @st.composite
 def lists(
     draw: st.DrawFn, items: tuple[Id, ...], gain: SearchStrategy[float], *, repeats: bool = True
@@ -78,7 +120,14 @@ def lists(
         rank = st.integers(1, 14)
         size = len(shown)
         positions = draw(st.lists(rank, min_size=size, max_size=size, unique=not repeats))
-    return Shown(shown, draw(interactions(items, gain)), positions)
+    return Shown(
+        shown,
+        draw(interactions(items, gain)),
+        positions,
+        scores=draw(st.none() | st.lists(scores, min_size=len(shown), max_size=len(shown))),
+        baseline=draw(st.none() | recommendations(items)),
+        typed=draw(st.just(()) | st.lists(typed(items, gain), max_size=4)),
+    )
 
 
 def streams(
@@ -90,46 +139,73 @@ def streams(
 
 @cache
 def texts_of(name: str, k: int | None) -> list[str]:
-    """A metric's text for every choice of its parameters, at one cut-off."""
-    chosen: list[dict[str, object]] = [{}]
-    for parameter in parameters(catalogue()[name]).values():
-        options = parameter.choices or _OPEN.get(parameter.name) or (None, _other(parameter))
-        usual = None if parameter.choices is None else parameter.default
-        chosen = [
-            {**choice, parameter.name: value} if value not in (None, usual) else choice
-            for choice in chosen
-            for value in options
-        ]
-    return [_text(name, choice, k) for choice in chosen if _sensible(choice)]
+    """A metric's texts: each value of each parameter by itself, and some values together."""
+    draw = random.Random(f"{name}@{k}")
+    known = _values_of(name)
+    alone: list[Choice] = [{key: value} for key, found in known.items() for value in found]
+    together = [_drawn(draw, known) for _ in range(12)]
+    chosen = [_completed(choice, known) for choice in ({}, *alone, *together)]
+    texts = (_text(name, choice, k) for choice in chosen if _comparable(choice))
+    return list(dict.fromkeys(parse(text).text for text in texts))
 
 
-def _other(parameter: Parameter) -> float | int:
-    """A value besides the default, for a parameter that no line above knows."""
-    if isinstance(parameter.default, float):
-        return parameter.default / 2
-    assert isinstance(parameter.default, int)
-    return parameter.default + 1
+def takes_k(name: str) -> bool:
+    """Whether a metric can have a cut-off."""
+    definition = catalogue()[name]
+    return "k" in definition.inputs or definition.reads == "pairings"
 
 
 def texts() -> SearchStrategy[tuple[str, ...]]:
-    """One text of every metric of the catalogue, all at one cut-off."""
-    return st.sampled_from(CUTOFFS).flatmap(
-        lambda k: st.tuples(*(st.sampled_from(texts_of(name, k)) for name in catalogue()))
+    """Texts of some metrics of the catalogue, all at one cut-off, or at none."""
+    some = st.lists(st.sampled_from(sorted(catalogue())), min_size=1, max_size=6)
+    return st.tuples(some, st.sampled_from(CUTOFFS)).flatmap(
+        lambda drawn: st.tuples(
+            *(
+                st.sampled_from(texts_of(name, drawn[1] if takes_k(name) else None))
+                for name in drawn[0]
+            )
+        )
     )
 
 
-def _sensible(choice: Mapping[str, object]) -> bool:
-    return "rows" not in choice or choice.get("repeats") == "compact_after_cut"
+def _values_of(name: str) -> dict[str, tuple[Value, ...]]:
+    return {
+        parameter.name: tuple(
+            value
+            for value in parameter.choices or _OPEN[parameter.name]
+            if value != parameter.default
+        )
+        for parameter in parameters(catalogue()[name]).values()
+    }
 
 
-def _text(name: str, choice: Mapping[str, object], k: int | None) -> str:
-    inside = ",".join(f"{key}={value}" for key, value in choice.items())
+def _drawn(draw: random.Random, known: Mapping[str, tuple[Value, ...]]) -> Choice:
+    return {key: draw.choice(found) for key, found in known.items() if draw.random() < 0.3}
+
+
+def _completed(choice: Choice, known: Mapping[str, tuple[Value, ...]]) -> Choice:
+    """The same with what its values need in order to say something."""
+    needed = dict(choice)
+    for key in choice:
+        other, wanted = _ONLY_WITH.get(key, (None, ()))
+        if other in known and needed.get(str(other)) not in wanted:
+            needed[str(other)] = wanted[-1]
+    return needed
+
+
+def _comparable(choice: Choice) -> bool:
+    """32-bit floats have no room for the gains here where these are exponents or below 0."""
+    return "digits" not in choice or not {"gain", "relevant"} & {*choice}
+
+
+def _text(name: str, choice: Choice, k: int | None) -> str:
+    inside = ",".join(f"{key}={written(value)}" for key, value in choice.items())
     cut = "" if k is None else f"@{k}"
     return f"{name}({inside}){cut}" if inside else f"{name}{cut}"
 
 
-def same(left: float, right: float) -> bool:
+def same(left: float, right: float, abs_tol: float = 0.0) -> bool:
     """Equal to 12 digits; undefined is equal to undefined."""
     if math.isnan(left) or math.isnan(right):
         return math.isnan(left) and math.isnan(right)
-    return math.isclose(left, right, rel_tol=1e-12)
+    return math.isclose(left, right, rel_tol=1e-12, abs_tol=abs_tol)

@@ -1,8 +1,9 @@
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
-from streameval.metric import metric
+from streameval.events import LARGEST_RANK
+from streameval.metric import Span, metric
 from streameval.statistics.hitcells import HitsView, Total
 
 
@@ -16,7 +17,7 @@ def map_(
     k: int | None,
     *,
     denominator: Literal["ideal", "k", "interacted"] = "ideal",
-    normalizer: int = 0,
+    normalizer: Annotated[int, Span(0, LARGEST_RANK)] = 0,
 ) -> Total:
     """Mean average precision: precision at the rank of each hit, averaged.
 

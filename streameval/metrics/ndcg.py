@@ -1,10 +1,10 @@
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from msgspec.structs import replace
 
 from streameval.cumulative_gain import Discount, Gain, discount, ideal, single_dcg, worth
-from streameval.metric import metric
+from streameval.metric import Span, metric
 from streameval.statistics.hitcells import HitsView, Total
 from streameval.statistics.lists import Lists
 
@@ -18,17 +18,20 @@ def _graded(
     gain: Gain = "linear",
     discount_by: Discount = "log2",
     best: Best = "cut",
-    digits: int = 0,
+    digits: Annotated[int, Span(0, 6)] = 0,
 ) -> Total:
     cells, order = lists.by_interacted(k), lists.best(None if best == "whole" else k)
+    room = np.ones_like(order.gain)
     if best == "list":
-        order = replace(order, gain=order.gain * (order.rank <= lists.length[order.owner]))
+        room = (order.rank <= lists.length[order.owners]) * 1.0
     if not digits:
         found = cells.total(worth(cells.gain, gain) * discount(cells.rank, discount_by))
-        counts = worth(order.gain, gain) * discount(order.rank, discount_by)
+        possible = order.total(room * worth(order.gain, gain) * discount(order.rank, discount_by))
         with np.errstate(divide="ignore", invalid="ignore"):
-            return found / order.total(counts)
-    cells = replace(cells, gain=cells.gain.astype(np.float32))
+            return np.where(order.total(room) > 0, found / possible, 0.0)
+    order = replace(order, gain=order.gain * room)
+    with np.errstate(over="ignore"):
+        cells = replace(cells, gain=cells.gain.astype(np.float32))
     length = lists.length if k is None else np.minimum(lists.length, k)
     reached = single_dcg(cells, length, gain, discount_by)
     possible = single_dcg(order, np.zeros_like(length), gain, discount_by)

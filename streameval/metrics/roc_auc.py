@@ -31,4 +31,5 @@ def roc_auc(lists: Lists, k: int | None) -> Total:
     others = np.minimum(lists.length, lists.length if k is None else k) - hits
     misplaced = cells.total((cells.rank - cells.ordinals).astype(np.float64))
     pairs = np.maximum(hits * others, 1.0)
-    return np.where(hits > 0, 1.0 - misplaced / pairs, 0.0)
+    # Items at ranks of their own can leave more places above a hit than there are items.
+    return np.where(hits > 0, np.maximum(1.0 - misplaced / pairs, 0.0), 0.0)

@@ -5,17 +5,20 @@ from __future__ import annotations
 import random
 
 from streameval.catalogue import catalogue
+from streameval.events import Interaction
 from tests.metrics.preparation import Interactions, Shown
-from tests.strategies import CUTOFFS, WORDS
+from tests.strategies import CUTOFFS, WORDS, takes_k
 
 NAMES = tuple(catalogue())
-CASES = [(name, k) for name in NAMES for k in CUTOFFS]
+CASES = [(name, k) for name in NAMES for k in (CUTOFFS if takes_k(name) else (None,))]
 _GAINS = (1, 1, 2, 0.5, 0, -1, 3.25, 1e16, 1e-20)
+_SCORES = (0.0, 0.125, 0.25, 0.3, 0.3, 0.7, 0.95, 1.0, 1 / 3, 1e-9)
 
 
 def a_text_of_each() -> list[str]:
     """Every metric at two cut-offs and none, for laws about whole accumulators."""
-    return [f"{name}{cut}" for name in NAMES for cut in ("@2", "@5", "")]
+    cuts = ("@2", "@5", "")
+    return [f"{name}{cut}" for name in NAMES for cut in (cuts if takes_k(name) else ("",))]
 
 
 def stream(events: int = 60, *, seed: int = 7) -> list[Shown]:
@@ -36,7 +39,19 @@ def _event(draw: random.Random) -> Shown:
     length = draw.choice((0, 1, 3, 6, 12))
     shown = draw.choices(WORDS, k=length) if draw.random() < 0.5 else _distinct(draw, length)
     positions = draw.choices(range(1, 15), k=length) if draw.random() < 0.3 else None
-    return Shown(shown, _interactions(draw), positions)
+    return Shown(
+        shown,
+        _interactions(draw),
+        positions,
+        scores=[draw.choice(_SCORES) for _ in shown] if draw.random() < 0.7 else None,
+        baseline=_distinct(draw, 5) if draw.random() < 0.7 else None,
+        typed=[_typed(draw) for _ in range(draw.choice((0, 1, 4)))],
+    )
+
+
+def _typed(draw: random.Random) -> Interaction:
+    kind = draw.choice((None, "click", "purchase"))
+    return Interaction(item=draw.choice(WORDS), gain=draw.choice(_GAINS), type=kind)
 
 
 def _interactions(draw: random.Random) -> Interactions:

@@ -6,13 +6,23 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from streameval.events import Interaction
-from tests.metrics.summaries import Number, Refused, summary_of
+from tests.metrics.summaries import Number, RefusedError, summary_of
 
 Id: TypeAlias = str | int
 Interactions: TypeAlias = Sequence[Id] | frozenset[Id] | Mapping[Id, float]
+
+
+class Typed(Protocol):
+    """One interaction as it was logged."""
+
+    @property
+    def item(self) -> Id: ...
+    @property
+    def gain(self) -> float: ...
+    @property
+    def type(self) -> str | None: ...
 
 
 class Shown(NamedTuple):
@@ -23,7 +33,7 @@ class Shown(NamedTuple):
     positions: Sequence[int] | None = None
     scores: Sequence[float] | None = None
     baseline: Sequence[Id] | None = None
-    typed: Sequence[Interaction] = ()
+    typed: Sequence[Any] = ()
 
 
 @dataclass(frozen=True)
@@ -76,13 +86,13 @@ class Reader:
             interacted=len(ideal),
             length=length,
             shown=[rank for rank, _ in kept],
-            refused=self.ids == "integer" and any(type(i) is str for i in event.recommendations),
+            refused=self.ids == "integer" and _any_word(acts),
         )
 
     def outcomes(self, events: Iterable[Shown]) -> list[Outcome]:
         found = list(map(self.outcome, events))
         if any(outcome.refused for outcome in found):
-            raise Refused
+            raise RefusedError
         return found
 
     def _gains(self, interactions: Interactions) -> dict[Id, float]:
@@ -111,6 +121,11 @@ class Reader:
         return [(rank, item) for item, rank in best.items()]
 
 
+def _any_word(interactions: Interactions) -> bool:
+    ungraded = not isinstance(interactions, Mapping)
+    return ungraded and any(type(item) is str for item in interactions)
+
+
 def once(items: Sequence[Id]) -> list[Id]:
     return [item for place, item in enumerate(items) if item not in items[:place]]
 
@@ -125,7 +140,7 @@ def of_type(event: Shown, wanted: str) -> Interactions:
     """The interactions, or the best of each item that are of one type."""
     if not wanted:
         return event.interactions
-    found = [each for each in event.typed if each.type == wanted]
+    found: list[Typed] = [each for each in event.typed if each.type == wanted]
     return {
         item: max(each.gain for each in found if each.item == item)
         for item in {each.item for each in found}
@@ -147,7 +162,7 @@ def over_lists(
     outcomes = Reader(k, **reading).outcomes(events)
     fates = [_fate(outcome, empty, empty_list) for outcome in outcomes]
     if "error" in fates:
-        raise Refused
+        raise RefusedError
     if "nan" in fates:
         return math.nan
     pairs = zip(outcomes, fates, strict=True)
@@ -174,17 +189,17 @@ def over_events(
     given = [value for value in values if value is not None]
     known = [value for value in given if not math.isnan(value)]
     if (undefined == "error" and len(known) < len(given)) or (events and len(known) < least):
-        raise Refused
+        raise RefusedError
     if undefined == "nan" and len(known) < len(given):
         return math.nan
     return summary_of(known, **summing)
 
 
 def rows_read(items: Sequence[Id], k: int | None, repeats: str, rows: int) -> list[Id]:
-    """The first k items; closed up to their first places among the first `rows` of them."""
+    """The first k items; of all rows, or of the first `rows` of them, closed up where asked for."""
     if repeats == "compact_after_cut":
         return once(items[: rows or k])[:k]
-    return list(items[:k])
+    return once(items)[:k] if repeats == "compact_before_cut" else list(items[:k])
 
 
 SUMMING = {"statistic", "q", "method", "confidence", "deviation"}

@@ -13,7 +13,7 @@ import numpy as np
 Number: TypeAlias = Fraction | float
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """There is no value: the convention's original raises an error."""
 
 
@@ -51,7 +51,7 @@ def mean(values: Sequence[Number]) -> float:
         return math.nan
     if any(math.isinf(value) for value in values):
         return float(sum(map(float, values)))
-    return float(sum(map(Fraction, values)) / len(values))
+    return float(sum(map(_exact, values)) / len(values))
 
 
 def _quantile(ordered: Sequence[Number], q: Fraction, method: str) -> float:
@@ -65,7 +65,11 @@ def _standard_error(values: Sequence[Number], deviation: str) -> float:
         return 0.0 if deviation == "single" else math.nan
     if any(math.isinf(value) for value in values):
         return math.nan
-    spread = statistics.stdev(map(Fraction, values))
+    spread = float(statistics.stdev(map(_exact, values)))
     if deviation == "single":
         spread = float(np.float32(spread))
     return spread / math.sqrt(len(values))
+
+
+def _exact(value: Number) -> Fraction:
+    return Fraction(value)

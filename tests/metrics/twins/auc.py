@@ -7,7 +7,7 @@ from tests.metrics.samples import outcomes_of, pairs_in_order
 
 def auc(
     events: Sequence[Shown],
-    k: int | None,
+    _: int | None,
     *,
     positive: str = "relevant",
     single: bool = False,

@@ -8,7 +8,7 @@ from tests.metrics.samples import outcomes_of
 
 def expected_calibration_error(
     events: Sequence[Shown],
-    k: int | None,
+    _: int | None,
     *,
     bins: int = 10,
     positive: str = "relevant",
@@ -24,5 +24,6 @@ def expected_calibration_error(
             for score, good in pooled
             if low < min(max(score, 0.0), 1.0) <= high or (number == 1 and score <= 0)
         ]
-        error += abs(sum(good for _, good in inside) - sum(score for score, _ in inside))
+        expected = sum((score for score, _ in inside), Fraction(0))
+        error += abs(sum(good for _, good in inside) - expected)
     return float(error / len(pooled)) if pooled else math.nan

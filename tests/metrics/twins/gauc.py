@@ -7,7 +7,7 @@ from tests.metrics.samples import outcomes_of, pairs_in_order
 
 def gauc(
     events: Sequence[Shown],
-    k: int | None,
+    _: int | None,
     *,
     weight: str = "positives",
     positive: str = "relevant",

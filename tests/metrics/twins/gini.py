@@ -1,9 +1,11 @@
 import math
 from collections.abc import Collection, Sequence
 from fractions import Fraction
+from typing import Any
 
 from tests.metrics.exposures import items_shown
 from tests.metrics.preparation import Id, Shown
+from tests.metrics.summaries import summary_of
 
 
 def gini(
@@ -12,6 +14,7 @@ def gini(
     *,
     catalog: int | Collection[Id],
     over: str = "shown",
+    **how: Any,
 ) -> float:
     """Mean difference of any two items' exposures, over twice their mean."""
     shown = items_shown(events, k)
@@ -24,4 +27,4 @@ def gini(
     if not sum(counts):
         return math.nan
     apart = sum(abs(one - other) for one in counts for other in counts)
-    return float(Fraction(apart, 2 * len(counts) * sum(counts)))
+    return summary_of([Fraction(apart, 2 * len(counts) * sum(counts))], **how)

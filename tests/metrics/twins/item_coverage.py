@@ -1,8 +1,10 @@
 import math
 from collections.abc import Collection, Sequence
+from typing import Any
 
 from tests.metrics.exposures import items_shown
 from tests.metrics.preparation import Id, Shown
+from tests.metrics.summaries import summary_of
 
 
 def item_coverage(
@@ -13,6 +15,7 @@ def item_coverage(
     unknown: str = "ignore",
     percent_digits: int = -1,
     no_lists: str = "undefined",
+    **how: Any,
 ) -> float:
     """Items shown over items there are; of a catalogue of ids, only its own items."""
     if not events and no_lists == "undefined":
@@ -23,4 +26,5 @@ def item_coverage(
     else:
         known = shown if unknown == "count" else shown & set(catalog)
         share = len(known) / len(set(catalog))
-    return share if percent_digits < 0 else round(100 * share, percent_digits)
+    value = share if percent_digits < 0 else round(100 * share, percent_digits)
+    return summary_of([value], **how)

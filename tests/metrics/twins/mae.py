@@ -6,7 +6,7 @@ from tests.metrics.preparation import Shown, over_events
 from tests.metrics.samples import samples_of
 
 
-def mae(events: Sequence[Shown], k: int | None, **how: Any) -> float:
+def mae(events: Sequence[Shown], _: int | None, **how: Any) -> float:
     """|score - rating| of every rated item; averaged."""
     pairs = [pair for event in events for pair in samples_of(event) if pair[1] is not None]
     errors = [abs(Fraction(score) - Fraction(rating or 0)) for score, rating in pairs]

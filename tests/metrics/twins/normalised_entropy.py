@@ -8,7 +8,7 @@ from tests.metrics.summaries import mean
 
 def normalised_entropy(
     events: Sequence[Shown],
-    k: int | None,
+    _: int | None,
     *,
     positive: str = "relevant",
     single: bool = False,

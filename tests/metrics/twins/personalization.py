@@ -3,7 +3,7 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from tests.metrics.preparation import Shown
-from tests.metrics.summaries import Refused, mean
+from tests.metrics.summaries import RefusedError, mean
 
 
 def personalization(events: Sequence[Shown], k: int | None, *, unlike: str = "take") -> float:
@@ -12,7 +12,7 @@ def personalization(events: Sequence[Shown], k: int | None, *, unlike: str = "ta
     if unlike == "refuse" and lists:
         repeats = any(len(set(items)) < len(items) for items in lists)
         if repeats or len(lists) == 1 or len(set(map(len, lists))) > 1:
-            raise Refused
+            raise RefusedError
     kinds = [set(items) for items in lists if items]
     cosines = [
         len(one & other) / math.sqrt(len(one) * len(other)) for one, other in combinations(kinds, 2)

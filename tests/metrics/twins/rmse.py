@@ -7,7 +7,7 @@ from tests.metrics.preparation import Shown, over_events
 from tests.metrics.samples import samples_of
 
 
-def rmse(events: Sequence[Shown], k: int | None, **how: Any) -> float:
+def rmse(events: Sequence[Shown], _: int | None, **how: Any) -> float:
     """Root of the mean of (score - rating)^2 of every rated item."""
     pairs = [pair for event in events for pair in samples_of(event) if pair[1] is not None]
     errors = [(Fraction(score) - Fraction(rating or 0)) ** 2 for score, rating in pairs]
