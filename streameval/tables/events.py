@@ -78,13 +78,14 @@ def kind_of(tables: Sequence[EventTable]) -> Kind:
     """The kind of the ids of all tables.
 
     Raises:
-        SourceError: some are integers and others are not.
+        SourceError: some are integers and others are text, or some are neither.
     """
     kinds: dict[bool, str] = {}
     for table in tables:
         for name in _IDS:
             kind = table.columns[name].type.value_type
             if not arrow().types.is_null(kind):
+                _refuse_strange(table.path, name, kind)
                 kinds.setdefault(arrow().types.is_integer(kind), f"{name} of {table.path}")
     if len(kinds) > 1:
         problem = f"ids are integers in {kinds[True]} and text in {kinds[False]}"
@@ -105,6 +106,13 @@ def with_integers(table: EventTable) -> EventTable:
         remedy = 'leave out ids = "integer", or give integers'
         raise SourceError(table.path, " ".join(str(error).split()), remedy) from error
     return table._replace(columns={**table.columns, **found})
+
+
+def _refuse_strange(path: str, name: str, kind: Any) -> None:
+    types = arrow().types
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    if not (types.is_integer(kind) or types.is_string(kind) or types.is_large_string(kind)):
+        raise SourceError(path, f"{name} are lists of {kind}", "give ids as integers or as text")
 
 
 def _column(path: str, table: Any, name: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from csv import reader
 from pathlib import PurePath
 from typing import Any
 
@@ -83,8 +84,8 @@ def _text(found: bytes) -> Any:
     csv, found = arrow("csv"), found.removeprefix(_BYTE_ORDER_MARK)
     header = found.partition(b"\n")[0].decode("utf-8", "replace")
     delimiter = next((each for each in _DELIMITERS if each in header), ",")
+    names = next(reader([header], delimiter=delimiter), [])
     parsed = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
-    reading = csv.ReadOptions(block_size=max(_BLOCK, len(found)))
-    names = csv.read_csv(arrow().BufferReader(header.encode()), reading, parsed).column_names
+    whole = csv.ReadOptions(block_size=max(_BLOCK, len(found)))
     text = csv.ConvertOptions(column_types=dict.fromkeys(names, arrow().large_string()))
-    return csv.read_csv(arrow().BufferReader(found), reading, parsed, text)
+    return csv.read_csv(arrow().BufferReader(found), whole, parsed, text)

@@ -33,7 +33,7 @@ def separated(path: str, name: str, column: Any, separator: str | None, *, numer
     if separator is None:
         separator = "|" if any("|" in text for text in texts if text) else None
     entry: Callable[[str], Any] = _number if numeric else _id
-    values = arrow().float64() if numeric else arrow().large_string()
+    values = None if numeric else arrow().large_list(arrow().large_string())
     lists = []
     for row, text in enumerate(texts):
         try:
@@ -42,7 +42,7 @@ def separated(path: str, name: str, column: Any, separator: str | None, *, numer
             problem = f"row {row + 1}, column {name!r}: found {text!r:.60}"
             what = "numbers" if numeric else "ids"
             raise SourceError(path, problem, f"write {what} between separators") from None
-    return arrow().array(lists, arrow().large_list(values))
+    return arrow().array(lists, values)
 
 
 def _parts(text: str | None, separator: str | None) -> list[str]:
@@ -58,4 +58,7 @@ def _id(text: str) -> str:
 
 
 def _number(text: str) -> float:
-    return float(text)
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)

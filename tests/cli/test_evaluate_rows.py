@@ -1,0 +1,278 @@
+"""Rows of users and items, as recommenders and trec_eval write them, evaluated as they are."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from streameval import Accumulator
+from streameval.cli.app import status
+from tests.cli.program import dataset, ran
+
+RECOMMENDATIONS = """user_id:token\titem_id:token\tscore:float
+u1\ta\t0.25
+u1\tb\t0.75
+u2\ta\t1e-3
+u1\tc\t0.75
+u3\ta\t-1
+"""
+TRUTH = "user_id:token\titem_id:token\trating:float\nu1\tc\t5\nu4\ta\t4\nu2\ta\t3\nu1\tz\t2\n"
+METRICS = ("mrr", "recall@3", "recbole:ndcg@2", "replay:Precision@2", "recbole:gauc", "ndcg@2")
+
+Arguments: TypeAlias = list[str | Path]
+
+RUN = """q1 Q0 d1 1 2.5 tag
+q1 Q0 d3 2 2.5 tag
+q1\tQ0\td2 3   0.5 tag
+
+q2 Q0 d9 1 1 tag
+"""
+QRELS = "q1 0 d1 1\nq1 0 d2 0\nq3 0 d1 1\n"
+
+
+def expected(ties: str = "arrival") -> dict[str, tuple[float, int]]:
+    """The same events by an Accumulator."""
+    accumulator = Accumulator(*METRICS)
+    first = ["b", "c", "a"] if ties == "arrival" else ["c", "b", "a"]
+    for shown, scores, gains in (
+        (first, [0.75, 0.75, 0.25], {"c": 5.0, "z": 2.0}),
+        (["a"], [1e-3], {"a": 3.0}),
+        (["a"], [-1.0], {}),
+        ([], [], {"a": 4.0}),
+    ):
+        accumulator.update(shown, gains, scores=scores)
+    readings = (accumulator.read(metric.text) for metric in accumulator.metrics)
+    return {reading.metric: (reading.value, reading.count) for reading in readings}
+
+
+def found(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> dict[str, object]:
+    asked = [] if "-m" in arguments else [part for text in METRICS for part in ("-m", text)]
+    assert status(["evaluate", *map(str, arguments), *asked, "--format", "json"]) == 0
+    readings = json.loads(capsys.readouterr().out)
+    return {each["metric"]: (each["value"], each["count"]) for each in readings}
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
+    """The one line that a wrong call is answered by."""
+    assert status(["evaluate", *map(str, arguments), "-m", "mrr"]) == 2
+    done = capsys.readouterr()
+    assert (done.out, done.err.count("\n")) == ("", 1)
+    return done.err
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Arguments:
+    (tmp_path / "recs.inter").write_text(RECOMMENDATIONS)
+    (tmp_path / "truth.inter").write_text(TRUTH)
+    return ["--recommendations", tmp_path / "recs.inter", "--truth", tmp_path / "truth.inter"]
+
+
+def test_atomic_files_are_joined_by_user(
+    capsys: pytest.CaptureFixture[str], pair: Arguments
+) -> None:
+    assert found(capsys, *pair) == expected()
+
+
+def test_equal_scores_may_be_ordered_by_id(
+    capsys: pytest.CaptureFixture[str], pair: Arguments
+) -> None:
+    assert found(capsys, *pair, "--ties", "id_desc") == expected("id_desc")
+    assert expected("id_desc") != expected()
+
+
+def test_parquet_and_csv_give_the_same_with_columns_of_any_name(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    rows = [line.split("\t") for line in RECOMMENDATIONS.splitlines()[1:]]
+    columns = {
+        "who": [row[0] for row in rows],
+        "what": pa.array([row[1] for row in rows]).dictionary_encode(),
+        "how_much": [float(row[2]) for row in rows],
+        "score": [0.0] * len(rows),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "recs.parquet")
+    text = TRUTH.replace("\t", ",").replace(":token", "").replace(":float", "")
+    (tmp_path / "truth.csv.gz").write_bytes(gzip.compress(b"\xef\xbb\xbf" + text.encode()))
+    files: Arguments = [
+        "--recommendations",
+        tmp_path / "recs.parquet",
+        "--truth",
+        tmp_path / "truth.csv.gz",
+    ]
+    assert "name it with --user" in told(capsys, *files)
+    (tmp_path / "truth.csv.gz").write_bytes(
+        gzip.compress(text.replace("user_id,item_id", "who,what").encode())
+    )
+    named = ["--user", "who", "--item", "what", "--score", "how_much"]
+    assert found(capsys, *files, *named) == expected()
+
+
+def test_replays_frames_of_integers_match_the_text_of_a_csv(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    frame = {"user_idx": [7, 7, 8], "item_idx": [10, 9, 10], "relevance": [0.5, 0.75, 1.0]}
+    pq.write_table(pa.table(frame), tmp_path / "recs.parquet")
+    truth = {"user_idx": [7, 9], "item_idx": [10, 11]}
+    pq.write_table(pa.table(truth), tmp_path / "truth.parquet")
+    (tmp_path / "truth.csv").write_text("user_idx,item_idx\n7,10\n9,11\n")
+    first: Arguments = ["--recommendations", tmp_path / "recs.parquet", "--truth"]
+    asked = ["-m", "mrr", "-m", "distinct_items", "-m", "replay:MRR@2"]
+    integers = found(capsys, *first, tmp_path / "truth.parquet", *asked)
+    assert integers == found(capsys, *first, tmp_path / "truth.csv", *asked)
+    assert integers["mrr"] == (0.5 / 3, 3)
+    assert integers["distinct_items"] == (2.0, 3)
+
+
+def test_without_scores_items_stand_as_in_the_file(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "recs.csv").write_text("item,user\nb,1\nx,2\na,1\n")
+    (tmp_path / "truth.csv").write_text("user,item\n1,a\n")
+    files: Arguments = [
+        "--recommendations",
+        tmp_path / "recs.csv",
+        "--truth",
+        tmp_path / "truth.csv",
+    ]
+    assert found(capsys, *files, "-m", "mrr") == {"mrr": (0.25, 2)}
+
+
+def test_a_catalogue_in_a_file_holds_ids_of_their_kind(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    frame = pa.table({"user": [1, 1], "item": [5, 6], "score": [1.0, 2.0]})
+    pq.write_table(frame, tmp_path / "recs.parquet")
+    (tmp_path / "items.txt").write_text("5\n6\n7\n8\n")
+    both = tmp_path / "recs.parquet"
+    files: Arguments = [
+        "--recommendations",
+        both,
+        "--truth",
+        both,
+        "--catalog",
+        tmp_path / "items.txt",
+    ]
+    assert found(capsys, *files, "-m", "item_coverage") == {"item_coverage": (0.5, 1)}
+
+
+@pytest.mark.parametrize("packed", ["plain", "gzip"])
+def test_trec_evals_files_are_known_by_their_first_lines(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, packed: str
+) -> None:
+    for name, text in (("results.test", RUN), ("qrels.test", QRELS)):
+        content = text.encode()
+        (tmp_path / name).write_bytes(gzip.compress(content) if packed == "gzip" else content)
+    files: Arguments = [
+        "--recommendations",
+        tmp_path / "results.test",
+        "--truth",
+        tmp_path / "qrels.test",
+    ]
+    asked = ["-m", "map", "-m", "mrr", "-m", "hits"]
+    assert found(capsys, *files, *asked) == {
+        "map": (0.25, 2),
+        "mrr": (0.5 / 3, 3),
+        "hits": (1.0, 3),
+    }
+    by_arrival = found(capsys, *files, *asked, "--form", "trec", "--ties", "arrival")
+    assert by_arrival["map"] == (0.5, 2)
+
+
+def test_the_trec_eval_sample_has_its_printed_digits_from_its_own_files() -> None:
+    folder = dataset("trec_eval_test")
+    names = {"map": "map", "gm_map": "gm_map", "Rprec": "Rprec", "bpref": "bpref"}
+    names |= {"recip_rank": "recip_rank", "num_rel_ret": "num_rel_ret"}
+    names |= {f"P_{k}": f"P_{k}" for k in (5, 10, 15, 20, 30, 100, 200, 500, 1000)}
+    printed = gzip.decompress((folder / "expected_all.txt.gz").read_bytes()).decode()
+    values = {line.split()[0]: line.split()[2] for line in printed.splitlines()}
+    files: Arguments = [
+        "--recommendations",
+        folder / "results.test.gz",
+        "--truth",
+        folder / "qrels.test.gz",
+    ]
+    asked = [part for name in names for part in ("-m", f"trec:{name}")]
+    done = ran("evaluate", *files, *asked, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    digits = [f"{each['value']:.4f}" for each in json.loads(done.stdout)]
+    assert digits == [f"{float(values[name]):.4f}" for name in names]
+
+
+@pytest.mark.parametrize(
+    ("recommendations", "truth", "says"),
+    [
+        ("user,item,score\n1,2,x\n", "user,item\n", "recs.csv: row 1, column 'score': found 'x'"),
+        ("user,item,score\n1,2,3\n1,2,nan\n", "user,item\n", "row 2, column 'score': found 'nan'"),
+        ("user,item,score\n1,2,\n", "user,item\n", "row 1, column 'score': found ''"),
+        ("user,item\n1,2\n,2\n", "user,item\n", "recs.csv: row 2, column 'user': no id"),
+        ("user,thing\n1,2\n", "user,item\n", "known to hold the item; its columns: user, thing"),
+        ("user,item\n1,2\n1\n", "user,item\n", "recs.csv: CSV parse error"),
+        ("user,item\n1,\xff\n", "user,item\n", "recs.csv: "),
+        ("", "user,item\n", "recs.csv: the file is empty"),
+        ("PAR1", "user,item\n", "recs.csv: "),
+        ("q1 Q0 d1 1 2.5 tag\nq1 Q0 d1 1 2.5\n", "q1 0 d1 1\n", "recs.csv: row 2: found 'q1 Q0"),
+        ("q1 Q0 d1 1 2.5 tag\nq1 Q0 d1 1 x t\n", "q1 0 d1 1\n", "docno rank score tag"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_explained(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, recommendations: str, truth: str, says: str
+) -> None:
+    (tmp_path / "recs.csv").write_text(recommendations, encoding="latin-1")
+    (tmp_path / "truth.csv").write_text(truth)
+    files: Arguments = [
+        "--recommendations",
+        tmp_path / "recs.csv",
+        "--truth",
+        tmp_path / "truth.csv",
+    ]
+    assert says in told(capsys, *files)
+
+
+def test_columns_of_parquet_that_cannot_be_used_are_explained(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    for users, says in (
+        (pa.array([1.5]), "column 'user' holds double"),
+        (pa.array([None], pa.int64()), "row 1, column 'user': no id"),
+    ):
+        pq.write_table(pa.table({"user": users, "item": [1]}), tmp_path / "recs.parquet")
+        both = tmp_path / "recs.parquet"
+        assert says in told(capsys, "--recommendations", both, "--truth", both)
+
+
+def test_options_that_contradict_each_other_are_explained(
+    capsys: pytest.CaptureFixture[str], pair: Arguments
+) -> None:
+    assert "belong together" in told(capsys, *pair[:2])
+    assert "give one or the other" in told(capsys, *pair, "events.ndjson")
+    assert "rows of users and items have no labels" in told(capsys, *pair, "--by", "variant")
+    assert "no column 'wer'; its columns: user_id:token" in told(capsys, *pair, "--user", "wer")
+    assert "no column 'x'" in told(capsys, *pair, "--score", "x")
+    assert "no-such: no such file" in told(capsys, *pair[:2], "--truth", "no-such")
+
+
+def test_files_without_a_row_have_no_event(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "none.csv").write_text("user,item\n")
+    both = tmp_path / "none.csv"
+    arguments: Arguments = [
+        "--recommendations",
+        both,
+        "--truth",
+        both,
+        "-m",
+        "mrr",
+        "--format",
+        "csv",
+    ]
+    assert status(["evaluate", *map(str, arguments)]) == 1
+    done = capsys.readouterr()
+    assert done.out == "metric,value,count\nmrr,,0\n"
+    assert "no event in " in done.err
