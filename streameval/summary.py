@@ -48,7 +48,8 @@ def _standard_error(values: Distribution, *, single: bool) -> float:
     if values.count == 1:
         return 0.0
     root = math.sqrt(values.count) if values.count else math.nan
-    return float(np.float32(values.standard_error * root)) / root
+    with np.errstate(over="ignore"):
+        return float(np.float32(values.standard_error * root)) / root
 
 
 def _width(confidence: float) -> float:

@@ -157,7 +157,7 @@ def takes_k(name: str) -> bool:
 
 def texts() -> SearchStrategy[tuple[str, ...]]:
     """Texts of some metrics of the catalogue, all at one cut-off, or at none."""
-    some = st.lists(st.sampled_from(sorted(catalogue())), min_size=1, max_size=6)
+    some = st.lists(st.sampled_from(sorted(catalogue())), min_size=1, max_size=5)
     return st.tuples(some, st.sampled_from(CUTOFFS)).flatmap(
         lambda drawn: st.tuples(
             *(

@@ -31,8 +31,9 @@ def made(texts: Texts) -> Accumulator:
     return Accumulator(*texts, catalog=CATALOG, popularity=POPULARITY, similarity=SIMILARITY)
 
 
-def count(accumulator: Accumulator, event: Shown) -> None:
+def count(accumulator: Accumulator, event: Shown) -> Accumulator:
     accumulator.update(*event[:3], scores=event.scores, baseline=event.baseline, typed=event.typed)
+    return accumulator
 
 
 def counted(texts: Texts, events: Iterable[Shown]) -> Accumulator:

@@ -12,15 +12,18 @@ from streameval.conventions import CONVENTIONS
 from streameval.errors import NotKeptError
 from tests.contract import laws
 from tests.contract.metric_cases import CASES, NAMES, plain
-from tests.strategies import texts_of
+from tests.strategies import takes_k, texts_of
 
-RANKED = tuple(name for name in NAMES if catalogue()[name].reads == "hits")
+RANKED = tuple(
+    name for name in NAMES if catalogue()[name].reads in ("hits", "lists") and takes_k(name)
+)
 EXPOSED = tuple(name for name in NAMES if catalogue()[name].reads == "exposures")
 UNDER_A_CONVENTION = [
     f"{convention}:{name}{cut}"
     for convention, known in CONVENTIONS.items()
     for name in (*known.metrics, *known.spellings)
     for cut in ("", "@7")
+    if not cut or takes_k(known.spellings.get(name, name))
 ]
 
 
@@ -60,6 +63,10 @@ def test_a_cutoff_beyond_the_depth_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("name", RANKED)
 def test_any_cutoff_up_to_the_depth_can_be_read(name: str) -> None:
+    if catalogue()[name].reads == "lists":
+        with pytest.raises(NotKeptError, match="list by list"):
+            laws.counted([f"{name}@10"], plain()).read(f"{name}@7")
+        return
     events = [event._replace(interactions=list(event.interactions)) for event in plain()]
     accumulator = laws.counted([f"{name}@10"], events)
     asked = accumulator.read(f"{name}@7")
@@ -78,10 +85,11 @@ def test_items_shown_can_only_be_read_where_they_were_counted(name: str) -> None
 def test_documentation_has_formula_example_source_and_the_undefined_case(name: str) -> None:
     definition = catalogue()[name]
     text = definition.documentation
-    assert re.search(rf"^    {name}@k = \S", text, re.MULTILINE)
+    cut = "@k" if takes_k(name) else ""
+    assert re.search(rf"^    {name}{cut} = \S", text, re.MULTILINE)
     assert f'Accumulator("{name}' in text
     assert ">>> " in text
-    assert re.search(r"Without [\w ]+\s[\w ]*\bthere is no value", text)
+    assert re.search(r"Without\s[^.]+\sthere\sis\s(no\svalue|none)", text)
     assert definition.summary.endswith(".")
     assert len(definition.source) > 10
 
@@ -92,7 +100,7 @@ def test_bounds_and_direction_are_declared(name: str) -> None:
     low, high = definition.bounds
     assert low < high
     assert definition.higher_is_better in (True, False, None)
-    assert definition.additive == (definition.per != "slice")
+    assert definition.additive == (definition.per != "slice" and not definition.finish)
 
 
 def test_a_metric_is_written_once_however_often_it_is_asked_for() -> None:

@@ -18,7 +18,7 @@ from tests.metrics.twins import twins
 from tests.strategies import CUTOFFS, measurable_gains, streams, takes_k, texts, texts_of
 
 Texts = tuple[str, ...]
-thorough = settings(max_examples=100, print_blob=True)
+thorough = settings(max_examples=40, print_blob=True)
 
 
 def test_every_metric_has_a_twin_and_every_twin_a_metric() -> None:

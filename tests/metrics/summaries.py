@@ -67,7 +67,8 @@ def _standard_error(values: Sequence[Number], deviation: str) -> float:
         return math.nan
     spread = float(statistics.stdev(map(_exact, values)))
     if deviation == "single":
-        spread = float(np.float32(spread))
+        with np.errstate(over="ignore"):
+            spread = float(np.float32(spread))
     return spread / math.sqrt(len(values))
 
 

@@ -27,6 +27,7 @@ Broken = Callable[[pytest.MonkeyPatch], None]
 Law = partial[None]
 
 TEXTS = a_text_of_each()
+OF_LISTS = ["ndcg@2", "mrr", "distinct_items@5"]
 EVENTS = stream()
 SHUFFLED = random.Random(2).sample(EVENTS, len(EVENTS))
 SMALL_AND_LARGE = [Shown(["a"], {"a": gain}) for gain in (1e16, 0.7, 0.8, 0.9)]
@@ -36,8 +37,8 @@ order = partial(laws.any_order, TEXTS, EVENTS, SHUFFLED)
 order_of_sums = partial(laws.any_order, ["dcg@3"], SMALL_AND_LARGE, SMALL_AND_LARGE[::-1])
 twin_of_map = partial(laws.equals_its_twin, ["map@5"], EVENTS)
 split = partial(laws.any_split, TEXTS, EVENTS, [11, 30])
-form = partial(laws.any_form, TEXTS, EVENTS)
-pairs = partial(laws.pairs_are_events, TEXTS, EVENTS)
+form = partial(laws.any_form, OF_LISTS, EVENTS)
+pairs = partial(laws.pairs_are_events, OF_LISTS, EVENTS)
 returns = partial(laws.state_returns, TEXTS, EVENTS)
 bounds = partial(laws.within_bounds, [f"{name}@3" for name in ("ndcg", "map")], plain())
 reading = partial(laws.reading_changes_nothing, TEXTS, EVENTS)
@@ -116,17 +117,17 @@ def _swallowing(self: Cells, other: Cells) -> None:
     self.keys, self.counts = other.keys, other.counts
 
 
-def _last_rank(rank: Any) -> Any:
-    return cumulative_gain.discount(rank + 1)
+def _last_rank(rank: Any, by: Any) -> Any:
+    return cumulative_gain.discount(rank + 1, by)
 
 
-def _small_ideal(relevant: Any) -> Any:
+def _small_ideal(relevant: Any, _: Any) -> Any:
     return np.full(relevant.shape, 0.1)
 
 
 def _taking(self: Evidence, other: Evidence) -> None:
     _merge(self, other)
-    other.load_state_dict(Evidence(other.plan).state_dict())
+    other.load_state_dict(Evidence(other.plan, laws.made(TEXTS).context).state_dict())
 
 
 _merge = Evidence.merge

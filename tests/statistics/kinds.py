@@ -59,7 +59,7 @@ def _add_cell(cells: Cells, piece: Cell) -> None:
 
 
 def _update(statistic: Hits | Exposures, piece: Shown) -> None:
-    statistic.update(*piece)
+    statistic.update(*piece[:3])
 
 
 def _state(statistic: Any) -> Any:

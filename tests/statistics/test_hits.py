@@ -63,7 +63,7 @@ def test_what_waits_to_be_folded_is_bounded(form: str, batched: bool, fold_at: F
         if batched:
             hits.update_many(_column(shaped))
         else:
-            hits.update(*shaped)
+            hits.update(*shaped[:3])
         assert _waiting(hits) <= 50 * 3 + 40
     assert hits.tables().count == 1_000
 
@@ -92,7 +92,7 @@ def test_the_tables_do_not_grow_with_the_stream() -> None:
     sizes = []
     for _ in range(3):
         for event in _profiles(5_000):
-            hits.update(*event)
+            hits.update(*event[:3])
         sizes.append(sum(len(rows) for rows in hits.tables().state_dict().values()))
     assert sizes[0] == sizes[1] == sizes[2] < 1_000
 
@@ -135,7 +135,11 @@ def test_every_view_counts_the_hits_that_there_are(
     events = stream(200)
     hits = Hits(HitsOptions())
     hits.update_many(
-        Batch(**{column: [getattr(event, column) for event in events] for column in Shown._fields})
+        Batch(
+            recommendations=[event.recommendations for event in events],
+            interactions=[event.interactions for event in events],
+            positions=[event.positions for event in events],
+        )
     )
     expected: Counter[tuple[int, int]] = Counter()
     ordinals: Counter[tuple[int, int]] = Counter()
@@ -157,7 +161,7 @@ def test_every_view_counts_the_hits_that_there_are(
 def test_the_first_hits_are_counted_once_a_list(k: int | None) -> None:
     hits = Hits(HitsOptions())
     for event in stream(200):
-        hits.update(*event)
+        hits.update(*event[:3])
     outcomes = Reader(k).outcomes(stream(200))
     first = Counter(outcome.hits[0][0] for outcome in outcomes if outcome.hits)
     cells = hits.tables().view().first(k)
