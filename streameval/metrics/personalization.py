@@ -15,8 +15,8 @@ def personalization(pairings: Pairings, *, unlike: Literal["take", "refuse"] = "
     """How different the lists are from each other: 1 minus the mean cosine of any two.
 
     A list is the set of its first k items; empty lists are left out. Lists of different lengths
-    are compared as they are; unlike=refuse has no value for them, nor for repeats in a list, nor
-    for a single list. Without two lists there is no value.
+    are compared as they are; unlike=refuse has no value for them, nor for empty lists, repeats in a
+    list or a single list. Without two lists there is no value.
 
         personalization@k = 1 - mean over pairs of lists of (|A and B| / sqrt(|A| |B|))
 
@@ -29,9 +29,9 @@ def personalization(pairings: Pairings, *, unlike: Literal["take", "refuse"] = "
         0.5
     """
     if unlike == "refuse":
-        lengths = len(pairings.lengths) + (pairings.empty > 0)
-        if lengths > 1 or pairings.repeating or pairings.lists == 1:
-            why = "lists of unlike length, with repeats, or only one"
+        unequal = len(pairings.lengths) > 1 or pairings.empty
+        if unequal or pairings.repeating or pairings.lists == 1:
+            why = "lists of unlike length, empty or with repeats, or only one"
             raise UndefinedMetricError("personalization", why)
     cosine = pairings.mean_cosine()
     return math.nan if math.isnan(cosine) else 1.0 - cosine

@@ -28,7 +28,9 @@ def unexpectedness(
     if event.baseline is None:
         return None
     shown = rows_of(event.recommendations, k, repeats, rows)
-    expected = rows_of(event.baseline, k, repeats, rows)
+    # Whatever the rows, RePlay closes up the whole of a baseline.
+    closed = "every" if repeats == "every" else "compact_before_cut"
+    expected = rows_of(event.baseline, k, closed, rows)
     if not shown:
         return 0.0
     return 1.0 - len(set(shown).intersection(expected)) / (k or len(shown))

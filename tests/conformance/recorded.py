@@ -19,7 +19,7 @@ from tests.conformance.inputs import Recorded
 from tests.conformance.systems import ANSWERS, Answer
 
 OURS = Path(__file__).parent / "golden"
-FOLDER = Path(os.environ.get("STREAMEVAL_GOLDEN", OURS))
+FOLDER = Path(os.environ.get("STREAMEVAL_GOLDEN") or OURS)
 
 
 @dataclass(frozen=True)

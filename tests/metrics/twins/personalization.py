@@ -11,7 +11,7 @@ def personalization(events: Sequence[Shown], k: int | None, *, unlike: str = "ta
     lists = [event.recommendations[:k] for event in events]
     if unlike == "refuse" and lists:
         repeats = any(len(set(items)) < len(items) for items in lists)
-        if repeats or len(lists) == 1 or len(set(map(len, lists))) > 1:
+        if repeats or not all(lists) or len(lists) == 1 or len(set(map(len, lists))) > 1:
             raise RefusedError
     kinds = [set(items) for items in lists if items]
     cosines = [

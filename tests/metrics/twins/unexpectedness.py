@@ -19,7 +19,8 @@ def unexpectedness(
         if event.baseline is None:
             return None
         items = rows_read(event.recommendations, k, repeats, rows)
-        both = set(items) & set(rows_read(event.baseline, k, repeats, rows))
+        closed = "every" if repeats == "every" else "compact_before_cut"
+        both = set(items) & set(rows_read(event.baseline, k, closed, rows))
         return 1 - Fraction(len(both), k or len(items)) if items else Fraction(0)
 
     return over_events([per_event(event) for event in events], events, **how)
