@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from streameval.exporters.counters import Counters
-from streameval.exporters.families import Family, Sample, family_name, metric_labels, slice_labels
+from streameval.exporters.families import (
+    Family,
+    Sample,
+    counts_up,
+    family_name,
+    metric_labels,
+    slice_labels,
+)
 from streameval.metric import Definition, Metric
 from streameval.pipeline.snapshot import Series, Snapshot
 
 _COUNTED = {"list": "lists", "item": "items shown", "total": "lists", "slice": "lists"}
-
-
-def counts_up(metric: Metric) -> bool:
-    """Whether a metric's totals only grow, so that they may be exported as counters."""
-    return metric.definition.additive and metric.definition.bounds[0] >= 0
 
 
 def notice(snapshot: Snapshot, counters: Counters) -> None:
@@ -55,7 +58,7 @@ def _label_names(snapshot: Snapshot) -> tuple[str, ...]:
 def _summary(name: str, series: Iterable[Series], counters: Counters) -> Family:
     definition = next(iter(series)).metric.definition
     samples = []
-    for entry in series:
+    for entry in filter(_adds_up, series):
         exported = counters.scraped(entry)
         samples.append(Sample(f"{name}_sum", exported.labels, exported.total))
         samples.append(Sample(f"{name}_count", exported.labels, exported.count))
@@ -63,13 +66,13 @@ def _summary(name: str, series: Iterable[Series], counters: Counters) -> Family:
 
 
 def _gauge(name: str, series: Iterable[Series], label_names: tuple[str, ...]) -> Family:
-    definition = next(iter(series)).metric.definition
+    metric = next(iter(series)).metric
     samples = [
         Sample(name, _labels(entry, label_names), entry.reading.value)
         for entry in series
         if entry.reading.defined
     ]
-    return Family(name, "gauge", _gauge_help(definition), samples)
+    return Family(name, "gauge", _gauge_help(metric), samples)
 
 
 def _labels(entry: Series, label_names: tuple[str, ...]) -> dict[str, str]:
@@ -84,8 +87,16 @@ def _summary_help(name: str, definition: Definition) -> str:
     )
 
 
-def _gauge_help(definition: Definition) -> str:
+def _adds_up(entry: Series) -> bool:
+    """Not where a convention leaves no value: a sum without it would pass for one."""
+    total = entry.reading.total
+    return total is not None and not math.isnan(total)
+
+
+def _gauge_help(metric: Metric) -> str:
+    statistic = str(metric.values.get("statistic", "mean"))
+    over = "" if statistic == "mean" else f"{statistic.replace('_', ' ').capitalize()} of: "
     return (
-        f"{definition.summary} Since the process started; absent without evidence. "
+        f"{over}{metric.definition.summary} Since the process started; absent without evidence. "
         "Values of several series do not add up."
     )

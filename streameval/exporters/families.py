@@ -46,6 +46,12 @@ class Family(msgspec.Struct, frozen=True):
     samples: Sequence[Sample]
 
 
+def counts_up(metric: Metric) -> bool:
+    """Whether a metric's totals only grow, so that they may be exported as counters."""
+    never_negative = metric.definition.bounds[0] >= 0 and metric.values.get("relevant") != "all"
+    return metric.is_mean and never_negative
+
+
 def family_name(metric: Metric) -> str:
     """What Prometheus calls a metric; a convention or a module is part of the name.
 
@@ -53,20 +59,27 @@ def family_name(metric: Metric) -> str:
         >>> from streameval.catalogue import parse
         >>> family_name(parse("recbole:ndcg@10"))
         'streameval_recbole_ndcg'
+        >>> family_name(parse("ndcg(statistic=median)@10"))
+        'streameval_ndcg_median'
     """
     prefix = spelling(metric.text).prefix
-    return PREFIX + _legal(metric.name if prefix is None else f"{prefix}_{metric.name}")
+    words = [prefix] if prefix else []
+    return PREFIX + _legal("_".join([*words, metric.name, *_what_is_read(metric)]))
 
 
 def metric_labels(metric: Metric) -> dict[str, str]:
     """The labels that tell apart metrics of one family: chosen parameters, and k if there is one.
+
+    The statistic is in the family's name, for a family has one type and one unit.
 
     Example:
         >>> from streameval.catalogue import parse
         >>> metric_labels(parse("ndcg(gain=exp2)@10"))
         {'gain': 'exp2', 'k': '10'}
     """
-    labels = {_legal(name): _text(value) for name, value in metric.options.items()}
+    labels = {
+        _legal(name): _text(value) for name, value in metric.options.items() if name != "statistic"
+    }
     return labels if metric.k is None else {**labels, "k": str(metric.k)}
 
 
@@ -89,6 +102,14 @@ def slice_labels(names: Iterable[str], metrics: Iterable[Metric]) -> tuple[str, 
         taken.add(legal)
         chosen.append(legal)
     return tuple(chosen)
+
+
+def _what_is_read(metric: Metric) -> list[str]:
+    """Sets a gauge apart from the counters of the same metric."""
+    if statistic := metric.options.get("statistic"):
+        return [str(statistic)]
+    counted = metric.definition.additive and metric.definition.bounds[0] >= 0
+    return ["mean"] if counted and not counts_up(metric) else []
 
 
 def _legal(name: str) -> str:

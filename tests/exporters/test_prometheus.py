@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import threading
 
 import pytest
@@ -11,7 +12,8 @@ from streameval.catalogue import parse
 from streameval.exporters.families import family_name, metric_labels, slice_labels
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.pipeline.invalid import REASONS
-from streameval.pipeline.snapshot import Snapshot
+from streameval.pipeline.snapshot import Series, Snapshot
+from streameval.reading import Reading, UndefinedReading
 from tests.exporters.pictures import health, mean, partition, picture, property_of_all
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -100,12 +102,14 @@ def test_a_mean_without_evidence_is_zero_of_zero_and_a_gauge_without_it_is_absen
     assert 'streameval_ndcg_count{k="10",variant="a"} 0.0' in text
 
 
-def test_a_total_that_is_undefined_leaves_the_counter_where_it_was(
+def test_a_total_that_is_undefined_is_absent_and_comes_back_where_it_was(
     exporter: PrometheusExporter,
 ) -> None:
     samples(exporter, picture(mean("mrr", ("a",), 1, 2)))
     samples(exporter, picture(mean("mrr", ("a",), 1, 2), version=2))
     read = samples(exporter, picture(mean("mrr", ("a",), float("nan"), 5), version=3))
+    assert (at(read, "mrr_sum", variant="a"), at(read, "mrr_count", variant="a")) == (None, None)
+    read = samples(exporter, picture(mean("mrr", ("a",), 0.5, 1), version=4))
     assert (at(read, "mrr_sum", variant="a"), at(read, "mrr_count", variant="a")) == (1, 2)
 
 
@@ -255,3 +259,54 @@ def test_a_scrape_that_comes_during_the_first_rendering_is_shown_the_same() -> N
         thread.join()
     shown = [b'streameval_mrr_sum{variant="a"} 0.0' in body for body in bodies]
     assert (exporter.renderings, shown) == (1, [True, True])
+
+
+def test_a_median_is_a_gauge_beside_the_counters_of_its_metric(
+    exporter: PrometheusExporter,
+) -> None:
+    snapshot = picture(
+        mean("ndcg@10", ("a",), 2.5, 4),
+        property_of_all("ndcg(statistic=median)@10", ("a",), 0.75),
+        property_of_all("ndcg(statistic=quantile,q=0.9)@10", ("a",), 0.875),
+    )
+    samples(exporter, snapshot)
+    read = samples(exporter, snapshot)
+    labels = {"variant": "a", "k": "10"}
+    assert at(read, "ndcg_sum", **labels) == 2.5
+    assert at(read, "ndcg_median", **labels) == 0.75
+    assert at(read, "ndcg_quantile", **labels, q="0.9") == 0.875
+
+
+def test_totals_that_can_fall_are_no_counters(exporter: PrometheusExporter) -> None:
+    snapshot = picture(
+        mean("dcg@10", ("a",), 2.5, 4), mean("dcg(relevant=all)@10", ("a",), -2.0, 4)
+    )
+    samples(exporter, snapshot)
+    read = samples(exporter, snapshot)
+    assert at(read, "dcg_sum", variant="a", k="10") == 2.5
+    assert at(read, "dcg_mean", variant="a", k="10", relevant="all") == -0.5
+
+
+def test_what_a_convention_leaves_without_a_value_is_absent(exporter: PrometheusExporter) -> None:
+    refused = UndefinedReading(
+        metric="capri:recall@5", value=math.nan, count=3, lists=4, problem="it raises"
+    )
+    snapshot = picture(
+        mean("recbole:recall@5", ("a",), math.nan, 4),
+        Series(parse("capri:recall@5"), ("a",), refused),
+        Series(parse("capri:recall(statistic=median)@5"), ("a",), refused),
+        mean("ndcg@10", ("a",), 2.5, 4),
+    )
+    samples(exporter, snapshot)
+    names = {name for name, _ in samples(exporter, snapshot)}
+    assert "streameval_ndcg_sum" in names
+    assert not [name for name in names if "recall" in name]
+
+
+def test_a_sum_is_counted_up_beside_its_lists(exporter: PrometheusExporter) -> None:
+    reading = Reading(metric="hits@5", value=7.0, count=4, lists=4, total=7.0)
+    snapshot = picture(Series(parse("hits@5"), ("a",), reading))
+    samples(exporter, snapshot)
+    read = samples(exporter, snapshot)
+    assert at(read, "hits_sum", variant="a", k="5") == 7
+    assert at(read, "hits_count", variant="a", k="5") == 4

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from streameval.catalogue import catalogue
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web import Server, application
 from streameval.pipeline.snapshot import Snapshot
@@ -33,6 +34,25 @@ def test_promtool_finds_nothing_to_say_about_the_exposition() -> None:
         check=False,
     )
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, b"", b"")
+
+
+def test_promtool_finds_nothing_to_say_about_the_whole_catalogue() -> None:
+    texts = [*catalogue(), *_of_other_statistics()]
+    snapshot = picture(*(mean(text, ("a",), 1.5, 4) for text in texts))
+    exporter = PrometheusExporter(version="1.2.3")
+    exporter.exposition(snapshot)
+    found = exporter.exposition(snapshot)
+    checked = subprocess.run(
+        [program("promtool"), "check", "metrics"], input=found, capture_output=True, check=False
+    )
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, b"", b"")
+    assert found.count(b"# TYPE streameval_ndcg") == 5
+
+
+def _of_other_statistics() -> list[str]:
+    chosen = ("median", "quantile,q=0.9", "standard_error", "half_width,confidence=0.9")
+    named = [f"{name}(statistic={each})" for name in ("ndcg", "rmse", "novelty") for each in chosen]
+    return [*named, "dcg(relevant=all)", "recbole:auc"]
 
 
 class Growing:
