@@ -104,12 +104,12 @@ def _keys(items: IntArray, owner: IntArray, acts: Ragged) -> tuple[IntArray, Int
 
 
 def _dense(wanted: IntArray, found: IntArray) -> tuple[IntArray, IntArray, int]:
-    """Codes counted from the smallest, whose span may be too large to be of use."""
+    """Codes counted from the smallest, and their span; where that is too large, they wrap."""
     both = [column for column in (wanted, found) if column.size]
     low = min((int(column.min()) for column in both), default=0)
     high = max((int(column.max()) for column in both), default=0)
     span = high - low + 1
-    return (wanted, found, span) if span >= _LARGEST else (wanted - low, found - low, span)
+    return wanted - low, found - low, span
 
 
 def _contained(values: IntArray, known: IntArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

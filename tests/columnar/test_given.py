@@ -40,6 +40,15 @@ def test_lists_of_one_fixed_size_are_a_matrix() -> None:
     assert read(pa.table({"recommendations": words, "interactions": [["d", "z"]]})) == 0.5
 
 
+def test_part_of_an_arrow_array_is_that_part() -> None:
+    shown = pa.array([[9], [1, 2], [3]]).slice(1)
+    acts = pa.array([["x"], ["y"]]).slice(1, 0)
+    assert read(Columns(recommendations=shown, interactions=[[2], [4]])) == 0.5
+    words = pa.array([["x"], ["a", "b"], ["c"]]).slice(1)
+    assert read(Columns(recommendations=words, interactions=[["b"], ["z"]])) == 0.5
+    assert np.isnan(read(Columns(recommendations=acts, interactions=[])))
+
+
 def test_columns_that_no_metric_reads_may_stand_in_a_table() -> None:
     table = pa.table({"user": ["u"], "recommendations": [[1, 2]], "interactions": [[2]]})
     assert read(table) == 1.0
@@ -52,7 +61,7 @@ def test_gains_positions_and_scores_are_those_of_events() -> None:
         Columns(
             recommendations=np.array([[7, 8, 9], [8, 9, -1]]),
             interactions=(np.array([9, 8, 9, 8]), np.array([0, 3, 4])),
-            gains=(np.array([0.5, 2.0, 3.0, 1.0]), np.array([0, 3, 4])),
+            gains=(np.array([3.0, 2.0, 0.5, 1.0]), np.array([0, 3, 4])),
             positions=np.array([[2, 1, 3], [1, 5, 0]]),
             scores=np.array([[0.5, 0.25, 0.5], [0.1, 0.2, np.nan]]),
         )

@@ -13,7 +13,7 @@ from hypothesis.strategies import SearchStrategy
 
 from streameval import Accumulator, Columns
 from streameval.events import Id
-from streameval.statistics import matching
+from streameval.statistics import hits, matching
 from tests.columnar.forms import FORMS, Pairs, bits, made, one_by_one
 
 WORDS: tuple[Id, ...] = ("a", "b", "c", "d", "e", "ü", "物", "x y", "0", "1", "", "\x00")
@@ -34,7 +34,7 @@ def streams() -> SearchStrategy[Pairs]:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(pairs=streams())
 @example(pairs=[])
 @example(pairs=[([], []), ([], ["a"]), (["a"], [])])
@@ -52,8 +52,29 @@ def test_lists_may_be_looked_at_in_parts_of_any_size(pairs: Pairs, entries: int)
     accumulator = made()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(matching, "_ENTRIES", entries)
+        patch.setattr(hits, "_MOST_FOLDED", 1 + entries // 4)
         accumulator.update_many(FORMS["ragged"](shown, acts))
     assert bits(accumulator) == bits(one_by_one(pairs, made()))
+
+
+@given(pairs=streams())
+def test_the_filter_changes_no_bit_whatever_it_lets_through(pairs: Pairs) -> None:
+    shown, acts = [list(pair[0]) for pair in pairs], [list(pair[1]) for pair in pairs]
+    accumulator = made()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(matching, "_candidates", lambda shown, _: np.arange(shown.values.size))
+        accumulator.update_many(FORMS["ragged"](shown, acts))
+    assert bits(accumulator) == bits(one_by_one(pairs, made()))
+
+
+@given(pairs=streams())
+def test_what_lies_beyond_the_depth_changes_no_bit(pairs: Pairs) -> None:
+    metrics = ("ndcg@2", "precision(denominator=length)@1", "recall(repeats=every)@2")
+    accumulator = made(metrics)
+    accumulator.update_many(
+        FORMS["ragged"]([pair[0] for pair in pairs], [pair[1] for pair in pairs])
+    )
+    assert bits(accumulator) == bits(one_by_one(pairs, made(metrics)))
 
 
 @given(pairs=streams(), cut=st.integers(0, 10))
@@ -76,7 +97,7 @@ def test_estimated_exposures_are_the_same_too(pairs: Pairs) -> None:
     assert bits(accumulator) == bits(one_by_one(pairs, made(metrics, max_items=5)))
 
 
-@pytest.mark.parametrize("most", [40, 2**31, 2**63 - 1])
+@pytest.mark.parametrize("most", [40, 2**31, 2**61, 2**63 - 1])
 @pytest.mark.parametrize("kind", [np.int64, np.uint64])
 def test_many_lists_are_many_events(most: int, kind: type[np.int64 | np.uint64]) -> None:
     draw = np.random.default_rng(most)
