@@ -63,8 +63,21 @@ def catalogue() -> Mapping[str, Definition]:
 
 
 def parameters(definition: Definition) -> Mapping[str, Parameter]:
-    """Every parameter a metric's text may name: its own, and those of the statistic it reads."""
-    known = dict(definition.parameters)
+    """Every parameter a metric's text may name: its own, and those of the statistic it reads.
+
+    Raises:
+        MetricParameterError: it has one of its own whose name means something else already.
+    """
+    shared = _shared(definition)
+    for name in shared.keys() & definition.parameters:
+        allowed = "all metrics of its kind have a parameter of that name; choose another name"
+        default = definition.parameters[name].default
+        raise MetricParameterError(definition.name, name, default, allowed)
+    return {**definition.parameters, **shared}
+
+
+def _shared(definition: Definition) -> dict[str, Parameter]:
+    known: dict[str, Parameter] = {}
     if definition.reads in ("hits", "lists"):
         known |= {parameter.name: parameter for parameter in _HITS_PARAMETERS}
     if definition.per == "list" and definition.reads != "event":

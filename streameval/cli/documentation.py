@@ -14,13 +14,15 @@ from streameval.aliases import aliases
 from streameval.catalogue import catalogue, parameters, parse
 from streameval.cli.ending import output
 from streameval.cli.screen import printed
-from streameval.metric import Definition, Parameter
+from streameval.cli.statistics import STATISTICS
+from streameval.conventions import CONVENTIONS
+from streameval.metric import Definition, Metric, Parameter
 
 _MEANS: Mapping[str, str] = {
     "list": "lists",
     "item": "items shown",
-    "total": "nothing, it is a sum",
-    "slice": "nothing",
+    "total": "nothing; it is a sum",
+    "slice": "nothing; it is a property of all lists together",
 }
 _DIRECTIONS: Mapping[bool | None, str] = {True: "higher", False: "lower", None: "neither"}
 
@@ -31,13 +33,14 @@ def document(name: str | None, written_as: str) -> None:
     Raises:
         MetricError: there is no such metric.
     """
-    chosen = None if name is None else parse(name).definition
+    asked = None if name is None else parse(name)
+    chosen = None if asked is None else asked.definition
     with output():
         if written_as == "json":
             content = _entry(chosen) if chosen else list(map(_entry, catalogue().values()))
             sys.stdout.write(json.dumps(content, ensure_ascii=False, indent=2) + "\n")
-        elif chosen:
-            sys.stdout.write(_documentation(chosen))
+        elif asked:
+            sys.stdout.write(_documentation(asked))
         else:
             sys.stdout.write(printed(_table()))
 
@@ -53,21 +56,52 @@ def _table() -> Table:
     return table
 
 
-def _documentation(definition: Definition) -> str:
+def _documentation(metric: Metric) -> str:
+    definition = metric.definition
     facts = {
         "range": _range(definition),
         "better": _DIRECTIONS[definition.higher_is_better],
         "mean over": _MEANS[definition.per],
-        "reads": definition.reads,
+        "reads": f"{definition.reads}: {STATISTICS[definition.reads].what}",
+        "memory": STATISTICS[definition.reads].memory.replace("`", ""),
+        "needs": ", ".join(name for name in definition.inputs if name != "k") or "the events only",
+        "also called": ", ".join(_other_names(definition)) or "nothing else",
         "source": definition.source,
     }
-    if others := aliases(definition.name):
-        facts["also called"] = ", ".join(others)
     lines = [_spelling(definition), "", definition.documentation, ""]
     lines += [f"{name + ':':<12} {fact}" for name, fact in facts.items()]
+    lines += _meaning(metric)
     lines += ["", "parameters, written like ndcg(gain=exp2)@10:"]
     lines += [f"  {_choices(each)}" for each in parameters(definition).values()] or ["  none"]
     return "\n".join(lines) + "\n"
+
+
+def _meaning(metric: Metric) -> list[str]:
+    """What a convention changes, or which conventions there are."""
+    if metric.convention is None:
+        known = [f"{name}:{metric.name}" for name in conventions_of(metric.definition)]
+        return ["", f"conventions: {', '.join(known)}"] if known else []
+    convention = CONVENTIONS[metric.convention]
+    changed = [f"  {name} = {value}" for name, value in convention.metrics[metric.name].items()]
+    return ["", f"as in {convention.system}, {metric.text} means:", *(changed or ["  the same"])]
+
+
+def _other_names(definition: Definition) -> list[str]:
+    of_systems = [
+        f"{system}:{own}"
+        for system in conventions_of(definition)
+        for own, ours in CONVENTIONS[system].spellings.items()
+        if ours == definition.name and own != ours
+    ]
+    ours = catalogue().get(definition.name) is definition
+    return [*aliases(definition.name), *of_systems] if ours else []
+
+
+def conventions_of(definition: Definition) -> list[str]:
+    """The conventions that have a meaning for a metric of the catalogue."""
+    if catalogue().get(definition.name) is not definition:
+        return []
+    return [name for name, each in CONVENTIONS.items() if definition.name in each.metrics]
 
 
 def _entry(definition: Definition) -> dict[str, Any]:
@@ -77,11 +111,13 @@ def _entry(definition: Definition) -> dict[str, Any]:
         "aliases": aliases(definition.name),
         "summary": definition.summary,
         "documentation": definition.documentation,
-        "bounds": [lowest, None if math.isinf(highest) else highest],
+        "bounds": [None if math.isinf(each) else each for each in (lowest, highest)],
         "higher_is_better": definition.higher_is_better,
         "mean_over": definition.per,
         "cut_off": "k" in definition.inputs,
         "reads": definition.reads,
+        "needs": [name for name in definition.inputs if name != "k"],
+        "conventions": conventions_of(definition),
         "source": definition.source,
         "parameters": {
             name: {"default": each.default, "choices": each.choices}
@@ -96,6 +132,8 @@ def _spelling(definition: Definition) -> str:
 
 def _range(definition: Definition) -> str:
     lowest, highest = definition.bounds
+    if math.isinf(lowest):
+        return "any number"
     return f"{lowest:g} or more" if math.isinf(highest) else f"{lowest:g} to {highest:g}"
 
 

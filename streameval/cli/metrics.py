@@ -8,7 +8,9 @@ from typer import Argument, Option
 
 
 def metrics(
-    name: Annotated[str | None, Argument(help="A metric, for example ndcg or ndcg@10.")] = None,
+    name: Annotated[
+        str | None, Argument(help="A metric, for example ndcg or recbole:gauc.")
+    ] = None,
     *,
     format: Annotated[  # noqa: A002  the option is called --format
         Literal["table", "json"], Option(help="How to write it.")
@@ -18,6 +20,7 @@ def metrics(
 
     streameval metrics
     streameval metrics ndcg
+    streameval metrics recbole:gauc
     streameval metrics --format json
     """
     from streameval.cli.documentation import document  # noqa: PLC0415  only where used

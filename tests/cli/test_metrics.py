@@ -32,3 +32,21 @@ def test_json_has_every_metric_with_its_parameters() -> None:
     }
     assert found["dcg"]["bounds"] == [0, None]
     assert json.loads(ran("metrics", "ctr", "--format", "json").stdout) == found["ctr"]
+
+
+def test_a_metric_is_explained_under_its_convention() -> None:
+    shown = ran("metrics", "recbole:gauc").stdout
+    for part in ("as in RecBole 0.2.1, recbole:gauc means:", "single = True", "reads:", "memory:"):
+        assert part in shown
+    assert "recbole:gauc" in ran("metrics", "gauc").stdout
+    assert "also called: group_auc" in ran("metrics", "gauc").stdout
+
+
+def test_a_spelling_of_the_system_leads_to_the_same_page() -> None:
+    assert ran("metrics", "replay:HitRate@10").stdout == ran("metrics", "replay:hit_rate@10").stdout
+
+
+def test_a_range_without_a_lower_end_is_no_number_in_json() -> None:
+    found = json.loads(ran("metrics", "novelty", "--format", "json").stdout)
+    assert found["bounds"] == [None, None]
+    assert found["needs"] == ["popularity"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +15,7 @@ from streameval import Event, metric, metric_at
 from streameval.catalogue import catalogue
 from streameval.errors import MetricLawError, StreamevalError
 from streameval.testing import LAWS, check_metric, traffic
+from tests.house.checkout import ROOT
 from tests.testing import declared
 
 BROKEN: Mapping[str, Callable[..., Any]] = {
@@ -123,3 +125,11 @@ def test_the_laws_need_nothing_that_the_core_does_not() -> None:
     used = "import sys, streameval.testing; print(sorted({n.split('.')[0] for n in sys.modules}))"
     bare = subprocess.run([sys.executable, "-c", used], capture_output=True, text=True, check=True)
     assert not {"hypothesis", "pytest", "kafka", "typer", "rich"}.intersection(eval(bare.stdout))
+
+
+def test_the_documents_name_every_law() -> None:
+    page = (ROOT / "docs" / "your-own-metric.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `([a-z ]+ [a-z ]+)` \|", page, re.MULTILINE) == [
+        *LAWS,
+        "equals its twin",
+    ]

@@ -15,6 +15,7 @@ from streameval.catalogue import parse
 from streameval.errors import (
     MetricError,
     MetricModuleError,
+    MetricParameterError,
     UndeclaredMetricError,
     UnknownConventionError,
     UnknownMetricError,
@@ -98,6 +99,15 @@ def test_what_is_no_metric_is_refused(given: object) -> None:
 def test_a_text_that_leads_nowhere_says_why(text: str, error: type[MetricError], said: str) -> None:
     with pytest.raises(error, match=said):
         parse(text)
+
+
+def test_a_parameter_that_means_something_else_already_is_refused() -> None:
+    @metric(bounds=(0, 9), source="a notebook")
+    def local(event: Event, *, least: float = 3.0) -> float:
+        return least * len(event.recommendations)
+
+    with pytest.raises(MetricParameterError, match="'least' = 3.0 is not possible; all metrics"):
+        Accumulator(local)
 
 
 def test_a_module_that_fails_is_named_with_its_error(

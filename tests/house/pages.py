@@ -1,0 +1,246 @@
+"""The pages of the metrics, made from the metrics: `python -m tests.house.pages --write`."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from streameval import Accumulator, Event
+from streameval.aliases import aliases
+from streameval.catalogue import catalogue, parameters, parse
+from streameval.cli.statistics import STATISTICS
+from streameval.context import Popularity, Similarity
+from streameval.conventions import CONVENTIONS
+from streameval.events import Id
+from streameval.exporters.families import family_name
+from streameval.metric import Definition, Parameter
+from streameval.reading import UndefinedReading
+from tests.house.checkout import ROOT
+
+DOCS = ROOT / "docs"
+INDEX = DOCS / "metrics.md"
+FOLDER = DOCS / "metrics"
+CUTOFFS = ("@2", "@5", "")
+EVENTS = (
+    Event(
+        recommendations=[1, 2, 3, 4],
+        interactions={1: 1.0, 4: 3.0, 7: 2.0},
+        scores=[0.9, 0.8, 0.3, 0.1],
+        baseline=[2, 1, 5, 6],
+    ),
+    Event(
+        recommendations=[2, 5, 1, 6],
+        interactions={5: 1.0},
+        scores=[0.7, 0.6, 0.6, 0.2],
+        baseline=[1, 2, 3, 4],
+    ),
+    Event(
+        recommendations=[3, 1, 7, 8],
+        interactions={},
+        scores=[0.5, 0.4, 0.2, 0.1],
+        baseline=[3, 1, 7, 8],
+    ),
+)
+USERS: Mapping[Id, float] = {1: 8, 2: 6, 3: 4, 4: 2, 5: 2, 6: 1, 7: 1}
+VECTORS = [[1, 0], [1, 0], [1, 1], [0, 1], [0, 1], [1, 2], [2, 1], [1, 1]]
+_BETTER: Mapping[bool | None, str] = {True: "higher", False: "lower", None: "neither"}
+_UNITS = {"list": "mean over lists", "item": "mean over items", "total": "a sum"}
+_KINDS = {str: "a word", int: "a whole number", float: "a number", bool: "true or false"}
+
+
+def main() -> int:
+    """Write the pages, or list those that lag behind the code."""
+    wanted = pages()
+    late = [path for path, text in wanted.items() if not _is(path, text)]
+    gone = [path for path in FOLDER.glob("*.md") if path not in wanted]
+    print(
+        "\n".join(str(path.relative_to(ROOT)) for path in (*late, *gone)) or "all are as the code"
+    )
+    if "--write" in sys.argv[1:]:
+        FOLDER.mkdir(exist_ok=True)
+        for path in late:
+            path.write_text(wanted[path], encoding="utf-8")
+        for path in gone:
+            path.unlink()
+        return 0
+    return bool(late or gone)
+
+
+def pages() -> dict[Path, str]:
+    """Every page that is made from the code, with its text."""
+    made = {FOLDER / f"{name}.md": page(found) for name, found in catalogue().items()}
+    index = INDEX.read_text(encoding="utf-8")
+    for heading, text in {"The catalogue": _catalogue(), "The worked example": _example()}.items():
+        index = _with_section(index, heading, text)
+    return {**made, INDEX: index}
+
+
+def _with_section(page: str, heading: str, text: str) -> str:
+    before, title, rest = page.partition(f"\n## {heading}\n")
+    _, following, after = rest.partition("\n## ")
+    return f"{before}{title}\n{text}{following}{after}"
+
+
+def page(definition: Definition) -> str:
+    """The page of one metric."""
+    others = aliases(definition.name)
+    parts = [
+        f"# `{definition.name}`",
+        *_documentation(definition.documentation),
+        "## At a glance",
+        _glance(definition),
+        "## Parameters",
+        "\n".join(_parameters(definition)),
+        "## The worked example",
+        "Of the three events [described here](../metrics.md#the-worked-example), by this package.",
+        "\n".join(_values(definition)),
+    ]
+    if others:
+        parts[1:1] = [f"Also known as {', '.join(f'`{alias}`' for alias in others)}."]
+    return "\n\n".join(parts) + "\n"
+
+
+def _documentation(text: str) -> Iterator[str]:
+    explained, _, example = text.partition("\n\nExample:\n")
+    for block in explained.split("\n\n"):
+        formula = block.startswith("    ")
+        yield f"```text\n{_dedented(block)}\n```" if formula else block
+    yield f"```pycon\n{_dedented(example).rstrip()}\n\n```"
+
+
+def _dedented(block: str) -> str:
+    return "\n".join(line.removeprefix("    ") for line in block.splitlines())
+
+
+def _glance(definition: Definition) -> str:
+    kept = STATISTICS[definition.reads]
+    cut = "k" in definition.inputs or definition.reads == "pairings"
+    needs = [name for name in definition.inputs if name != "k"]
+    facts = {
+        "range": _range(definition),
+        "better": _BETTER[definition.higher_is_better],
+        "unit": _UNITS.get(definition.per, "a property of all lists together"),
+        "cut-off": "`@k`, or none for the whole list" if cut else "none",
+        "needs": ", ".join(f"`{name}`" for name in needs) or "the events only",
+        "reads": f"`{definition.reads}`: {kept.what}",
+        "memory": kept.memory,
+        "in Prometheus": _family(definition),
+        "source": definition.source,
+    }
+    return "\n".join(["| | |", "|---|---|", *(f"| {k} | {v} |" for k, v in facts.items())])
+
+
+def _family(definition: Definition) -> str:
+    metric = parse(definition.name)
+    name = family_name(metric)
+    return f"`{name}_sum`, `{name}_count`" if metric.is_mean else f"`{name}`"
+
+
+def _range(definition: Definition) -> str:
+    low, high = definition.bounds
+    words = {(True, True): "any number", (False, True): f"{low:g} or more"}
+    return words.get((math.isinf(low), math.isinf(high)), f"{low:g} to {high:g}")
+
+
+def _parameters(definition: Definition) -> Iterator[str]:
+    known = parameters(definition)
+    if not known:
+        yield "None."
+        return
+    yield "| parameter | usually | allowed |\n|---|---|---|"
+    for each in known.values():
+        usual = "(empty)" if each.default == "" else f"`{each.default!s}`"
+        yield f"| `{each.name}` | {usual} | {_allowed(each)} |"
+
+
+def _allowed(parameter: Parameter) -> str:
+    if parameter.choices is not None:
+        return ", ".join(f"`{choice}`" for choice in parameter.choices)
+    low, high = parameter.span
+    limits = "" if math.isinf(low) else f" from {low:g}"
+    return _KINDS[type(parameter.default)] + limits + ("" if high > 1e9 else f" to {high:g}")
+
+
+def _values(definition: Definition) -> Iterator[str]:
+    cut = "k" in definition.inputs or definition.reads == "pairings"
+    cuts = CUTOFFS if cut else ("",)
+    heads = [cut or "no cut-off" for cut in cuts] if len(cuts) > 1 else ["value"]
+    yield f"| written as | {' | '.join(heads)} | which stands for |"
+    yield f"|---|{'---:|' * len(cuts)}---|"
+    for text, meaning in _spellings(definition):
+        found = [_value(f"{text}{cut}") for cut in cuts]
+        yield f"| `{text}` | {' | '.join(found)} | {meaning} |"
+
+
+def _spellings(definition: Definition) -> Iterator[tuple[str, str]]:
+    yield definition.name, "the usual meaning"
+    for name, convention in CONVENTIONS.items():
+        if definition.name not in convention.metrics:
+            continue
+        chosen = [f"{key}={value}" for key, value in convention.metrics[definition.name].items()]
+        spelt = [own for own, ours in convention.spellings.items() if ours == definition.name]
+        named = f" `{', '.join(spelt)}`" if spelt else ""
+        meaning = f": {', '.join(chosen)}" if chosen else ""
+        yield f"{name}:{definition.name}", f"{convention.system}{named}{meaning}"
+
+
+def _value(text: str) -> str:
+    popularity = Popularity(USERS, users=10)
+    similarity = Similarity([*range(1, 9)], vectors=VECTORS)
+    accumulator = Accumulator(text, catalog=10, popularity=popularity, similarity=similarity)
+    for event in EVENTS:
+        accumulator.update(
+            event.recommendations, event.interactions, scores=event.scores, baseline=event.baseline
+        )
+    reading = accumulator.read(parse(text).text)
+    if isinstance(reading, UndefinedReading):
+        return "an error"
+    return f"{reading.value:.6g}" if reading.defined else "undefined"
+
+
+def _catalogue() -> str:
+    rows = [
+        f"| `{name}` | [{found.summary.removesuffix('.')}](metrics/{name}.md) | {_range(found)} "
+        f"| {_BETTER[found.higher_is_better]} | `{found.reads}` |"
+        for name, found in catalogue().items()
+    ]
+    return "\n".join(
+        ["| name | in one line | range | better | reads |", "|---|---|---|---|---|", *rows, ""]
+    )
+
+
+def _example() -> str:
+    rows = [
+        f"| {number} | {_row(each.recommendations)} | {_row(each.interactions)} "
+        f"| {_row(each.scores)} | {_row(each.baseline)} |"
+        for number, each in enumerate(EVENTS, 1)
+    ]
+    users = ", ".join(f"{item}: {count}" for item, count in USERS.items())
+    vectors = ", ".join(f"{item}: {tuple(row)}" for item, row in enumerate(VECTORS, 1))
+    return "\n".join(
+        [
+            "Every page ends with its metric's value on these three events, under each convention.",
+            "The third list has no interactions: that is where most conventions part.\n",
+            "| event | recommendations | interactions: gain | scores | baseline |",
+            "|---|---|---|---|---|",
+            *rows,
+            f"\nThe catalogue has 10 items. Of 10 users, so many had to do with item {users}.",
+            f"The items' vectors are {vectors}.\n",
+        ]
+    )
+
+
+def _row(given: object) -> str:
+    if isinstance(given, Mapping):
+        return ", ".join(f"{item}: {gain:g}" for item, gain in given.items()) or "none"
+    return ", ".join(map(str, given)) if isinstance(given, list) else "none"
+
+
+def _is(path: Path, text: str) -> bool:
+    return path.exists() and path.read_text(encoding="utf-8") == text
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
