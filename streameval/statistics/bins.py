@@ -43,7 +43,8 @@ def binned(values: FloatArray) -> IntArray:
 
 def middles(keys: IntArray) -> FloatArray:
     """A value inside each bin."""
-    near_one = 1.0 - _middle(2 * _HALF + 1 - keys)
+    # The first of them holds 0.5 alone.
+    near_one = np.maximum(1.0 - _middle(2 * _HALF + 1 - keys), 0.5)
     above = _middle(keys - 2 * _HALF - 2 + _ONE)
     return np.where(keys <= _HALF, _middle(keys), np.where(keys <= 2 * _HALF + 1, near_one, above))
 

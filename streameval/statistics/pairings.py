@@ -11,6 +11,7 @@ import msgspec
 
 from streameval.errors import StateVersionError, UnlikeStateError
 from streameval.events import Batch, Id
+from streameval.statistics.arrays import plain
 
 VERSION = 1
 
@@ -90,7 +91,8 @@ class Pairings:
     def state_dict(self) -> dict[str, Any]:
         """Plain integers and strings; equal content gives equal state."""
         counts = (
-            [type(item) is str, item, length, n] for (item, length), n in self._counts.items()
+            [isinstance(item, str), plain(item), length, n]
+            for (item, length), n in self._counts.items()
         )
         return {
             "version": VERSION,
@@ -116,6 +118,11 @@ class Pairings:
         self._counts = Counter({(item, length): n for item, length, n in state["counts"]})
         self.lengths = Counter(dict(state["lengths"]))
         self.empty, self.repeating = state["empty"], state["repeating"]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Pairings) and self.state_dict() == other.state_dict()
+
+    __hash__ = None  # type: ignore[assignment]  # changes as it counts
 
 
 def _weight(pairs: list[tuple[int, int]]) -> float:

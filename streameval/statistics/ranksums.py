@@ -100,6 +100,11 @@ class RankSums:
         self.lists = state["lists"]
         self._cells.load(state["cells"])
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RankSums) and self.state_dict() == other.state_dict()
+
+    __hash__ = None  # type: ignore[assignment]  # changes as it counts
+
     def _fold(self) -> None:
         if self._waiting:
             p, n, twice = (

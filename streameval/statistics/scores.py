@@ -129,6 +129,11 @@ class Scores:
         self.lists = state["lists"]
         self._columns = [np.array(column, np.int64) for column in state["columns"]]
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Scores) and self.state_dict() == other.state_dict()
+
+    __hash__ = None  # type: ignore[assignment]  # changes as it counts
+
     def _fold(self) -> None:
         if not self._waiting:
             return

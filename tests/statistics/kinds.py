@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -11,11 +12,18 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from streameval.events import Batch, Event
 from streameval.statistics.cells import Cells
 from streameval.statistics.distributions import Distribution
 from streameval.statistics.exact import ExactSum
 from streameval.statistics.exposures import Exposures, ExposuresOptions
-from streameval.statistics.hits import Hits, HitsOptions
+from streameval.statistics.hits import Hits
+from streameval.statistics.pairings import Pairings, PairingsOptions
+from streameval.statistics.profiles import HitsOptions
+from streameval.statistics.ranksums import RankSums, RankSumsOptions
+from streameval.statistics.samples import Sampling
+from streameval.statistics.scores import Scores, ScoresOptions
+from streameval.statistics.values import Values
 from tests.metrics.preparation import Shown
 from tests.strategies import WORDS, gains, lists
 
@@ -62,6 +70,24 @@ def _update(statistic: Hits | Exposures, piece: Shown) -> None:
     statistic.update(*piece[:3])
 
 
+def _update_many(statistic: Scores | RankSums | Pairings | Values, piece: Shown) -> None:
+    statistic.update_many(
+        Batch(
+            recommendations=[piece.recommendations],
+            interactions=[piece.interactions],
+            scores=[piece.scores],
+        )
+    )
+
+
+def _ratio(event: Event) -> float | None:
+    """A value that may be left out, infinite or undefined."""
+    shown, acts = len(event.recommendations), len(event.interactions)
+    if not shown:
+        return None
+    return shown / acts if acts else math.inf if shown % 2 else math.nan
+
+
 def _state(statistic: Any) -> Any:
     return statistic.state_dict()
 
@@ -101,6 +127,46 @@ KINDS = (
         Distribution,
         valued,
         _add,
+        _state,
+    ),
+    Kind(
+        "scores",
+        lambda: Scores(ScoresOptions()),
+        lambda: Scores(ScoresOptions(sampling=Sampling(single=True))),
+        events,
+        _update_many,
+        _state,
+    ),
+    Kind(
+        "scores above the cap",
+        lambda: Scores(ScoresOptions(cap=3)),
+        lambda: Scores(ScoresOptions()),
+        events,
+        _update_many,
+        _state,
+    ),
+    Kind(
+        "rank sums",
+        lambda: RankSums(RankSumsOptions()),
+        lambda: RankSums(RankSumsOptions(sampling=Sampling(positive="one"))),
+        events,
+        _update_many,
+        _state,
+    ),
+    Kind(
+        "pairings",
+        lambda: Pairings(PairingsOptions(cutoff=3)),
+        lambda: Pairings(PairingsOptions()),
+        events,
+        _update_many,
+        _state,
+    ),
+    Kind(
+        "values of events",
+        lambda: Values({"ratio": _ratio}),
+        lambda: Values({"another": _ratio}),
+        events,
+        _update_many,
         _state,
     ),
     Kind("exact sum", ExactSum, None, valued, _add, lambda total: hex(total.scaled)),

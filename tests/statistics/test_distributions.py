@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -111,3 +112,22 @@ def test_a_stream_that_never_repeats_a_value_is_bounded() -> None:
     # From 0.5 to 1 there are 32 powers of two of the distance from 1, with 2,048 bins each.
     assert len(distribution.state_dict()["counts"]) <= 32 * 2_048 + 2
     assert distribution.count == 300_000
+
+
+@pytest.mark.parametrize("cap", [1, 65_536])
+def test_what_is_no_number_is_only_counted(cap: int) -> None:
+    distribution = _of([math.nan, 1.0, math.nan, 3.0], cap)
+    assert (distribution.undefined, distribution.count, distribution.total) == (2, 2, 4.0)
+    assert distribution.quantile(0.5) in (1.0, pytest.approx(1.0, rel=BIN))
+
+
+@pytest.mark.parametrize("method", ["lower", "linear"])
+def test_infinite_values_lie_at_the_ends(method: Any) -> None:
+    distribution = _of([math.inf, 1.0, -math.inf, 2.0, math.inf, math.inf])
+    assert distribution.quantile(0.0, method) == -math.inf
+    assert distribution.quantile(1.0, method) == math.inf
+    assert distribution.quantile(0.9, method) == math.inf
+    assert math.isnan(distribution.total)
+    assert math.isnan(distribution.standard_error)
+    assert _of([math.inf, 1.0]).total == math.inf
+    assert _of([-math.inf, 1.0]).total == -math.inf

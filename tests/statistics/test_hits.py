@@ -10,7 +10,8 @@ import pytest
 
 from streameval.events import Batch
 from streameval.statistics import hits as module
-from streameval.statistics.hits import Hits, HitsOptions
+from streameval.statistics.hits import Hits
+from streameval.statistics.profiles import HitsOptions
 from tests.contract import laws
 from tests.contract.metric_cases import a_text_of_each, stream
 from tests.metrics.preparation import Outcome, Reader, Shown

@@ -17,7 +17,7 @@ every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 saved_kind = pytest.mark.parametrize(
     "kind", [kind for kind in KINDS if kind.unlike], ids=lambda kind: kind.name
 )
-some = settings(max_examples=25, print_blob=True)
+some = settings(max_examples=15, print_blob=True)
 
 
 def _pieces(kind: Kind) -> st.SearchStrategy[list[Any]]:

@@ -1,0 +1,98 @@
+"""Scores, rank sums and pairings against every pair, one by one."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streameval.events import Batch
+from streameval.statistics.pairings import Pairings, PairingsOptions
+from streameval.statistics.ranksums import RankSums, RankSumsOptions
+from streameval.statistics.scores import Scores, ScoresOptions
+from tests.metrics.samples import pairs_in_order
+
+Outcomes = list[tuple[float, bool]]
+
+scored = st.tuples(st.sampled_from([0.0, 0.25, 0.5, 1.0]) | st.floats(0, 1), st.booleans())
+outcomes = st.lists(scored, min_size=1, max_size=30)
+
+
+def _batch(*lists: Outcomes) -> Batch:
+    return Batch(
+        recommendations=[list(range(len(each))) for each in lists],
+        interactions=[[item for item, (_, good) in enumerate(each) if good] for each in lists],
+        scores=[[score for score, _ in each] for each in lists],
+    )
+
+
+def _scores(found: Outcomes, cap: int) -> Scores:
+    scores = Scores(ScoresOptions(cap=cap))
+    scores.update_many(_batch(found))
+    return scores
+
+
+@settings(print_blob=True)
+@given(outcomes)
+def test_below_the_cap_an_area_is_that_of_all_pairs(found: Outcomes) -> None:
+    area, bound = _scores(found, 65_536).area()
+    right, pairs = pairs_in_order(found)
+    assert bound == 0
+    assert math.isnan(area) if not pairs else math.isclose(area, right / pairs, rel_tol=1e-12)
+
+
+@settings(print_blob=True)
+@given(outcomes)
+def test_above_the_cap_an_area_is_off_by_no_more_than_its_bound(found: Outcomes) -> None:
+    scores = _scores(found, 1)
+    area, bound = scores.area()
+    right, pairs = pairs_in_order(found)
+    assert scores.estimated == (len({score for score, _ in found}) > 1)
+    if pairs:
+        assert abs(area - right / pairs) <= bound + 1e-12
+    if scores.estimated and pairs:
+        assert bound > 0 or area == pytest.approx(right / pairs)
+
+
+@pytest.mark.parametrize("crowded", ["near 0", "near 1", "uniform"])
+def test_a_hundred_thousand_scores_are_binned_within_a_millionth(crowded: str) -> None:
+    draw = np.random.default_rng(8)
+    scores = draw.random(100_000) if crowded == "uniform" else draw.beta(2, 200, 100_000)
+    chance = scores.copy()
+    if crowded == "near 1":
+        scores = 1.0 - scores
+    found = list(zip(scores.tolist(), (draw.random(100_000) < chance).tolist(), strict=True))
+    exact, none = _scores(found, 10**6).area()
+    area, bound = _scores(found, 65_536).area()
+    assert none == 0
+    assert abs(area - exact) <= min(bound, 1e-6)
+    assert bound < 1e-3
+
+
+@settings(print_blob=True)
+@given(st.lists(outcomes, max_size=5))
+def test_rank_sums_are_twice_the_pairs_in_order(lists: list[Outcomes]) -> None:
+    sums = RankSums(RankSumsOptions())
+    sums.update_many(_batch(*lists))
+    twice, counted = sums.cells().counts
+    assert int(twice.sum()) == sum(2 * pairs_in_order(each)[0] for each in lists)
+    assert int(counted.sum()) == sums.lists == len(lists)
+
+
+@settings(print_blob=True)
+@given(st.lists(st.lists(st.integers(0, 6), max_size=5), max_size=7))
+def test_a_mean_cosine_is_that_of_all_pairs_of_lists(lists: list[list[int]]) -> None:
+    pairings = Pairings(PairingsOptions(cutoff=4))
+    pairings.update_many(Batch(recommendations=lists, interactions=[()] * len(lists)))
+    sets = [set(each[:4]) for each in lists if each]
+    cosines = [len(a & b) / math.sqrt(len(a) * len(b)) for a, b in combinations(sets, 2)]
+    found = pairings.mean_cosine()
+    assert pairings.lists == len(lists)
+    if not cosines:
+        assert math.isnan(found)
+    else:
+        assert found == pytest.approx(math.fsum(cosines) / len(cosines), abs=1e-12)
