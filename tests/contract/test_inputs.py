@@ -1,0 +1,123 @@
+"""What metrics need besides events: refused where it is missing, unlike or no number."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from streameval import Accumulator
+from streameval.context import Popularity, Similarity
+from streameval.errors import InvalidEventError, MetricError, MissingInputError, UnlikeStateError
+from streameval.events import Batch
+from tests.contract import laws
+from tests.contract.metric_cases import stream
+
+SCORED = ("auc", "gauc", "log_loss", "mae", "normalised_entropy", "expected_calibration_error")
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ("novelty@5", "popularity="),
+        ("surprisal@5", "popularity="),
+        ("average_popularity", "popularity="),
+        ("tail_percentage@5", "popularity="),
+        ("list_diversity@5", "similarity="),
+        ("item_coverage@5", "catalog="),
+        ("gini(over=catalog)@5", "catalog="),
+    ],
+)
+def test_an_input_that_is_not_there_is_named(text: str, missing: str) -> None:
+    with pytest.raises(MissingInputError, match=missing):
+        Accumulator(text)
+
+
+def test_an_input_that_no_parameter_asks_for_may_be_missing() -> None:
+    accumulator = Accumulator("gini@2")
+    accumulator.update(["a", "b"], [])
+    assert accumulator.read("gini@2").value == 0
+    with pytest.raises(MissingInputError, match="catalog="):
+        accumulator.read("gini(over=catalog)@2")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"popularity": Popularity({"a": 2, "b": 1}, users=3)},
+        {"popularity": Popularity({"a": 1, "b": 1}, users=4)},
+        {"popularity": Popularity({"a": 1, "c": 1}, users=3)},
+        {"similarity": Similarity(["a", "b"], matrix=[[1, 0.5], [0.5, 1]])},
+        {"similarity": Similarity(["b", "a"], vectors=[[1, 0], [0, 1]])},
+        {"catalog": {"a"}},
+        {"catalog": 2},
+    ],
+)
+def test_a_changed_input_is_refused_by_merge_and_load(other: dict[str, Any]) -> None:
+    given: dict[str, Any] = {
+        "catalog": {"a", "b"},
+        "popularity": Popularity({"a": 1, "b": 1}, users=3),
+        "similarity": Similarity(["a", "b"], vectors=[[1, 0], [0, 1]]),
+    }
+    texts = ("novelty@2", "list_diversity@2", "item_coverage@2")
+    here, there = Accumulator(*texts, **given), Accumulator(*texts, **{**given, **other})
+    same = Accumulator(*texts, **given)
+    for accumulator in (here, there, same):
+        accumulator.update(["a", "b"], [])
+    before = here.state_dict()
+    with pytest.raises(UnlikeStateError, match="inputs"):
+        here.merge(there)
+    with pytest.raises(UnlikeStateError, match="inputs"):
+        here.load_state_dict(there.state_dict())
+    assert here.state_dict() == before
+    here.merge(same)
+    assert here.lists == 2
+
+
+@pytest.mark.parametrize("text", SCORED)
+def test_lists_without_scores_are_no_evidence(text: str) -> None:
+    accumulator = Accumulator(text)
+    accumulator.update(["a", "b"], ["a"])
+    accumulator.update([], [], scores=[])
+    reading = accumulator.read(text)
+    assert math.isnan(reading.value)
+    assert reading.count == 0
+
+
+@pytest.mark.parametrize(
+    "scores", [[0.5], [0.5, 0.5, 0.5], [0.5, math.nan], [0.5, math.inf], [0.5, "1"], [0.5, None]]
+)
+def test_scores_that_are_not_one_number_an_item_are_refused(scores: Any) -> None:
+    accumulator = Accumulator("auc", "rmse")
+    before = accumulator.state_dict()
+    with pytest.raises(InvalidEventError) as error:
+        accumulator.update(["a", "b"], ["a"], scores=scores)
+    assert error.value.reason == "invalid_scores"
+    good, bad = [0.25, 0.5], scores
+    batch = Batch(recommendations=[["a", "b"]] * 2, interactions=[["a"]] * 2, scores=[good, bad])
+    with pytest.raises(InvalidEventError):
+        accumulator.update_many(batch)
+    assert accumulator.state_dict() == before
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"vectors": [[1.0], [2.0]], "matrix": [[1.0, 0.0], [0.0, 1.0]]},
+        {},
+        {"vectors": [[1.0], [2.0], [3.0]]},
+    ],
+)
+def test_a_similarity_that_does_not_fit_its_ids_is_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(MetricError, match="similarity"):
+        Similarity(["a", "b"], **given)
+
+
+def test_a_reading_that_is_refused_leaves_the_others_alone() -> None:
+    texts = ["capri:recall@5", "recall@5", "capri:personalization@5", "capri:list_diversity@5"]
+    accumulator = laws.counted(texts, stream())
+    readings = accumulator.compute()
+    assert [laws.value(readings[text]) is None for text in texts] == [True, False, True, True]
+    assert not readings["capri:recall@5"].defined
+    assert readings["capri:recall@5"].lists == len(stream())
