@@ -16,6 +16,13 @@ from tests.conformance.systems import Answer
 VARIANTS = {"expected_0_9": "replay_0_9", "expected_doc_formula_0_11": "replay_0_11"}
 """What a case expects of other versions of its system -> our convention of those."""
 
+READ = {
+    *("mean", "median", "conf_interval", "by_k", "rounded4", "mean_rounded4", "n_users_averaged"),
+    *("per_user", "per_user_errors", "per_user_unrounded_float64", "per_user_baseline_only"),
+    *("error", "mean_over_users_without_error", "weights"),
+}
+"""All that a case may expect of its system."""
+
 
 @dataclass(frozen=True)
 class Tolerance:

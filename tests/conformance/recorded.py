@@ -50,8 +50,8 @@ class Case:
 
 
 def files() -> list[Path]:
-    """All files of the folder."""
-    return sorted(FOLDER.glob("*.json"))
+    """All files of the folder: system__metric.json."""
+    return sorted(FOLDER.glob("*__*.json"))
 
 
 def cases() -> list[Case]:

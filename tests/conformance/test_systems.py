@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
 
 from streameval.catalogue import parse
 from streameval.conventions import CONVENTIONS
+from tests.conformance.claims import READ, VARIANTS
 from tests.conformance.recorded import FOLDER, OURS, Case, cases, files
 from tests.conformance.systems import ANSWERS
 from tests.conformance.ways import streamed, three_ways
@@ -60,6 +62,13 @@ def test_no_public_case_is_left_aside() -> None:
     assert len({case.name for case in CASES}) == PUBLIC
     assert {(case.system, case.metric) for case in CASES} == set(ANSWERS)
     assert len(files()) == len([*OURS.iterdir()])
+
+
+def test_nothing_recorded_is_unread() -> None:
+    for path in OURS.glob("[!u]*__*.json"):
+        for case in json.loads(path.read_text(encoding="utf-8"))["cases"]:
+            assert set(case["expected"]) <= READ
+            assert {key for key in case if key.startswith("expected_")} <= set(VARIANTS)
 
 
 def test_every_name_of_the_systems_is_compared() -> None:
