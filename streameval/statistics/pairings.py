@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 
 from streameval.errors import StateVersionError, UnlikeStateError
-from streameval.events import Batch, Id
-from streameval.statistics.arrays import plain
+from streameval.events import Batch, Id, plain
 
 VERSION = 1
 
