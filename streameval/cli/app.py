@@ -10,7 +10,16 @@ import typer
 
 from streameval.cli.check import check
 from streameval.cli.demo import demo
-from streameval.cli.ending import DONE, sentence, status_of, tell
+from streameval.cli.ending import (
+    DONE,
+    FAILED,
+    OutputError,
+    abandon,
+    prepare_streams,
+    sentence,
+    status_of,
+    tell,
+)
 from streameval.cli.evaluate import evaluate
 from streameval.cli.metrics import metrics
 from streameval.cli.publish import publish
@@ -54,6 +63,7 @@ def program(
 
 def main() -> NoReturn:
     """Run one command and end the process: 0 done, 1 failed while running, 2 wrongly called."""
+    prepare_streams()
     sys.exit(status(sys.argv[1:]))
 
 
@@ -74,4 +84,8 @@ def status(arguments: Sequence[str]) -> int:
     except StreamevalError as error:
         tell(str(error))
         return status_of(error)
+    except OSError as error:
+        abandon()
+        tell(str(OutputError(error)))
+        return FAILED
     return ended if isinstance(ended, int) else DONE

@@ -33,8 +33,10 @@ def evaluate(
 ) -> None:
     """Evaluate files, with the same bits as the daemon on the same events.
 
-        streameval evaluate events.ndjson.gz -m ndcg@10 -m hit_rate@10 --by variant
-        streameval evaluate monday.ndjson tuesday.ndjson --config streameval.toml --format json
+    ```
+    streameval evaluate events.ndjson.gz -m ndcg@10 -m hit_rate@10 --by variant
+    streameval evaluate monday.ndjson tuesday.ndjson --config streameval.toml --format json
+    ```
 
     With --config, any -m replaces the metrics of that file and any --by its labels. Invalid
     records are left out and summed up on standard error. The exit status is 1 without a valid

@@ -16,9 +16,11 @@ def metrics(
 ) -> None:
     """List all metrics, or document one of them.
 
+    ```
     streameval metrics
     streameval metrics ndcg
     streameval metrics --format json
+    ```
     """
     from streameval.cli.documentation import document  # noqa: PLC0415  only where used
 

@@ -29,6 +29,16 @@ def figure(value: float) -> str:
     return f"{value:#.4g}" if small else f"{value:,.4f}"
 
 
+def printable(text: str) -> str:
+    r"""A text of unknown origin, with what would steer a terminal made visible.
+
+    Example:
+        >>> printable("\x1b[31mred")
+        '\\x1b[31mred'
+    """
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
 def counted(metric: Metric) -> str:
     """What a metric's count is a count of."""
     return _COUNTED[metric.definition.per]
