@@ -40,7 +40,15 @@ def printable(text: str) -> str:
 
 
 def counted(metric: Metric) -> str:
-    """What a metric's count is a count of."""
+    """What a metric's count is a count of.
+
+    Example:
+        >>> from streameval.catalogue import parse
+        >>> counted(parse("ctr")), counted(parse("hit_rate@10")), counted(parse("ndcg@10"))
+        ('items shown', 'lists', 'lists with interactions')
+    """
+    if metric.values.get("empty") == "skip":
+        return "lists with interactions"
     return _COUNTED[metric.definition.per]
 
 

@@ -84,6 +84,18 @@ def test_a_table_is_for_people(events: Path) -> None:
     ]
 
 
+def test_a_label_that_no_event_has_is_told_of(events: Path) -> None:
+    done = ran("evaluate", events, "-m", "ctr", "--by", "varaint", "--by", "arm")
+    assert done.returncode == 0
+    assert done.stderr.startswith("streameval: no event has the label 'varaint'; ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_event(events: Path) -> None:
+    marked = b"\xef\xbb\xbf" + events.read_bytes()
+    assert read("-", "-m", "ctr", stdin=marked) == read(events, "-m", "ctr")
+
+
 def test_a_label_neither_colours_nor_breaks_the_table(tmp_path: Path) -> None:
     path = tmp_path / "events.ndjson"
     variants = ("[/red]", "\x1b[31mred")
