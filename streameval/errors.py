@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 def nearest(text: str, known: Iterable[str]) -> list[str]:
     """The names a misspelt one may have meant, best first; at most three."""
-    return difflib.get_close_matches(text, list(known), n=3, cutoff=0.6)
+    return difflib.get_close_matches(text.lower(), list(known), n=3, cutoff=0.6)
 
 
 def _suggestion(text: str, known: Iterable[str]) -> str:
@@ -253,8 +253,8 @@ class AddressInUseError(StreamevalError):
         self.address = address
         self.problem = problem
         super().__init__(
-            f"cannot listen on {address}: {problem}. Stop what uses it, or choose another "
-            "address with --listen (or [web] listen)."
+            f"cannot listen on {address}: {problem}; choose another address with --listen "
+            "(or [web] listen)."
         )
 
 

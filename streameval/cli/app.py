@@ -10,7 +10,16 @@ import typer
 
 from streameval.cli.check import check
 from streameval.cli.demo import demo
-from streameval.cli.ending import DONE, sentence, status_of, tell
+from streameval.cli.ending import (
+    DONE,
+    FAILED,
+    OutputError,
+    abandon,
+    prepare_streams,
+    sentence,
+    status_of,
+    tell,
+)
 from streameval.cli.evaluate import evaluate
 from streameval.cli.metrics import metrics
 from streameval.cli.publish import publish
@@ -56,6 +65,7 @@ def main() -> NoReturn:
     """Run one command and end the process: 0 done, 1 failed while running, 2 wrongly called."""
     # Metrics of somebody's own are in modules of theirs; last, so that they stand before nothing.
     sys.path.append("")
+    prepare_streams()
     sys.exit(status(sys.argv[1:]))
 
 
@@ -76,4 +86,8 @@ def status(arguments: Sequence[str]) -> int:
     except StreamevalError as error:
         tell(str(error))
         return status_of(error)
+    except OSError as error:
+        abandon()
+        tell(str(OutputError(error)))
+        return FAILED
     return ended if isinstance(ended, int) else DONE

@@ -17,18 +17,22 @@ def check(
 ) -> None:
     """Say whether a configuration is valid, and what `run` would do with it.
 
-        streameval check streameval.toml --connect
+    ```
+    streameval check streameval.toml --connect
+    ```
 
     The least that a configuration says:
 
-        metrics = ["ctr", "ndcg@10"]
-        labels = ["variant"]
+    ```
+    metrics = ["ctr", "ndcg@10"]
+    labels = ["variant"]
 
-        [source]
-        type = "kafka"
-        topics = ["recommendation-events"]
-        [source.kafka]
-        bootstrap_servers = "127.0.0.1:9092"
+    [source]
+    type = "kafka"
+    topics = ["recommendation-events"]
+    [source.kafka]
+    bootstrap_servers = "127.0.0.1:9092"
+    ```
     """
     from streameval.cli.checking import checked  # noqa: PLC0415  only where used
 

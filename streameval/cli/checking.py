@@ -10,11 +10,10 @@ from pathlib import Path
 import msgspec
 from typer import Exit
 
-from streameval.cli.ending import FAILED, output, tell
+from streameval.cli.ending import FAILED, output, reading, tell
 from streameval.config import Config, load
 from streameval.errors import StreamevalError
 from streameval.exporters.web import try_address
-from streameval.pipeline.decode import Decoder
 from streameval.sources.build import source_of
 from streameval.sources.kafka_secrets import redacted
 from streameval.sources.options import KafkaOptions, SourceOptions
@@ -28,8 +27,8 @@ def checked(path: Path, *, connect: bool) -> None:
         Exit: a connection failed; the line before says why.
     """
     config = load(path)
-    Decoder(config.event, config.labels)
-    source_of(config.source, os.environ)
+    with reading(path):
+        source_of(config.source, os.environ)
     with output():
         sys.stdout.writelines(f"{name:<9} {what}\n" for name, what in _plan(path, config))
     if connect:

@@ -9,7 +9,9 @@ from typer import Option
 
 def demo(
     *,
-    events_per_second: Annotated[float, Option(min=0.1, help="Pace of the traffic.")] = 200.0,
+    events_per_second: Annotated[
+        float, Option(min=0.1, max=1_000_000, help="Pace of the traffic.")
+    ] = 200.0,
     seconds: Annotated[
         float | None, Option(min=0, help="Stop after so long; without it, on Ctrl-C.")
     ] = None,
@@ -24,9 +26,11 @@ def demo(
     Nothing else is needed: no Kafka, no configuration. The daemon runs as it would on your own
     events, with its page, /metrics and /api/v1/metrics at the address that is printed.
 
-        streameval demo
-        streameval demo --events-per-second 5000 --seconds 30
-        streameval demo --kafka                  (needs: pip install 'streameval[broker]')
+    ```
+    streameval demo
+    streameval demo --events-per-second 5000 --seconds 30
+    streameval demo --kafka    # needs pip install 'streameval[broker]'
+    ```
     """
     from streameval.cli.demonstration import Traffic, shown  # noqa: PLC0415  only where used
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rich.table import Table
+from rich.text import Text
 
 from streameval.pipeline.snapshot import Series, Snapshot
 from streameval.sources.traffic import VARIANTS, Variant, expected_ctr, expected_hit_rate
@@ -35,7 +36,7 @@ def table(snapshot: Snapshot) -> Table:
         found = [variants.get(variant) for variant in VARIANTS]
         truth = _truth(metric)
         true = "" if truth is None else f"{truth:+.4f}"
-        grid.add_row(metric, *map(number, found), _difference(found), true)
+        grid.add_row(Text(metric), *map(number, found), _difference(found), true)
     return grid
 
 

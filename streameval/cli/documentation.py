@@ -38,7 +38,7 @@ def document(name: str | None, written_as: str) -> None:
     with output():
         if written_as == "json":
             content = _entry(chosen) if chosen else list(map(_entry, catalogue().values()))
-            sys.stdout.write(json.dumps(content, ensure_ascii=False, indent=2) + "\n")
+            sys.stdout.write(json.dumps(content, indent=2) + "\n")
         elif asked:
             sys.stdout.write(_documentation(asked))
         else:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
 from typer import Exit, TyperException
@@ -25,6 +27,14 @@ WRONG_CALL: Final = 2
 
 class WrongCallError(StreamevalError):
     """A command was called with something that it cannot use."""
+
+
+class OutputError(StreamevalError):
+    """Standard output does not take what is written."""
+
+    def __init__(self, error: OSError) -> None:
+        problem = (error.strerror or str(error)).lower()
+        super().__init__(f"cannot write to standard output: {problem}; write somewhere else.")
 
 
 _CALLERS = (AddressInUseError, ConfigError, MetricError, MissingExtraError, WrongCallError)
@@ -58,12 +68,44 @@ def wrong_call_where(*kinds: type[StreamevalError]) -> Iterator[None]:
 
 
 @contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Within, an error in a part of a configuration also names the file."""
+    try:
+        yield
+    except ConfigError as error:
+        where = f"{error.path}.{error.key}" if error.key else error.path
+        raise ConfigError(str(path), where, error.problem) from error
+
+
+@contextmanager
 def output() -> Iterator[None]:
-    """Around writing to standard output, whose reader may leave early (`| head`)."""
+    """Around writing to standard output, whose reader may leave early (`| head`).
+
+    Raises:
+        OutputError: what was written cannot be kept: a full disk, for example.
+    """
     try:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        # What is still buffered has no reader; Python would complain of it at the end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        abandon()
         raise Exit(DONE) from None
+    except OSError as error:
+        abandon()
+        raise OutputError(error) from error
+
+
+def abandon() -> None:
+    """Let what standard output still holds go nowhere; Python would complain of it at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def prepare_streams() -> None:
+    """Make writing safe: streams that are closed swallow, and no character cannot be written."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            descriptor = os.open(os.devnull, os.O_WRONLY)
+            setattr(sys, name, os.fdopen(descriptor, "w", encoding="utf-8"))
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")

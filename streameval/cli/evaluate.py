@@ -59,9 +59,11 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
 ) -> None:
     """Evaluate files, with the same bits as the daemon on the same events.
 
-        streameval evaluate events.ndjson.gz -m ndcg@10 -m hit_rate@10 --by variant
-        streameval evaluate monday.ndjson tuesday.ndjson --config streameval.toml --format json
-        streameval evaluate --recommendations recs.parquet --truth truth.csv -m recbole:ndcg@10
+    ```
+    streameval evaluate events.ndjson.gz -m ndcg@10 -m hit_rate@10 --by variant
+    streameval evaluate monday.ndjson tuesday.ndjson --config streameval.toml --format json
+    streameval evaluate --recommendations recs.parquet --truth truth.csv -m recbole:ndcg@10
+    ```
 
     With --config, any -m replaces the metrics of that file and any --by its labels. Invalid
     records of JSON lines are left out and summed up on standard error. The exit status is 1

@@ -21,6 +21,8 @@ from streameval.errors import SourceError
 from streameval.pipeline.decode import Decoder
 from streameval.pipeline.examples import InvalidRecord
 from streameval.pipeline.ingest import Ingest
+from streameval.pipeline.labels import MISSING_LABEL
+from streameval.pipeline.snapshot import Snapshot
 from streameval.pipeline.snapshots import Snapshots
 from streameval.sources.files import FilesSource
 from streameval.sources.options import FilesOptions
@@ -63,6 +65,7 @@ def evaluated(paths: Sequence[str], asked: Asked, written_as: str) -> None:
     snapshot = snapshots.take(now=time.time(), ends={}, ready=True)
     if snapshot.health.trouble is not None:
         tell(snapshot.health.trouble)
+    _tell_of_absent_labels(snapshot)
     with output():
         sys.stdout.write(FORMATS[written_as](snapshot))
     if not ingest.tally.valid:
@@ -115,6 +118,12 @@ def _read(source: FilesSource, ingest: Ingest[Accumulator]) -> Sequence[InvalidR
                 found.setdefault(record.reason, record)
             progress.update(task, completed=source.bytes_read)
     return list(found.values())
+
+
+def _tell_of_absent_labels(snapshot: Snapshot) -> None:
+    for index, name in enumerate(snapshot.label_names):
+        if {series.labels[index] for series in snapshot.series} == {MISSING_LABEL}:
+            tell(f"no event has the label {name!r}; --by or [event.labels] names its field.")
 
 
 def _tell_of_invalid(ingest: Ingest[Accumulator], examples: Sequence[InvalidRecord]) -> None:

@@ -18,10 +18,12 @@ def metrics(
 ) -> None:
     """List all metrics, or document one of them.
 
+    ```
     streameval metrics
     streameval metrics ndcg
     streameval metrics recbole:gauc
     streameval metrics --format json
+    ```
     """
     from streameval.cli.documentation import document  # noqa: PLC0415  only where used
 

@@ -28,7 +28,9 @@ def publish(
 ) -> None:
     """Publish the lines of files to a Kafka topic, keyed by user.
 
-        streameval publish events.ndjson.gz --bootstrap-servers 127.0.0.1:9092 --topic events
+    ```
+    streameval publish events.ndjson.gz --bootstrap-servers 127.0.0.1:9092 --topic events
+    ```
 
     Each line is published as it is; the topic then holds the same bytes as the files.
     """

@@ -1,22 +1,24 @@
-"""Readings as a table, as JSON and as CSV; every value in full, the shortest text that is it."""
+"""Readings as a table for a person; as JSON and CSV with the shortest text that is the value."""
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import json
+import sys
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from rich.table import Table
-
 from streameval.cli.screen import printed
+from streameval.exporters.table import table
 from streameval.pipeline.snapshot import Series, Snapshot
 
 
 def as_json(snapshot: Snapshot) -> str:
     """A list of objects with metric, labels, value (null when undefined) and count."""
-    rows = (json.dumps(_row(snapshot, series), ensure_ascii=False) for series in snapshot.series)
+    escaped = codecs.lookup(sys.stdout.encoding).name != "utf-8"
+    rows = (json.dumps(_row(snapshot, each), ensure_ascii=escaped) for each in snapshot.series)
     listed = ",\n ".join(rows)
     return f"[{listed}]\n"
 
@@ -33,15 +35,8 @@ def as_csv(snapshot: Snapshot) -> str:
 
 
 def as_table(snapshot: Snapshot) -> str:
-    """The same for a person, with values to six digits; "-" when undefined."""
-    table = Table(header_style="bold")
-    for name in ("metric", *snapshot.label_names):
-        table.add_column(name)
-    for name in ("value", "count"):
-        table.add_column(name, justify="right")
-    for series in snapshot.series:
-        table.add_row(series.metric.text, *series.labels, *_numbers(series))
-    return printed(table)
+    """The same for a person: up to four slices side by side, more below each other."""
+    return printed(table(snapshot))
 
 
 FORMATS: Final[Mapping[str, Callable[[Snapshot], str]]] = {
@@ -59,9 +54,3 @@ def _row(snapshot: Snapshot, series: Series) -> dict[str, object]:
         "value": reading.value if reading.defined else None,
         "count": reading.count,
     }
-
-
-def _numbers(series: Series) -> tuple[str, str]:
-    reading = series.reading
-    value = f"{reading.value:.6g}" if reading.defined else "-"
-    return f"{'~' if reading.estimated else ''}{value}", f"{reading.count:,}"

@@ -13,7 +13,9 @@ def run(
 ) -> None:
     """Run the daemon: read the source, count, and serve the values over HTTP.
 
-        streameval run streameval.toml
+    ```
+    streameval run streameval.toml
+    ```
 
     Serves a page at /, /metrics for Prometheus, /api/v1/metrics (JSON), /-/healthy and /-/ready.
     Logs go to standard error. SIGTERM or Ctrl-C ends it in order, with status 0; a second one at

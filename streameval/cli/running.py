@@ -8,7 +8,7 @@ from pathlib import Path
 
 from typer import Exit
 
-from streameval.cli.ending import status_of
+from streameval.cli.ending import reading, status_of
 from streameval.config import load
 from streameval.daemon import Daemon, Stop, configure, emit
 from streameval.errors import StreamevalError
@@ -24,7 +24,8 @@ def serve(path: Path) -> None:
     config = load(path)
     configure()
     try:
-        daemon = Daemon(config, os.environ)
+        with reading(path):
+            daemon = Daemon(config, os.environ)
         with Stop().on_signals() as stop:
             daemon.run(until=stop)
     except StreamevalError as error:

@@ -11,13 +11,18 @@ _PLAIN_WIDTH = 160
 
 
 def printed(content: RenderableType) -> str:
-    """The content as text for standard output; colours only where that is a terminal."""
-    text = io.StringIO()
+    """The content as text for standard output.
+
+    Colours are only where that is a terminal, and lines of boxes only where it can show them.
+    """
+    written = io.BytesIO()
+    text = io.TextIOWrapper(written, sys.stdout.encoding, "backslashreplace", newline="")
     terminal = sys.stdout.isatty()
     width = None if terminal else _PLAIN_WIDTH
     console = Console(file=text, force_terminal=terminal, width=width)
     console.print(content)
-    lines = (line.rstrip() for line in text.getvalue().splitlines())
+    text.flush()
+    lines = (line.rstrip() for line in written.getvalue().decode(text.encoding).splitlines())
     return "".join(f"{line}\n" for line in lines)
 
 

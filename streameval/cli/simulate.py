@@ -21,8 +21,10 @@ def simulate(
 
     Traffic of two variants with position-biased clicks and a known true difference.
 
-        streameval simulate --events 100000 | gzip > events.ndjson.gz
-        streameval simulate | streameval evaluate - -m ctr -m ndcg@10 --by variant
+    ```
+    streameval simulate --events 100000 | gzip > events.ndjson.gz
+    streameval simulate | streameval evaluate - -m ctr -m ndcg@10 --by variant
+    ```
     """
     from streameval.sources.options import SimulatorOptions  # noqa: PLC0415  only where used
     from streameval.sources.simulator import records  # noqa: PLC0415  only where used

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from datetime import datetime
 
+from streameval.address import HOW, host_and_port
 from streameval.catalogue import parse
 from streameval.config.labels import Problem, label_problems, mapping_problems
 from streameval.config.settings import Config
@@ -19,10 +19,6 @@ from streameval.errors import (
 )
 from streameval.pipeline.decode import Decoder
 from streameval.sources.options import KafkaOptions
-
-_ADDRESS = re.compile(r"(?:\[(?P<bracketed>[^\[\]]+)\]|(?P<plain>[^\[\]:]+)):(?P<port>\d{1,5})")
-_MAX_PORT = 65535
-_EXAMPLE_ADDRESS = "write HOST:PORT, for example '127.0.0.1:9877' or '[::1]:9877'"
 
 
 def checked(path: str, config: Config) -> Config:
@@ -39,22 +35,6 @@ def checked(path: str, config: Config) -> Config:
         for key, problem in check(config):
             raise ConfigError(path, key, problem)
     return config
-
-
-def address(listen: str) -> tuple[str, int]:
-    """Host and port of "HOST:PORT"; an IPv6 address stands in brackets.
-
-    Raises:
-        ConfigError: it is not written so, or the port is above 65535.
-
-    Example:
-        >>> address("[::1]:9877")
-        ('::1', 9877)
-    """
-    found = _ADDRESS.fullmatch(listen)
-    if found is None or int(found["port"]) > _MAX_PORT:
-        raise ConfigError("", "listen", f"found {listen!r}; {_EXAMPLE_ADDRESS}.")
-    return found["bracketed"] or found["plain"], int(found["port"])
 
 
 def _metrics(config: Config) -> Iterator[Problem]:
@@ -104,10 +84,8 @@ def _is_start(text: str) -> bool:
 
 
 def _listen(config: Config) -> Iterator[Problem]:
-    try:
-        address(config.web.listen)
-    except ConfigError as error:
-        yield "web.listen", error.problem
+    if host_and_port(config.web.listen) is None:
+        yield "web.listen", f"found {config.web.listen!r}; {HOW}."
 
 
 def _catalog(config: Config) -> Iterator[Problem]:

@@ -40,7 +40,7 @@ def load(path: str | Path) -> Config:
 
 def _table(path: Path) -> dict[str, Any]:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
         problem = f"{(error.strerror or str(error)).lower()}; check the path and its permissions."
         raise ConfigError(str(path), "", problem) from error

@@ -29,8 +29,26 @@ def figure(value: float) -> str:
     return f"{value:#.4g}" if small else f"{value:,.4f}"
 
 
+def printable(text: str) -> str:
+    r"""A text of unknown origin, with what would steer a terminal made visible.
+
+    Example:
+        >>> printable("\x1b[31mred")
+        '\\x1b[31mred'
+    """
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
 def counted(metric: Metric) -> str:
-    """What a metric's count is a count of."""
+    """What a metric's count is a count of.
+
+    Example:
+        >>> from streameval.catalogue import parse
+        >>> counted(parse("ctr")), counted(parse("hit_rate@10")), counted(parse("ndcg@10"))
+        ('items shown', 'lists', 'lists with interactions')
+    """
+    if metric.values.get("empty") == "skip":
+        return "lists with interactions"
     return _COUNTED[metric.definition.per]
 
 

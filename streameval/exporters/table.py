@@ -9,7 +9,7 @@ from itertools import groupby
 from rich.table import Table
 from rich.text import Text
 
-from streameval.exporters.figures import figure
+from streameval.exporters.figures import figure, printable
 from streameval.pipeline.snapshot import Series, Snapshot
 
 _COLUMNS = 4
@@ -37,7 +37,7 @@ def table(snapshot: Snapshot, title: str | None = None) -> Table:
 
 def _add_side_by_side(grid: Table, snapshot: Snapshot, slices: Sequence[tuple[str, ...]]) -> None:
     for each in slices:
-        grid.add_column(Text(" / ".join(each) or "value"), justify="right")
+        grid.add_column(Text(printable(" / ".join(each)) or "value"), justify="right")
     for metric, series in groupby(snapshot.series, key=lambda entry: entry.metric):
         cells = {entry.labels: _cell(entry) for entry in series}
         grid.add_row(Text(metric.text), *(cells.get(each, Text()) for each in slices))
@@ -49,7 +49,7 @@ def _add_below_each_other(grid: Table, snapshot: Snapshot) -> None:
     for name in ("value", "count"):
         grid.add_column(name, justify="right")
     for entry in snapshot.series:
-        words = map(Text, (entry.metric.text, *entry.labels))
+        words = map(Text, map(printable, (entry.metric.text, *entry.labels)))
         grid.add_row(*words, _value(entry), f"{entry.reading.count:,}")
 
 

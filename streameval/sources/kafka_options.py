@@ -49,7 +49,7 @@ def client_config(
         try:
             settings = _settings(written, _filled(raw, environment), client.DEFAULT_CONFIG)
         except ValueError as error:
-            raise ConfigError(path, written, f"{error}.") from error
+            raise ConfigError(path, written, _sentence(error)) from error
         repeated = config.keys() & settings.keys()
         if repeated:
             names = ", ".join(sorted(repeated))
@@ -75,6 +75,11 @@ def _filled(raw: Any, environment: Mapping[str, str]) -> Any:
     if isinstance(raw, list):
         return [_filled(item, environment) for item in raw]
     return substituted(raw, environment) if isinstance(raw, str) else raw
+
+
+def _sentence(error: ValueError) -> str:
+    said = str(error)
+    return said if said.endswith("?") else f"{said}."
 
 
 def _settings(written: str, value: Any, defaults: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from kafka.util import ensure_valid_topic_name
 
-from streameval.errors import SourceError
+from streameval.errors import ConfigError, SourceError
 from streameval.sources.kafka_options import client_config
 from streameval.sources.options import KafkaOptions
 
@@ -32,7 +32,8 @@ def source_topics(options: KafkaOptions) -> list[str]:
     """The topics, each once.
 
     Raises:
-        SourceError: there is none, or one has a name that no topic can have.
+        SourceError: there is none.
+        ConfigError: one has a name that no topic can have.
     """
     if not options.topics:
         raise SourceError("kafka", "no topic is named", "name some in [source] topics")
@@ -40,7 +41,7 @@ def source_topics(options: KafkaOptions) -> list[str]:
         try:
             ensure_valid_topic_name(topic)
         except ValueError as error:
-            raise SourceError(f"topic {topic!r}", str(error), "correct [source] topics") from error
+            raise ConfigError("source", "topics", f"found {topic!r}: {error}.") from error
     return list(dict.fromkeys(options.topics))
 
 

@@ -11,12 +11,14 @@ from streameval.sources.compression import decompressed
 from streameval.sources.opening import opened, unreadable
 
 _BLOCK = 256 * 1024
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class NdjsonFile:
     """An open file of lines; "-" is standard input.
 
     Every line is counted, also a blank one and a last one without its newline; none is judged.
+    A byte order mark, which some editors put at the beginning, is no part of the first.
 
     Args:
         path: plain, gzip or zstd, a pipe, or "-".
@@ -62,6 +64,8 @@ class NdjsonFile:
         if lines is None:
             self.finished = True
             return []
+        if lines and not self.lines_read:
+            lines[0] = lines[0].removeprefix(_BYTE_ORDER_MARK)
         self.lines_read += len(lines)
         return lines
 

@@ -61,13 +61,13 @@ class SimulatorOptions(
     Attributes:
         seed: equal seeds give equal records; 0 or more.
         events: how many records in all; None means without end.
-        events_per_second: pace; None means as fast as they are asked for.
+        events_per_second: pace, at most a million; None means as fast as they are asked for.
         partitions: how many partitions the traffic is spread over, by user.
     """
 
     seed: Annotated[int, Meta(ge=0)] = 0
     events: Annotated[int, Meta(ge=0)] | None = None
-    events_per_second: Annotated[float, Meta(gt=0)] | None = None
+    events_per_second: Annotated[float, Meta(gt=0, le=1_000_000)] | None = None
     partitions: Annotated[int, Meta(ge=1)] = 2
 
 

@@ -1,6 +1,6 @@
 """The model behind simulated traffic: users with tastes, two rankers, position-biased clicks.
 
-Every list has 20 of 240 items. At each rank stands an item of a genre that its user likes, with
+Every list has 20 of 1,200 items. At each rank stands an item of a genre that its user likes, with
 a probability that depends on the variant: control shows liked items anywhere, treatment shows
 as many but nearer to the top. Which of them is drawn without replacement, popular items first.
 A user looks at rank r with probability 1/r, and clicks what is seen with a probability that
@@ -23,7 +23,7 @@ Variant: TypeAlias = Literal["control", "treatment"]
 
 VARIANTS: tuple[Variant, Variant] = ("control", "treatment")
 COUNTRIES = ("DE", "FR", "GB", "US")
-ITEMS = 240
+ITEMS = 1200
 LENGTH = 20
 BLOCK = 1000
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -37,8 +37,9 @@ _CLICK_OTHER = 0.03
 _ETA = 1.0
 _EXAMINED: NDArray[np.float64] = np.arange(1, LENGTH + 1, dtype=np.float64) ** -_ETA
 _SHARE_LIKED = np.stack([np.full(LENGTH, 0.3), np.linspace(0.6, 0.0, LENGTH)])
-_RARITY = (np.arange(ITEMS, dtype=np.float32) // _GENRES + 3.0) ** np.float32(0.8)
-_BEHIND = np.float32(1024)  # above every key, and small enough to keep the keys' own order
+_RARITY = np.square(np.arange(ITEMS, dtype=np.float32) // _GENRES + 3.0)
+_NUMBER_BITS = 11  # hold an item's number
+_BEHIND = np.int64(1 << 62)  # above every key
 _NAMES = np.array([f"item-{number}" for number in range(ITEMS)], dtype=object)
 
 
@@ -126,10 +127,15 @@ def _items(
 ) -> NDArray[np.int64]:
     """Item numbers per record and rank: of each kind the next by a popularity-weighted draw."""
     keys = random.standard_exponential(dislikes.shape, dtype=np.float32) * _RARITY
-    order = np.argsort(keys + dislikes * _BEHIND, axis=1, kind="stable")
+    # Bits of a float that is not negative stand in its order; with the number, no two are equal.
+    ranked = (keys.view(np.int32).astype(np.int64) << _NUMBER_BITS) | np.arange(ITEMS)
+    ranked[dislikes] |= _BEHIND
+    kinds = np.split(np.partition(ranked, (LENGTH, _LIKED, _LIKED + LENGTH), axis=1), [_LIKED], 1)
+    order = np.hstack([np.sort(kind[:, :LENGTH], axis=1) for kind in kinds])
     nth_liked = np.cumsum(liked, axis=1) - 1
-    nth_other = np.cumsum(~liked, axis=1) - 1 + _LIKED
-    return np.take_along_axis(order, np.where(liked, nth_liked, nth_other), axis=1)
+    nth_other = np.cumsum(~liked, axis=1) - 1 + LENGTH
+    chosen = np.take_along_axis(order, np.where(liked, nth_liked, nth_other), axis=1)
+    return chosen & ((1 << _NUMBER_BITS) - 1)
 
 
 def _record(

@@ -15,6 +15,7 @@ from streameval.daemon import Daemon
 from streameval.publish import Destination, publish_records
 from streameval.sources.options import KafkaOptions, SimulatorOptions
 from streameval.sources.simulator import records
+from streameval.sources.traffic import ITEMS
 
 RECORDS = 300_000
 PARTITIONS = 4
@@ -80,7 +81,7 @@ def _bare(source: KafkaOptions) -> int:
 
 def _counting(source: KafkaOptions, metrics: list[str]) -> Callable[[], int]:
     web = WebOptions(listen="127.0.0.1:0")
-    config = Config(metrics=metrics, labels=["variant"], catalog=240, source=source, web=web)
+    config = Config(metrics=metrics, labels=["variant"], catalog=ITEMS, source=source, web=web)
 
     def count() -> int:
         daemon = Daemon(config, {})

@@ -31,6 +31,14 @@ def test_every_command_explains_itself_with_an_example(name: str) -> None:
     assert f"streameval {name}" in done.stdout.partition("Usage")[2].partition("\n")[2]
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_example_has_a_line_of_its_own(name: str) -> None:
+    lines = ran(name, "--help").stdout.split("Usage")[1].splitlines()[1:]
+    examples = [line.strip() for line in lines if line.strip().startswith("streameval ")]
+    assert examples
+    assert [line for line in examples if line.count("streameval ") > 1 + line.count("|")] == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -51,6 +59,8 @@ def test_every_command_explains_itself_with_an_example(name: str) -> None:
         (["metrics", "ndgc"], "Did you mean 'ndcg'?"),
         (["demo", "--listen", "nowhere"], "HOST:PORT"),
         (["demo", "--events-per-second", "0"], "--events-per-second"),
+        (["demo", "--events-per-second", "inf"], "--events-per-second"),
+        (["metrics", "NDCG"], "Did you mean 'ndcg'"),
         (["publish", "x", "--topic", "t"], "--bootstrap-servers"),
         (
             ["publish", "no-such-file", "--topic", "t", "--bootstrap-servers", "127.0.0.1:1"],

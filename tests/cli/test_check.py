@@ -99,3 +99,25 @@ def test_connecting_to_a_broker_says_what_is_there(broker: Broker, tmp_path: Pat
     absent = ran("check", written(tmp_path, text.replace(topic, "absent")), "--connect")
     assert absent.returncode == 1
     assert "topic 'absent': there is none on this cluster" in absent.stderr
+
+
+@pytest.mark.parametrize(
+    ("source", "key"),
+    [
+        ('topics = ["a b"]', "source.topics"),
+        ('topics = ["t"]\n[source.kafka]\nenable_auto_commit = true', "source.kafka.enable_auto"),
+    ],
+)
+@pytest.mark.parametrize("name", ["check", "run"])
+def test_what_the_kafka_client_refuses_names_the_file(
+    tmp_path: Path, name: str, source: str, key: str
+) -> None:
+    path = written(tmp_path, f'metrics = ["ctr"]\n[source]\ntype = "kafka"\n{source}')
+    done = ran(name, path)
+    assert done.returncode == 2
+    assert f"{path}: {key}" in done.stderr
+
+
+def test_a_configuration_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    path = written(tmp_path, '\ufeffmetrics = ["ctr"]\nsource = {type = "simulator"}')
+    assert ran("check", path).returncode == 0

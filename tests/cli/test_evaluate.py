@@ -79,11 +79,32 @@ def test_a_table_is_for_people(events: Path) -> None:
     assert "metric" in done.stdout
     rows = [line.split("│") for line in done.stdout.splitlines() if "│" in line]
     assert [[cell.strip() for cell in row[1:-1]] for row in rows] == [
-        ["ctr", "1", "0.5", "4"],
-        ["ctr", "2", "0", "3"],
-        ["recall@3", "1", "0.75", "2"],
-        ["recall@3", "2", "-", "0"],
+        ["ctr", "0.5000  of 4", "0.0000  of 3"],
+        ["recall@3", "0.7500  of 2", "\N{EN DASH}  of 0"],
     ]
+
+
+def test_a_label_that_no_event_has_is_told_of(events: Path) -> None:
+    done = ran("evaluate", events, "-m", "ctr", "--by", "varaint", "--by", "arm")
+    assert done.returncode == 0
+    assert done.stderr.startswith("streameval: no event has the label 'varaint'; ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_event(events: Path) -> None:
+    marked = b"\xef\xbb\xbf" + events.read_bytes()
+    assert read("-", "-m", "ctr", stdin=marked) == read(events, "-m", "ctr")
+
+
+def test_a_label_neither_colours_nor_breaks_the_table(tmp_path: Path) -> None:
+    path = tmp_path / "events.ndjson"
+    variants = ("[/red]", "\x1b[31mred")
+    events = ({"recommendations": ["a"], "interactions": [], "variant": each} for each in variants)
+    path.write_text("".join(f"{json.dumps(event)}\n" for event in events))
+    done = ran("evaluate", path, "-m", "ctr", "--by", "variant")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "[/red]" in done.stdout
+    assert r"\x1b[31mred" in done.stdout
 
 
 def test_standard_input_and_compressed_files_are_read_alike(events: Path, tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from streameval.address import host_and_port
 from streameval.config import Config, load
-from streameval.config.checks import address
 from streameval.errors import ConfigError
 from streameval.sources.options import FilesOptions, KafkaOptions, SimulatorOptions
 
@@ -134,4 +134,4 @@ def test_reading_may_start_at_a_time(tmp_path: Path, start: str) -> None:
     ],
 )
 def test_an_address_is_a_host_and_a_port(listen: str, meant: tuple[str, int]) -> None:
-    assert address(listen) == meant
+    assert host_and_port(listen) == meant

@@ -16,7 +16,7 @@ from tests.daemon.running import Running, exact, readings, running
 SIMULATOR = """
 metrics = ["ctr", "hit_rate@10", "ndcg@10", "item_coverage@10"]
 labels = ["variant"]
-catalog = 240
+catalog = 1200
 [source]
 type = "simulator"
 events = 3000

@@ -13,9 +13,14 @@ import pytest
 
 from streameval.catalogue import catalogue
 from streameval.config import Config, WebOptions, load
+from streameval.exporters.families import Family
+from streameval.exporters.operations import build_information, operations
 from streameval.pipeline.fields import EventFields
 from streameval.pipeline.invalid import REASONS
+from streameval.pipeline.snapshot import PartitionHealth
+from streameval.records import Partition
 from streameval.sources.options import FilesOptions, KafkaOptions, SimulatorOptions
+from tests.exporters.pictures import health, picture
 from tests.house.checkout import ROOT
 
 PAGES = sorted(
@@ -92,6 +97,20 @@ def test_the_reasons_in_the_documents_are_those_of_the_program() -> None:
 
 def test_the_catalogue_in_the_documents_is_that_of_the_program() -> None:
     assert set(_table("metrics.md", "## The catalogue")) == set(catalogue())
+
+
+def test_the_documents_name_what_is_exported_of_the_pipeline() -> None:
+    place = PartitionHealth(partition=Partition("t", 0), position=1, end=2, event_time=3)
+    shown = operations(picture(state=health(partitions=(place,))), lag=True)
+    expected = {
+        family.samples[0].name: " | ".join((family.kind, _quoted(family), family.help))
+        for family in (build_information("1"), *shown)
+    }
+    assert _table("prometheus.md", "## The pipeline") == expected
+
+
+def _quoted(family: Family) -> str:
+    return ", ".join(f"`{name}`" for name in family.samples[0].labels) or "none"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -55,6 +55,14 @@ def test_ends_are_known_and_reached(broker: Broker) -> None:
     assert {batch.partition: batch.next_offset for batch in batches} == ends
 
 
+def test_an_empty_partition_has_a_position_before_its_first_record(broker: Broker) -> None:
+    topic = filled(broker, {0: RECORDS, 1: []})
+    with opened(options(broker, topic)) as source:
+        batches = drained(source, 50)
+    found = {batch.partition: batch.next_offset for batch in batches}
+    assert found == {Partition(topic, 0): 50, Partition(topic, 1): 0}
+
+
 def test_a_source_is_never_finished_and_closes_twice(broker: Broker) -> None:
     topic = filled(broker, {0: RECORDS})
     with opened(options(broker, topic)) as source:

@@ -102,7 +102,8 @@ def test_earliest_begins_behind_what_was_deleted(broker: Broker) -> None:
     topic = filled(broker, {0: [b"a", b"b", b"c"]})
     shortened(broker, topic, 2)
     with opened(options(broker, topic)) as source:
-        assert [batch.offsets for batch in drained(source, 1)] == [[2]]
+        batches = drained(source, 1)
+    assert [offset for batch in batches for offset in batch.offsets] == [2]
 
 
 def test_records_deleted_while_reading_are_not_passed_over_in_silence(broker: Broker) -> None:

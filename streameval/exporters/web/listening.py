@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
+import os
 import socket
 
+from streameval.address import HOW, host_and_port
 from streameval.errors import AddressInUseError
 
-_ADDRESS = re.compile(r"(?:\[(?P<v6>[^\]]+)\]|(?P<host>[^:\[\]]*)):(?P<port>\d{1,5})")
 _WAITING = 128
-_LAST_PORT = 65_535
 
 
 def listening(listen: str) -> socket.socket:
@@ -18,11 +17,11 @@ def listening(listen: str) -> socket.socket:
     Raises:
         AddressInUseError: the address is taken, not ours, or no address.
     """
-    found = _ADDRESS.fullmatch(listen)
-    if found is None or int(found["port"]) > _LAST_PORT:
-        raise AddressInUseError(listen, "it is not written as HOST:PORT or [IPV6]:PORT")
+    found = host_and_port(listen)
+    if found is None:
+        raise AddressInUseError(listen, HOW)
     try:
-        family, address = _resolved(found["v6"] or found["host"], int(found["port"]))
+        family, address = _resolved(*found)
         return socket.create_server(address, family=family, backlog=_WAITING)
     except OSError as error:
         raise AddressInUseError(listen, _problem(error)) from error
@@ -35,11 +34,13 @@ def http_address(taken: socket.socket) -> str:
 
 
 def _resolved(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int]]:
-    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     family, _, _, _, address = found[0]
     return family, (str(address[0]), int(address[1]))
 
 
 def _problem(error: OSError) -> str:
-    text = error.strerror or str(error)
+    # Python appends what it attempted; the address is in the sentence already.
+    known = error.errno is not None and error.errno > 0
+    text = os.strerror(error.errno) if known and error.errno else str(error.strerror or error)
     return text[:1].lower() + text[1:]

@@ -1,0 +1,100 @@
+"""Standard output that is full, closed, or cannot show every character."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.cli.program import PATIENCE, command
+
+ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+LATIN = {"PYTHONIOENCODING": "latin-1"}
+EVENT = {"recommendations": ["é"], "interactions": ["é"], "variant": "ü€"}
+
+
+@pytest.fixture
+def events(tmp_path: Path) -> Path:
+    path = tmp_path / "events.ndjson"
+    path.write_text(json.dumps(EVENT, ensure_ascii=False) + "\n", encoding="utf-8")
+    return path
+
+
+def shown(arguments: Sequence[str | Path], **environment: str) -> str:
+    done = subprocess.run(
+        command(*arguments),
+        capture_output=True,
+        timeout=PATIENCE,
+        check=True,
+        env=os.environ | environment,
+    )
+    return done.stdout.decode(environment.get("PYTHONIOENCODING", "ascii"))
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+@pytest.mark.parametrize(
+    "call",
+    [
+        ["simulate"],
+        ["metrics"],
+        ["metrics", "--help"],
+        ["demo", "--seconds", "1", "--listen", "127.0.0.1:0"],
+    ],
+)
+def test_a_full_disk_is_one_sentence(call: list[str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            command(*call), stdout=full, stderr=subprocess.PIPE, timeout=PATIENCE, check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"streameval: cannot write to standard output: no space left")
+    assert done.stderr.count(b"\n") == 1
+
+
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&-"])
+def test_closed_streams_are_no_error(closed: str) -> None:
+    shell = ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", *command("simulate", "--events", "3")]
+    done = subprocess.run(shell, stderr=subprocess.PIPE, timeout=PATIENCE, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("environment", [ASCII, LATIN], ids=["ascii", "latin-1"])
+@pytest.mark.parametrize("written_as", ["table", "csv"])
+def test_what_an_encoding_lacks_is_escaped(
+    events: Path, written_as: str, environment: dict[str, str]
+) -> None:
+    call: list[str | Path] = [
+        "evaluate",
+        events,
+        "-m",
+        "ctr",
+        "--by",
+        "variant",
+        "--format",
+        written_as,
+    ]
+    assert r"\u20ac" in shown(call, **environment)
+
+
+@pytest.mark.parametrize("environment", [ASCII, LATIN], ids=["ascii", "latin-1"])
+def test_json_stays_json_in_every_encoding(events: Path, environment: dict[str, str]) -> None:
+    call: list[str | Path] = [
+        "evaluate",
+        events,
+        "-m",
+        "ctr",
+        "--by",
+        "variant",
+        "--format",
+        "json",
+    ]
+    (found,) = json.loads(shown(call, **environment))
+    assert found["labels"] == {"variant": "ü€"}
+
+
+def test_a_table_draws_its_lines_with_what_the_terminal_has() -> None:
+    assert "+----" in shown(["metrics"], **ASCII)
