@@ -13,6 +13,7 @@ import pytest
 
 from streameval.catalogue import catalogue
 from streameval.config import Config, WebOptions, load
+from streameval.config.inputs import PopularityOptions, SimilarityOptions
 from streameval.pipeline.fields import EventFields
 from streameval.pipeline.invalid import REASONS
 from streameval.sources.options import FilesOptions, KafkaOptions, SimulatorOptions
@@ -76,6 +77,8 @@ def test_the_readme_is_short() -> None:
         ('### `type = "files"`', FilesOptions),
         ('### `type = "simulator"`', SimulatorOptions),
         ("## `[event]`", EventFields),
+        ("## `[popularity]`", PopularityOptions),
+        ("## `[similarity]`", SimilarityOptions),
         ("## `[web]`", WebOptions),
     ],
 )
