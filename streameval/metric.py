@@ -237,9 +237,6 @@ def metric(
         empty: how lists without interactions count unless the text says otherwise.
         graded: per-list formula for lists with gains, where the mean is not linear in the hits.
         finish: what the mean goes through at the end.
-
-    Returns:
-        The function itself, with its `Definition` in the attribute `definition`.
     """
 
     def declare(function: F) -> F:
@@ -272,11 +269,9 @@ def definition_of(function: object) -> Definition | None:
 
 def _read_by(function: Callable[..., Any]) -> Reads:
     first = next(iter(inspect.signature(function).parameters), "")
-    for known in typing.get_args(Reads):
-        if first == known:
-            return cast("Reads", known)
-    message = f"{function.__name__}: the first argument must be one of {typing.get_args(Reads)}"
-    raise TypeError(message)
+    if first in (known := typing.get_args(Reads)):
+        return cast("Reads", first)
+    raise TypeError(f"{function.__name__}: the first argument must be one of {known}")
 
 
 def _inputs(function: Callable[..., Any]) -> tuple[str, ...]:
@@ -284,9 +279,8 @@ def _inputs(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def _optional(function: Callable[..., Any]) -> tuple[str, ...]:
-    hints = typing.get_type_hints(function)
-    named = (name for name in _inputs(function) if name != "k")
-    return tuple(name for name in named if type(None) in typing.get_args(hints.get(name)))
+    hints = {**typing.get_type_hints(function), "k": int}
+    return tuple(n for n in _inputs(function) if type(None) in typing.get_args(hints.get(n)))
 
 
 def _parameters(function: Callable[..., Any]) -> dict[str, Parameter]:
@@ -300,8 +294,7 @@ def _parameters(function: Callable[..., Any]) -> dict[str, Parameter]:
 
 
 def _parameter(name: str, default: Value, hint: object) -> Parameter:
-    if typing.get_origin(hint) is Literal:
-        return Parameter(name, default, typing.get_args(hint))
-    if typing.get_origin(hint) is Annotated:
-        return Parameter(name, default, span=typing.get_args(hint)[1])
-    return Parameter(name, default)
+    kind, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if kind is Annotated:
+        return Parameter(name, default, span=arguments[1])
+    return Parameter(name, default, arguments if kind is Literal else None)

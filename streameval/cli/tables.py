@@ -21,8 +21,8 @@ from streameval.metric import Metric
 from streameval.pipeline.snapshot import Health, Series, Snapshot
 from streameval.tables.events import event_table, kind_of, with_integers
 from streameval.tables.joining import Ties, joined
-from streameval.tables.rows import Names, recommendation_rows, truth_rows
-from streameval.tables.trec import is_trec, trec_rows
+from streameval.tables.rows import Names, Rows, recommendation_rows, truth_rows
+from streameval.tables.trec import is_trec, shared, trec_rows
 from streameval.tables.values import Kind
 
 Form: TypeAlias = Literal["detect", "table", "trec"]
@@ -81,10 +81,7 @@ def evaluated_pair(pair: Pair, config: Config, written_as: str) -> None:
         trec = pair.form == "trec" or (
             pair.form == "detect" and is_trec(paths[0], "results") and is_trec(paths[1], "qrels")
         )
-        shown = (
-            trec_rows(paths[0], "results") if trec else recommendation_rows(paths[0], pair.names)
-        )
-        truth = trec_rows(paths[1], "qrels") if trec else truth_rows(paths[1], pair.names)
+        shown, truth = _of_trec(*paths) if trec else _of_tables(pair)
         kind, columns = joined(
             shown,
             truth,
@@ -93,6 +90,18 @@ def evaluated_pair(pair: Pair, config: Config, written_as: str) -> None:
             scores=_reads_scores(config),
         )
     _written([((), columns)], _of_kind(config, kind), paths, written_as)
+
+
+def _of_tables(pair: Pair) -> tuple[Rows, Rows]:
+    names = pair.names
+    return recommendation_rows(pair.recommendations, names), truth_rows(pair.truth, names)
+
+
+def _of_trec(results: str, qrels: str) -> tuple[Rows, Rows]:
+    shown, truth, alone = shared(trec_rows(results, "results"), trec_rows(qrels, "qrels"))
+    if alone:
+        tell(f"{alone:,} topics stand in one of the files only and are left out, as by trec_eval.")
+    return shown, truth
 
 
 def _reads_scores(config: Config) -> bool:

@@ -62,7 +62,7 @@ class Decoder:
     Example:
         >>> decoder = Decoder(EventFields(), ["variant"])
         >>> decoder.decode(b'{"recommendations": ["a"], "interactions": [7], "variant": "b"}')
-        Event(recommendations=['a'], interactions=['7'], ... labels=('b',), ...)
+        Event(recommendations=['a'], interactions=['7'], labels=('b',))
         >>> decoder.decode(b"[]").reason
         'not_an_object'
     """

@@ -57,6 +57,25 @@ def trec_rows(path: str, file: File) -> Rows:
     return Rows(arrow().array(users, text), arrow().array(items, text), np.array(worth, np.float64))
 
 
+def shared(results: Rows, qrels: Rows) -> tuple[Rows, Rows, int]:
+    """The rows of topics that stand in both files, as trec_eval takes them.
+
+    Returns:
+        The rows of both files, and how many topics were left out.
+    """
+    compute = arrow("compute")
+    topics = [set(rows.users.to_pylist()) for rows in (results, qrels)]
+    both = arrow().array(sorted(topics[0] & topics[1]), arrow().large_string())
+    kept = []
+    for rows in (results, qrels):
+        here = compute.is_in(rows.users, value_set=both)
+        worth = (
+            rows.worth if rows.worth is None else rows.worth[here.to_numpy(zero_copy_only=False)]
+        )
+        kept.append(Rows(rows.users.filter(here), rows.items.filter(here), worth))
+    return kept[0], kept[1], len(topics[0] ^ topics[1])
+
+
 def _worth(file: File) -> int:
     return 4 if file == "results" else 3
 

@@ -175,13 +175,20 @@ def test_trec_evals_files_are_known_by_their_first_lines(
         tmp_path / "qrels.test",
     ]
     asked = ["-m", "map", "-m", "mrr", "-m", "hits"]
-    assert found(capsys, *files, *asked) == {
-        "map": (0.25, 2),
-        "mrr": (0.5 / 3, 3),
-        "hits": (1.0, 3),
-    }
+    assert found(capsys, *files, *asked) == {"map": (0.5, 1), "mrr": (0.5, 1), "hits": (1.0, 1)}
     by_arrival = found(capsys, *files, *asked, "--form", "trec", "--ties", "arrival")
-    assert by_arrival["map"] == (0.5, 2)
+    assert by_arrival["map"] == (1.0, 1)
+
+
+def test_topics_of_one_of_trec_evals_files_are_left_out_and_told(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "results").write_text(RUN)
+    (tmp_path / "qrels").write_text(QRELS)
+    files = ["--recommendations", str(tmp_path / "results"), "--truth", str(tmp_path / "qrels")]
+    assert status(["evaluate", *files, "-m", "mrr"]) == 0
+    said = "2 topics stand in one of the files only and are left out, as by trec_eval."
+    assert said in capsys.readouterr().err
 
 
 def test_the_trec_eval_sample_has_its_printed_digits_from_its_own_files() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from streameval.catalogue import catalogue
 from streameval.config import Config, WebOptions, load
+from streameval.config.inputs import PopularityOptions, SimilarityOptions
 from streameval.exporters.families import Family
 from streameval.exporters.operations import build_information, operations
 from streameval.pipeline.fields import EventFields
@@ -81,6 +82,8 @@ def test_the_readme_is_short() -> None:
         ('### `type = "files"`', FilesOptions),
         ('### `type = "simulator"`', SimulatorOptions),
         ("## `[event]`", EventFields),
+        ("## `[popularity]`", PopularityOptions),
+        ("## `[similarity]`", SimilarityOptions),
         ("## `[web]`", WebOptions),
     ],
 )

@@ -1,0 +1,47 @@
+"""Without pyarrow, what needs it says which extra brings it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from streameval import Accumulator, Columns
+from streameval.cli.app import status
+from streameval.errors import MissingExtraError
+
+
+@pytest.fixture(autouse=True)
+def _without_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "pyarrow"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+
+
+class FromElsewhere:
+    """A table of another library, such as Polars."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        raise AssertionError
+
+
+@pytest.mark.parametrize("name", ["events.parquet", "events.csv"])
+def test_a_table_names_the_extra(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
+) -> None:
+    (tmp_path / name).write_text("recommendations,interactions\na,a\n")
+    assert status(["evaluate", str(tmp_path / name), "-m", "mrr"]) == 2
+    assert "pip install 'streameval[parquet]'" in capsys.readouterr().err
+
+
+def test_an_arrow_table_names_the_extra() -> None:
+    with pytest.raises(MissingExtraError, match=r"streameval\[parquet\]"):
+        Accumulator("mrr").update_many(FromElsewhere())
+
+
+def test_numpy_needs_no_extra() -> None:
+    accumulator = Accumulator("mrr")
+    accumulator.update_many(Columns(recommendations=np.array([[1, 2]]), interactions=[[2]]))
+    assert accumulator.read("mrr").value == 0.5
