@@ -125,6 +125,18 @@ def test_a_daemon_that_is_gone_is_said(site: Site, page: Page) -> None:
     expect(page.get_by_role("status")).to_contain_text("does not answer")
 
 
+@pytest.mark.parametrize("width", [390, 1280])
+def test_two_slices_side_by_side_are_never_cut_off(site: Site, page: Page, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    texts, variants = ("ndcg@10", "recall@10", "map@10"), ("control", "treatment")
+    series = (mean(text, (each,), 3_300.0, 10_000) for text in texts for each in variants)
+    site.snapshot = picture(*series)
+    page.goto(f"{site.server.address}/")
+    cut = "each => each.filter(t => t.scrollWidth > t.parentElement.clientWidth).length"
+    assert page.locator(".few table").count() == len(texts)
+    assert page.locator(".few table").evaluate_all(cut) == 0
+
+
 @pytest.mark.parametrize("width", [320, 390, 1280])
 def test_the_page_never_scrolls_sideways(site: Site, page: Page, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 800})

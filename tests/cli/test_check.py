@@ -22,7 +22,7 @@ def written(folder: Path, text: str) -> Path:
 def test_it_says_what_would_be_done(tmp_path: Path) -> None:
     done = ran("check", written(tmp_path, SIMULATOR))
     assert (done.returncode, done.stderr) == (0, "")
-    for part in ("valid", "seed = 5", "item_coverage@10", "variant", "240 items", "127.0.0.1:0"):
+    for part in ("valid", "seed = 5", "item_coverage@10", "variant", "1,200 items", "127.0.0.1:0"):
         assert part in done.stdout
 
 
