@@ -5,13 +5,11 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import msgspec
 
 from streameval.errors import InvalidEventError
-
-T = TypeVar("T")
 
 Id: TypeAlias = str | int
 """An item or user id; one kind throughout an Accumulator."""
@@ -139,12 +137,12 @@ def columns_of(rows: Sequence[Event]) -> Batch:
     return Batch(
         recommendations=[row.recommendations for row in rows],
         interactions=[row.interactions for row in rows],
-        positions=_present([row.positions for row in rows]),
-        scores=_present([row.scores for row in rows]),
-        baselines=_present([row.baseline for row in rows]),
-        typed=[row.typed for row in rows] if any(row.typed for row in rows) else None,
+        positions=_present([row.positions for row in rows], None),
+        scores=_present([row.scores for row in rows], None),
+        baselines=_present([row.baseline for row in rows], None),
+        typed=_present([row.typed for row in rows], ()),
     )
 
 
-def _present(column: list[T]) -> list[T] | None:
-    return None if all(each is None for each in column) else column
+def _present(column: list[Any], absent: object) -> list[Any] | None:
+    return None if column.count(absent) == len(column) else column

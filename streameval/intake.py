@@ -118,7 +118,7 @@ def _check_lengths(batch: Batch) -> None:
 
 
 def _of_events(rows: list[Any]) -> Batch:
-    if not all(isinstance(row, Event) for row in rows):
+    if not all(issubclass(kind, Event) for kind in set(map(type, rows))):
         raise InvalidEventError("wrong_type", "Events and other things in one batch")
     return columns_of(rows)
 

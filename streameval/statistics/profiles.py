@@ -41,9 +41,12 @@ def first_places(depth: int) -> ProfileOf:
             return (0, 1, length, place(item)) if item in recommendations else (0, 1, length)
         wanted = set(interactions)
         found = wanted.intersection(recommendations)
-        if len(found) > 1:
-            return (0, len(wanted), length, *sorted(map(place, found)))
-        return (0, len(wanted), length, *map(place, found))
+        if not found:
+            return (0, len(wanted), length)
+        if len(found) == 1:
+            (item,) = found
+            return (0, len(wanted), length, place(item))
+        return (0, len(wanted), length, *sorted(map(place, found)))
 
     return profile
 
