@@ -179,6 +179,10 @@ class Accumulator:
                     f"{engaged:,} lists with interactions and not one hit: do recommendations "
                     "and interactions name items in the same way?"
                 )
+        if self.lists >= _SUSPICIOUS and self._evidence.without_scores:
+            return (
+                f"{self.lists:,} lists and not one with scores, which auc and the like are made of"
+            )
         return None
 
     def merge(self, other: Accumulator) -> None:

@@ -84,6 +84,13 @@ class Evidence:
         return found[0] if found else None
 
     @property
+    def without_scores(self) -> bool:
+        """Whether scores are needed, and no event had any."""
+        kinds = (Scores, RankSums)
+        needing = [each for each in self.statistics.values() if isinstance(each, kinds)]
+        return bool(needing) and not any(each.lists for each in needing)
+
+    @property
     def hits(self) -> list[Hits]:
         """All statistics of hits."""
         return [each for each in self.statistics.values() if isinstance(each, Hits)]

@@ -44,7 +44,7 @@ STATISTICS: Mapping[Reads, Kept] = {
     ),
     "pairings": Kept(
         "how often each item stood in lists of each length",
-        "one count for each item and length of list that occurs together; not capped",
+        "one count for each item and length of list together; estimated above 1,000,000 of them",
     ),
     "scores": Kept(
         "how many positive and negative items had each score",

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from hashlib import blake2b
 from itertools import chain, repeat
 from operator import add
 from typing import Any
@@ -16,10 +14,10 @@ from streameval.columns import Coded
 from streameval.errors import StateVersionError, UnlikeStateError
 from streameval.events import Batch, Id, Interactions, plain
 from streameval.statistics.arrays import occurrences
+from streameval.statistics.sampling import HASHES, hash_of, narrowed
 
 VERSION = 1
 MAX_ITEMS = 1_000_000
-_HASHES = 2**64
 
 
 class ExposuresOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +58,7 @@ class Exposures:
             stops.append(None)
         self._edges = list(zip([0, *options.cutoffs], stops, strict=False))
         self._bands: list[Counter[Id]] = [Counter() for _ in self._edges]
-        self._limit = _HASHES
+        self._limit = HASHES
         self.lists = 0
 
     def update(
@@ -127,12 +125,12 @@ class Exposures:
     @property
     def share(self) -> float:
         """The share of all items that is kept: 1 unless `estimated`."""
-        return self._limit / _HASHES
+        return self._limit / HASHES
 
     @property
     def estimated(self) -> bool:
         """Whether more than `max_items` items came, so that counts are estimates."""
-        return self._limit < _HASHES
+        return self._limit < HASHES
 
     def merge(self, other: Exposures) -> None:
         """Add what another one counted.
@@ -182,7 +180,7 @@ class Exposures:
 
     @property
     def _scale(self) -> float:
-        return _HASHES / self._limit
+        return HASHES / self._limit
 
     def _up_to(self, k: int | None) -> list[Counter[Id]]:
         return self._bands[: [stop for _, stop in self._edges].index(k) + 1]
@@ -203,17 +201,16 @@ class Exposures:
 
     def _add(self, band: Counter[Id], shown: Mapping[Id, int]) -> None:
         if self.estimated:
-            kept = (item for item in shown if item in band or _hash(item) < self._limit)
+            kept = (item for item in shown if item in band or hash_of(item) < self._limit)
             shown = {item: shown[item] for item in kept}
         _add(band, shown)
 
     def _thin(self) -> None:
         if self._entries <= self.options.max_items and not self.estimated:
             return
-        hashes = {item: _hash(item) for item in chain.from_iterable(self._bands)}
-        entries = sorted(hashes[item] for item in chain.from_iterable(self._bands))
-        while bisect_left(entries, self._limit) > self.options.max_items:
-            self._limit //= 2
+        hashes = {item: hash_of(item) for item in chain.from_iterable(self._bands)}
+        entries = [hashes[item] for item in chain.from_iterable(self._bands)]
+        self._limit = narrowed(self._limit, entries, self.options.max_items)
         for band in self._bands:
             for item in [item for item in band if hashes[item] >= self._limit]:
                 del band[item]
@@ -237,12 +234,6 @@ def _between(
         return items[start:stop]
     pairs = zip(items, ranks, strict=True)
     return [item for item, rank in pairs if rank > start and (stop is None or rank <= stop)]
-
-
-def _hash(item: Id) -> int:
-    known = plain(item)
-    text = f"{type(known).__name__}:{known}".encode("utf-8", "surrogatepass")
-    return int.from_bytes(blake2b(text, digest_size=8).digest(), "big")
 
 
 def _rows(band: Counter[Id]) -> list[list[Id]]:

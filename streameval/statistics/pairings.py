@@ -11,8 +11,10 @@ import msgspec
 
 from streameval.errors import StateVersionError, UnlikeStateError
 from streameval.events import Batch, Id, plain
+from streameval.statistics.sampling import HASHES, hash_of, narrowed
 
 VERSION = 1
+MAX_CELLS = 1_000_000
 
 
 class PairingsOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,13 +22,18 @@ class PairingsOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         cutoff: ranks that count; None for the whole list.
+        max_cells: most pairs of an item and a length that are kept exactly.
     """
 
     cutoff: int | None = None
+    max_cells: int = MAX_CELLS
 
 
 class Pairings:
     """Counts of (item, number of distinct items in the list) over all lists that are not empty.
+
+    Above `max_cells` of them only items with a small hash are kept, as in Exposures, and the mean
+    cosine is an estimate.
 
     Example:
         >>> pairings = Pairings(PairingsOptions())
@@ -36,14 +43,20 @@ class Pairings:
         0.5
     """
 
-    __slots__ = ("_counts", "empty", "lengths", "options", "repeating")
+    __slots__ = ("_counts", "_limit", "empty", "lengths", "options", "repeating")
 
     def __init__(self, options: PairingsOptions) -> None:
         self.options = options
         self._counts: Counter[tuple[Id, int]] = Counter()
         self.lengths: Counter[int] = Counter()
+        self._limit = HASHES
         self.empty = 0
         self.repeating = 0
+
+    @property
+    def estimated(self) -> bool:
+        """Whether there were too many items to keep, so that the mean cosine is an estimate."""
+        return self._limit < HASHES
 
     def update_many(self, batch: Batch) -> None:
         """Count the items of many lists."""
@@ -56,7 +69,9 @@ class Pairings:
                 self.empty += 1
                 continue
             self.lengths[length] += 1
-            self._counts.update((item, length) for item in distinct)
+            self._counts.update((item, length) for item in distinct if self._keeps(item))
+            if len(self._counts) > self.options.max_cells:
+                self._thin()
 
     @property
     def lists(self) -> int:
@@ -72,7 +87,8 @@ class Pairings:
         for (item, length), count in self._counts.items():
             by_item.setdefault(item, []).append((length, count))
         squares = math.fsum(_weight(pairs) for pairs in by_item.values())
-        return (squares - n) / (n * (n - 1))
+        cosine = (squares * (HASHES / self._limit) - n) / (n * (n - 1))
+        return min(max(cosine, 0.0), 1.0) if self.estimated else cosine
 
     def merge(self, other: Pairings) -> None:
         """Add what another one counted.
@@ -86,6 +102,8 @@ class Pairings:
         self.lengths.update(other.lengths)
         self.empty += other.empty
         self.repeating += other.repeating
+        self._limit = min(self._limit, other._limit)
+        self._thin()
 
     def state_dict(self) -> dict[str, Any]:
         """Plain integers and strings; equal content gives equal state."""
@@ -98,6 +116,7 @@ class Pairings:
             "options": msgspec.to_builtins(self.options),
             "counts": [row[1:] for row in sorted(counts)],
             "lengths": [list(pair) for pair in sorted(self.lengths.items())],
+            "limit": hex(self._limit),
             "empty": self.empty,
             "repeating": self.repeating,
         }
@@ -116,12 +135,25 @@ class Pairings:
             raise UnlikeStateError("pairings", self.options, options)
         self._counts = Counter({(item, length): n for item, length, n in state["counts"]})
         self.lengths = Counter(dict(state["lengths"]))
+        self._limit = int(state["limit"], 16)
         self.empty, self.repeating = state["empty"], state["repeating"]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Pairings) and self.state_dict() == other.state_dict()
 
     __hash__ = None  # type: ignore[assignment]  # changes as it counts
+
+    def _keeps(self, item: Id) -> bool:
+        return not self.estimated or hash_of(item) < self._limit
+
+    def _thin(self) -> None:
+        most = self.options.max_cells
+        if len(self._counts) <= most and not self.estimated:
+            return
+        hashes = {item: hash_of(item) for item, _ in self._counts}
+        self._limit = narrowed(self._limit, [hashes[item] for item, _ in self._counts], most)
+        for cell in [cell for cell in self._counts if hashes[cell[0]] >= self._limit]:
+            del self._counts[cell]
 
 
 def _weight(pairs: list[tuple[int, int]]) -> float:

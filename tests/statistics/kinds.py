@@ -162,6 +162,14 @@ KINDS = (
         _state,
     ),
     Kind(
+        "pairings above max_cells",
+        lambda: Pairings(PairingsOptions(max_cells=3)),
+        lambda: Pairings(PairingsOptions()),
+        events,
+        _update_many,
+        _state,
+    ),
+    Kind(
         "values of events",
         lambda: Values({"ratio": _ratio}),
         lambda: Values({"another": _ratio}),
