@@ -9,38 +9,38 @@ from streameval import Event
 CATALOG = [f"item-{number}" for number in range(50_000)]
 
 
-def clicks(events: int, k: int = 20, seed: int = 1) -> list[Event]:
+def clicks(events: int, k: int = 20, *, catalog: int = len(CATALOG)) -> list[Event]:
     """Click traffic: one list in ten has one interaction, mostly a hit."""
-    draw = random.Random(seed)
+    draw = random.Random(1)
     made = []
     for _ in range(events):
-        items = _items(draw, k)
+        items = _items(draw, k, catalog)
         acts = [draw.choice(items)] if draw.random() < 0.1 else []
         made.append(Event(recommendations=items, interactions=acts))
     return made
 
 
-def offline(events: int, k: int = 20, seed: int = 1) -> list[Event]:
+def offline(events: int, k: int = 20, *, catalog: int = len(CATALOG)) -> list[Event]:
     """Offline-like lists: 1 to 10 interactions each, about a third of them hits."""
-    draw = random.Random(seed)
+    draw = random.Random(1)
     made = []
     for _ in range(events):
-        items = _items(draw, k)
+        items = _items(draw, k, catalog)
         acts = {
-            draw.choice(items) if draw.random() < 0.35 else _item(draw)
+            draw.choice(items) if draw.random() < 0.35 else _item(draw, catalog)
             for _ in range(draw.randint(1, 10))
         }
         made.append(Event(recommendations=items, interactions=sorted(acts)))
     return made
 
 
-def _items(draw: random.Random, k: int) -> list[str]:
+def _items(draw: random.Random, k: int, catalog: int) -> list[str]:
     items: dict[str, None] = {}
     while len(items) < k:
-        items[_item(draw)] = None
+        items[_item(draw, catalog)] = None
     return list(items)
 
 
-def _item(draw: random.Random) -> str:
+def _item(draw: random.Random, catalog: int) -> str:
     # Popularity is skewed in every catalogue: half of what is shown comes from an eighth of it.
-    return CATALOG[int(len(CATALOG) * draw.random() ** 3)]
+    return CATALOG[int(catalog * draw.random() ** 3)]

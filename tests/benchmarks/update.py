@@ -11,18 +11,24 @@ from tests.benchmarks.timing import best_of
 
 RANKED = ("hit_rate@10", "precision@10", "recall@10", "mrr@10", "map@10", "ndcg@20")
 EVENTS = 60_000
+CATALOGS = (5_000, 50_000)
 
 
 def main() -> None:
     """Print microseconds per event and per reading."""
-    for name, events in (("click", traffic.clicks(EVENTS)), ("1-10", traffic.offline(EVENTS))):
-        best = best_of({"many": _many(events), "single": _single(events), "loop": _loop(events)})
-        many, single, loop = (best[task] / EVENTS * 1e6 for task in ("many", "single", "loop"))
-        print(
-            f"{name:>5} traffic, K=20: update_many {many:.2f} us an event, update {single:.2f} us "
-            f"(+{single - many:.2f}); a bare loop over the same events {loop:.2f} us"
-        )
+    for catalog in CATALOGS:
+        _print_counting("click", traffic.clicks(EVENTS, catalog=catalog), catalog)
+        _print_counting("1-10", traffic.offline(EVENTS, catalog=catalog), catalog)
     _print_reading()
+
+
+def _print_counting(name: str, events: list[Event], catalog: int) -> None:
+    best = best_of({"many": _many(events), "single": _single(events), "loop": _loop(events)})
+    many, single, loop = (best[task] / EVENTS * 1e6 for task in ("many", "single", "loop"))
+    print(
+        f"{name:>5} traffic, K=20, {catalog:,} items: update_many {many:.2f} us an event, update "
+        f"{single:.2f} us (+{single - many:.2f}); a bare loop over them {loop:.2f} us"
+    )
 
 
 def _many(events: list[Event]) -> Callable[[], None]:
