@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Sequence
 
@@ -12,8 +11,8 @@ from typer import Exit
 
 from streameval.accumulator import Accumulator
 from streameval.catalogue import parse
-from streameval.cli.ending import FAILED, WrongCallError, output, tell, wrong_call_where
-from streameval.cli.readings import FORMATS
+from streameval.cli.ending import FAILED, WrongCallError, tell, wrong_call_where
+from streameval.cli.readings import write_readings
 from streameval.cli.screen import progress_console
 from streameval.config import Config, load
 from streameval.config.checks import checked
@@ -66,8 +65,7 @@ def evaluated(paths: Sequence[str], asked: Asked, written_as: str) -> None:
     if snapshot.health.trouble is not None:
         tell(snapshot.health.trouble)
     _tell_of_absent_labels(snapshot)
-    with output():
-        sys.stdout.write(FORMATS[written_as](snapshot))
+    write_readings(snapshot, written_as)
     if not ingest.tally.valid:
         tell(f"no valid event in {', '.join(paths)}.")
         raise Exit(FAILED)

@@ -10,9 +10,25 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from streameval.cli.ending import output, tell
 from streameval.cli.screen import printed
 from streameval.exporters.table import table
 from streameval.pipeline.snapshot import Series, Snapshot
+from streameval.reading import UndefinedReading
+
+
+def write_readings(snapshot: Snapshot, written_as: str) -> None:
+    """Write the readings on standard output, and why any has no value on standard error."""
+    for metric, problem in _refusals(snapshot).items():
+        tell(f"{metric} has no value: {problem}.")
+    with output():
+        sys.stdout.write(FORMATS[written_as](snapshot))
+
+
+def _refusals(snapshot: Snapshot) -> dict[str, str]:
+    """What a convention refuses: metric -> why, once however many slices there are."""
+    readings = (entry.reading for entry in snapshot.series)
+    return {each.metric: each.problem for each in readings if isinstance(each, UndefinedReading)}
 
 
 def as_json(snapshot: Snapshot) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias
@@ -12,8 +11,8 @@ from typer import Exit
 
 from streameval.accumulator import Accumulator
 from streameval.catalogue import parse
-from streameval.cli.ending import FAILED, WrongCallError, output, tell, wrong_call_where
-from streameval.cli.readings import FORMATS
+from streameval.cli.ending import FAILED, WrongCallError, tell, wrong_call_where
+from streameval.cli.readings import write_readings
 from streameval.columns import Columns
 from streameval.config import Config
 from streameval.errors import InvalidEventError, SourceError
@@ -126,8 +125,7 @@ def _written(parts: Iterable[Part], config: Config, paths: Sequence[str], writte
     slices = dict(sorted(slices.items()))
     for advice in filter(None, (each.advice() for each in slices.values())):
         tell(advice)
-    with output():
-        sys.stdout.write(FORMATS[written_as](_snapshot(config.labels, whole.metrics, slices)))
+    write_readings(_snapshot(config.labels, whole.metrics, slices), written_as)
     if not any(each.lists for each in slices.values()):
         tell(f"no event in {', '.join(paths)}.")
         raise Exit(FAILED)

@@ -73,6 +73,12 @@ def test_what_is_undefined_is_null_and_not_zero(events: Path) -> None:
     ]
 
 
+def test_a_value_that_a_convention_refuses_has_its_reason_beside_the_others(events: Path) -> None:
+    done = ran("evaluate", events, "-m", "capri:recall@3", "-m", "hit_rate@3", "--format", "json")
+    assert [each["value"] for each in json.loads(done.stdout)] == [None, pytest.approx(2 / 3)]
+    assert "capri:recall@3 has no value: capri raises an error on 1 of the lists." in done.stderr
+
+
 def test_a_table_is_for_people(events: Path) -> None:
     done = ran("evaluate", events, "-m", "ctr", "-m", "recall@3", "--by", "arm")
     assert done.stderr == ""
