@@ -11,10 +11,11 @@ from typing import Any
 import msgspec
 
 from streameval.columns import Coded
-from streameval.errors import StateVersionError, UnlikeStateError
+from streameval.errors import UnlikeStateError
 from streameval.events import Batch, Id, Interactions, plain
 from streameval.statistics.arrays import occurrences
 from streameval.statistics.sampling import HASHES, hash_of, narrowed
+from streameval.statistics.saved import check_saved
 
 VERSION = 1
 MAX_ITEMS = 1_000_000
@@ -164,11 +165,7 @@ class Exposures:
             StateVersionError: the version is not known.
             UnlikeStateError: its options differ.
         """
-        if state["version"] != VERSION:
-            raise StateVersionError("exposures", state["version"], VERSION)
-        options = msgspec.convert(state["options"], ExposuresOptions)
-        if options != self.options:
-            raise UnlikeStateError("exposures", self.options, options)
+        check_saved("exposures", state, VERSION, self.options)
         self.lists = state["lists"]
         self._limit = int(state["limit"], 16)
         self._bands = [Counter(dict(rows)) for rows in state["bands"]]

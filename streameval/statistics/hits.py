@@ -10,12 +10,13 @@ from typing import Any, TypeAlias
 import msgspec
 
 from streameval.columns import Coded
-from streameval.errors import StateVersionError, UnlikeStateError
+from streameval.errors import UnlikeStateError
 from streameval.events import Batch, Id, Interactions
 from streameval.statistics.hittables import HitTables
 from streameval.statistics.lists import GradedLists, GradedProfile, Lists, Profile
 from streameval.statistics.matched import can_be_matched, matched
 from streameval.statistics.profiles import HitsOptions, Profiler
+from streameval.statistics.saved import check_saved
 
 VERSION = 1
 _MOST_PENDING = 8_192
@@ -183,11 +184,7 @@ class Hits:
             StateVersionError: the version is not known.
             UnlikeStateError: its options differ.
         """
-        if state["version"] != VERSION:
-            raise StateVersionError("hits", state["version"], VERSION)
-        options = msgspec.convert(state["options"], HitsOptions)
-        if options != self.options:
-            raise UnlikeStateError("hits", self.options, options)
+        check_saved("hits", state, VERSION, self.options)
         for waiting in (self._recent, self._pending, self._graded, self._shown):
             waiting.clear()
         self._tables.load_state_dict(state)

@@ -9,9 +9,10 @@ from typing import Any
 
 import msgspec
 
-from streameval.errors import StateVersionError, UnlikeStateError
+from streameval.errors import UnlikeStateError
 from streameval.events import Batch, Id, plain
 from streameval.statistics.sampling import HASHES, hash_of, narrowed
+from streameval.statistics.saved import check_saved
 
 VERSION = 1
 MAX_CELLS = 1_000_000
@@ -128,11 +129,7 @@ class Pairings:
             StateVersionError: the version is not known.
             UnlikeStateError: its options differ.
         """
-        if state["version"] != VERSION:
-            raise StateVersionError("pairings", state["version"], VERSION)
-        options = msgspec.convert(state["options"], PairingsOptions)
-        if options != self.options:
-            raise UnlikeStateError("pairings", self.options, options)
+        check_saved("pairings", state, VERSION, self.options)
         self._counts = Counter({(item, length): n for item, length, n in state["counts"]})
         self.lengths = Counter(dict(state["lengths"]))
         self._limit = int(state["limit"], 16)

@@ -8,11 +8,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from streameval.errors import StateVersionError, UnlikeStateError
+from streameval.errors import UnlikeStateError
 from streameval.events import Batch
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.cells import Cells
 from streameval.statistics.samples import Sampling, samples
+from streameval.statistics.saved import check_saved
 
 VERSION = 1
 _MOST_WAITING = 8_192
@@ -91,11 +92,7 @@ class RankSums:
             StateVersionError: the version is not known.
             UnlikeStateError: its options differ.
         """
-        if state["version"] != VERSION:
-            raise StateVersionError("rank sums", state["version"], VERSION)
-        options = msgspec.convert(state["options"], RankSumsOptions)
-        if options != self.options:
-            raise UnlikeStateError("rank sums", self.options, options)
+        check_saved("rank sums", state, VERSION, self.options)
         self._waiting = []
         self.lists = state["lists"]
         self._cells.load(state["cells"])

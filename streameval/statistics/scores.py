@@ -8,11 +8,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from streameval.errors import StateVersionError, UnlikeStateError
+from streameval.errors import UnlikeStateError
 from streameval.events import Batch
 from streameval.statistics.arrays import FloatArray, IntArray
 from streameval.statistics.bins import binned, middles, ordered, unordered
 from streameval.statistics.samples import Sampling, samples
+from streameval.statistics.saved import check_saved
 
 VERSION = 1
 CAP = 65_536
@@ -119,11 +120,7 @@ class Scores:
             StateVersionError: the version is not known.
             UnlikeStateError: its options differ.
         """
-        if state["version"] != VERSION:
-            raise StateVersionError("scores", state["version"], VERSION)
-        options = msgspec.convert(state["options"], ScoresOptions)
-        if options != self.options:
-            raise UnlikeStateError("scores", self.options, options)
+        check_saved("scores", state, VERSION, self.options)
         self._waiting, self._waits = [], 0
         self.estimated = bool(state["estimated"])
         self.lists = state["lists"]
