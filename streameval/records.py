@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -23,6 +23,18 @@ class Partition(NamedTuple):
         return f"{self.topic}[{self.number}]"
 
 
+class Origin(NamedTuple):
+    """What a record carries besides its value.
+
+    Attributes:
+        key: as it was written; None where there is none.
+        headers: name and value of each, in their order.
+    """
+
+    key: bytes | None
+    headers: Sequence[tuple[str, bytes]]
+
+
 class RecordBatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Consecutive records of one partition.
 
@@ -31,9 +43,56 @@ class RecordBatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         values: each record's bytes; None for a tombstone.
         offsets: each record's offset, ascending; a log may have gaps.
         next_offset: where to go on after this batch; above every offset in it.
+        timestamps: when the log took each record, milliseconds since the epoch; None where it
+            does not say (files).
+        origin: key and headers of the record at a place of the batch; None where there are none.
+        replaced: place -> offset of the invalid record that the one at this place stands for.
     """
 
     partition: Partition
     values: Sequence[bytes | None]
     offsets: Sequence[int]
     next_offset: int
+    timestamps: Sequence[int] | None = None
+    origin: Callable[[int], Origin] | None = None
+    replaced: Mapping[int, int] = {}
+
+
+class Assignment(msgspec.Struct, frozen=True, kw_only=True):
+    """A partition that a source hands over, and what its log says of itself.
+
+    Attributes:
+        partition: which one.
+        identity: of its topic: another one after it was deleted and made again.
+        begin: first offset that the log still has.
+        end: offset after its last record.
+        start: where reading begins as configured, where nothing was kept of it.
+        committed: what the group has committed for it; None where nothing.
+    """
+
+    partition: Partition
+    identity: str
+    begin: int
+    end: int
+    start: int
+    committed: int | None = None
+
+
+class Owner(Protocol):
+    """Who counts a source's partitions; called by `Source.poll`, on the polling thread."""
+
+    def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
+        """These are ours from now on.
+
+        Returns:
+            The offset at which to begin each of them.
+
+        Raises:
+            StreamevalError: one must not be read; nothing is delivered then.
+        """
+
+    def revoked(self, partitions: Sequence[Partition]) -> None:
+        """These go to somebody else when this returns: finish them now."""
+
+    def lost(self, partitions: Sequence[Partition]) -> None:
+        """These are somebody else's already: whatever is not durable is forgotten."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from streameval.records import Partition, RecordBatch
+from streameval.records import Owner, Partition, RecordBatch
 
 
 class Source(Protocol):
     """Partitions of numbered records.
 
-    A source is opened at a position per partition, delivers every record at or after it exactly
-    once and in order, and is closed. It never decodes, never skips, and never commits.
+    A source hands its partitions to an owner, who says where each begins; delivers every record
+    at or after that exactly once and in order; and is closed. It never decodes and never skips.
     """
 
     @property
@@ -23,8 +23,8 @@ class Source(Protocol):
     def finished(self) -> bool:
         """Whether no record can come any more (the end of files); never true of live sources."""
 
-    def open(self, positions: Mapping[Partition, int]) -> None:
-        """Start at the given next offsets; partitions not named start where configured.
+    def open(self, owner: Owner) -> None:
+        """Begin; `poll` hands partitions to the owner, takes them away, and delivers in between.
 
         Raises:
             SourceError: it cannot be read, and waiting will not help.
@@ -39,6 +39,17 @@ class Source(Protocol):
         Raises:
             SourceError: it cannot be read, and waiting will not help.
         """
+
+    def commit(self, positions: Mapping[Partition, int]) -> str | None:
+        """Tell others how far has been counted; correctness never rests on it.
+
+        Returns:
+            What went wrong, in one sentence; None where nothing did, or nobody is to be told.
+        """
+
+    @property
+    def joined(self) -> bool:
+        """Whether it has been handed its partitions at least once, be they none."""
 
     def end_offsets(self) -> Mapping[Partition, int]:
         """For each partition, the offset after its last record, as last known; may be empty."""

@@ -1,23 +1,15 @@
-"""Every error a user can meet: typed, carrying its data, saying what to do."""
+"""A metric that cannot be understood or answered."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 
-
-def nearest(text: str, known: Iterable[str]) -> list[str]:
-    """The names a misspelt one may have meant, best first; at most three."""
-    return difflib.get_close_matches(text.lower(), list(known), n=3, cutoff=0.6)
+from streameval.errors.base import StreamevalError, nearest
 
 
 def _suggestion(text: str, known: Iterable[str]) -> str:
     names = nearest(text, known)
     return f" Did you mean {' or '.join(repr(name) for name in names)}?" if names else ""
-
-
-class StreamevalError(Exception):
-    """Root of all errors raised on purpose by this package."""
 
 
 class MetricError(StreamevalError):
@@ -148,114 +140,6 @@ class UndefinedMetricError(MetricError):
         self.metric = metric
         self.why = why
         super().__init__(f"metric {metric!r} is undefined: {why}.")
-
-
-class UnlikeStateError(StreamevalError):
-    """Two states that were not made alike cannot be merged or loaded."""
-
-    def __init__(self, what: str, left: object, right: object) -> None:
-        self.what = what
-        self.left = left
-        self.right = right
-        super().__init__(
-            f"unlike {what}: here {left!r}, there {right!r}. Only states made with the same "
-            "settings can be merged or loaded."
-        )
-
-
-class StateVersionError(StreamevalError):
-    """A saved state has a version that this release does not know."""
-
-    def __init__(self, what: str, found: object, known: int) -> None:
-        self.what = what
-        self.found = found
-        self.known = known
-        super().__init__(
-            f"{what}: state version {found!r} is not known; this release reads version {known}. "
-            "Use the release that wrote it, or a newer one."
-        )
-
-
-class DamagedStateError(StreamevalError):
-    """A saved state is not what this package wrote."""
-
-    def __init__(self, what: str, problem: str) -> None:
-        self.what = what
-        self.problem = problem
-        super().__init__(
-            f"{what}: the saved state is damaged ({problem}). Nothing was loaded; use another copy."
-        )
-
-
-class InvalidEventError(StreamevalError):
-    """An event handed to an Accumulator is not a valid event."""
-
-    def __init__(self, reason: str, detail: str) -> None:
-        self.reason = reason
-        self.detail = detail
-        super().__init__(f"invalid event ({reason}): {detail}.")
-
-
-class ConfigError(StreamevalError):
-    """The configuration does not say something that can be done."""
-
-    def __init__(self, path: str, key: str, problem: str) -> None:
-        self.path = path
-        self.key = key
-        self.problem = problem
-        where = f"{path}: {key}" if key else path
-        super().__init__(f"{where}: {problem}")
-
-
-class SourceError(StreamevalError):
-    """A source cannot be read; carries where and what to do."""
-
-    def __init__(self, source: str, problem: str, remedy: str) -> None:
-        self.source = source
-        self.problem = problem
-        self.remedy = remedy
-        super().__init__(f"{source}: {problem}; {remedy}.")
-
-
-class MissingExtraError(StreamevalError):
-    """Something was asked for that an optional extra of the package brings."""
-
-    def __init__(self, what: str, extra: str) -> None:
-        self.what = what
-        self.extra = extra
-        super().__init__(f"{what} needs an extra: pip install 'streameval[{extra}]'.")
-
-
-class BrokerError(StreamevalError):
-    """The broker that was to be started here does not start."""
-
-    def __init__(self, problem: str, remedy: str) -> None:
-        self.problem = problem
-        self.remedy = remedy
-        super().__init__(f"the Kafka broker does not start: {problem}; {remedy}.")
-
-
-class PublishError(StreamevalError):
-    """Records could not be written to a topic; carries how many were before that."""
-
-    def __init__(self, topic: str, published: int, problem: str, remedy: str) -> None:
-        self.topic = topic
-        self.published = published
-        self.problem = problem
-        self.remedy = remedy
-        super().__init__(f"topic {topic!r}, after {published:,} records: {problem}; {remedy}.")
-
-
-class AddressInUseError(StreamevalError):
-    """The address to listen on is taken, or is not ours to take."""
-
-    def __init__(self, address: str, problem: str) -> None:
-        self.address = address
-        self.problem = problem
-        super().__init__(
-            f"cannot listen on {address}: {problem}; choose another address with --listen "
-            "(or [web] listen)."
-        )
 
 
 class NoHitsWarning(UserWarning):

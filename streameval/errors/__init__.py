@@ -1,0 +1,73 @@
+"""Every error a user can meet: typed, carrying its data, saying what to do."""
+
+from streameval.errors.base import (
+    StreamevalError,
+    nearest,
+)
+from streameval.errors.metrics import (
+    CutoffExceedsDepthError,
+    MetricError,
+    MetricLawError,
+    MetricModuleError,
+    MetricParameterError,
+    MetricSyntaxError,
+    MissingInputError,
+    NoHitsWarning,
+    NotKeptError,
+    UndeclaredMetricError,
+    UndefinedMetricError,
+    UnknownConventionError,
+    UnknownMetricError,
+)
+from streameval.errors.states import (
+    DamagedStateError,
+    ForeignStoreError,
+    RefusedStateError,
+    StateVersionError,
+    StoreError,
+    UnlikeStateError,
+)
+from streameval.errors.surroundings import (
+    AddressInUseError,
+    BrokerError,
+    ConfigError,
+    DeadLetterError,
+    InvalidEventError,
+    MissingExtraError,
+    PublishError,
+    SourceError,
+    TooManyInvalidError,
+)
+
+__all__ = [
+    "AddressInUseError",
+    "BrokerError",
+    "ConfigError",
+    "CutoffExceedsDepthError",
+    "DamagedStateError",
+    "DeadLetterError",
+    "ForeignStoreError",
+    "InvalidEventError",
+    "MetricError",
+    "MetricLawError",
+    "MetricModuleError",
+    "MetricParameterError",
+    "MetricSyntaxError",
+    "MissingExtraError",
+    "MissingInputError",
+    "NoHitsWarning",
+    "NotKeptError",
+    "PublishError",
+    "RefusedStateError",
+    "SourceError",
+    "StateVersionError",
+    "StoreError",
+    "StreamevalError",
+    "TooManyInvalidError",
+    "UndeclaredMetricError",
+    "UndefinedMetricError",
+    "UnknownConventionError",
+    "UnknownMetricError",
+    "UnlikeStateError",
+    "nearest",
+]

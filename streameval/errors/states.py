@@ -1,0 +1,77 @@
+"""Saved state that cannot be used, merged, loaded or written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from streameval.errors.base import StreamevalError
+
+
+class UnlikeStateError(StreamevalError):
+    """Two states that were not made alike cannot be merged or loaded."""
+
+    def __init__(self, what: str, left: object, right: object) -> None:
+        self.what = what
+        self.left = left
+        self.right = right
+        super().__init__(
+            f"unlike {what}: here {left!r}, there {right!r}. Only states made with the same "
+            "settings can be merged or loaded."
+        )
+
+
+class StateVersionError(StreamevalError):
+    """A saved state has a version that this release does not know."""
+
+    def __init__(self, what: str, found: object, known: int) -> None:
+        self.what = what
+        self.found = found
+        self.known = known
+        super().__init__(
+            f"{what}: state version {found!r} is not known; this release reads version {known}. "
+            "Use the release that wrote it, or a newer one."
+        )
+
+
+class DamagedStateError(StreamevalError):
+    """A saved state is not what this package wrote."""
+
+    def __init__(self, what: str, problem: str) -> None:
+        self.what = what
+        self.problem = problem
+        super().__init__(
+            f"{what}: the saved state is damaged ({problem}). Nothing was loaded; use another copy."
+        )
+
+
+class StoreError(StreamevalError):
+    """Checkpoints cannot be written or read."""
+
+    def __init__(self, store: str, problem: str, remedy: str) -> None:
+        self.store = store
+        self.problem = problem
+        self.remedy = remedy
+        super().__init__(f"{store}: {problem}; {remedy}.")
+
+
+class ForeignStoreError(StoreError):
+    """The store holds the state of another cluster or group."""
+
+    def __init__(self, store: str, what: str, here: str, there: str) -> None:
+        self.what = what
+        self.here = here
+        self.there = there
+        problem = f"its state belongs to {what} {there!r}, and this process reads {here!r}"
+        super().__init__(store, problem, "name another folder under [state] path")
+
+
+class RefusedStateError(StreamevalError):
+    """Going on from a saved state would be wrong in a way that must not be silent."""
+
+    def __init__(self, where: str, problem: str, policy: str, choices: Sequence[str]) -> None:
+        self.where = where
+        self.problem = problem
+        self.policy = policy
+        self.choices = choices
+        offered = " or ".join(f'{policy} = "{choice}"' for choice in choices)
+        super().__init__(f"{where}: {problem}. To go on, set [state] {offered}.")

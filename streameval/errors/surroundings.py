@@ -1,0 +1,101 @@
+"""Events, configuration, sources and addresses that cannot be used."""
+
+from __future__ import annotations
+
+from streameval.errors.base import StreamevalError
+
+
+class InvalidEventError(StreamevalError):
+    """An event handed to an Accumulator is not a valid event."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        self.reason = reason
+        self.detail = detail
+        super().__init__(f"invalid event ({reason}): {detail}.")
+
+
+class ConfigError(StreamevalError):
+    """The configuration does not say something that can be done."""
+
+    def __init__(self, path: str, key: str, problem: str) -> None:
+        self.path = path
+        self.key = key
+        self.problem = problem
+        where = f"{path}: {key}" if key else path
+        super().__init__(f"{where}: {problem}")
+
+
+class SourceError(StreamevalError):
+    """A source cannot be read; carries where and what to do."""
+
+    def __init__(self, source: str, problem: str, remedy: str) -> None:
+        self.source = source
+        self.problem = problem
+        self.remedy = remedy
+        super().__init__(f"{source}: {problem}; {remedy}.")
+
+
+class MissingExtraError(StreamevalError):
+    """Something was asked for that an optional extra of the package brings."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        self.what = what
+        self.extra = extra
+        super().__init__(f"{what} needs an extra: pip install 'streameval[{extra}]'.")
+
+
+class BrokerError(StreamevalError):
+    """The broker that was to be started here does not start."""
+
+    def __init__(self, problem: str, remedy: str) -> None:
+        self.problem = problem
+        self.remedy = remedy
+        super().__init__(f"the Kafka broker does not start: {problem}; {remedy}.")
+
+
+class PublishError(StreamevalError):
+    """Records could not be written to a topic; carries how many were before that."""
+
+    def __init__(self, topic: str, published: int, problem: str, remedy: str) -> None:
+        self.topic = topic
+        self.published = published
+        self.problem = problem
+        self.remedy = remedy
+        super().__init__(f"topic {topic!r}, after {published:,} records: {problem}; {remedy}.")
+
+
+class AddressInUseError(StreamevalError):
+    """The address to listen on is taken, or is not ours to take."""
+
+    def __init__(self, address: str, problem: str) -> None:
+        self.address = address
+        self.problem = problem
+        super().__init__(
+            f"cannot listen on {address}: {problem}; choose another address with --listen "
+            "(or [web] listen)."
+        )
+
+
+class DeadLetterError(StreamevalError):
+    """Invalid records could not be written where they are kept; nothing was passed over."""
+
+    def __init__(self, destination: str, problem: str, remedy: str) -> None:
+        self.destination = destination
+        self.problem = problem
+        self.remedy = remedy
+        super().__init__(f"dead letters to {destination}: {problem}; {remedy}.")
+
+
+class TooManyInvalidError(StreamevalError):
+    """So many records are invalid that the fault lies elsewhere; consuming has stopped."""
+
+    def __init__(self, invalid: int, of: int, limit: str, example: str) -> None:
+        self.invalid = invalid
+        self.of = of
+        self.limit = limit
+        self.example = example
+        super().__init__(
+            f"{invalid:,} of the last {of:,} records are invalid, more than {limit}: consuming "
+            f"has stopped, and nothing was passed over. The last one: {example}. See that [event] "
+            "describes what producers write, or raise the limit under [dead_letters]."
+        )
