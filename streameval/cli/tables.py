@@ -17,7 +17,7 @@ from streameval.columns import Columns
 from streameval.config import Config
 from streameval.errors import InvalidEventError, SourceError
 from streameval.metric import Metric
-from streameval.pipeline.snapshot import Health, Series, Snapshot
+from streameval.pipeline.snapshot import Health, Series, SeriesFamily, Snapshot
 from streameval.tables.events import event_table, kind_of, with_integers
 from streameval.tables.joining import Ties, joined
 from streameval.tables.rows import Names, Rows, recommendation_rows, truth_rows
@@ -140,7 +140,7 @@ def _snapshot(
         taken_at=time.time(),
         started_at=0.0,
         source="",
-        label_names=tuple(labels),
+        families=(SeriesFamily("labels", None, tuple(labels)),),
         series=tuple(
             Series(metric, values, each.read(metric.text))
             for metric in metrics

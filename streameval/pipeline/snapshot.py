@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeAlias
 
 import msgspec
 
@@ -11,18 +12,49 @@ from streameval.reading import Reading
 from streameval.records import Partition
 
 
+LIFETIME = "lifetime"
+"""The window of everything that was ever counted."""
+
+
 class Series(msgspec.Struct, frozen=True):
-    """One metric of one slice.
+    """One metric of one slice in one window.
 
     Attributes:
         metric: which metric.
-        labels: the slice's label values, in the order of `Snapshot.label_names`.
+        labels: the slice's label values, in the order of its family's `label_names`.
         reading: its value with evidence; may be undefined (NaN).
+        window: span of event time like "5m", or "lifetime".
+        family: place of its family in `Snapshot.families`.
+        since: event time, in seconds since the epoch, from which on the value is complete; None
+            where it holds all history.
     """
 
     metric: Metric
     labels: tuple[str, ...]
     reading: Reading
+    window: str = LIFETIME
+    family: int = 0
+    since: float | None = None
+
+
+class SeriesFamily(msgspec.Struct, frozen=True):
+    """Series that are divided in the same way.
+
+    Attributes:
+        name: its identity in saved state, for example "labels".
+        segment: the one dimension besides the labels; None in a family of labels alone.
+        label_names: names of the labels on every series, a segment last.
+    """
+
+    name: str
+    segment: str | None
+    label_names: tuple[str, ...]
+
+
+CountedKey: TypeAlias = tuple[int, tuple[str, ...], str]
+"""Place of the family, label values, canonical text of the metric."""
+Counted: TypeAlias = tuple[float, int]
+"""Numerator and denominator of a mean."""
 
 
 class PartitionHealth(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +78,33 @@ class PartitionHealth(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.end is None else max(0, self.end - self.position)
 
 
+class CheckpointHealth(msgspec.Struct, frozen=True, kw_only=True):
+    """How well state is being kept.
+
+    Attributes:
+        last_success: when one was last written, wall-clock seconds since the epoch; None where
+            this process has written none.
+        failures: attempts that failed.
+        offsets: the next offset to be counted after a crash, by partition.
+    """
+
+    last_success: float | None = None
+    failures: int = 0
+    offsets: Mapping[Partition, int] = {}
+
+
+class ReloadHealth(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of the configuration file that was read last.
+
+    Attributes:
+        successful: whether it is in force.
+        at: when it was read, wall-clock seconds since the epoch.
+    """
+
+    successful: bool
+    at: float
+
+
 class Health(msgspec.Struct, frozen=True, kw_only=True):
     """The pipeline's own counts since the process started.
 
@@ -57,6 +116,15 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
         partitions: one entry per partition.
         ready: whether the source answers and reading has begun.
         trouble: one sentence why not, or about what a person should look at; else None.
+        late: valid events whose panes were no longer kept; None where events carry no time.
+        duplicates: events that came again; None where that is not looked for.
+        folded: label values counted under another name, by family and dimension.
+        dead_lettered: records set aside as dead letters; None where none are written.
+        replayed: records counted in place of one set aside.
+        commit_failures: commits of the group's offsets that failed.
+        recoveries: what the watchdog did about a reading that stood still: step -> how often.
+        checkpoint: how well state is being kept; None where it is not.
+        reload: what became of the configuration; None where it cannot be read again.
     """
 
     consumed: int
@@ -66,6 +134,15 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     partitions: tuple[PartitionHealth, ...]
     ready: bool
     trouble: str | None
+    late: int | None = None
+    duplicates: int | None = None
+    folded: Mapping[tuple[str, str], int] = {}
+    dead_lettered: int | None = None
+    replayed: int = 0
+    commit_failures: int = 0
+    recoveries: Mapping[str, int] = {}
+    checkpoint: CheckpointHealth | None = None
+    reload: ReloadHealth | None = None
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,17 +151,26 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         version: grows by one with each snapshot; equal versions are the same snapshot.
         taken_at: wall-clock seconds since the epoch, from the injected clock.
-        started_at: the same, of the process: every value is "since start".
+        started_at: the same, of the process.
         source: what is being read.
-        label_names: names of the labels on every series.
-        series: sorted by metric as configured, then by labels.
+        families: how series are divided; the one by labels alone comes first.
+        series: by family, metric as configured, labels, and window, lifetime last. Label values
+            that had no events for long enough are not among them.
         health: the pipeline's own counts.
+        counted: what checkpoints have made durable since the process started, of series that were
+            ever seen, moved away or not; None where state is not durable.
     """
 
     version: int
     taken_at: float
     started_at: float
     source: str
-    label_names: tuple[str, ...]
+    families: tuple[SeriesFamily, ...]
     series: tuple[Series, ...]
     health: Health
+    counted: Mapping[CountedKey, Counted] | None = None
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """Names of the labels on every series of the first family."""
+        return self.families[0].label_names

@@ -8,7 +8,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 from streameval.aggregation.slices import Mergeable
 from streameval.metric import Metric
 from streameval.pipeline.ingest import Ingest, PartitionState
-from streameval.pipeline.snapshot import Health, PartitionHealth, Series, Snapshot
+from streameval.pipeline.snapshot import Health, PartitionHealth, Series, SeriesFamily, Snapshot
 from streameval.reading import Reading
 from streameval.records import Partition
 
@@ -84,7 +84,7 @@ class Snapshots(Generic[R]):
             taken_at=now,
             started_at=self._started_at,
             source=self._source,
-            label_names=self._label_names,
+            families=(SeriesFamily("labels", None, self._label_names),),
             series=tuple(self._series()),
             health=self._health(ends, ready=ready, trouble=trouble or self._advice()),
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from streameval.catalogue import parse
 from streameval.pipeline.invalid import REASONS
-from streameval.pipeline.snapshot import Health, PartitionHealth, Series, Snapshot
+from streameval.pipeline.snapshot import Health, PartitionHealth, Series, SeriesFamily, Snapshot
 from streameval.reading import Reading
 from streameval.records import Partition
 
@@ -59,7 +59,7 @@ def picture(
         taken_at=STARTED + version,
         started_at=STARTED,
         source="recommendation-events",
-        label_names=tuple(label_names),
+        families=(SeriesFamily("labels", None, tuple(label_names)),),
         series=series,
         health=health() if state is None else state,
     )
