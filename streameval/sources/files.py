@@ -8,10 +8,12 @@ from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 
 from streameval.errors import SourceError
-from streameval.records import Partition, RecordBatch
+from streameval.records import Assignment, Owner, Partition, RecordBatch
+from streameval.sources.file_identity import identity
 from streameval.sources.ndjson import NdjsonFile, is_blank, numbered
 from streameval.sources.opening import size
 from streameval.sources.options import FilesOptions
+from streameval.sources.owning import NO_END, Handover
 
 _SIDE_BY_SIDE = 16
 
@@ -50,6 +52,7 @@ class FilesSource:
         self._paths = options.paths
         self._waiting: deque[str] = deque()
         self._files: list[NdjsonFile] = []
+        self._handover = Handover()
         self._positions: Mapping[Partition, int] = {}
         self._ends: dict[Partition, int] = {}
         self._bytes_of_ended = 0
@@ -71,6 +74,11 @@ class FilesSource:
         return None
 
     @property
+    def joined(self) -> bool:
+        """Whether the owner has taken the files."""
+        return self._handover.done
+
+    @property
     def bytes_read(self) -> int:
         """Bytes taken from the files so far, as they lie in them (compressed)."""
         return self._bytes_of_ended + sum(file.bytes_read for file in self._files)
@@ -81,8 +89,10 @@ class FilesSource:
         known = [size for size in self._sizes if size is not None]
         return sum(known) if known and len(known) == len(self._sizes) else None
 
-    def open(self, positions: Mapping[Partition, int]) -> None:
-        """Start each file at its position, a number of lines to pass over; others at 0.
+    def open(self, owner: Owner) -> None:
+        """Look at the files; the first `poll` hands them over.
+
+        Where a file begins is the number of lines to pass over.
 
         Raises:
             SourceError: a file is not there, not readable, a directory, or named twice.
@@ -90,7 +100,7 @@ class FilesSource:
         self.close()
         self._refuse_repeats()
         self._sizes = [size(path) for path in self._paths]
-        self._positions = dict(positions)
+        self._handover = Handover(owner)
         self._waiting = deque(self._paths)
         self._ends = {}
         self._bytes_of_ended = 0
@@ -101,6 +111,8 @@ class FilesSource:
         Raises:
             SourceError: a file cannot be read, is damaged, or has fewer lines than its position.
         """
+        if not self._handover.done:
+            self._positions = self._handover.begin([_assignment(path) for path in self._paths])
         deadline = time.monotonic() + seconds
         while True:
             self._admit()
@@ -109,6 +121,9 @@ class FilesSource:
             batches = [batch for batch in read if batch is not None]
             if batches or self.finished or time.monotonic() >= deadline:
                 return batches
+
+    def commit(self, positions: Mapping[Partition, int]) -> str | None:
+        """Nothing: nobody is to be told."""
 
     def end_offsets(self) -> Mapping[Partition, int]:
         """The number of lines of each file whose end has been reached."""
@@ -155,3 +170,9 @@ class FilesSource:
         self._bytes_of_ended += file.bytes_read
         self._files.remove(file)
         file.close()
+
+
+def _assignment(path: str) -> Assignment:
+    return Assignment(
+        partition=Partition(path, 0), identity=identity(path), begin=0, end=NO_END, start=0
+    )

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from streameval.records import Partition, RecordBatch
+from streameval.records import Assignment, Owner, Partition, RecordBatch
 from streameval.sources.options import SimulatorOptions
+from streameval.sources.owning import NO_END, Handover
 from streameval.sources.traffic import BLOCK, Block, block
 
 _TOPIC = "simulator"
@@ -51,7 +52,8 @@ class SimulatorSource:
         self._clock = clock
         self._sleep = sleep
         self._partitions = [Partition(_TOPIC, number) for number in range(options.partitions)]
-        self._positions = dict.fromkeys(self._partitions, 0)
+        self._handover = Handover()
+        self._positions: Mapping[Partition, int] = {}
         self._first = self._next = 0
         self._opened_at = clock()
         self._block: tuple[int, Block] | None = None
@@ -61,17 +63,24 @@ class SimulatorSource:
         """Whether all of a limited number of records have been handed out."""
         return self._options.events is not None and self._next >= self._options.events
 
-    def open(self, positions: Mapping[Partition, int]) -> None:
-        """Start each partition at its position, others at 0; the pace counts from here."""
-        self._positions = {each: positions.get(each, 0) for each in self._partitions}
-        self._first = self._next = min(self._positions.values())
+    @property
+    def joined(self) -> bool:
+        """Whether the owner has taken the partitions."""
+        return self._handover.done
+
+    def open(self, owner: Owner) -> None:
+        """Begin: the pace counts from here; the first `poll` hands the partitions over."""
+        self._handover = Handover(owner)
         self._opened_at = self._clock()
+        self._first = self._next = 0
 
     def poll(self, seconds: float) -> Sequence[RecordBatch]:
         """Records that are due, at most 1,000; waits up to `seconds` for the next one.
 
         A partition that none of them belongs to still moves on, by a batch without records.
         """
+        if not self._handover.done:
+            self._begin()
         if self._due() <= self._next and not self.finished:
             self._sleep(min(seconds, self._until_next()))
         start, stop = self._next, min(self._due(), self._next - self._next % BLOCK + BLOCK)
@@ -84,6 +93,9 @@ class SimulatorSource:
             if position < stop
         ]
 
+    def commit(self, positions: Mapping[Partition, int]) -> str | None:
+        """Nothing: nobody is to be told."""
+
     def end_offsets(self) -> Mapping[Partition, int]:
         """How many records are due by now; empty where there is neither a pace nor a limit."""
         if self._options.events is None and self._options.events_per_second is None:
@@ -92,6 +104,21 @@ class SimulatorSource:
 
     def close(self) -> None:
         """Nothing to let go of."""
+
+    def _begin(self) -> None:
+        self._positions = self._handover.begin([self._assignment(p) for p in self._partitions])
+        self._first = self._next = min(self._positions.values())
+
+    def _assignment(self, partition: Partition) -> Assignment:
+        """Equal identities have equal records, whatever their pace, and how many there are."""
+        chosen = self._options
+        return Assignment(
+            partition=partition,
+            identity=f"seed {chosen.seed}, {chosen.partitions} partitions",
+            begin=0,
+            end=NO_END if chosen.events is None else chosen.events,
+            start=0,
+        )
 
     def _due(self) -> int:
         limit = self._options.events

@@ -17,6 +17,7 @@ from streameval.errors import SourceError
 from streameval.records import Partition
 from streameval.sources.files import FilesSource, lines
 from streameval.sources.options import FilesOptions
+from streameval.sources.owning import Positions
 
 Compress: TypeAlias = Callable[[bytes], bytes]
 
@@ -125,14 +126,14 @@ def _values(source: FilesSource) -> list[bytes | None]:
 def test_a_missing_file_is_found_before_anything_is_read(tmp_path: Path) -> None:
     present = _written(tmp_path / "present", b"a\n")
     with pytest.raises(SourceError) as caught:
-        _source(present, str(tmp_path / "absent")).open({})
+        _source(present, str(tmp_path / "absent")).open(Positions())
     sentence = "no such file or directory; check the path and its permissions."
     assert str(caught.value) == f"{tmp_path}/absent: {sentence}"
 
 
 def test_a_folder_is_refused_with_what_to_write(tmp_path: Path) -> None:
     with pytest.raises(SourceError) as caught:
-        _source(f"{tmp_path}/").open({})
+        _source(f"{tmp_path}/").open(Positions())
     assert str(caught.value).endswith(
         f"is a directory; name the files in it, for example {tmp_path}/*.ndjson."
     )
@@ -141,13 +142,13 @@ def test_a_folder_is_refused_with_what_to_write(tmp_path: Path) -> None:
 def test_a_file_named_twice_is_refused(tmp_path: Path) -> None:
     path = _written(tmp_path / "events", b"a\n")
     with pytest.raises(SourceError, match="is named twice"):
-        _source(path, path).open({})
+        _source(path, path).open(Positions())
 
 
 def test_a_file_shorter_than_its_position_is_refused(tmp_path: Path) -> None:
     path = _written(tmp_path / "events", b"a\nb\n")
     with closing(_source(path)) as source:
-        source.open({Partition(path, 0): 3})
+        source.open(Positions({Partition(path, 0): 3}))
         with pytest.raises(SourceError, match="has only 2 lines, but reading was to go on at 3"):
             _values(source)
 
@@ -155,7 +156,7 @@ def test_a_file_shorter_than_its_position_is_refused(tmp_path: Path) -> None:
 def test_damage_stays_an_error_when_asked_again(tmp_path: Path) -> None:
     path = _written(tmp_path / "events.gz", gzip.compress(_TEXT)[:-1])
     with closing(_source(path)) as source:
-        source.open({})
+        source.open(Positions())
         for _ in range(2):
             with pytest.raises(SourceError, match="ends too early"):
                 _values(source)
@@ -166,7 +167,7 @@ def test_progress_counts_bytes_as_they_lie_in_the_files(tmp_path: Path) -> None:
     compressed = gzip.compress(_TEXT)
     paths = [_written(tmp_path / "a.gz", compressed), _written(tmp_path / "b", b"a\n")]
     with closing(_source(*paths)) as source:
-        source.open({})
+        source.open(Positions())
         assert source.bytes_total == len(compressed) + 2
         assert source.bytes_read == 0
         _values(source)
@@ -176,7 +177,7 @@ def test_progress_counts_bytes_as_they_lie_in_the_files(tmp_path: Path) -> None:
 def test_more_files_than_are_open_at_once_are_all_read(tmp_path: Path) -> None:
     paths = [_written(tmp_path / str(number), b"%d\n" % number) for number in range(50)]
     with closing(_source(*paths)) as source:
-        source.open({})
+        source.open(Positions())
         found = _values(source)
     assert set(found) == {b"%d" % number for number in range(50)}
     assert len(found) == 50
@@ -188,7 +189,7 @@ def test_a_pipe_that_is_silent_holds_up_no_file(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     silent = os.open(pipe, os.O_RDWR)
     with closing(_source(str(pipe), path)) as source:
-        source.open({})
+        source.open(Positions())
         batches = list(source.poll(5)) + list(source.poll(0))
         assert [batch.values for batch in batches] == [[b"a"]]
         assert not source.finished
@@ -198,7 +199,7 @@ def test_a_pipe_that_is_silent_holds_up_no_file(tmp_path: Path) -> None:
 def test_a_big_file_comes_in_many_batches(tmp_path: Path) -> None:
     path = _written(tmp_path / "events", _TEXT)
     with closing(_source(path)) as source:
-        source.open({})
+        source.open(Positions())
         batch = source.poll(0.1)[0]
     assert 1000 < len(batch.values) < 50_000
     assert source.name == path
@@ -210,7 +211,7 @@ def test_a_named_pipe_is_read_as_it_is_written(tmp_path: Path) -> None:
     writer = threading.Thread(target=path.write_bytes, args=(gzip.compress(b"a\nb\n"),))
     writer.start()
     with closing(_source(str(path))) as source:
-        source.open({})
+        source.open(Positions())
         assert source.bytes_total is None
         found = _values(source)
     writer.join()

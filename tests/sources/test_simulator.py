@@ -14,6 +14,7 @@ import pytest
 
 from streameval.records import Partition
 from streameval.sources.options import SimulatorOptions
+from streameval.sources.owning import Positions
 from streameval.sources.simulator import SimulatorSource, records
 from streameval.sources.traffic import (
     BLOCK,
@@ -134,7 +135,7 @@ def test_another_seed_is_other_traffic() -> None:
 @pytest.mark.parametrize("offset", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 5 * BLOCK + 7])
 def test_any_offset_gives_the_bytes_it_always_has(offset: int) -> None:
     source = SimulatorSource(SimulatorOptions(seed=9, partitions=1))
-    source.open({Partition("simulator", 0): offset})
+    source.open(Positions({Partition("simulator", 0): offset}))
     found: list[bytes | None] = []
     while len(found) < BLOCK:
         found += [value for batch in source.poll(0) for value in batch.values]
@@ -162,7 +163,7 @@ def _count(source: SimulatorSource, seconds: float = 0.0) -> int:
 def test_the_pace_follows_the_clock() -> None:
     time = _Time()
     source = SimulatorSource(SimulatorOptions(events_per_second=8), time, time.sleep)
-    source.open({})
+    source.open(Positions())
     assert _count(source) == 0
     time.now += 2
     assert source.end_offsets() == {Partition("simulator", n): 16 for n in (0, 1)}
@@ -173,7 +174,7 @@ def test_the_pace_follows_the_clock() -> None:
 def test_a_poll_waits_for_the_next_record_and_no_longer_than_told() -> None:
     time = _Time()
     source = SimulatorSource(SimulatorOptions(events_per_second=0.5), time, time.sleep)
-    source.open({})
+    source.open(Positions())
     assert _count(source, 1.5) == 0
     assert time.now == 1001.5
     assert _count(source, 60) == 1
@@ -183,14 +184,14 @@ def test_a_poll_waits_for_the_next_record_and_no_longer_than_told() -> None:
 def test_what_was_missed_is_caught_up_in_blocks() -> None:
     time = _Time()
     source = SimulatorSource(SimulatorOptions(events_per_second=100), time, time.sleep)
-    source.open({})
+    source.open(Positions())
     time.now += 25.5
     assert [_count(source) for _ in range(4)] == [BLOCK, BLOCK, 550, 0]
 
 
 def test_endless_traffic_without_a_pace_has_no_known_end() -> None:
     source = SimulatorSource(SimulatorOptions())
-    source.open({})
+    source.open(Positions())
     assert source.end_offsets() == {}
     assert _count(source) == BLOCK
     assert not source.finished
@@ -198,7 +199,7 @@ def test_endless_traffic_without_a_pace_has_no_known_end() -> None:
 
 def test_a_user_stays_in_one_partition() -> None:
     source = SimulatorSource(SimulatorOptions(events=5000, partitions=3))
-    source.open({})
+    source.open(Positions())
     users: dict[Partition, set[str]] = {}
     while not source.finished:
         for batch in source.poll(0):

@@ -12,9 +12,10 @@ _READER = """
 import sys
 from streameval.sources.files import FilesSource
 from streameval.sources.options import FilesOptions
+from streameval.sources.owning import Positions
 
 source = FilesSource(FilesOptions(paths=["-"]))
-source.open({})
+source.open(Positions())
 while not source.finished:
     batches = source.poll(0.05)
     if not batches:
