@@ -6,17 +6,12 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from streameval.address import HOW, host_and_port
-from streameval.catalogue import parse
 from streameval.config.labels import Problem, label_problems, mapping_problems
+from streameval.config.metric_checks import extent_problems, input_problems, metric_problems
+from streameval.config.place_checks import dead_letter_problems
 from streameval.config.settings import Config
-from streameval.errors import (
-    ConfigError,
-    CutoffExceedsDepthError,
-    MetricError,
-    MissingInputError,
-    SourceError,
-    nearest,
-)
+from streameval.config.time_checks import duplicate_problems, duration_problems, window_problems
+from streameval.errors import ConfigError, SourceError, nearest
 from streameval.pipeline.decode import Decoder
 from streameval.sources.options import KafkaOptions
 
@@ -37,19 +32,6 @@ def checked(path: str, config: Config) -> Config:
     return config
 
 
-def _metrics(config: Config) -> Iterator[Problem]:
-    seen: dict[str, int] = {}
-    for index, text in enumerate(config.metrics):
-        try:
-            canonical = parse(text).text
-        except MetricError as error:
-            yield f"metrics[{index}]", str(error)
-            continue
-        if canonical in seen:
-            yield f"metrics[{index}]", f"{text!r} is metrics[{seen[canonical]}] again; remove one."
-        seen[canonical] = index
-
-
 def _time(config: Config) -> Iterator[Problem]:
     event = config.event
     if event.time is not None and event.time_unit is None:
@@ -61,7 +43,7 @@ def _time(config: Config) -> Iterator[Problem]:
 
 def _fields(config: Config) -> Iterator[Problem]:
     try:
-        Decoder(config.event, config.labels)
+        Decoder(config.event, config.dimensions())
     except ConfigError as error:
         yield f"event.{error.key}", error.problem
 
@@ -100,43 +82,19 @@ def _catalog(config: Config) -> Iterator[Problem]:
             yield "catalog", f"{config.catalog} holds no id; give one id a line."
 
 
-def _together(config: Config) -> Iterator[Problem]:
-    try:
-        config.accumulator()
-    except SourceError as error:
-        yield "popularity or similarity", str(error)
-    except MetricError as error:
-        texts = [parse(text).text for text in config.metrics]
-        metric = getattr(error, "metric", None)
-        key = f"metrics[{texts.index(metric)}]" if metric in texts else "metrics"
-        yield key, _in_keys(error)
-
-
-def _in_keys(error: MetricError) -> str:
-    """What an Accumulator misses, in the words of the file rather than of its arguments."""
-    if isinstance(error, CutoffExceedsDepthError):
-        wanted = "the whole list" if error.k is None else f"rank {error.k}"
-        problem = f"but depth = {error.depth} keeps fewer ranks; raise it, or leave it out"
-        return f"{error.metric!r} needs {wanted}, {problem}."
-    if isinstance(error, MissingInputError):
-        return f"{error.metric!r} needs {error.needs}; {_REMEDIES.get(error.needs, error.remedy)}."
-    return str(error)
-
-
-_REMEDIES = {
-    "a catalogue": "add catalog = the number of items, or a file of their ids",
-    "the items' popularity": 'add popularity = { path = "popularity.csv", users = 1000 }',
-    "the items' similarity": 'add similarity = { vectors = "vectors.csv" }',
-}
-
 _CHECKS: tuple[Callable[[Config], Iterator[Problem]], ...] = (
-    _metrics,
+    metric_problems,
     label_problems,
     mapping_problems,
     _time,
     _fields,
+    duration_problems,
+    window_problems,
+    duplicate_problems,
+    extent_problems,
     _start,
+    dead_letter_problems,
     _listen,
     _catalog,
-    _together,
+    input_problems,
 )

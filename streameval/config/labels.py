@@ -1,12 +1,13 @@
-"""Which names a label may have: those that Prometheus takes and that no series has already."""
+"""Which names labels and segments may have: Prometheus takes them, no series has them already."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from streameval.catalogue import catalogue, parameters
+from streameval.config.families import LABELS
 from streameval.config.settings import Config
 from streameval.errors import nearest
 
@@ -18,13 +19,20 @@ _RESERVED = frozenset({"k", "le", "quantile", "window", "job", "instance", "conv
 
 
 def label_problems(config: Config) -> Iterator[Problem]:
-    """Labels named twice, or not fit to stand on every series."""
-    for index, name in enumerate(config.labels):
-        key = f"labels[{index}]"
-        if name in config.labels[:index]:
-            yield key, f"{name!r} is labels[{config.labels.index(name)}] again; remove one."
+    """Labels and segments named twice, or not fit to stand on every series."""
+    named = [(f"labels[{index}]", name) for index, name in enumerate(config.labels)]
+    named += [(f"segments[{index}]", name) for index, name in enumerate(config.segments)]
+    first: dict[str, str] = {}
+    for key, name in named:
+        if name in first:
+            yield key, f"{name!r} is {first[name]} again; remove one."
         if problem := _unfitness(name):
             yield key, f"{problem}; choose another name and map it under [event.labels]."
+        first.setdefault(name, key)
+    if LABELS in config.segments:
+        problem = f"{LABELS!r} is what streameval calls the series without a segment"
+        key = f"segments[{config.segments.index(LABELS)}]"
+        yield key, f"{problem}; choose another name and map it under [event.labels]."
 
 
 def _unfitness(name: str) -> str | None:
@@ -41,10 +49,28 @@ def _unfitness(name: str) -> str | None:
 
 
 def mapping_problems(config: Config) -> Iterator[Problem]:
-    """Entries of [event.labels] for labels that are not asked for."""
-    for name in config.event.labels:
-        if name not in config.labels:
-            known = ", ".join(map(repr, config.labels)) or "none yet"
-            offered = nearest(name, config.labels)
-            hint = f" Did you mean {' or '.join(map(repr, offered))}?" if offered else ""
-            yield f"event.labels.{name}", f"not among `labels` ({known}).{hint}"
+    """Names in [event.labels] and label_values that are neither labels nor segments."""
+    known = "`labels` and `segments`" if config.segments else "`labels`"
+    for table, mapping in (
+        ("event.labels", config.event.labels),
+        ("label_values", config.label_values),
+    ):
+        for name in mapping:
+            if problem := absence(name, config.dimensions(), known):
+                yield f"{table}.{name}", problem
+
+
+def absence(name: str, among: Sequence[str], called: str) -> str | None:
+    """The sentence for a name that is not among those it must be among; None where it is.
+
+    Args:
+        name: what was found.
+        among: what is allowed.
+        called: where that is configured.
+    """
+    if name in among:
+        return None
+    known = ", ".join(map(repr, among)) or "none yet"
+    offered = nearest(name, among)
+    hint = f" Did you mean {' or '.join(map(repr, offered))}?" if offered else ""
+    return f"not among {called} ({known}).{hint}"

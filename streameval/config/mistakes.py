@@ -9,7 +9,15 @@ from typing import Any, Literal
 
 import msgspec
 
-from streameval.config.settings import Config, WebOptions
+from streameval.config.inputs import PopularityOptions, SimilarityOptions
+from streameval.config.options import (
+    DeadLetterOptions,
+    MetricOptions,
+    StateOptions,
+    WebOptions,
+    WindowsOptions,
+)
+from streameval.config.settings import Config
 from streameval.errors import ConfigError, nearest
 from streameval.pipeline.fields import EventFields
 from streameval.sources.options import SourceOptions
@@ -34,6 +42,17 @@ _EXAMPLES = {
     "source.topics": 'topics = ["recommendation-events"]',
     "source.paths": 'paths = ["events.ndjson.gz"]',
     "source.type": 'type = "kafka"',
+}
+_TABLES: Mapping[str, type[msgspec.Struct]] = {
+    "": Config,
+    "event": EventFields,
+    "windows": WindowsOptions,
+    "metric": MetricOptions,
+    "popularity": PopularityOptions,
+    "similarity": SimilarityOptions,
+    "state": StateOptions,
+    "dead_letters": DeadLetterOptions,
+    "web": WebOptions,
 }
 _SOURCES: Mapping[str, type[msgspec.Struct]] = {
     str(each.__struct_config__.tag): each for each in typing.get_args(SourceOptions)
@@ -66,9 +85,13 @@ def _about_a_key(path: str, key: str, table: Mapping[str, Any], what: str) -> Co
     if "missing" in what:
         example = f"; for example {_EXAMPLES[key]}" if key in _EXAMPLES else ""
         return ConfigError(path, key, f"this key is missing{example}.")
-    section, _, name = key.rpartition(".")
+    section, name = _parted(key)
     known = _keys(_tables(table)[section])
-    elsewhere = [f"[{other}] {name}" for other, it in _tables(table).items() if name in _keys(it)]
+    elsewhere = [
+        f"{_bracketed(other)} {name}".strip()
+        for other, it in _tables(table).items()
+        if name in _keys(it)
+    ]
     meant = " or ".join([repr(each) for each in nearest(name, known)] or elsewhere)
     hint = f" Did you mean {meant}?" if meant else ""
     return ConfigError(path, key, f"unknown key.{hint} Allowed here: {', '.join(known)}.")
@@ -92,7 +115,7 @@ def _not_a_choice(value: object, choices: list[str]) -> str:
 
 
 def _choices(key: str, table: Mapping[str, Any]) -> list[str]:
-    section, _, name = key.rpartition(".")
+    section, name = _parted(key)
     if key == "source.type":
         return list(_SOURCES)
     hint = typing.get_type_hints(_tables(table)[section]).get(name)
@@ -110,10 +133,19 @@ def _literals(hint: object) -> Iterator[object]:
 def _tables(table: Mapping[str, Any]) -> dict[str, type[msgspec.Struct]]:
     source = table.get("source")
     chosen = source.get("type") if isinstance(source, dict) else None
-    known: dict[str, type[msgspec.Struct]] = {"": Config, "event": EventFields, "web": WebOptions}
     if isinstance(chosen, str) and chosen in _SOURCES:
-        known["source"] = _SOURCES[chosen]
-    return known
+        return {**_TABLES, "source": _SOURCES[chosen]}
+    return dict(_TABLES)
+
+
+def _parted(key: str) -> tuple[str, str]:
+    """The table that a key is in, without its number where there are several, and its name."""
+    section, _, name = key.rpartition(".")
+    return section.partition("[")[0], name
+
+
+def _bracketed(section: str) -> str:
+    return f"[[{section}]]" if section == "metric" else f"[{section}]" if section else ""
 
 
 def _keys(struct: type[msgspec.Struct]) -> list[str]:

@@ -5,19 +5,18 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeVar
 
 import msgspec
 
 from streameval.config.checks import checked
-from streameval.config.inputs import PopularityOptions, SimilarityOptions
 from streameval.config.mistakes import explained
 from streameval.config.settings import Config
 from streameval.errors import ConfigError
 from streameval.sources.opening import STDIN
 from streameval.sources.options import FilesOptions
 
-Options: TypeAlias = PopularityOptions | SimilarityOptions | None
+T = TypeVar("T", bound=msgspec.Struct | None)
 
 _PLACE = re.compile(r"(?P<what>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of .*)\)")
 
@@ -71,16 +70,18 @@ def _beside(path: Path, config: Config) -> Config:
     if isinstance(source, FilesOptions):
         places = [each if each == STDIN else str(path.parent / each) for each in source.paths]
         source = msgspec.structs.replace(source, paths=places)
-    inputs = {
+    named = {
         "popularity": _beside_files(path, config.popularity),
         "similarity": _beside_files(path, config.similarity),
+        "state": _beside_files(path, config.state),
+        "dead_letters": _beside_files(path, config.dead_letters),
     }
-    return msgspec.structs.replace(config, catalog=catalog, source=source, **inputs)
+    return msgspec.structs.replace(config, catalog=catalog, source=source, **named)
 
 
-def _beside_files(path: Path, options: Options) -> Options:
+def _beside_files(path: Path, options: T) -> T:
     if options is None:
-        return None
+        return options
     named = {name: getattr(options, name, None) for name in ("path", "vectors", "pairs")}
     there = {name: str(path.parent / file) for name, file in named.items() if file is not None}
     return msgspec.structs.replace(options, **there)

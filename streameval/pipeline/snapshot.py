@@ -11,7 +11,6 @@ from streameval.metric import Metric
 from streameval.reading import Reading
 from streameval.records import Partition
 
-
 LIFETIME = "lifetime"
 """The window of everything that was ever counted."""
 

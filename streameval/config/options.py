@@ -1,0 +1,94 @@
+"""The smaller tables of the configuration, one struct a table."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+
+class WebOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where the page, the API and /metrics are served.
+
+    Attributes:
+        listen: "HOST:PORT"; an IPv6 address in brackets: "[::1]:9877".
+    """
+
+    listen: str = "127.0.0.1:9877"
+
+
+class WindowsOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which spans of event time are read besides the lifetime.
+
+    Attributes:
+        spans: for example "5m", "1h", "24h": multiples of the pane, and of an hour above 2h.
+        lateness: so much later than the newest an event may come and still be in every window.
+        pane: smallest span kept; divides an hour.
+    """
+
+    spans: list[str]
+    lateness: str = "2m"
+    pane: str = "1m"
+
+
+class MetricOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A metric that is kept in fewer places than the others.
+
+    Attributes:
+        name: for example "item_coverage@10".
+        labels: split by these labels only; None means by all.
+        windows: read in these spans only, and always over the lifetime; None means in all.
+        segments: split by these segments only; None means by all.
+    """
+
+    name: str
+    labels: list[str] | None = None
+    windows: list[str] | None = None
+    segments: list[str] | None = None
+
+
+class StateOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where state is kept, how often, and what happens when it does not fit the log.
+
+    Attributes:
+        path: a folder that all replicas can write.
+        interval: a checkpoint is begun so long after the last one.
+        events: and after so many events, whatever comes first; None means by time only.
+        history: older checkpoints are kept so long, for `streameval state rewind`.
+        on_retention: the log has deleted records that were not counted.
+        on_recreated: the topic was deleted and made again.
+        on_truncated: the log ends before the offset of the state.
+        on_new_partitions: there are partitions that the state knows nothing of.
+        on_unknown_version: a state was written by a release that this one does not know.
+        on_other_settings: decoding, labels, segments, panes or depth are not those of the state.
+        on_foreign_progress: the group has committed more than any checkpoint holds.
+    """
+
+    path: str
+    interval: str = "10s"
+    events: Annotated[int, Meta(ge=1)] | None = None
+    history: str = "7d"
+    on_retention: Literal["fail", "skip"] = "fail"
+    on_recreated: Literal["fail", "restart"] = "fail"
+    on_truncated: Literal["fail", "restart"] = "fail"
+    on_new_partitions: Literal["fail", "accept"] = "fail"
+    on_unknown_version: Literal["fail", "restart"] = "fail"
+    on_other_settings: Literal["fail", "restart"] = "fail"
+    on_foreign_progress: Literal["fail", "rebuild", "restart"] = "fail"
+
+
+class DeadLetterOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where records go that are no events, and how many of them are too many.
+
+    Attributes:
+        topic: of the same Kafka cluster; either this or `path`.
+        path: a file of JSON lines.
+        max_ratio: reading stops when a larger share of the records is bad.
+        max_run: and when more than so many in a row are.
+    """
+
+    topic: str | None = None
+    path: str | None = None
+    max_ratio: Annotated[float, Meta(gt=0, le=1)] = 0.05
+    max_run: Annotated[int, Meta(ge=1)] = 1000
