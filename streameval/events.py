@@ -116,6 +116,17 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             found.append(gains)
         return msgspec.structs.replace(self, interactions=found)
 
+    def take(self, rows: Sequence[int]) -> Batch:
+        """Only these events, in this order; a column that none of them has is None."""
+        return Batch(
+            recommendations=[self.recommendations[row] for row in rows],
+            interactions=[self.interactions[row] for row in rows],
+            positions=_taken(self.positions, rows),
+            scores=_taken(self.scores, rows),
+            baselines=_taken(self.baselines, rows),
+            typed=_taken(self.typed, rows, ()),
+        )
+
     def events(self) -> Iterator[Event]:
         """The rows, as events."""
         for row, recommendations in enumerate(self.recommendations):
@@ -142,6 +153,13 @@ def columns_of(rows: Sequence[Event]) -> Batch:
         baselines=_present([row.baseline for row in rows], None),
         typed=_present([row.typed for row in rows], ()),
     )
+
+
+def _taken(column: Sequence[Any] | None, rows: Sequence[int], absent: object = None) -> Any:
+    if column is None:
+        return None
+    taken = [column[row] for row in rows]
+    return taken if any(each != absent for each in taken) else None
 
 
 def _present(column: list[Any], absent: object) -> list[Any] | None:

@@ -2,48 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import chain
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
-from streameval.events import Event
-from streameval.pipeline.expectation import Expectation
+from streameval.events import Batch, Event
+from streameval.pipeline.columns import Columns, concatenated
 from streameval.pipeline.fields import EventFields, check_fields
 from streameval.pipeline.general import GeneralDecoder
 from streameval.pipeline.invalid import InvalidEvent
 from streameval.pipeline.parsing import FAILURES
-from streameval.pipeline.rows import RowDecoder, Slice, event_slices
-from streameval.pipeline.schema import forms
+from streameval.pipeline.rows import row_decoders
+from streameval.pipeline.sorting import Found, Sorter
 
 
-class Decoded(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the records of a batch.
+class Decoded(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """What became of the records of a batch; a place is a record's place in it.
 
     Attributes:
-        slices: events as columns, by label values; label values may come several times.
-        invalid: place in the batch, and why it is no event.
-        tombstones: how many records had no value.
-        valid: how many records became events.
-        latest: largest event time, microseconds since the epoch; None where there is none.
+        batch: the events as columns, in the order of their records.
+        places: of each event, ascending.
+        times: event time of each event, microseconds since the epoch; None where the stream has
+            no time.
+        dimensions: values of labels and segments of each event; None where none are configured.
+        event_ids: identity of each event; None where the stream has none.
+        invalid: place, and why the record there is no event; ascending.
+        tombstones: places of the records that had no value, ascending.
     """
 
-    slices: Sequence[Slice]
+    batch: Batch
+    places: Sequence[int]
+    times: NDArray[np.int64] | None
+    dimensions: Sequence[tuple[str, ...]] | None
+    event_ids: Sequence[str] | None
     invalid: Sequence[tuple[int, InvalidEvent]]
-    tombstones: int
-    valid: int
-    latest: int | None
+    tombstones: Sequence[int]
 
-
-class _Found(msgspec.Struct):
-    rows: list[list[Any]]
-    events: list[Event] = []
-    invalid: list[tuple[int, InvalidEvent]] = []
-    tombstones: int = 0
-    before: int = 0
-
-
-_Reading: TypeAlias = tuple[Callable[[bytes], Any] | None, Callable[[Any], None]]
+    def keep(self, rows: NDArray[np.bool_]) -> Decoded:
+        """Only these events: one truth value for each; the places of the others vanish."""
+        return _taken(self, np.flatnonzero(rows))
 
 
 class Decoder:
@@ -54,7 +55,7 @@ class Decoder:
 
     Args:
         fields: where in a record everything lies.
-        labels: names of the labels, in the order of `Event.labels`.
+        dimensions: names of the labels, then of the segments; in the order of `Event.labels`.
 
     Raises:
         ConfigError: the fields contradict each other, or a path is none.
@@ -67,70 +68,58 @@ class Decoder:
         'not_an_object'
     """
 
-    def __init__(self, fields: EventFields, labels: Sequence[str]) -> None:
-        check_fields(fields, labels)
-        self._general = GeneralDecoder(fields, labels)
-        compiled = [RowDecoder(fields, labels, form) for form in forms(fields)]
-        self._forms = [rows for rows in compiled if rows.decode is not None]
-        self._expected = Expectation(len(self._forms))
+    def __init__(self, fields: EventFields, dimensions: Sequence[str]) -> None:
+        check_fields(fields, dimensions)
+        self._general = GeneralDecoder(fields, dimensions)
+        self._forms = row_decoders(fields, dimensions)
+        self._sorter = Sorter(self._forms, self._general)
 
     def decode(self, value: bytes) -> Event | InvalidEvent:
         """The event, or why there is none. Never raises for what the bytes hold."""
-        decode, form = (self._forms[0].decode, self._forms[0]) if self._forms else (None, None)
-        if decode is None or form is None:
-            return self._general.decode(value)
-        try:
-            return form.event(decode(value))
-        except FAILURES:
-            return self._general.decode(value)
+        for form in self._forms[:1]:
+            with suppress(*FAILURES):
+                return form.event(form.decode(value))
+        return self._general.decode(value)
 
     def decode_many(self, values: Sequence[bytes | None]) -> Decoded:
         """All records of a batch as columns; the same content as one by one, and much faster."""
-        found = self._sort(values)
-        sorted_rows = list(zip(self._forms, found.rows, strict=True))
-        times = [event.ts for event in found.events]
-        times += [form.latest(rows) for form, rows in sorted_rows]
-        slices = [each for form, rows in sorted_rows for each in form.slices(rows)]
-        return Decoded(
-            slices=[*slices, *event_slices(found.events)],
+        found = self._sorter.sort(values)
+        parts = self._parts(found)
+        columns = concatenated([part for _, part in parts])
+        decoded = Decoded(
+            batch=columns.batch,
+            places=_one_after_the_other([places for places, _ in parts]),
+            times=columns.times,
+            dimensions=columns.dimensions,
+            event_ids=columns.event_ids,
             invalid=found.invalid,
             tombstones=found.tombstones,
-            valid=sum(map(len, found.rows)) + len(found.events),
-            latest=max((time for time in times if time is not None), default=None),
         )
+        return decoded if len(parts) == 1 else _taken(decoded, np.argsort(decoded.places))
 
-    def _sort(self, values: Sequence[bytes | None]) -> _Found:
-        found, expected = _Found([[] for _ in self._forms]), self._expected
-        decode, add = self._form(found)
-        for place, value in enumerate(values):
-            if value is None:
-                found.tombstones += 1
-            elif decode is None or expected.pause > 0:
-                expected.pause -= 1
-                self._decode_generally(value, place, found)
-            else:
-                try:
-                    add(decode(value))
-                except FAILURES:
-                    decode, add = self._fall_back(value, place, found)
-        return found
+    def _parts(self, found: Found) -> list[tuple[Sequence[int], Columns]]:
+        """Places and columns of each form that occurs; always at least one."""
+        known = zip(self._forms, found.runs, found.rows, strict=True)
+        parts = [
+            (_one_after_the_other(runs), form.columns(rows)) for form, runs, rows in known if rows
+        ]
+        if found.events or not parts:
+            parts.append((found.event_places, self._general.columns(found.events)))
+        return parts
 
-    def _fall_back(self, value: bytes, place: int, found: _Found) -> _Reading:
-        if self._decode_generally(value, place, found):
-            self._expected.missed(since=len(found.rows[self._expected.form]) - found.before)
-            found.before = len(found.rows[self._expected.form])
-        return self._form(found)
 
-    def _form(self, found: _Found) -> _Reading:
-        if not self._forms:
-            return None, found.events.append
-        form = self._expected.form
-        return self._forms[form].decode, found.rows[form].append
+def _one_after_the_other(places: Sequence[Sequence[int]]) -> Sequence[int]:
+    return places[0] if len(places) == 1 else list(chain.from_iterable(places))
 
-    def _decode_generally(self, value: bytes, place: int, found: _Found) -> bool:
-        event = self._general.decode(value)
-        if isinstance(event, InvalidEvent):
-            found.invalid.append((place, event))
-            return False
-        found.events.append(event)
-        return True
+
+def _taken(decoded: Decoded, rows: NDArray[np.intp]) -> Decoded:
+    listed: list[int] = rows.tolist()
+    places, dimensions, ids = decoded.places, decoded.dimensions, decoded.event_ids
+    return msgspec.structs.replace(
+        decoded,
+        batch=decoded.batch.take(listed),
+        places=[places[row] for row in listed],
+        times=None if decoded.times is None else decoded.times[rows],
+        dimensions=None if dimensions is None else [dimensions[row] for row in listed],
+        event_ids=None if ids is None else [ids[row] for row in listed],
+    )

@@ -31,7 +31,7 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         positions: ranks at which the items stood; None means 1, 2, 3, ...
         scores: the recommender's scores of the items, where they stand in a list of their own.
         baseline: ids that another recommender would have shown; None means that there are none.
-        labels: label name -> path, where a label's field is not named like the label.
+        labels: name of a label or segment -> path, where its field is not named like it.
         ids: "string" (JSON integers become their decimal text) or "integer".
         max_recommendations: longest list accepted.
         max_interactions: most interactions accepted.
@@ -57,8 +57,8 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     max_interactions: Annotated[int, Meta(ge=1)] = 1000
 
 
-def check_fields(fields: EventFields, labels: Sequence[str]) -> None:
-    """What only shows when the fields are seen together with the names of the labels.
+def check_fields(fields: EventFields, dimensions: Sequence[str]) -> None:
+    """What only shows when the fields are seen together with the names of labels and segments.
 
     Raises:
         ConfigError: they contradict each other.
@@ -66,13 +66,15 @@ def check_fields(fields: EventFields, labels: Sequence[str]) -> None:
     if (fields.time is None) != (fields.time_unit is None):
         problem = "give time and time_unit (s, ms, us or iso8601) together, or neither"
         raise ConfigError("[event]", "time_unit" if fields.time else "time", problem)
-    if len(set(labels)) < len(labels):
-        raise ConfigError("labels", "", f"{list(labels)} names a label twice")
+    if len(set(dimensions)) < len(dimensions):
+        problem = f"{list(dimensions)} names a label or segment twice"
+        raise ConfigError("labels and segments", "", problem)
     for key in ("max_recommendations", "max_interactions"):
         if getattr(fields, key) < 1:
             problem = f"found {getattr(fields, key)}; at least 1 is needed"
             raise ConfigError("[event]", key, problem)
     for name in fields.labels:
-        if name not in labels:
-            problem = f"is not among labels = {list(labels)}; add it there or leave it out here"
+        if name not in dimensions:
+            known = f"labels and segments = {list(dimensions)}"
+            problem = f"is not among {known}; add it to one of them or leave it out here"
             raise ConfigError("[event]", f"labels.{name}", problem)

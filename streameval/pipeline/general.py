@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from streameval.events import Event, Id
+import numpy as np
+from numpy.typing import NDArray
+
+from streameval.events import Event, Id, columns_of
+from streameval.pipeline.columns import Columns
 from streameval.pipeline.fields import EventFields
 from streameval.pipeline.ids import text_id
 from streameval.pipeline.interactions import InteractionReader
@@ -25,7 +29,7 @@ class GeneralDecoder:
         ConfigError: a configured path makes no sense.
     """
 
-    def __init__(self, fields: EventFields, labels: Sequence[str]) -> None:
+    def __init__(self, fields: EventFields, dimensions: Sequence[str]) -> None:
         self._fields = fields
         self._recommendations = compile_path(fields.recommendations, "recommendations", lists=True)
         self._interactions = compile_path(fields.interactions, "interactions", lists=True)
@@ -35,7 +39,9 @@ class GeneralDecoder:
         self._positions = _optional(fields.positions, "positions", lists=True)
         self._scores = _optional(fields.scores, "scores", lists=True)
         self._baseline = _optional(fields.baseline, "baseline", lists=True)
-        self._labels = [compile_path(fields.labels.get(x, x), f"labels.{x}") for x in labels]
+        self._dimensions = [
+            compile_path(fields.labels.get(x, x), f"labels.{x}") for x in dimensions
+        ]
         self._read_recommendations = RecommendationReader(fields).read
         self._read_baseline = RecommendationReader(fields, "baseline").read
         self._read_interactions = InteractionReader(fields).read
@@ -48,10 +54,19 @@ class GeneralDecoder:
         except Refusal as refusal:
             return refusal.invalid
 
+    def columns(self, events: Sequence[Event]) -> Columns:
+        """What `decode` found, as columns, in their order."""
+        return Columns(
+            batch=columns_of(events),
+            times=None if self._time is None else _times(events),
+            dimensions=[event.labels for event in events] if self._dimensions else None,
+            event_ids=None if self._event_id is None else [str(each.event_id) for each in events],
+        )
+
     def _paths(self) -> list[Path]:
         optional = (self._time, self._event_id, self._positions, self._scores, self._baseline)
         mapped = [path for path in optional if path is not None]
-        return [self._recommendations, self._interactions, self._user, *mapped, *self._labels]
+        return [self._recommendations, self._interactions, self._user, *mapped, *self._dimensions]
 
     def _event(self, record: dict[str, Any]) -> Event:
         shown = self._read_recommendations(self._recommendations.of(record))
@@ -62,7 +77,7 @@ class GeneralDecoder:
             interactions=outcome.items,
             user=None if user is None else text_id(user, self._user.text),
             ts=self._ts(record),
-            labels=tuple(label_text(path.of(record), path.text) for path in self._labels),
+            labels=tuple(label_text(path.of(record), path.text) for path in self._dimensions),
             positions=self._ranks(record, len(shown.items)),
             scores=shown.scores if self._scores is None else self._numbers(record, shown.items),
             baseline=self._expected(record),
@@ -96,6 +111,10 @@ class GeneralDecoder:
         if self._event_id is None:
             return None
         return text_id(_required(self._event_id, record), self._event_id.text)
+
+
+def _times(events: Sequence[Event]) -> NDArray[np.int64]:
+    return np.array([event.ts for event in events], dtype=np.int64)
 
 
 def _optional(text: str | None, key: str, *, lists: bool = False) -> Path | None:

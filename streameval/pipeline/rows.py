@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
-from streameval.events import Batch, Event, columns_of
+from streameval.events import Batch, Event
+from streameval.pipeline.columns import Columns
 from streameval.pipeline.fields import EventFields
 from streameval.pipeline.ids import Ids, text_id
 from streameval.pipeline.labels import label_texts
-from streameval.pipeline.schema import Form, compile_row, label_slots
-from streameval.pipeline.times import microseconds
+from streameval.pipeline.schema import Form, compile_row, dimension_slots, forms
+from streameval.pipeline.times import microsecond_column, microseconds
 
-Slice: TypeAlias = tuple[tuple[str, ...], Batch]
-"""Label values, and events that have them."""
+_TEXT = Ids("string")
 
 
 class RowDecoder:
@@ -25,31 +26,22 @@ class RowDecoder:
 
     Attributes:
         decode: from bytes to a row; raises one of `parsing.FAILURES` where the general decoder
-            must be asked. None where the configured fields have no plain form.
+            must be asked.
     """
 
-    def __init__(self, fields: EventFields, labels: Sequence[str], form: Form) -> None:
-        row = compile_row(fields, labels, form)
-        self._as_text = Ids("string") if form == "integers" and fields.ids == "string" else None
+    def __init__(
+        self, fields: EventFields, dimensions: Sequence[str], form: Form, row: type[msgspec.Struct]
+    ) -> None:
+        self._as_text = _TEXT if form == "integers" and fields.ids == "string" else None
         self._unit = fields.time_unit if fields.time else None
         mapped = {name: getattr(fields, name) for name in ("positions", "scores", "baseline")}
         self._mapped = [name for name, path in mapped.items() if path is not None]
         self._parallel = [name for name in self._mapped if name != "baseline"]
         self._has_event_id = fields.event_id is not None
-        self._label_count = len(labels)
-        self._key = attrgetter(*label_slots(labels)) if labels else None
-        plain = msgspec.json.Decoder(row).decode if row else None
-        self.decode = _parallel(plain, self._parallel) if plain and self._parallel else plain
-
-    def time_of(self, row: Any) -> int | None:
-        """Event time of a row, microseconds since the epoch; None where the stream has none."""
-        return None if self._unit is None else microseconds(row.time, self._unit)
-
-    def latest(self, rows: Sequence[Any]) -> int | None:
-        """The largest event time of rows; only that one is converted."""
-        if self._unit is None or not rows:
-            return None
-        return microseconds(max(map(attrgetter("time"), rows)), self._unit)
+        self._slots = dimension_slots(dimensions)
+        self._key = attrgetter(*self._slots) if self._slots else None
+        plain: Callable[[bytes], Any] = msgspec.json.Decoder(row).decode
+        self.decode = _parallel(plain, self._parallel) if self._parallel else plain
 
     def event(self, row: Any) -> Event:
         """A row as an event."""
@@ -57,28 +49,42 @@ class RowDecoder:
             recommendations=self._items(row.recommendations),
             interactions=self._items(row.interactions),
             user=None if row.user is None else text_id(row.user, "user"),
-            ts=self.time_of(row),
-            labels=self._labels(self._key(row)) if self._key else (),
+            ts=microseconds(row.time, self._unit) if self._unit else None,
+            labels=self._texts(self._key(row)) if self._key else (),
             positions=self._optional(row, "positions"),
             scores=self._optional(row, "scores"),
             baseline=self._items(row.baseline) if "baseline" in self._mapped else None,
             event_id=text_id(row.event_id, "event_id") if self._has_event_id else None,
         )
 
-    def slices(self, rows: Sequence[Any]) -> list[Slice]:
-        """Rows as one batch for each combination of label values; several may be named alike."""
-        if not rows:
-            return []
-        if self._key is None:
-            return [((), self._batch(rows))]
-        groups: defaultdict[Any, list[Any]] = defaultdict(list)
-        key = self._key
-        for row in rows:
-            groups[key(row)].append(row)
-        return [(self._labels(found), self._batch(group)) for found, group in groups.items()]
+    def columns(self, rows: Sequence[Any]) -> Columns:
+        """Rows as columns, in their order."""
+        return Columns(
+            batch=self._batch(rows),
+            times=self._times(rows),
+            dimensions=self._dimensions(rows),
+            event_ids=self._event_ids(rows),
+        )
 
-    def _labels(self, found: Any) -> tuple[str, ...]:
-        return label_texts((found,) if self._label_count == 1 else found)
+    def _times(self, rows: Sequence[Any]) -> NDArray[np.int64] | None:
+        if self._unit is None:
+            return None
+        return microsecond_column([row.time for row in rows], self._unit)
+
+    def _dimensions(self, rows: Sequence[Any]) -> list[tuple[str, ...]] | None:
+        if self._key is None:
+            return None
+        raw = list(map(self._key, rows))
+        texts = {found: self._texts(found) for found in set(raw)}
+        return list(map(texts.__getitem__, raw))
+
+    def _event_ids(self, rows: Sequence[Any]) -> Sequence[Any] | None:
+        if not self._has_event_id:
+            return None
+        return _TEXT.each([row.event_id for row in rows], "event_id")
+
+    def _texts(self, found: Any) -> tuple[str, ...]:
+        return label_texts((found,) if len(self._slots) == 1 else found)
 
     def _items(self, found: Any) -> Any:
         return self._columns([found])[0]
@@ -107,12 +113,10 @@ class RowDecoder:
         return [getattr(row, name) for row in rows] if name in self._mapped else None
 
 
-def event_slices(events: Sequence[Event]) -> list[Slice]:
-    """Events as one batch for each combination of label values."""
-    groups: defaultdict[tuple[str, ...], list[Event]] = defaultdict(list)
-    for event in events:
-        groups[event.labels].append(event)
-    return [(labels, columns_of(group)) for labels, group in groups.items()]
+def row_decoders(fields: EventFields, dimensions: Sequence[str]) -> list[RowDecoder]:
+    """A decoder of each plain form that the configured fields have, the most usual first."""
+    compiled = [(form, compile_row(fields, dimensions, form)) for form in forms(fields)]
+    return [RowDecoder(fields, dimensions, form, row) for form, row in compiled if row is not None]
 
 
 def _parallel(plain: Callable[[bytes], Any], names: Sequence[str]) -> Callable[[bytes], Any]:

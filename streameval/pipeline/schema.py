@@ -20,9 +20,9 @@ Form: TypeAlias = Literal["strings", "integers"]
 _RANKS = list[Annotated[int, Meta(ge=1, le=MAX_POSITION)]]
 
 
-def label_slots(labels: Sequence[str]) -> tuple[str, ...]:
-    """Names of a row's attributes that hold the labels, in their order."""
-    return tuple(f"label_{number}" for number in range(len(labels)))
+def dimension_slots(dimensions: Sequence[str]) -> tuple[str, ...]:
+    """Names of a row's attributes that hold the dimensions, in their order."""
+    return tuple(f"dimension_{number}" for number in range(len(dimensions)))
 
 
 def forms(fields: EventFields) -> tuple[Form, ...]:
@@ -31,22 +31,22 @@ def forms(fields: EventFields) -> tuple[Form, ...]:
 
 
 def compile_row(
-    fields: EventFields, labels: Sequence[str], form: Form
+    fields: EventFields, dimensions: Sequence[str], form: Form
 ) -> type[msgspec.Struct] | None:
     """A Struct of exactly what the configured fields need, in the kinds of one form.
 
-    Attributes of its instances: recommendations, interactions, user, label_0, label_1, ... and,
+    Attributes of its instances: recommendations, interactions, user, dimension_0, ... and,
     where mapped, time, event_id, positions, scores and baseline. None where a path leads into an
     object or two fields share a path: such records are read by the general decoder.
     """
-    paths = _paths(fields, labels)
+    paths = _paths(fields, dimensions)
     if len(set(paths.values())) < len(paths) or not all(map(is_plain, paths.values())):
         return None
-    kinds = _kinds(fields, labels, form)
+    kinds = _kinds(fields, dimensions, form)
     return msgspec.defstruct("Row", kinds, rename=paths, gc=False, frozen=True)
 
 
-def _paths(fields: EventFields, labels: Sequence[str]) -> dict[str, str]:
+def _paths(fields: EventFields, dimensions: Sequence[str]) -> dict[str, str]:
     mapped = {
         "recommendations": fields.recommendations,
         "interactions": fields.interactions,
@@ -57,12 +57,12 @@ def _paths(fields: EventFields, labels: Sequence[str]) -> dict[str, str]:
         "baseline": fields.baseline,
         "user": fields.user,
     }
-    named = zip(label_slots(labels), labels, strict=True)
+    named = zip(dimension_slots(dimensions), dimensions, strict=True)
     slots = {slot: fields.labels.get(name, name) for slot, name in named}
     return {name: path for name, path in (mapped | slots).items() if path is not None}
 
 
-def _kinds(fields: EventFields, labels: Sequence[str], form: Form) -> list[tuple[Any, ...]]:
+def _kinds(fields: EventFields, dimensions: Sequence[str], form: Form) -> list[tuple[Any, ...]]:
     one = str if form == "strings" else int
     required = {
         "recommendations": _ids(one, fields.max_recommendations),
@@ -74,7 +74,7 @@ def _kinds(fields: EventFields, labels: Sequence[str], form: Form) -> list[tuple
         "baseline": _ids(one, fields.max_recommendations) if fields.baseline else None,
     }
     # Integers are turned into text once per distinct value, where rows are grouped.
-    slots = [(slot, str | int | None, MISSING_LABEL) for slot in label_slots(labels)]
+    slots = [(slot, str | int | None, MISSING_LABEL) for slot in dimension_slots(dimensions)]
     mapped = [(name, kind) for name, kind in required.items() if kind is not None]
     return [*mapped, ("user", str | int | None, None), *slots]
 

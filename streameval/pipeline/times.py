@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
+import numpy as np
 from msgspec import Meta
+from numpy.typing import NDArray
 
 from streameval.pipeline.fields import TimeUnit
 from streameval.pipeline.invalid import Refusal, shown
@@ -21,6 +23,7 @@ _FIRST = -62_135_596_800  # 0001-01-01, in seconds since the epoch
 _END = 253_402_300_800  # the year 10000, likewise
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_SURELY_NEAREST = 0.499  # below a half, less what the sum itself may be rounded by
 
 
 def _whole(per_second: int) -> Any:
@@ -63,6 +66,31 @@ def microseconds(written: Written, unit: TimeUnit) -> int:
         (1700000000123457, 1700000000123000)
     """
     return _CONVERSIONS[unit](written)
+
+
+def microsecond_column(written: Sequence[Any], unit: TimeUnit) -> NDArray[np.int64]:
+    """What `microseconds` gives for each, and much faster.
+
+    Example:
+        >>> microsecond_column([1700000000.123457, -1.5], "s").tolist()
+        [1700000000123457, -1500000]
+    """
+    if unit == "s":
+        return _second_column(np.array(written, dtype=np.float64))
+    if unit == "iso8601":
+        return np.array([each - _EPOCH for each in written], "timedelta64[us]").view(np.int64)
+    return np.array(written, dtype=np.int64) * (1_000 if unit == "ms" else 1)
+
+
+def _second_column(seconds: NDArray[np.float64]) -> NDArray[np.int64]:
+    product = seconds * 1e6
+    whole = np.rint(product)
+    # A float is at most half its spacing off what was written, and so is the product.
+    doubt = (np.spacing(np.abs(seconds)) * 1e6 + np.spacing(np.abs(product))) / 2
+    found = whole.astype(np.int64)
+    for place in np.flatnonzero(np.abs(product - whole) + doubt > _SURELY_NEAREST).tolist():
+        found[place] = _from_seconds(seconds[place].item())
+    return found
 
 
 def written_time(value: object, unit: TimeUnit, field: str) -> Written:

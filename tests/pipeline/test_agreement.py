@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streameval.events import Batch, Event
+from streameval.events import Event, columns_of
 from streameval.pipeline.decode import Decoded, Decoder
 from streameval.pipeline.fields import EventFields
 from streameval.pipeline.general import GeneralDecoder
+from streameval.pipeline.invalid import InvalidEvent
 from streameval.pipeline.parsing import FAILURES
-from streameval.pipeline.rows import RowDecoder
-from streameval.pipeline.schema import forms
+from streameval.pipeline.rows import RowDecoder, row_decoders
 from tests.pipeline.records import FIELDS, LABELS, mutilated, plain_records, records
 
 some_fields = st.sampled_from(FIELDS)
@@ -28,22 +28,21 @@ anything_like_a_record = plain_records() | records() | mutilated(plain_records()
 def test_the_row_decoder_agrees_with_the_general_one_on_all_that_it_accepts(
     fields: EventFields, labels: list[str], value: bytes
 ) -> None:
-    for form in forms(fields):
-        rows = RowDecoder(fields, labels, form)
+    for rows in row_decoders(fields, labels):
         event = _event(rows, value)
         assert event is None or event == GeneralDecoder(fields, labels).decode(value)
 
 
 def _event(rows: RowDecoder, value: bytes) -> Event | None:
     try:
-        return rows.event(rows.decode(value)) if rows.decode is not None else None
+        return rows.event(rows.decode(value))
     except FAILURES:
         return None
 
 
 def test_the_usual_record_is_read_as_a_row() -> None:
     fields = EventFields(time="ts", time_unit="s", positions="ranks")
-    rows = RowDecoder(fields, ["variant"], "strings")
+    rows = row_decoders(fields, ["variant"])[0]
     value = (
         b'{"recommendations": ["a", "b"], "interactions": {"b": 2}, "user": 7, "ts": 1,'
         b' "ranks": [3, 4], "variant": 5}'
@@ -58,28 +57,49 @@ def test_the_usual_record_is_read_as_a_row() -> None:
     )
 
 
-def _events(decoded: Decoded) -> list[str]:
-    """The events of a batch as comparable text, in no order."""
-    return sorted(
-        repr((labels, *event)) for labels, batch in decoded.slices for event in _columns(batch)
-    )
+Row = tuple[int, Event]
+"""An event with its place, as `decode` would have given it; without its user."""
 
 
-def _columns(batch: Batch) -> list[tuple[object, ...]]:
-    positions = batch.positions or [None] * len(batch)
-    return list(zip(batch.recommendations, batch.interactions, positions, strict=True))
+def _rows(decoded: Decoded, begin: int = 0) -> list[Row]:
+    """The events of a batch with their places, in their order."""
+    events = list(decoded.batch.events())
+    for row, event in enumerate(events):
+        event.ts = None if decoded.times is None else int(decoded.times[row])
+        event.labels = () if decoded.dimensions is None else decoded.dimensions[row]
+        event.event_id = None if decoded.event_ids is None else decoded.event_ids[row]
+    return [(begin + place, event) for place, event in zip(decoded.places, events, strict=True)]
+
+
+def _alone(decoder: Decoder, value: bytes | None) -> Event | InvalidEvent | None:
+    found = None if value is None else decoder.decode(value)
+    if isinstance(found, Event):
+        found.user = None
+    return found
 
 
 @settings(max_examples=300)
 @given(some_fields, some_labels, st.lists(st.none() | records() | mutilated(records())))
-def test_many_records_give_what_each_alone_gives(
+def test_many_records_give_what_each_alone_gives_in_their_order(
     fields: EventFields, labels: list[str], values: list[bytes | None]
 ) -> None:
     many = Decoder(fields, labels).decode_many(values)
-    alone = [Decoder(fields, labels).decode_many([value]) for value in values]
-    assert _events(many) == sorted(event for one in alone for event in _events(one))
-    assert [event for _, event in many.invalid] == [e for one in alone for _, e in one.invalid]
-    assert many.latest == max((x.latest for x in alone if x.latest is not None), default=None)
+    alone = [_alone(Decoder(fields, labels), value) for value in values]
+    assert _rows(many) == [each for each in enumerate(alone) if isinstance(each[1], Event)]
+    assert many.invalid == [each for each in enumerate(alone) if isinstance(each[1], InvalidEvent)]
+    assert many.tombstones == [place for place, value in enumerate(values) if value is None]
+
+
+@settings(max_examples=300)
+@given(some_fields, some_labels, st.lists(records()))
+def test_columns_that_no_event_has_are_none_whoever_decoded(
+    fields: EventFields, labels: list[str], values: list[bytes]
+) -> None:
+    many = Decoder(fields, labels).decode_many(values)
+    assert many.batch == columns_of(list(many.batch.events()))
+    assert (many.times is None) == (fields.time is None)
+    assert (many.dimensions is None) == (not labels)
+    assert (many.event_ids is None) == (fields.event_id is None)
 
 
 @given(some_fields, some_labels, st.lists(records()), st.integers(0, 40))
@@ -87,22 +107,9 @@ def test_what_came_before_never_changes_what_a_record_means(
     fields: EventFields, labels: list[str], values: list[bytes], cut: int
 ) -> None:
     decoder = Decoder(fields, labels)
-    halves = [decoder.decode_many(values[:cut]), decoder.decode_many(values[cut:])]
+    first, second = (decoder.decode_many(half) for half in (values[:cut], values[cut:]))
     whole = Decoder(fields, labels).decode_many(values)
-    assert sorted(event for half in halves for event in _events(half)) == _events(whole)
-
-
-@given(some_fields, some_labels, records())
-def test_a_record_alone_is_the_event_that_the_batch_counts(
-    fields: EventFields, labels: list[str], value: bytes
-) -> None:
-    decoder = Decoder(fields, labels)
-    event, many = decoder.decode(value), decoder.decode_many([value])
-    if isinstance(event, Event):
-        assert [labels for labels, _ in many.slices] == [event.labels]
-        assert many.latest == event.ts
-    else:
-        assert many.invalid == [(0, event)]
+    assert _rows(first) + _rows(second, len(values[:cut])) == _rows(whole)
 
 
 @pytest.mark.parametrize("item", [b"1", b'"a"', b'{"id": 1}', b'1, "a"'])
@@ -120,9 +127,7 @@ def test_hardly_a_record_of_a_steady_stream_is_tried_in_vain(item: bytes) -> Non
     assert tried.count(True) > 900
 
 
-def _watched(decode: Callable[[bytes], Any] | None, tried: list[bool]) -> Callable[[bytes], Any]:
-    assert decode is not None
-
+def _watched(decode: Callable[[bytes], Any], tried: list[bool]) -> Callable[[bytes], Any]:
     def watched(value: bytes) -> Any:
         tried.append(False)
         row = decode(value)
