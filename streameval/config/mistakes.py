@@ -42,6 +42,10 @@ _EXAMPLES = {
     "source.topics": 'topics = ["recommendation-events"]',
     "source.paths": 'paths = ["events.ndjson.gz"]',
     "source.type": 'type = "kafka"',
+    "windows.spans": 'spans = ["5m", "1h", "24h"]',
+    "metric.name": 'name = "item_coverage@10"',
+    "state.path": 'path = "state"',
+    "popularity.path": 'path = "popularity.csv"',
 }
 _TABLES: Mapping[str, type[msgspec.Struct]] = {
     "": Config,
@@ -83,7 +87,8 @@ def explained(path: str, message: str, table: Mapping[str, Any]) -> ConfigError:
 
 def _about_a_key(path: str, key: str, table: Mapping[str, Any], what: str) -> ConfigError:
     if "missing" in what:
-        example = f"; for example {_EXAMPLES[key]}" if key in _EXAMPLES else ""
+        usual = re.sub(r"\[\d+\]", "", key)
+        example = f"; for example {_EXAMPLES[usual]}" if usual in _EXAMPLES else ""
         return ConfigError(path, key, f"this key is missing{example}.")
     section, name = _parted(key)
     known = _keys(_tables(table)[section])

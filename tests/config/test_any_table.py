@@ -11,13 +11,22 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from streameval.config import Config, load
+from streameval.config.options import (
+    DeadLetterOptions,
+    MetricOptions,
+    StateOptions,
+    WindowsOptions,
+)
 from streameval.errors import ConfigError
 from streameval.pipeline.fields import EventFields
 from streameval.sources.options import FilesOptions, KafkaOptions, SimulatorOptions
 
-_STRUCTS = (Config, EventFields, KafkaOptions, FilesOptions, SimulatorOptions)
+_TABLES_OF = (WindowsOptions, MetricOptions, StateOptions, DeadLetterOptions)
+_STRUCTS = (Config, EventFields, KafkaOptions, FilesOptions, SimulatorOptions, *_TABLES_OF)
 _KEYS = st.sampled_from(sorted({name for struct in _STRUCTS for name in struct.__struct_fields__}))
-_WORDS = st.sampled_from(["ctr", "ndcg@10", "kafka", "files", "simulator", "ts", "ms", "a", "a.b"])
+_WORDS = st.sampled_from(
+    ["ctr", "ndcg@10", "kafka", "files", "simulator", "ts", "ms", "a", "a.b", "5m"]
+)
 _SCALARS = st.booleans() | st.integers(-2, 99) | st.floats() | _WORDS | st.text(max_size=5)
 _VALUES = st.recursive(
     _SCALARS,
@@ -29,7 +38,13 @@ _SOURCES = st.fixed_dictionaries(
 )
 _TABLES = st.fixed_dictionaries(
     {"metrics": st.just(["ctr"]) | _VALUES, "source": _SOURCES | _VALUES},
-    optional={"event": st.dictionaries(_KEYS, _VALUES), "labels": st.lists(_WORDS)},
+    optional={
+        "event": st.dictionaries(_KEYS, _VALUES),
+        "labels": st.lists(_WORDS),
+        "windows": st.dictionaries(_KEYS, _VALUES | st.lists(_WORDS)),
+        "metric": st.lists(st.dictionaries(_KEYS, _VALUES | _WORDS), max_size=2),
+        "state": st.dictionaries(_KEYS, _VALUES | _WORDS),
+    },
 ).flatmap(lambda known: st.dictionaries(_KEYS, _VALUES, max_size=3).map(lambda more: more | known))
 
 

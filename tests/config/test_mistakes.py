@@ -11,13 +11,17 @@ from streameval.config import load
 from streameval.errors import ConfigError, MetricError
 
 _SOURCE = '[source]\ntype = "simulator"\n'
-_KEYS = "metrics, source, labels, catalog, popularity, similarity, depth, max_items, event, web"
+_KEYS = (
+    "metrics, source, metric, labels, segments, label_cap, label_values, max_series, labels_idle, "
+    "windows, dedup, max_ahead, catalog, popularity, similarity, depth, max_items, event, state, "
+    "dead_letters, web"
+)
 _KAFKA = '[source]\ntype = "kafka"\ntopics = ["t"]\n'
 
 MISTAKES = {
     "misspelt key": (
         'metrics = ["ctr"]\nlabls = ["variant"]\n' + _SOURCE,
-        f"labls: unknown key. Did you mean 'labels'? Allowed here: {_KEYS}.",
+        f"labls: unknown key. Did you mean 'labels' or 'labels_idle'? Allowed here: {_KEYS}.",
     ),
     "key in the wrong table": (
         'metrics = ["ctr"]\nlisten = "127.0.0.1:1"\n' + _SOURCE,
@@ -34,7 +38,10 @@ MISTAKES = {
         'metrics = ["ctr"]\n' + _SOURCE + "[web]\nzzz = 1\n",
         "web.zzz: unknown key. Allowed here: listen.",
     ),
-    "no metrics": (_SOURCE, 'metrics: this key is missing; for example metrics = ["ndcg@10"].'),
+    "no metrics": (
+        _SOURCE,
+        'metrics: no metric is asked for; give some, for example metrics = ["ndcg@10"].',
+    ),
     "no source": (
         'metrics = ["ctr"]\n',
         (
@@ -50,7 +57,10 @@ MISTAKES = {
         'metrics = ["ctr"]\n[source]\ntype = "kafka"\n',
         'source.topics: this key is missing; for example topics = ["recommendation-events"].',
     ),
-    "empty list": ("metrics = []\n" + _SOURCE, "metrics: found []; give a list of at least 1."),
+    "empty list": (
+        'metrics = ["ctr"]\n[source]\ntype = "files"\npaths = []\n',
+        "source.paths: found []; give a list of at least 1.",
+    ),
     "text for a list": (
         'metrics = "ctr"\n' + _SOURCE,
         'metrics: found "ctr"; give a list.',

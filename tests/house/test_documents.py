@@ -12,8 +12,15 @@ import msgspec
 import pytest
 
 from streameval.catalogue import catalogue
-from streameval.config import Config, WebOptions, load
+from streameval.config import Config, load
 from streameval.config.inputs import PopularityOptions, SimilarityOptions
+from streameval.config.options import (
+    DeadLetterOptions,
+    MetricOptions,
+    StateOptions,
+    WebOptions,
+    WindowsOptions,
+)
 from streameval.exporters.families import Family
 from streameval.exporters.operations import build_information, operations
 from streameval.pipeline.fields import EventFields
@@ -78,10 +85,14 @@ def test_the_readme_is_short() -> None:
     ("heading", "struct"),
     [
         ("## Top level", Config),
+        ("## `[windows]`", WindowsOptions),
+        ("## `[[metric]]`", MetricOptions),
         ('### `type = "kafka"`', KafkaOptions),
         ('### `type = "files"`', FilesOptions),
         ('### `type = "simulator"`', SimulatorOptions),
         ("## `[event]`", EventFields),
+        ("## `[state]`", StateOptions),
+        ("## `[dead_letters]`", DeadLetterOptions),
         ("## `[popularity]`", PopularityOptions),
         ("## `[similarity]`", SimilarityOptions),
         ("## `[web]`", WebOptions),

@@ -1,0 +1,58 @@
+"""From a configuration to the pipeline that counts what it asks for."""
+
+from __future__ import annotations
+
+from streameval.accumulator import Accumulator
+from streameval.aggregation.family import FamilySpec
+from streameval.aggregation.folding import FoldingOptions
+from streameval.config.durations import microseconds
+from streameval.config.families import Group
+from streameval.config.settings import Config
+from streameval.pipeline.decode import Decoder
+from streameval.pipeline.ingest import Ingest
+from streameval.pipeline.layout import Layout
+
+
+def counting(config: Config, *, keep_letters: bool = False) -> Ingest[Accumulator]:
+    """A pipeline that has counted nothing yet; reads the files that the configuration names.
+
+    Args:
+        config: what is counted, and how.
+        keep_letters: whether invalid records are kept for whoever takes them away.
+
+    Raises:
+        ConfigError: the fields of an event contradict each other.
+        MetricError: a metric cannot be understood, or lacks its inputs.
+        SourceError: a file cannot be read.
+    """
+    decoder = Decoder(config.event, config.dimensions())
+    return Ingest(decoder, layout(config), keep_letters=keep_letters)
+
+
+def layout(config: Config) -> Layout[Accumulator]:
+    """What is kept of each partition.
+
+    Raises:
+        MetricError: a metric cannot be understood, or lacks its inputs.
+        SourceError: a file that the configuration names cannot be read.
+    """
+    return Layout(
+        families=[_spec(config, group, empty) for group, empty in config.accumulators()],
+        times=config.times(),
+        dedup=None if config.dedup is None else microseconds(config.dedup),
+        max_ahead=microseconds(config.max_ahead),
+    )
+
+
+def _spec(config: Config, group: Group, empty: Accumulator) -> FamilySpec[Accumulator]:
+    named = [frozenset(config.label_values.get(name, ())) for name in group.dimensions]
+    return FamilySpec(
+        name=group.name,
+        dimensions=group.dimensions,
+        columns=tuple(map(config.dimensions().index, group.dimensions)),
+        spans=group.spans,
+        new=empty.copy,
+        folding=FoldingOptions(
+            cap=config.label_cap, named=tuple(named), max_series=config.max_series
+        ),
+    )

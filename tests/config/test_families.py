@@ -1,0 +1,161 @@
+"""Which metrics share a family of series, and what it is called."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streameval.aggregation.time import HOUR, SECOND, Times, span_text
+from streameval.config import Config, load
+from streameval.config.durations import DurationError, microseconds
+from streameval.config.families import Group
+from streameval.config.options import MetricOptions, WindowsOptions
+from streameval.pipeline.fields import EventFields
+from streameval.sources.options import SimulatorOptions
+
+_MINUTE = 60 * SECOND
+_ALL = WindowsOptions(spans=["24h", "5m", "1h"])
+
+
+def _config(*tables: MetricOptions, **changed: Any) -> Config:
+    usual: dict[str, Any] = {
+        "metrics": ["ctr", "ndcg@10"],
+        "labels": ["variant", "model"],
+        "segments": ["country"],
+        "windows": _ALL,
+    }
+    return Config(source=SimulatorOptions(), metric=list(tables), **(usual | changed))
+
+
+def _summary(group: Group) -> tuple[str, tuple[str, ...], list[str], list[str]]:
+    metrics = [metric.text for metric in group.metrics]
+    return group.name, group.dimensions, metrics, [span_text(span) for span in group.spans]
+
+
+def test_metrics_without_a_table_share_one_family_and_one_for_each_segment() -> None:
+    assert [_summary(group) for group in _config().families()] == [
+        ("labels", ("variant", "model"), ["ctr", "ndcg@10"], ["5m", "1h", "24h"]),
+        ("country", ("variant", "model", "country"), ["ctr", "ndcg@10"], ["5m", "1h", "24h"]),
+    ]
+
+
+def test_a_metric_with_fewer_labels_and_windows_has_a_family_of_its_own() -> None:
+    coverage = MetricOptions(name="distinct_items@10", labels=["model"], windows=["1d"])
+    assert [_summary(group) for group in _config(coverage).families()] == [
+        ("labels", ("variant", "model"), ["ctr", "ndcg@10"], ["5m", "1h", "24h"]),
+        ("labels(model)[24h]", ("model",), ["distinct_items@10"], ["24h"]),
+        ("country", ("variant", "model", "country"), ["ctr", "ndcg@10"], ["5m", "1h", "24h"]),
+        ("country(model)[24h]", ("model", "country"), ["distinct_items@10"], ["24h"]),
+    ]
+
+
+def test_a_metric_may_have_no_label_no_window_and_no_segment() -> None:
+    alone = MetricOptions(name="mrr", labels=[], windows=[], segments=[])
+    assert [_summary(group) for group in _config(alone, metrics=[], segments=[]).families()] == [
+        ("labels()[]", (), ["mrr"], [])
+    ]
+
+
+def test_a_table_that_says_what_is_so_anyway_changes_nothing() -> None:
+    same = MetricOptions(
+        name="mrr", labels=["model", "variant"], windows=["60m", "5m", "24h"], segments=["country"]
+    )
+    names = [(group.name, len(group.metrics)) for group in _config(same).families()]
+    assert names == [("labels", 3), ("country", 3)]
+
+
+def test_names_do_not_depend_on_the_order_in_the_file() -> None:
+    tables = [
+        MetricOptions(name="mrr", labels=["variant", "model"], windows=["1h", "5m"]),
+        MetricOptions(name="map", labels=["model"], segments=[]),
+        MetricOptions(name="f1@5", labels=["model"], windows=["5m", "1h"]),
+    ]
+    found = {
+        tuple(group.name for group in _config(*order, metrics=["ctr"]).families())
+        for order in itertools.permutations(tables)
+    }
+    assert len(found) == 1
+
+
+@given(st.sets(st.sampled_from(["variant", "model"])), st.sets(st.sampled_from(["5m", "1h"])))
+def test_every_metric_is_in_one_family_without_a_segment(
+    labels: set[str], windows: set[str]
+) -> None:
+    table = MetricOptions(name="mrr", labels=sorted(labels), windows=sorted(windows))
+    groups = _config(table).families()
+    alone = [metric.text for group in groups if group.segment is None for metric in group.metrics]
+    assert sorted(alone) == ["ctr", "mrr", "ndcg@10"]
+    assert len({group.name for group in groups}) == len(groups)
+
+
+def test_all_families_keep_the_same_ranks() -> None:
+    deep = MetricOptions(name="recall@50", labels=[])
+    kept = {
+        each.state_dict()["depth"] for _, each in _config(deep, metrics=["hits@5"]).accumulators()
+    }
+    assert kept == {50}
+
+
+def test_event_time_is_divided_as_configured_spans_ascending() -> None:
+    windows = WindowsOptions(spans=["24h", "5m"], lateness="90s", pane="10s")
+    times = _config(windows=windows).times()
+    assert times == Times(pane=10 * SECOND, spans=(5 * _MINUTE, 24 * HOUR), lateness=90 * SECOND)
+    assert _config(windows=None).times().spans == ()
+
+
+def test_settings_of_a_state_are_those_that_decide_what_is_counted() -> None:
+    config = _config()
+    settings = config.settings()
+    assert msgspec.json.decode(msgspec.json.encode(settings)) == settings
+    for same in (
+        _config(MetricOptions(name="mrr@5", labels=[])),
+        _config(windows=WindowsOptions(spans=["1h"], lateness="1h"), label_cap=3, max_series=9),
+    ):
+        assert same.settings() == settings | {"depth": same.kept_depth()}
+    for other in (
+        _config(labels=["model", "variant"]),
+        _config(segments=[]),
+        _config(windows=WindowsOptions(spans=["1h"], pane="5m")),
+        _config(depth=11, metrics=["ndcg@10"]),
+        _config(max_items=7),
+        _config(event=EventFields(ids="integer")),
+    ):
+        assert other.settings() != settings
+
+
+@pytest.mark.parametrize("text", ["0s", "1s", "90s", "5m", "1h", "24h", "36h", "100h"])
+def test_a_duration_is_read_and_written_alike(text: str) -> None:
+    length = microseconds(text)
+    assert microseconds(span_text(length)) == length
+
+
+@pytest.mark.parametrize("text", ["", "5", "m", "-5m", "5 m", "1.5h", "5m ", "٣s", "5M", "1h30m"])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(DurationError, match=r"give a whole number and s, m, h or d"):
+        microseconds(text)
+
+
+def test_state_and_dead_letters_lie_beside_the_configuration(tmp_path: Path) -> None:
+    file = tmp_path / "streameval.toml"
+    file.write_text(
+        'metrics = ["ctr"]\nstate = { path = "state" }\ndead_letters = { path = "bad.ndjson" }\n'
+        '[source]\ntype = "simulator"\n'
+    )
+    config = load(file)
+    assert config.state is not None
+    assert config.dead_letters is not None
+    assert config.state.path == f"{tmp_path}/state"
+    assert config.dead_letters.path == f"{tmp_path}/bad.ndjson"
+
+
+def test_a_table_of_one_metric_is_enough(tmp_path: Path) -> None:
+    file = tmp_path / "streameval.toml"
+    file.write_text('[source]\ntype = "simulator"\n[[metric]]\nname = "mrr"\n')
+    config = load(file)
+    assert [metric.text for metric in config.accumulator().metrics] == ["mrr"]
