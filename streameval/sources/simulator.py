@@ -114,10 +114,11 @@ class SimulatorSource:
         chosen = self._options
         return Assignment(
             partition=partition,
-            identity=f"seed {chosen.seed}, {chosen.partitions} partitions",
+            identity=f"seed {chosen.seed} of {chosen.partitions} partitions",
             begin=0,
             end=NO_END if chosen.events is None else chosen.events,
             start=0,
+            partitions=chosen.partitions,
         )
 
     def _due(self) -> int:

@@ -1,0 +1,170 @@
+"""Who reads which partition: driven by a test, or by itself as Kafka does."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Sequence
+from typing import Literal, NamedTuple, TypeAlias
+
+from streameval.records import Partition
+from tests.logs.log import Log
+
+Happening: TypeAlias = Literal["assigned", "revoked", "lost"]
+
+
+class Order(NamedTuple):
+    """What is to happen to a member in its next poll."""
+
+    what: Happening
+    partitions: tuple[Partition, ...]
+
+
+class Member:
+    """What the group keeps of one member; `delivery` is None where it delivers all there is."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.orders: deque[Order] = deque()
+        self.delivery: dict[Partition, int] | None = None
+        self.held = False
+        self.failing: deque[bool] = deque()
+        self.untold: set[Partition] = set()
+        self.crashed = False
+
+
+class Group:
+    """Members and what each holds (see the package's docstring for how to drive it).
+
+    Attributes:
+        log: what is read.
+        holder: partition -> name of the member that it belongs to, as the group knows.
+        committed: partition -> the last offset whose commit was taken.
+        generation: grows with every assignment, revocation, loss and crash.
+    """
+
+    def __init__(self, log: Log, topics: Sequence[str], *, automatic: bool = False) -> None:
+        self.log = log
+        self.topics = tuple(topics)
+        self.holder: dict[Partition, str] = {}
+        self.committed: dict[Partition, int] = {}
+        self.generation = 0
+        self._members: dict[str, Member] = {}
+        self._automatic = automatic
+        self._shared: tuple[tuple[str, ...], tuple[Partition, ...]] | None = None
+
+    @property
+    def partitions(self) -> list[Partition]:
+        """Of the topics that the group reads."""
+        return [each for each in self.log.partitions if each.topic in self.topics]
+
+    def held_by(self, name: str) -> list[Partition]:
+        """What belongs to the member, in order."""
+        return sorted(each for each, member in self.holder.items() if member == name)
+
+    def join(self, name: str) -> Member:
+        """A member, from its source's `open`."""
+        if name in self._members and not self._members[name].crashed:
+            raise ValueError(f"there is a member {name}")
+        self._members[name] = Member(name)
+        return self._members[name]
+
+    def leave(self, name: str) -> None:
+        """The member gives up everything, and is forgotten."""
+        self._release(self.held_by(name))
+        self._members.pop(name, None)
+
+    def assign(self, name: str, partitions: Collection[Partition]) -> None:
+        """Give them to the member, be they none; what it has lost, it is told before."""
+        if self._members[name].untold:
+            self.tell(name)
+        taken = [each for each in partitions if each in self.holder]
+        if taken:
+            raise ValueError(f"{taken} are held")
+        self.generation += 1
+        self.holder.update(dict.fromkeys(partitions, name))
+        self._order(name, "assigned", partitions)
+
+    def revoke(self, name: str, partitions: Collection[Partition]) -> None:
+        """Take them from the member; it holds them until its owner has finished them."""
+        self._require_held(name, partitions)
+        self._order(name, "revoked", partitions)
+
+    def lose(self, name: str, partitions: Collection[Partition]) -> None:
+        """Take them at once; the member learns of it by `tell`."""
+        self._require_held(name, partitions)
+        self._members[name].untold |= set(partitions)
+        self._release(partitions)
+
+    def tell(self, name: str) -> None:
+        """Let the member know what it has lost."""
+        member = self._members[name]
+        self._order(name, "lost", member.untold)
+        member.untold = set()
+
+    def crash(self, name: str) -> None:
+        """End the member without a word."""
+        self._members[name].crashed = True
+        self._release(self.held_by(name))
+
+    def hold(self, name: str) -> None:
+        """From now on the member delivers what is ordered only."""
+        self._members[name].delivery = {}
+        self._members[name].held = True
+
+    def deliver(self, name: str, partition: Partition, count: int) -> None:
+        """Let the next poll deliver so many of its records at most."""
+        member = self._members[name]
+        member.delivery = {**(member.delivery or {}), partition: count}
+
+    def fail_commits(self, name: str, times: int = 1, *, landed: bool = False) -> None:
+        """Answer the member's next commits with a sentence; landed: take them all the same."""
+        self._members[name].failing.extend([landed] * times)
+
+    def released(self, name: str, order: Order) -> None:
+        """The member's owner has done with these."""
+        if order.what == "revoked":
+            self._release([each for each in order.partitions if self.holder.get(each) == name])
+
+    def share_out(self) -> None:
+        """Where automatic: everybody gives up everything when there is news; then all is shared."""
+        if not self._automatic:
+            return
+        names = tuple(name for name, each in sorted(self._members.items()) if not each.crashed)
+        wanted = (names, tuple(self.partitions))
+        if self._shared == wanted or not names:
+            return
+        if self.holder:
+            for name in names:
+                self._revoke_everything(name)
+            return
+        self._shared = wanted
+        for name, partitions in self._ranges(names).items():
+            self.assign(name, partitions)
+
+    def _revoke_everything(self, name: str) -> None:
+        if self.held_by(name) and not self._members[name].orders:
+            self.revoke(name, self.held_by(name))
+
+    def _ranges(self, names: Sequence[str]) -> dict[str, list[Partition]]:
+        """Per topic, its partitions in as many runs as there are members, the first the longest."""
+        shares: dict[str, list[Partition]] = {name: [] for name in names}
+        for topic in self.topics:
+            mine = [each for each in self.partitions if each.topic == topic]
+            for number, name in enumerate(names):
+                least, more = divmod(len(mine), len(names))
+                start = number * least + min(number, more)
+                shares[name] += mine[start : start + least + (number < more)]
+        return shares
+
+    def _order(self, name: str, what: Happening, partitions: Collection[Partition]) -> None:
+        self._members[name].orders.append(Order(what, tuple(sorted(partitions))))
+
+    def _release(self, partitions: Collection[Partition]) -> None:
+        self.generation += 1
+        for partition in partitions:
+            self.holder.pop(partition, None)
+
+    def _require_held(self, name: str, partitions: Collection[Partition]) -> None:
+        foreign = [each for each in partitions if self.holder.get(each) != name]
+        if foreign:
+            raise ValueError(f"{foreign} are not held by {name}")

@@ -1,0 +1,167 @@
+"""One member of a group in memory, as a source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from streameval.errors import SourceError
+from streameval.records import Assignment, Origin, Owner, Partition, RecordBatch
+from streameval.sources.replacing import replaced
+from tests.logs.group import Group, Member, Order
+from tests.logs.log import Entry
+
+
+class LogSource:
+    """Reads what the group gives it.
+
+    Args:
+        group: whose member it is.
+        member: its name in the group.
+        start: where reading begins, where nothing was kept: "earliest" or "latest".
+        batch: most records of a partition in one poll.
+    """
+
+    finished = False
+    trouble: str | None = None
+
+    def __init__(
+        self, group: Group, member: str, *, start: str = "earliest", batch: int = 1000
+    ) -> None:
+        self._group = group
+        self._log = group.log
+        self._name = member
+        self._start = start
+        self._size = batch
+        self._owner: Owner | None = None
+        self._member: Member | None = None
+        self._positions: dict[Partition, int] = {}
+        self._identities: dict[Partition, str] = {}
+        self.joined = False
+
+    @property
+    def name(self) -> str:
+        """The topics."""
+        return ", ".join(self._group.topics)
+
+    def open(self, owner: Owner) -> None:
+        """Join the group."""
+        self.close()
+        self._owner = owner
+        self._member = self._group.join(self._name)
+
+    def poll(self, seconds: float) -> Sequence[RecordBatch]:  # noqa: ARG002  part of the contract
+        """What was ordered happens first, one after the other; then records. Never waits."""
+        member, owner = self._alive()
+        self._group.share_out()
+        while member.orders:
+            order = member.orders[0]
+            self._obey(owner, order)
+            member.orders.popleft()
+            self._group.released(self._name, order)
+        return self._records(member)
+
+    def commit(self, positions: Mapping[Partition, int]) -> str | None:
+        """Taken for the partitions that are ours, as the group knows."""
+        member, _ = self._alive()
+        landed = member.failing.popleft() if member.failing else None
+        if landed is False:
+            return "the group refused the commit."
+        held = self._group.held_by(self._name)
+        self._group.committed.update({p: o for p, o in positions.items() if p in held})
+        foreign = ", ".join(str(each) for each in sorted(positions) if each not in held)
+        if foreign:
+            return f"{foreign}: not ours to commit."
+        return "no answer came to the commit." if landed else None
+
+    def end_offsets(self) -> Mapping[Partition, int]:
+        """Of every partition of the topics."""
+        return {each: self._log.end(each) for each in self._group.partitions}
+
+    def close(self) -> None:
+        """Leave the group; the owner is not called."""
+        if self._member is not None and not self._member.crashed:
+            self._group.leave(self._name)
+        self._member = self._owner = None
+        self._positions, self._identities, self.joined = {}, {}, False
+
+    def _alive(self) -> tuple[Member, Owner]:
+        assert self._member is not None, "it is not open"
+        assert self._owner is not None
+        assert not self._member.crashed, f"{self._name} has crashed"
+        return self._member, self._owner
+
+    def _obey(self, owner: Owner, order: Order) -> None:
+        if order.what == "assigned":
+            self._take(owner, order.partitions)
+            return
+        mine = [each for each in order.partitions if each in self._identities]
+        for partition in mine:
+            self._positions.pop(partition, None)
+        if mine:
+            call = owner.revoked if order.what == "revoked" else owner.lost
+            call(mine)
+        for partition in mine:
+            del self._identities[partition]
+
+    def _take(self, owner: Owner, partitions: Sequence[Partition]) -> None:
+        assignments = [self._assignment(partition) for partition in partitions]
+        starts = owner.assigned(assignments)
+        for each in assignments:
+            self._require_inside(each, starts[each.partition])
+        self._positions.update({each: starts[each] for each in partitions})
+        self._identities.update({each.partition: each.identity for each in assignments})
+        self.joined = True
+
+    def _assignment(self, partition: Partition) -> Assignment:
+        begin, end = self._log.begin(partition), self._log.end(partition)
+        return Assignment(
+            partition=partition,
+            identity=self._log.identity(partition.topic) or "",
+            begin=begin,
+            end=end,
+            start=end if self._start == "latest" else begin,
+            committed=self._group.committed.get(partition),
+            partitions=len(
+                [each for each in self._log.partitions if each.topic == partition.topic]
+            ),
+        )
+
+    def _require_inside(self, assignment: Assignment, offset: int) -> None:
+        if not assignment.begin <= offset <= assignment.end:
+            problem = f"{offset} is not within {assignment.begin} to {assignment.end}"
+            raise SourceError(str(assignment.partition), problem, "start anew")
+
+    def _records(self, member: Member) -> list[RecordBatch]:
+        limits = member.delivery
+        member.delivery = {} if member.held else None
+        batches = []
+        for partition, position in sorted(self._positions.items()):
+            limit = self._size if limits is None else limits.get(partition, 0)
+            batch = self._batch(partition, position, limit) if limit else None
+            if batch is not None:
+                self._positions[partition] = batch.next_offset
+                batches.append(batch)
+        return batches
+
+    def _batch(self, partition: Partition, position: int, limit: int) -> RecordBatch | None:
+        if self._log.identity(partition.topic) != self._identities[partition]:
+            raise SourceError(partition.topic, "was deleted and made again", "start anew")
+        if position < self._log.begin(partition):
+            raise SourceError(str(partition), f"offset {position} is no longer there", "start anew")
+        found = self._log.entries(partition, position, limit)
+        # Behind the last record there may be a gap, which the position moves over too.
+        stop = found[-1].offset + 1 if len(found) == limit else self._log.end(partition)
+        return _batch_of(partition, found, stop) if stop > position else None
+
+
+def _batch_of(partition: Partition, entries: Sequence[Entry], stop: int) -> RecordBatch:
+    stands_for = {place: replaced(partition, each.headers) for place, each in enumerate(entries)}
+    return RecordBatch(
+        partition=partition,
+        values=[each.value for each in entries],
+        offsets=[each.offset for each in entries],
+        next_offset=stop,
+        timestamps=[each.timestamp for each in entries],
+        origin=lambda place: Origin(entries[place].key, entries[place].headers),
+        replaced={place: offset for place, offset in stands_for.items() if offset is not None},
+    )
