@@ -1,0 +1,154 @@
+"""Checkpoints in a folder that all replicas share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from streameval.durability.checkpoint import Draft, Place
+from streameval.errors import DamagedStateError, StoreError
+from streameval.stores.claim import Claim, claim
+from streameval.stores.cleaning import Cleaner
+from streameval.stores.disk import Disk, RealDisk
+from streameval.stores.layout import Entry
+from streameval.stores.naming import BLOBS, CLAIM, decoded, file_of, folder_of, number_of
+from streameval.stores.reading import FolderSaved, FoundSaved, offsets_in, sound
+from streameval.stores.retention import WEEK
+from streameval.stores.trouble import told_of
+from streameval.stores.writing import ensured, write
+
+_REAL: Final = RealDisk()
+_TRIES: Final = 5
+
+
+class FolderStore:
+    """A store on a disk; `durability.store.Store` is its contract, docs/state.md has its bytes.
+
+    One thread at a time may save a place; places are independent.
+
+    Attributes:
+        path: the folder.
+        trouble: what kept the store from tidying up after the last save; None where nothing did.
+
+    Args:
+        path: the folder; made by `claim` where it is not there.
+        disk: what reads and writes it.
+        history: seconds for which a checkpoint of each day is kept for a rewind.
+    """
+
+    def __init__(self, path: Path, disk: Disk = _REAL, *, history: float = WEEK) -> None:
+        self.path = path
+        self.disk = disk
+        self.trouble: str | None = None
+        self._claimed = False
+        self._made: set[Place] = set()
+        self._known: dict[Place, Mapping[str, int]] = {}
+        self._cleaner = Cleaner(disk, history)
+
+    def claim(self, cluster: str, group: str) -> None:
+        """See `Store.claim`."""
+        with told_of(self.path):
+            ensured(self.disk, self.path, self.path)
+            claim(self.disk, self.path, Claim(cluster=cluster, group=group))
+        self._claimed = True
+
+    def places(self) -> list[Place]:
+        """See `Store.places`."""
+        with told_of(self.path):
+            return sorted(place for place in self._places() if self.offsets(place))
+
+    def _places(self) -> Iterator[Place]:
+        for topic_part in self._within(self.path):
+            for identity_part in self._within(self.path / topic_part):
+                topic, identity = decoded(topic_part), decoded(identity_part)
+                for number in map(number_of, self._within(self.path / topic_part / identity_part)):
+                    if topic is not None and identity is not None and number is not None:
+                        yield Place(topic, identity, number)
+
+    def _within(self, folder: Path) -> list[str]:
+        """Names in it that are a place's; none where it is not a folder, or has just gone."""
+        with suppress(NotADirectoryError, FileNotFoundError):
+            return [name for name in self.disk.names(folder) if decoded(name) is not None]
+        return []
+
+    def offsets(self, place: Place) -> list[int]:
+        """Of all its checkpoints that are there, sound or not, ascending."""
+        with told_of(self.path):
+            return offsets_in(self.disk, folder_of(self.path, place))
+
+    def checked(self, place: Place, offset: int, seen: set[str] | None = None) -> FolderSaved:
+        """One checkpoint, checked as a whole; `seen`: blobs that need no other check, grows.
+
+        Raises:
+            StateVersionError: its version is not one that this release reads.
+            DamagedStateError: it is not what was written.
+            StoreError: it cannot be read.
+        """
+        with told_of(self.path):
+            path = folder_of(self.path, place) / file_of(offset)
+            return sound(self.disk, path, place, seen)
+
+    def newest(self, place: Place) -> FoundSaved:
+        """See `Store.newest`."""
+        with told_of(self.path):
+            self._see_claim()
+            for _ in range(_TRIES):
+                # A file that goes while we look was one too many for somebody: look again.
+                with suppress(FileNotFoundError):
+                    return self._newest(place)
+        folder = folder_of(self.path, place)
+        raise StoreError(str(folder), "its files vanish while they are read", "try again")
+
+    def _newest(self, place: Place) -> FoundSaved:
+        folder = folder_of(self.path, place)
+        passed_over: list[str] = []
+        for offset in reversed(offsets_in(self.disk, folder)):
+            try:
+                saved = sound(self.disk, folder / file_of(offset), place)
+            except DamagedStateError as error:
+                passed_over.append(
+                    f"offset {offset:,} is passed over: {error.what}: {error.problem}"
+                )
+                continue
+            # Whoever wrote it may have been killed before this.
+            self.disk.sync_folder(folder)
+            self._know(place, saved.entries)
+            return FoundSaved(saved=saved, passed_over=passed_over)
+        return FoundSaved(saved=None, passed_over=passed_over)
+
+    def save(self, draft: Draft) -> Mapping[str, str]:
+        """See `Store.save`."""
+        place = draft.header.place
+        folder = folder_of(self.path, place)
+        with told_of(self.path):
+            self._see_claim()
+            if place not in self._made:
+                ensured(self.disk, folder / BLOBS, self.path)
+                self._made.add(place)
+            entries = write(self.disk, folder, draft, self._known.get(place, {}))
+        self._know(place, entries)
+        self._clean(folder, draft)
+        return {each.name: each.digest for each in entries}
+
+    def _know(self, place: Place, entries: Sequence[Entry]) -> None:
+        self._known[place] = {each.digest: each.size for each in entries if each.start is None}
+
+    def _clean(self, folder: Path, draft: Draft) -> None:
+        """The checkpoint is safe: what cannot be removed now is tried again after the next."""
+        self.trouble = None
+        try:
+            with told_of(self.path):
+                self._cleaner.clean(self.path, folder, draft.header)
+        except StoreError as error:
+            self.trouble = f"older checkpoints stay: {error}"
+
+    def _see_claim(self) -> None:
+        if self._claimed:
+            try:
+                self.disk.size(self.path / CLAIM)
+            except FileNotFoundError as error:
+                raise StoreError(
+                    str(self.path), f"{CLAIM} has gone", "see that the disk is mounted"
+                ) from error

@@ -1,0 +1,187 @@
+"""The bytes of a checkpoint file; docs/state.md describes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from streameval.durability.checkpoint import VERSION, Draft, Header
+from streameval.errors import DamagedStateError, StateVersionError
+
+MAGIC: Final = b"streameval checkpoint "
+SEAL: Final = 65
+"""Bytes of the digest that ends every file, in every version: 64 hexadecimal ones and a newline."""
+
+_TAIL: Final = 21 + SEAL
+_CHUNK: Final = 1 << 20
+_HEAD: Final = 1 << 14
+
+Read: TypeAlias = Callable[[int, int], bytes]
+"""(start, size) -> at most so many bytes of a file."""
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a part of a checkpoint is.
+
+    Attributes:
+        name: of the part.
+        size: bytes.
+        digest: blake2b of 32 bytes over them, hexadecimal.
+        start: where they begin in the file; None where they are a blob named by the digest.
+    """
+
+    name: str
+    size: int
+    digest: str
+    start: int | None
+
+
+class Content(msgspec.Struct, frozen=True, kw_only=True):
+    """What a file says: its header, and where its parts are."""
+
+    header: Header
+    entries: Sequence[Entry]
+
+
+class Digested:
+    """Pieces as they pass by, with the digest and the number of all their bytes."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._pieces = pieces
+        self._digest = blake2b(digest_size=32)
+        self.size = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        for piece in self._pieces:
+            self._digest.update(piece)
+            self.size += len(piece)
+            yield piece
+
+    @property
+    def digest(self) -> str:
+        """Of what has passed, hexadecimal."""
+        return self._digest.hexdigest()
+
+
+class Layout:
+    """A draft as the bytes of a file, made while they are written.
+
+    Args:
+        draft: what is to be written.
+        blobs: the parts that are files of their own, by name.
+    """
+
+    def __init__(self, draft: Draft, blobs: Mapping[str, Entry]) -> None:
+        self._draft = draft
+        self._blobs = blobs
+        self.entries: list[Entry] = []
+
+    def __iter__(self) -> Iterator[bytes]:
+        whole = Digested(self._lines())
+        yield from whole
+        yield whole.digest.encode() + b"\n"
+
+    def _lines(self) -> Iterator[bytes]:
+        header = self._draft.header
+        head = b"%s%d\n%s\n" % (MAGIC, header.version, _json(header))
+        yield head
+        place = len(head)
+        for part in self._draft.parts:
+            entry = self._blobs.get(part.name)
+            if entry is None:
+                content = Digested(part.content())
+                yield from content
+                entry = Entry(name=part.name, size=content.size, digest=content.digest, start=place)
+                place += entry.size
+            self.entries.append(entry)
+        yield _json(self.entries) + b"\n"
+        yield b"%020d " % place
+
+
+def _json(value: object) -> bytes:
+    return msgspec.json.encode(value, order="deterministic")
+
+
+def digest_of(read: Read, size: int) -> str:
+    """Of the first `size` bytes, hexadecimal."""
+    digest = blake2b(digest_size=32)
+    for start in range(0, size, _CHUNK):
+        digest.update(read(start, min(_CHUNK, size - start)))
+    return digest.hexdigest()
+
+
+def check_whole(what: str, read: Read, size: int) -> None:
+    """See that a file of any version is what was written.
+
+    Raises:
+        DamagedStateError: it is not.
+    """
+    if read(0, len(MAGIC)) != MAGIC:
+        raise DamagedStateError(what, "it does not begin as a checkpoint does")
+    if size < SEAL or read(size - SEAL, SEAL) != digest_of(read, size - SEAL).encode() + b"\n":
+        raise DamagedStateError(what, "its bytes do not have the digest that it ends with")
+
+
+def opening(what: str, read: Read) -> tuple[int, Mapping[str, Any]]:
+    """Version and header of a file, of any version; quick, and without a check of the rest.
+
+    Raises:
+        DamagedStateError: it does not begin as a checkpoint does.
+    """
+    size = _HEAD
+    while (found := read(0, size)).count(b"\n") < 2 and len(found) == size:
+        size *= 2
+    first, _, rest = found.partition(b"\n")
+    header, ended, _ = rest.partition(b"\n")
+    digits = first.removeprefix(MAGIC)
+    if not (first.startswith(MAGIC) and digits.isdigit() and ended):
+        raise DamagedStateError(what, "it does not begin as a checkpoint does")
+    return int(digits), _decoded(what, header, dict[str, Any])
+
+
+def content_of(what: str, read: Read, size: int) -> Content:
+    """What a whole file says.
+
+    Raises:
+        StateVersionError: its version is not one that this release reads.
+        DamagedStateError: it contradicts itself.
+    """
+    version, _ = opening(what, read)
+    if version not in READERS:
+        raise StateVersionError(what, version, VERSION)
+    return READERS[version](what, read, size)
+
+
+def _version_1(what: str, read: Read, size: int) -> Content:
+    tail = read(size - _TAIL, _TAIL)
+    place = tail[:20]
+    if len(tail) < _TAIL or not place.isdigit():
+        raise DamagedStateError(what, "it does not say where its table of parts is")
+    start = int(place)
+    entries = _decoded(what, read(start, max(size - _TAIL - start, 0)), list[Entry])
+    _check_places(what, entries, start)
+    try:
+        header = msgspec.convert(opening(what, read)[1], Header)
+    except msgspec.ValidationError as error:
+        raise DamagedStateError(what, f"{error}") from error
+    return Content(header=header, entries=entries)
+
+
+def _check_places(what: str, entries: Sequence[Entry], end: int) -> None:
+    inside = all(each.start is None or 0 < each.start <= end - each.size for each in entries)
+    if not inside or len({each.name for each in entries}) < len(entries):
+        raise DamagedStateError(what, "its table of parts contradicts itself")
+
+
+def _decoded(what: str, line: bytes, kind: Any) -> Any:
+    try:
+        return msgspec.json.decode(line, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise DamagedStateError(what, f"{error}") from error
+
+
+READERS: Final[Mapping[int, Callable[[str, Read, int], Content]]] = {1: _version_1}
+"""What this release reads. A new format adds its reader, and that of the one before stays."""

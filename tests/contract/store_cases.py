@@ -1,0 +1,35 @@
+"""Every kind of store, empty, for the contract suite."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from streameval.durability.store import Store
+from streameval.stores.folder import FolderStore
+from tests.stores.forgetful import ForgetfulDisk
+from tests.stores.memory import MemoryStore
+
+Opened = Callable[[], Store]
+"""The same store once more, as another process has it."""
+
+
+def _folder(path: Path) -> Opened:
+    return lambda: FolderStore(path / "deep" / "store")
+
+
+def _forgetful(path: Path) -> Opened:
+    disk = ForgetfulDisk(path)
+    return lambda: FolderStore(path / "deep" / "store", disk)
+
+
+def _memory(_: Path) -> Opened:
+    store = MemoryStore()
+    return lambda: store
+
+
+CASES: dict[str, Callable[[Path], Opened]] = {
+    "folder": _folder,
+    "folder on the forgetful disk": _forgetful,
+    "memory": _memory,
+}

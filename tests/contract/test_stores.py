@@ -1,0 +1,143 @@
+"""One contract, kept by every store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from streameval.durability.checkpoint import Place
+from streameval.errors import ForeignStoreError, StateVersionError
+from tests.contract.store_cases import CASES, Opened
+from tests.stores.drafts import PLACE, contents, draft, part, whole
+
+PLACES = [
+    Place("", "", 0),
+    Place("..", ".", 0),
+    Place("/data/day 1%2F.ndjson", "2049:77", 0),
+    Place("ünicode\n", "", 10),
+    Place("shop.events", "a", 2),
+    Place("shop.events", "a", 10),
+    Place("shop.events", "b", 2),
+    Place("store.json", "x", 1),
+]
+
+
+@pytest.fixture(params=CASES)
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Opened:
+    made = CASES[request.param](tmp_path)
+    made().claim("c1", "g1")
+    return made
+
+
+def test_an_empty_store_has_nothing(opened: Opened) -> None:
+    assert opened().places() == []
+    found = opened().newest(PLACE)
+    assert found.saved is None
+    assert list(found.passed_over) == []
+
+
+def test_what_was_saved_is_found_by_another_process(opened: Opened) -> None:
+    given = draft(17)
+    opened().save(given)
+    found = opened().newest(PLACE)
+    assert found.saved is not None
+    assert found.saved.header == given.header
+    assert whole(found.saved) == 17
+
+
+def test_the_digests_of_a_save_are_those_that_are_found(opened: Opened) -> None:
+    given = opened().save(draft(17, with_digest=True))
+    saved = opened().newest(PLACE).saved
+    assert saved is not None
+    assert saved.digests == given
+    assert set(given) == set(contents(PLACE, 17))
+    known = {each.name: each.digest for each in draft(17, with_digest=True).parts}
+    assert given == known
+
+
+def test_equal_parts_have_equal_digests(opened: Opened) -> None:
+    store = opened()
+    first, second = store.save(draft(110)), store.save(draft(120))
+    same = {name for name in first if first[name] == second[name]}
+    assert same == {"empty", "labels/1", "labels/2"}
+
+
+def test_the_highest_offset_wins_whatever_came_last(opened: Opened) -> None:
+    for offset in (5, 20, 7):
+        opened().save(draft(offset))
+    assert whole(opened().newest(PLACE).saved) == 20
+
+
+def test_the_same_offset_once_more_takes_the_place_of_the_first(opened: Opened) -> None:
+    store = opened()
+    store.save(draft(20, counted=3))
+    store.save(draft(20, counted=9))
+    saved = store.newest(PLACE).saved
+    assert saved is not None
+    assert saved.header.counted == 9
+
+
+def test_places_are_kept_apart(opened: Opened) -> None:
+    for number, place in enumerate(PLACES):
+        opened().save(draft(number, place))
+    assert opened().places() == sorted(PLACES)
+    for number, place in enumerate(PLACES):
+        assert whole(opened().newest(place).saved, place) == number
+
+
+def test_the_first_claim_decides(opened: Opened) -> None:
+    opened().claim("c1", "g1")
+    with pytest.raises(ForeignStoreError, match="belongs to cluster 'c1'") as wrong:
+        opened().claim("c2", "g1")
+    assert (wrong.value.what, wrong.value.here, wrong.value.there) == ("cluster", "c2", "c1")
+    with pytest.raises(ForeignStoreError, match="belongs to group 'g1'"):
+        opened().claim("c1", "g2")
+    opened().claim("c1", "g1")
+
+
+def test_an_unknown_version_of_the_newest_is_refused(opened: Opened) -> None:
+    opened().save(draft(20))
+    opened().save(draft(30, version=99))
+    with pytest.raises(StateVersionError, match="99 is not known; this release reads version 1"):
+        opened().newest(PLACE)
+    opened().save(draft(40))
+    assert whole(opened().newest(PLACE).saved) == 40
+
+
+def test_content_is_pulled_piece_by_piece_and_only_while_saving(opened: Opened) -> None:
+    pulled: list[str] = []
+    plain = draft(3)
+
+    def watched(name: str) -> Callable[[], Iterator[bytes]]:
+        def content() -> Iterator[bytes]:
+            pulled.append(name)
+            yield b"x"
+
+        return content
+
+    parts = [msgspec.structs.replace(part(n, []), content=watched(n)) for n in ("a", "b")]
+    given = msgspec.structs.replace(plain, parts=parts)
+    assert not pulled
+    opened().save(given)
+    assert pulled == ["a", "b"]
+
+
+def test_a_failing_part_leaves_the_state_before(opened: Opened) -> None:
+    store = opened()
+    store.save(draft(10))
+
+    def broken() -> Iterator[bytes]:
+        yield b"half"
+        raise RuntimeError
+
+    for settled in (False, True):
+        bad = msgspec.structs.replace(part("z", [], settled=settled), content=broken)
+        given = draft(20)
+        with pytest.raises(RuntimeError):
+            store.save(msgspec.structs.replace(given, parts=[*given.parts, bad]))
+        assert whole(opened().newest(PLACE).saved) == 10
+    store.save(draft(30))
+    assert whole(opened().newest(PLACE).saved) == 30

@@ -1,0 +1,74 @@
+"""Checkpoints to save, whose content is a function of their place and offset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
+
+from streameval.durability.checkpoint import VERSION, Draft, Header, Part, Place
+from streameval.durability.store import Saved
+
+PLACE = Place("shop.events", "Zq3kTgZrQ1-xbW5uZ2fQ0A", 3)
+NOON = 1_750_000_000.0
+SPAN = 100
+"""Offsets for which a settled part stays the same."""
+
+
+def draft(
+    offset: int,
+    place: Place = PLACE,
+    *,
+    version: int = VERSION,
+    written_at: float = NOON,
+    counted: int | None = None,
+    with_digest: bool = False,
+) -> Draft:
+    """Two settled parts (one changes every hundred offsets, one never) and two others."""
+    header = Header(
+        version=version,
+        release="0.1.0",
+        cluster="c1",
+        group="g1",
+        place=place,
+        offset=offset,
+        counted=offset if counted is None else counted,
+        clock=offset * 60_000_000,
+        settings={"pane": "1m", "labels": ["variant"]},
+        written_at=written_at,
+    )
+    parts = [
+        part(name, pieces, settled="/" in name, with_digest=with_digest)
+        for name, pieces in contents(place, offset).items()
+    ]
+    return Draft(header=header, parts=parts)
+
+
+def contents(place: Place, offset: int) -> Mapping[str, Sequence[bytes]]:
+    """Name -> pieces of each part, sorted by name."""
+    return {
+        "empty": [],
+        "labels/1": [b"one %s" % str(place).encode(), b" and the same"],
+        "labels/2": [b"two", b"\n\0\xff" * 50, b"%d" % (offset // SPAN)],
+        "meta": [b'{"offset":', b"%d" % offset, b"}"],
+    }
+
+
+def part(
+    name: str, pieces: Iterable[bytes], *, settled: bool = False, with_digest: bool = False
+) -> Part:
+    given = list(pieces)
+
+    def content() -> Iterator[bytes]:
+        yield from given
+
+    digest = blake2b(b"".join(given), digest_size=32).hexdigest()
+    return Part(name=name, content=content, settled=settled, digest=digest if with_digest else None)
+
+
+def whole(saved: Saved | None, place: Place = PLACE) -> int:
+    """The offset of a checkpoint whose every part is as it was saved."""
+    assert saved is not None
+    offset = saved.header.offset
+    wanted = {name: b"".join(pieces) for name, pieces in contents(place, offset).items()}
+    assert {name: saved.read(name) for name in saved.digests} == wanted
+    return offset

@@ -1,0 +1,218 @@
+"""A disk in memory that loses on a crash what was not durable, and fails where it is told to."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Crash(BaseException):
+    """The process ends here, as by kill -9 or by the power."""
+
+
+class Step(NamedTuple):
+    """One call of the disk. call: "write" for each piece of a file, else the method's name."""
+
+    call: str
+    path: Path
+
+
+class _File:
+    def __init__(self, modified: float) -> None:
+        self.content = b""
+        self.durable: bytes | None = None
+        self.modified = modified
+
+
+class _Folder:
+    pass
+
+
+class _Change(NamedTuple):
+    """A name that changes: what was at `source` (None: nothing) is at `target` (None: gone)."""
+
+    source: Path | None
+    target: Path | None
+    node: _File | _Folder
+
+    @property
+    def folders(self) -> set[Path]:
+        return {path.parent for path in (self.source, self.target) if path is not None}
+
+    def apply(self, names: dict[Path, _File | _Folder]) -> None:
+        if self.source is not None and names.get(self.source) is self.node:
+            del names[self.source]
+        if self.target is not None:
+            names[self.target] = self.node
+
+
+class ForgetfulDisk:
+    """See `streameval.stores.disk.Disk`.
+
+    Attributes:
+        steps: every call so far.
+        before: is called with each step before it is taken; may raise.
+        now: what files are dated with.
+    """
+
+    def __init__(self, *folders: Path, seed: int = 0) -> None:
+        self.steps: list[Step] = []
+        self.before: Callable[[Step], None] = lambda _: None
+        self.now = 1_000_000.0
+        self._random = random.Random(seed)
+        self._names: dict[Path, _File | _Folder] = {folder: _Folder() for folder in folders}
+        self._durable = dict(self._names)
+        self._pending: list[_Change] = []
+
+    def crash(self) -> None:
+        """The power fails: what is there afterwards is all that is there."""
+        for change in self._pending:
+            if self._random.random() < 0.5:
+                change.apply(self._durable)
+        self._pending = []
+        there = {p: n for p, n in self._durable.items() if self._reachable(p)}
+        for node in there.values():
+            if isinstance(node, _File):
+                self._tear(node)
+        self._names, self._durable = there, dict(there)
+
+    def _reachable(self, path: Path) -> bool:
+        above = path.parent
+        return above not in self._names or isinstance(self._durable.get(above), _Folder)
+
+    def _tear(self, file: _File) -> None:
+        if file.durable is None:
+            end = self._random.choice((0, self._random.randint(0, len(file.content)), None))
+            file.content = file.content[:end]
+            file.durable = file.content
+
+    def _step(self, call: str, path: Path) -> None:
+        step = Step(call, path)
+        self.steps.append(step)
+        self.before(step)
+
+    def _change(self, source: Path | None, target: Path | None, node: _File | _Folder) -> None:
+        change = _Change(source, target, node)
+        change.apply(self._names)
+        self._pending.append(change)
+
+    def create(self, path: Path, pieces: Iterable[bytes]) -> None:
+        self._step("create", path)
+        self._need_new(path)
+        file = _File(self.now)
+        self._change(None, path, file)
+        for piece in pieces:
+            self._step("write", path)
+            file.content += piece
+
+    def sync(self, path: Path) -> None:
+        self._step("sync", path)
+        file = self._file(path)
+        file.durable = file.content
+
+    def make_folder(self, path: Path) -> None:
+        self._step("make_folder", path)
+        self._need_new(path)
+        self._change(None, path, _Folder())
+
+    def sync_folder(self, path: Path) -> None:
+        self._step("sync_folder", path)
+        self._need_folder(path)
+        rest = []
+        for change in self._pending:
+            if path in change.folders:
+                change.apply(self._durable)
+            else:
+                rest.append(change)
+        self._pending = rest
+
+    def rename(self, source: Path, target: Path) -> None:
+        self._step("rename", target)
+        self._need_folder(target.parent)
+        self._change(source, target, self._file(source))
+
+    def rename_new(self, source: Path, target: Path) -> None:
+        self._step("rename_new", target)
+        self._need_new(target)
+        self._change(source, target, self._file(source))
+
+    def remove(self, path: Path) -> None:
+        self._step("remove", path)
+        self._change(path, None, self._file(path))
+
+    def names(self, folder: Path) -> list[str]:
+        self._step("names", folder)
+        self._need_folder(folder)
+        return sorted(path.name for path in self._names if path.parent == folder)
+
+    def read(self, path: Path, start: int, size: int) -> bytes:
+        self._step("read", path)
+        return self._file(path).content[start : start + size]
+
+    def size(self, path: Path) -> int:
+        self._step("size", path)
+        return len(self._file(path).content)
+
+    def modified(self, path: Path) -> float:
+        self._step("modified", path)
+        return self._file(path).modified
+
+    def overwrite(self, path: Path, content: bytes) -> None:
+        """Something damages a file for good."""
+        file = self._file(path)
+        file.content = file.durable = content
+
+    def files(self) -> Sequence[Path]:
+        """Every file that is there."""
+        return sorted(path for path, node in self._names.items() if isinstance(node, _File))
+
+    def _file(self, path: Path) -> _File:
+        node = self._names.get(path)
+        if isinstance(node, _File):
+            return node
+        self._need_folder(path.parent)
+        raise _error(errno.ENOENT if node is None else errno.EISDIR, path)
+
+    def _need_folder(self, path: Path) -> None:
+        node = self._names.get(path)
+        if not isinstance(node, _Folder):
+            above = self._names.get(path.parent)
+            among_files = isinstance(node, _File) or isinstance(above, _File)
+            raise _error(errno.ENOTDIR if among_files else errno.ENOENT, path)
+
+    def _need_new(self, path: Path) -> None:
+        self._need_folder(path.parent)
+        if path in self._names:
+            raise _error(errno.EEXIST, path)
+
+
+def _error(number: int, path: Path) -> OSError:
+    return OSError(number, os.strerror(number), str(path))
+
+
+def failing_at(
+    numbers: Iterable[int], make: Callable[[Step], BaseException]
+) -> Callable[[Step], None]:
+    """For `ForgetfulDisk.before`: raise at the steps of these numbers, counted from 0."""
+    counted: Iterator[int] = iter(range(1 << 62))
+    chosen = frozenset(numbers)
+
+    def before(step: Step) -> None:
+        if next(counted) in chosen:
+            raise make(step)
+
+    return before
+
+
+def refusing(number: int, *calls: str) -> Callable[[Step], None]:
+    """For `ForgetfulDisk.before`: every one of these calls fails with this errno."""
+
+    def before(step: Step) -> None:
+        if step.call in calls:
+            raise _error(number, step.path)
+
+    return before
