@@ -23,6 +23,19 @@ class Mergeable(Protocol):
     def copy(self) -> Self:
         """An independent one with the same content."""
 
+    def dump(self) -> Iterator[bytes]:
+        """Its content in canonical bytes, in pieces that are made quickly."""
+
+    def adopt(self, data: bytes) -> frozenset[str]:
+        """Take the place of the content by what `dump` gave, as far as it is asked for here.
+
+        Returns:
+            Names of the statistics that were not there, and begin now.
+
+        Raises:
+            DamagedStateError: it is not what `dump` gave.
+        """
+
 
 A = TypeVar("A", bound=Mergeable)
 

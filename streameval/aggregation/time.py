@@ -27,3 +27,16 @@ class Times(msgspec.Struct, frozen=True, kw_only=True):
     def kept(self) -> int:
         """How far back from the clock panes are kept."""
         return (self.spans[-1] if self.spans else 0) + self.lateness
+
+
+def span_text(microseconds: int) -> str:
+    """A span in the largest of hours, minutes, seconds and microseconds that divides it.
+
+    Example:
+        >>> span_text(300 * SECOND), span_text(24 * HOUR), span_text(90 * SECOND)
+        ('5m', '24h', '90s')
+    """
+    for unit, size in (("h", HOUR), ("m", 60 * SECOND), ("s", SECOND)):
+        if microseconds % size == 0:
+            return f"{microseconds // size}{unit}"
+    return f"{microseconds}us"

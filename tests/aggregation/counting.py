@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from streameval.errors import DamagedStateError
 from streameval.events import Batch
 
 
@@ -27,6 +30,17 @@ class Counting:
         twin = Counting()
         twin.events, twin.items = self.events, self.items
         return twin
+
+    def dump(self) -> Iterator[bytes]:
+        yield self.events.to_bytes(8)
+        yield self.items.to_bytes(8)
+
+    def adopt(self, data: bytes) -> frozenset[str]:
+        if len(data) != 16:
+            raise DamagedStateError("counting", f"{len(data)} bytes instead of 16")
+        self.version += 1
+        self.events, self.items = int.from_bytes(data[:8]), int.from_bytes(data[8:])
+        return frozenset()
 
 
 def batch(*lengths: int) -> Batch:

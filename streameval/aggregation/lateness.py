@@ -1,0 +1,91 @@
+"""Where an event belongs by its time: into a pane, into an hour, or nowhere any more."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streameval.aggregation.time import FINE, HOUR, Times
+
+PAST: Final = -(2**63)
+"""Stands for the start of a pane that is no longer kept."""
+
+
+class Borders(NamedTuple):
+    """How event time is kept while the clock stands; microseconds.
+
+    Attributes:
+        kept: what is before it belongs to no pane any more.
+        fine: what is before it is kept by the hour.
+    """
+
+    kept: int
+    fine: int
+
+
+class Judged(NamedTuple):
+    """What the clock of a partition says of its events.
+
+    Attributes:
+        starts: start of the pane of each, microseconds; PAST where it is late.
+        clock: largest event time up to the last of them.
+        late: how many are late.
+    """
+
+    starts: NDArray[np.int64]
+    clock: int
+    late: int
+
+
+def unit(span: int, pane: int) -> int:
+    """What a window of this span begins at a whole one of: hours above FINE, panes up to it."""
+    return HOUR if span > FINE else pane
+
+
+def borders(times: Times, clock: int) -> Borders:
+    """What is still kept at this clock, and how.
+
+    Hours are dropped as a whole where any window has more than FINE; without windows nothing is
+    kept. Both borders only move forward as the clock does.
+    """
+    if not times.spans:
+        return Borders(-PAST - 1, PAST)
+    size = unit(times.spans[-1], times.pane)
+    kept = (clock - times.kept) // size * size
+    if size == times.pane:
+        return Borders(kept, PAST)
+    return Borders(kept, (clock - FINE - times.lateness) // times.pane * times.pane)
+
+
+def late(times: NDArray[np.int64], clock: int | None, division: Times) -> Judged:
+    """Judge the events of a partition in the order of its log.
+
+    An event is late if its pane is no longer kept when it comes: judged by the largest event
+    time up to it, so by the log alone and never by where a batch ends. Without windows no event
+    is late.
+
+    Args:
+        times: event times, at least one, in the order of the log; microseconds.
+        clock: largest event time before them; None where there was none.
+        division: how event time is divided.
+
+    Example:
+        >>> minute = 60_000_000
+        >>> times = Times(pane=minute, spans=(minute,), lateness=minute)
+        >>> late(np.array([2, 0, 5, 1, 3]) * minute, None, times).late
+        1
+    """
+    running = np.maximum.accumulate(times)
+    if clock is not None:
+        running = np.maximum(running, clock)
+    starts = times // division.pane * division.pane
+    if not division.spans:
+        return Judged(starts, int(running[-1]), 0)
+    size = unit(division.spans[-1], division.pane)
+    too_late = times < (running - division.kept) // size * size
+    count = int(np.count_nonzero(too_late))
+    if count:
+        starts[too_late] = PAST
+    return Judged(starts, int(running[-1]), count)
