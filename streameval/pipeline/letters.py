@@ -132,17 +132,14 @@ def letters_of(batch: RecordBatch, invalid: Sequence[tuple[int, InvalidEvent]]) 
 def replaced_offset(partition: Partition, headers: Sequence[tuple[str, bytes]]) -> int | None:
     """The offset of the invalid record that a record with these headers stands for.
 
-    None where it stands for itself: without the header, or with one that is of another partition
-    or cannot be read. The last one counts where there are several.
+    None where it stands for none, or for one of another partition. The first one counts.
     """
-    said = [value for name, value in headers if name == REPLACES]
-    if not said:
-        return None
-    try:
-        found = Identity.of(said[-1].decode())
-    except ValueError:
-        return None
-    return found.offset if found.partition == partition else None
+    own = f"{partition.topic}/{partition.number}/".encode()
+    for name, value in headers:
+        if name == REPLACES and value.startswith(own):
+            offset = value.removeprefix(own)
+            return int(offset) if offset.isdigit() else None
+    return None
 
 
 def _letter(batch: RecordBatch, place: int, event: InvalidEvent) -> DeadLetter:
@@ -152,7 +149,8 @@ def _letter(batch: RecordBatch, place: int, event: InvalidEvent) -> DeadLetter:
         offset=batch.offsets[place],
         timestamp_ms=batch.timestamps[place] if batch.timestamps else None,
         key=origin.key,
-        headers=tuple(origin.headers),
+        # A log may hold a header without a value; none can be written.
+        headers=tuple((name, value or b"") for name, value in origin.headers),
         value=batch.values[place] or b"",
         stage="decode" if event.reason in _OF_DECODING else "validate",
         reason=event.reason,

@@ -106,7 +106,7 @@ def test_what_names_no_record_is_refused(text: str) -> None:
         ([], None),
         ([("other", b"events/3/14")], None),
         ([(REPLACES, b"events/3/14")], 14),
-        ([(REPLACES, b"events/3/14"), (REPLACES, b"events/3/15")], 15),
+        ([(REPLACES, b"events/4/1"), (REPLACES, b"events/3/14"), (REPLACES, b"events/3/15")], 14),
         ([(REPLACES, b"events/4/14")], None),
         ([(REPLACES, b"another/3/14")], None),
         ([(REPLACES, b"events/3/x")], None),
