@@ -68,6 +68,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
         end: offset after its last record.
         start: where reading begins as configured, where nothing was kept of it.
         committed: what the group has committed for it; None where nothing.
+        partitions: how many its topic has; None where that means nothing.
     """
 
     partition: Partition
@@ -76,6 +77,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     end: int
     start: int
     committed: int | None = None
+    partitions: int | None = None
 
 
 class Owner(Protocol):

@@ -1,1 +1,1 @@
-"""State that survives: checkpoints, what is checked before one is loaded, and what is shown of it."""
+"""State that survives: checkpoints, what is checked before one is loaded, what is shown of it."""

@@ -43,6 +43,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
         clock: largest event time, microseconds since the epoch; None where there was none.
         settings: what must be the same for the state to go on: decoding, labels, panes, depth.
         written_at: wall-clock seconds since the epoch; for people only.
+        partitions: how many the topic had when this state began; None where unknown.
     """
 
     version: int = VERSION
@@ -55,6 +56,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     clock: int | None
     settings: Mapping[str, Any]
     written_at: float
+    partitions: int | None = None
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):

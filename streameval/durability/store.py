@@ -70,3 +70,12 @@ class Store(Protocol):
         Raises:
             StoreError: it could not be written; the store is as it was.
         """
+
+    def set_aside(self, place: Place) -> None:
+        """Load none of the place's checkpoints any more; what is saved later begins anew.
+
+        They stay where a person can find them. What this begins, it ends when called again.
+
+        Raises:
+            StoreError: it could not be done.
+        """

@@ -1,0 +1,206 @@
+"""One partition as it is kept: what its last checkpoint held, and the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from streameval.aggregation.section import Section
+from streameval.durability.checkpoint import Draft, Header, Part
+from streameval.durability.counted import whole
+from streameval.durability.needs import Counts, Evidence, Fold, Totals
+from streameval.durability.outbox import Outbox
+from streameval.durability.resuming import Resumption
+from streameval.durability.store import Saved, Store
+from streameval.durability.terms import Terms
+from streameval.durability.worker import Job
+from streameval.errors import StoreError
+
+
+class Mark(NamedTuple):
+    """What a piece of state was when it was last saved.
+
+    Attributes:
+        version: of its section.
+        digest: of its bytes.
+        apart: whether the store was given it as settled, and so keeps it by itself.
+    """
+
+    version: int
+    digest: str
+    apart: bool
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """A checkpoint that is durable.
+
+    Attributes:
+        offset: that it covers.
+        marks: of its pieces, by name.
+        sums: evidence of each piece that changed, by name, with its version.
+        fold: how the partition folded when it was made.
+    """
+
+    offset: int
+    marks: Mapping[str, Mark]
+    sums: Mapping[str, tuple[int, Totals]]
+    fold: Fold
+
+
+class Cut(NamedTuple):
+    """A partition at one offset, copied; all that is slow is still to be done.
+
+    Attributes:
+        draft: to be saved.
+        versions: of its sections, by name.
+        sums: reads the evidence of the sections that changed.
+        fold: how the partition folds.
+    """
+
+    draft: Draft
+    versions: Mapping[str, int]
+    sums: Mapping[str, Callable[[], Totals]]
+    fold: Fold
+
+    def save(self, store: Store, outbox: Outbox) -> Outcome:
+        """Dead letters first, then the checkpoint.
+
+        Raises:
+            DeadLetterError: letters that it passes are not safe.
+            StoreError: it could not be written.
+        """
+        outbox.flush()
+        digests = store.save(self.draft)
+        apart = {part.name: part.settled for part in self.draft.parts}
+        return Outcome(
+            offset=self.draft.header.offset,
+            marks={
+                name: Mark(version, digests[name], apart[name])
+                for name, version in self.versions.items()
+            },
+            sums={name: (self.versions[name], read()) for name, read in self.sums.items()},
+            fold=self.fold,
+        )
+
+
+class Holding:
+    """What is known of one partition's checkpoints.
+
+    Attributes:
+        resumption: how it began.
+        offset: covered by the newest checkpoint; None where there is none yet.
+        counted: records below it are never shown in counters.
+        showing: whether its counters have begun.
+        job: the checkpoint that is being written.
+    """
+
+    def __init__(self, resumption: Resumption, counts: Counts, evidence: Evidence) -> None:
+        self.resumption = resumption
+        self.partition = resumption.assignment.partition
+        self.offset: int | None = None
+        self.counted = resumption.counted
+        self.showing = False
+        self.job: Job[Outcome] | None = None
+        self._counts = counts
+        self._evidence = evidence
+        self._saved: Saved | None = None
+        self._marks: Mapping[str, Mark] = {}
+        self._sums: dict[str, tuple[int, Totals]] = {}
+
+    @property
+    def position(self) -> int:
+        """The next offset to be counted."""
+        return self._counts.positions[self.partition]
+
+    @property
+    def changed(self) -> bool:
+        """Whether there is something to save."""
+        return self.position != self.offset
+
+    def restored(self, saved: Saved) -> None:
+        """The state is what this checkpoint holds."""
+        versions = {section.name: section.version for section in self._sections()}
+        self._saved = saved
+        self._marks = {
+            name: Mark(versions[name], digest, apart=False)
+            for name, digest in saved.digests.items()
+            if name in versions
+        }
+        self.offset = saved.header.offset
+
+    def took(self, outcome: Outcome) -> None:
+        """A checkpoint is durable."""
+        self.offset, self._marks, self._saved = outcome.offset, outcome.marks, None
+        self._sums = {name: self._sums[name] for name in outcome.marks if name in self._sums}
+        self._sums |= outcome.sums
+
+    def forget_marks(self) -> None:
+        """Something went wrong: the next checkpoint brings all of its content."""
+        self._marks, self._saved = {}, None
+
+    def totals_now(self) -> Totals:
+        """All evidence counted so far, read at once."""
+        for name, read in self._changed_sums().items():
+            version = next(each.version for each in self._sections() if each.name == name)
+            self._sums[name] = version, read()
+        return self.totals()
+
+    def totals(self) -> Totals:
+        """All evidence of the newest checkpoint."""
+        return whole(totals for _, (_, totals) in sorted(self._sums.items()))
+
+    def cut(self, terms: Terms, written_at: float) -> Cut:
+        """Copy what a checkpoint at this position needs; milliseconds."""
+        sections = self._sections()
+        header = self._header(terms, written_at)
+        return Cut(
+            draft=Draft(header=header, parts=[self._part(section) for section in sections]),
+            versions={section.name: section.version for section in sections},
+            sums=self._changed_sums() if self.showing else {},
+            fold=self._evidence.folding(self.partition),
+        )
+
+    def _sections(self) -> list[Section]:
+        return list(self._counts.sections(self.partition))
+
+    def _changed_sums(self) -> dict[str, Callable[[], Totals]]:
+        known = {name: version for name, (version, _) in self._sums.items()}
+        return {
+            section.name: self._evidence.totals(self.partition, section.name)
+            for section in self._sections()
+            if known.get(section.name) != section.version
+        }
+
+    def _header(self, terms: Terms, written_at: float) -> Header:
+        return Header(
+            release=terms.release,
+            cluster=terms.cluster(),
+            group=terms.group,
+            place=self.resumption.place,
+            offset=self.position,
+            counted=max(self.position, self.counted),
+            clock=self._counts.partitions[self.partition].clock,
+            settings=terms.settings,
+            written_at=written_at,
+            partitions=self.resumption.partitions,
+        )
+
+    def _part(self, section: Section) -> Part:
+        mark = self._marks.get(section.name)
+        if mark is None or mark.version != section.version:
+            return Part(name=section.name, content=section.content())
+        content = self._content(section, mark)
+        return Part(name=section.name, content=content, settled=True, digest=mark.digest)
+
+    def _content(self, section: Section, mark: Mark) -> Callable[[], Iterator[bytes]]:
+        name, saved = section.name, self._saved
+        if saved is not None:
+            return lambda: iter([saved.read(name)])
+        return (lambda: _vanished(name)) if mark.apart else section.content()
+
+
+def _vanished(name: str) -> Iterator[bytes]:
+    problem = f"the file of {name}, which an earlier checkpoint wrote, is gone"
+    raise StoreError("state", problem, "the next checkpoint writes it again")

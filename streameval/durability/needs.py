@@ -1,0 +1,88 @@
+"""What the keeper of state needs of those around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeAlias
+
+from streameval.aggregation.section import Section
+from streameval.pipeline.letters import DeadLetter
+from streameval.pipeline.snapshot import Counted, CountedKey
+from streameval.records import Partition, RecordBatch
+
+Totals: TypeAlias = Mapping[CountedKey, Counted]
+"""Numerator and denominator of every metric that adds up, by family, labels and metric."""
+
+Fold: TypeAlias = Callable[[CountedKey], CountedKey]
+"""Under which key a key is counted; itself where its label values are kept."""
+
+
+class Clocked(Protocol):
+    """The state of a partition, as far as its header says something of it."""
+
+    @property
+    def clock(self) -> int | None:
+        """Largest event time so far, microseconds since the epoch; None where unknown."""
+
+
+class Counts(Protocol):
+    """What was counted, partition by partition; `streameval.pipeline.ingest.Ingest` is one."""
+
+    @property
+    def positions(self) -> Mapping[Partition, int]:
+        """The next offset to be counted, by partition."""
+
+    @property
+    def partitions(self) -> Mapping[Partition, Clocked]:
+        """The state of each partition."""
+
+    def apply(self, batch: RecordBatch) -> None:
+        """Count the records of a batch, and move its partition's position behind it."""
+
+    def begin(self, partition: Partition, offset: int) -> None:
+        """Start with nothing counted, at this offset."""
+
+    def restore(self, partition: Partition, offset: int, parts: Mapping[str, bytes]) -> None:
+        """Go on from saved parts.
+
+        Raises:
+            DamagedStateError: they are not what `sections` gave; nothing has changed.
+            UnlikeStateError: they were made with other settings.
+        """
+
+    def drop(self, partition: Partition) -> None:
+        """Forget a partition."""
+
+    def sections(self, partition: Partition) -> Sequence[Section]:
+        """Its state in pieces, sorted by name."""
+
+    def take_letters(self) -> Sequence[DeadLetter]:
+        """All invalid records since the last call."""
+
+
+class Evidence(Protocol):
+    """Reads what adds up out of the pieces of a state."""
+
+    def totals(self, partition: Partition, section: str) -> Callable[[], Totals]:
+        """A quick copy of what a section counts; what it returns reads it, on any thread.
+
+        Empty for a section that holds no evidence.
+        """
+
+    def folding(self, partition: Partition) -> Fold:
+        """How the partition folds label values now; does not change any more."""
+
+    def shown(self) -> Fold:
+        """How all partitions together do: under which key each is exported."""
+
+
+class Clock(Protocol):
+    """Where time comes from; `streameval.daemon.clock.Clock` is one."""
+
+    @property
+    def wall(self) -> Callable[[], float]:
+        """Seconds since the epoch, for people."""
+
+    @property
+    def monotonic(self) -> Callable[[], float]:
+        """Seconds that only grow, for measuring."""
