@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from streameval.durability.checkpoint import Header
 from streameval.errors import DamagedStateError, StateVersionError
 from streameval.stores.disk import Disk
-from streameval.stores.naming import BLOBS, REWOUND, TEMPORARY, file_of, offset_of
+from streameval.stores.naming import ASIDE, BLOBS, TEMPORARY, file_of, offset_of
 from streameval.stores.reading import light, offsets_in
 from streameval.stores.retention import Aged, kept
 
@@ -77,8 +77,8 @@ class Cleaner:
     def _files(self, folder: Path) -> Iterator[Path]:
         names = self._disk.names(folder)
         yield from (folder / name for name in names if offset_of(name) is not None)
-        if REWOUND in names:
-            yield from (folder / REWOUND / name for name in self._disk.names(folder / REWOUND))
+        if ASIDE in names:
+            yield from (folder / ASIDE / name for name in self._disk.names(folder / ASIDE))
 
     def _remove_temporaries(self, folder: Path, now: float) -> None:
         for name in self._disk.names(folder):

@@ -9,6 +9,7 @@ from typing import Final
 
 from streameval.durability.checkpoint import Draft, Place
 from streameval.errors import DamagedStateError, StoreError
+from streameval.stores.aside import move_aside
 from streameval.stores.claim import Claim, claim
 from streameval.stores.cleaning import Cleaner
 from streameval.stores.disk import Disk, RealDisk
@@ -131,6 +132,13 @@ class FolderStore:
         self._know(place, entries)
         self._clean(folder, draft)
         return {each.name: each.digest for each in entries}
+
+    def set_aside(self, place: Place) -> None:
+        """See `Store.set_aside`."""
+        self._known.pop(place, None)
+        if offsets := self.offsets(place):
+            with told_of(self.path):
+                move_aside(self.disk, folder_of(self.path, place), offsets)
 
     def _know(self, place: Place, entries: Sequence[Entry]) -> None:
         self._known[place] = {each.digest: each.size for each in entries if each.start is None}

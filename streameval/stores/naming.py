@@ -11,7 +11,7 @@ from streameval.durability.checkpoint import Place
 
 CLAIM: Final = "store.json"
 BLOBS: Final = "blobs"
-REWOUND: Final = "rewound"
+ASIDE: Final = "aside"
 TEMPORARY: Final = ".tmp"
 
 _EMPTY: Final = "%"

@@ -141,3 +141,18 @@ def test_a_failing_part_leaves_the_state_before(opened: Opened) -> None:
         assert whole(opened().newest(PLACE).saved) == 10
     store.save(draft(30))
     assert whole(opened().newest(PLACE).saved) == 30
+
+
+def test_what_is_set_aside_is_not_loaded_and_what_comes_later_is(opened: Opened) -> None:
+    other = Place("other", "a", 0)
+    opened().save(draft(1, other))
+    for offset in (110, 120, 250):
+        opened().save(draft(offset))
+    opened().save(draft(260, version=99))
+    for _ in range(2):
+        opened().set_aside(PLACE)
+        assert opened().newest(PLACE).saved is None
+        assert opened().places() == [other]
+    opened().save(draft(30))
+    assert whole(opened().newest(PLACE).saved) == 30
+    assert whole(opened().newest(other).saved, other) == 1

@@ -65,6 +65,7 @@ class ForgetfulDisk:
         self.now = 1_000_000.0
         self._random = random.Random(seed)
         self._names: dict[Path, _File | _Folder] = {folder: _Folder() for folder in folders}
+        self._roots = frozenset(folders)
         self._durable = dict(self._names)
         self._pending: list[_Change] = []
 
@@ -74,15 +75,14 @@ class ForgetfulDisk:
             if self._random.random() < 0.5:
                 change.apply(self._durable)
         self._pending = []
-        there = {p: n for p, n in self._durable.items() if self._reachable(p)}
+        there: dict[Path, _File | _Folder] = {}
+        for path in sorted(self._durable):
+            if path in self._roots or isinstance(there.get(path.parent), _Folder):
+                there[path] = self._durable[path]
         for node in there.values():
             if isinstance(node, _File):
                 self._tear(node)
         self._names, self._durable = there, dict(there)
-
-    def _reachable(self, path: Path) -> bool:
-        above = path.parent
-        return above not in self._names or isinstance(self._durable.get(above), _Folder)
 
     def _tear(self, file: _File) -> None:
         if file.durable is None:

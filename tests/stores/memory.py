@@ -70,3 +70,6 @@ class MemoryStore:
         saved = MemorySaved(draft.header, parts)
         self.saved.setdefault(draft.header.place, {})[draft.header.offset] = saved
         return saved.digests
+
+    def set_aside(self, place: Place) -> None:
+        self.saved.pop(place, None)

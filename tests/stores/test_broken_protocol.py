@@ -1,0 +1,75 @@
+"""The laws of crashes notice when the protocol is broken on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streameval.errors import StreamevalError
+from streameval.stores import folder, writing
+from streameval.stores.disk import Disk
+from streameval.stores.layout import Layout
+from streameval.stores.naming import BLOBS, file_of
+from tests.stores import crashing
+from tests.stores.forgetful import ForgetfulDisk
+
+
+def _no_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ForgetfulDisk, "sync", lambda *_: None)
+
+
+def _no_sync_of(*wanted: Callable[[Path], bool]) -> Callable[[pytest.MonkeyPatch], None]:
+    def broken(monkeypatch: pytest.MonkeyPatch) -> None:
+        kept = ForgetfulDisk.sync_folder
+
+        def sync_folder(disk: ForgetfulDisk, path: Path) -> None:
+            if not any(each(path) for each in wanted):
+                kept(disk, path)
+
+        monkeypatch.setattr(ForgetfulDisk, "sync_folder", sync_folder)
+
+    return broken
+
+
+def _rename_before_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(disk: Disk, place: Path, draft: Any, known: Mapping[str, int]) -> Any:
+        blobs = writing._write_blobs(disk, place, [p for p in draft.parts if p.settled], known)
+        layout = Layout(draft, blobs)
+        disk.create(place / file_of(draft.header.offset), layout)
+        disk.sync(place / file_of(draft.header.offset))
+        disk.sync_folder(place)
+        return layout.entries
+
+    monkeypatch.setattr(folder, "write", write)
+
+
+BREAKAGES = {
+    "no fsync before the rename": _no_sync,
+    "no fsync of the folder": _no_sync_of(lambda path: path.name not in {BLOBS, "state", "disk"}),
+    "no fsync of the folder of blobs": _no_sync_of(lambda path: path.name == BLOBS),
+    "no fsync of the folder above a new one": _no_sync_of(lambda path: path.name == "disk"),
+    "rename before write": _rename_before_write,
+}
+
+
+def laws() -> None:
+    for before, after in (
+        (crashing.BEFORE, crashing.AFTER),
+        (crashing.BEFORE, crashing.AFTER + 100),
+    ):
+        crashing.the_old_or_the_new_is_there(before=before, after=after)
+    crashing.the_old_or_the_new_is_there(before=None)
+    crashing.what_was_saved_is_there()
+    crashing.what_was_found_stays()
+
+
+@pytest.mark.parametrize("broken", BREAKAGES.values(), ids=BREAKAGES)
+def test_the_laws_fail(
+    broken: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken(monkeypatch)
+    with pytest.raises((AssertionError, StreamevalError)):
+        laws()

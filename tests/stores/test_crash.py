@@ -1,0 +1,92 @@
+"""A crash at every step of a save leaves the old checkpoint or the new one, whole."""
+
+from __future__ import annotations
+
+import errno
+import os
+from contextlib import suppress
+
+import pytest
+
+from streameval.errors import StoreError
+from streameval.stores.folder import FolderStore
+from tests.stores import crashing
+from tests.stores.crashing import AFTER, BEFORE, STORE, prepared, steps
+from tests.stores.drafts import PLACE, draft, whole
+from tests.stores.forgetful import Crash, Step, failing_at
+
+
+@pytest.mark.parametrize("power", [True, False], ids=["power", "kill"])
+@pytest.mark.parametrize(
+    ("before", "after"), [(BEFORE, AFTER), (BEFORE, AFTER + 100), (None, AFTER)]
+)
+def test_a_crash_at_every_step_leaves_the_old_or_the_new(
+    before: int | None, after: int, *, power: bool
+) -> None:
+    crashing.the_old_or_the_new_is_there(before=before, after=after, power=power)
+
+
+def test_what_was_saved_survives_the_power() -> None:
+    crashing.what_was_saved_is_there()
+
+
+def test_what_was_found_survives_the_power() -> None:
+    crashing.what_was_found_stays()
+
+
+def test_a_crash_in_the_tenth_save_leaves_two_to_choose_from() -> None:
+    for step in range(steps(BEFORE, AFTER)):
+        disk, store = prepared(step)
+        for offset in range(AFTER, AFTER + 80, 10):
+            store.save(draft(offset))
+        disk.before = failing_at([step], lambda each: Crash(str(each)))
+        with suppress(Crash):
+            store.save(draft(AFTER + 80))
+        disk.before = lambda _: None
+        disk.crash()
+        again = FolderStore(STORE, disk)
+        newest = whole(again.newest(PLACE).saved)
+        assert newest in {AFTER + 70, AFTER + 80}
+        older = [offset for offset in again.offsets(PLACE) if offset < newest]
+        assert whole(again.checked(PLACE, older[-1])) == older[-1]
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS])
+def test_an_error_at_every_step_is_told_and_the_state_stays(number: int) -> None:
+    for step in range(steps(BEFORE, AFTER)):
+        disk, store = prepared(step)
+
+        def refused(each: Step) -> OSError:
+            return OSError(number, os.strerror(number), str(each.path))
+
+        disk.before = failing_at([step], refused)
+        try:
+            store.claim("c1", "g1")
+            store.save(draft(AFTER))
+            told = store.trouble
+        except StoreError as error:
+            told = str(error)
+        disk.before = lambda _: None
+        assert told is None or os.strerror(number).lower() in told
+        # The folder above the store need not be ours to open.
+        assert told is not None or (number == errno.EACCES and step == 1)
+        assert whole(FolderStore(STORE, disk).newest(PLACE).saved) in {BEFORE, AFTER}
+        store.save(draft(AFTER + 10))
+        disk.crash()
+        assert whole(FolderStore(STORE, disk).newest(PLACE).saved) == AFTER + 10
+
+
+def test_a_failed_save_leaves_no_file_behind() -> None:
+    disk, store = prepared(0)
+    files = disk.files()
+    saving = [n for n, step in enumerate(_recorded()) if step.call == "rename"]
+    disk.before = failing_at(saving, lambda _: OSError(errno.EIO, "input/output error"))
+    with pytest.raises(StoreError):
+        store.save(draft(AFTER))
+    assert disk.files() == files
+
+
+def _recorded() -> list[Step]:
+    disk, store = prepared(0)
+    store.save(draft(AFTER))
+    return disk.steps
