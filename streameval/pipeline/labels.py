@@ -1,8 +1,9 @@
-"""Label values as text: what slices are named by."""
+"""Values of labels and segments as text: what series are named by."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from streameval.pipeline.invalid import Refusal, shown
 
@@ -35,3 +36,21 @@ def label_text(value: object, field: str = "label") -> str:
 def label_texts(values: Iterable[object]) -> tuple[str, ...]:
     """Several label values as text."""
     return tuple(label_text(value) for value in values)
+
+
+class Remembered(dict[Any, tuple[str, ...]]):
+    """Values as they were decoded -> the same as text; what is asked for first is made then.
+
+    Example:
+        >>> texts = Remembered(label_texts)
+        >>> texts["a", 7], texts
+        (('a', '7'), {('a', 7): ('a', '7')})
+    """
+
+    def __init__(self, make: Callable[[Any], tuple[str, ...]]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, values: Any) -> tuple[str, ...]:
+        made = self[values] = self._make(values)
+        return made

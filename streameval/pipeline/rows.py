@@ -14,7 +14,7 @@ from streameval.events import Batch, Event
 from streameval.pipeline.columns import Columns
 from streameval.pipeline.fields import EventFields
 from streameval.pipeline.ids import Ids, text_id
-from streameval.pipeline.labels import label_texts
+from streameval.pipeline.labels import Remembered, label_texts
 from streameval.pipeline.schema import Form, compile_row, dimension_slots, forms
 from streameval.pipeline.times import microsecond_column, microseconds
 
@@ -74,9 +74,8 @@ class RowDecoder:
     def _dimensions(self, rows: Sequence[Any]) -> list[tuple[str, ...]] | None:
         if self._key is None:
             return None
-        raw = list(map(self._key, rows))
-        texts = {found: self._texts(found) for found in set(raw)}
-        return list(map(texts.__getitem__, raw))
+        # Each combination becomes text once in a batch.
+        return list(map(Remembered(self._texts).__getitem__, map(self._key, rows)))
 
     def _event_ids(self, rows: Sequence[Any]) -> Sequence[Any] | None:
         if not self._has_event_id:

@@ -23,7 +23,7 @@ _FIRST = -62_135_596_800  # 0001-01-01, in seconds since the epoch
 _END = 253_402_300_800  # the year 10000, likewise
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_SURELY_NEAREST = 0.499  # below a half, less what the sum itself may be rounded by
+_PER_SECOND = 1_000_000
 
 
 def _whole(per_second: int) -> Any:
@@ -78,19 +78,29 @@ def microsecond_column(written: Sequence[Any], unit: TimeUnit) -> NDArray[np.int
     if unit == "s":
         return _second_column(np.array(written, dtype=np.float64))
     if unit == "iso8601":
-        return np.array([each - _EPOCH for each in written], "timedelta64[us]").view(np.int64)
+        return _moment_column([each - _EPOCH for each in written])
     return np.array(written, dtype=np.int64) * (1_000 if unit == "ms" else 1)
 
 
 def _second_column(seconds: NDArray[np.float64]) -> NDArray[np.int64]:
-    product = seconds * 1e6
-    whole = np.rint(product)
-    # A float is at most half its spacing off what was written, and so is the product.
-    doubt = (np.spacing(np.abs(seconds)) * 1e6 + np.spacing(np.abs(product))) / 2
-    found = whole.astype(np.int64)
-    for place in np.flatnonzero(np.abs(product - whole) + doubt > _SURELY_NEAREST).tolist():
+    # From 1987 to 2106 a float is between 1 and 5 tenths of a microsecond from the next one: what
+    # was written has at most 7 decimals, and is the 7 decimals nearest to the float or rounds
+    # with them. A fraction of a second has so few bits that its product is exact.
+    whole = np.floor(seconds)
+    tenths = (seconds - whole) * 1e7
+    nearest = np.rint(tenths)
+    sure = (seconds >= 2.0**29) & (seconds < 2.0**32) & (np.abs(tenths - nearest) != 0.5)
+    found = whole.astype(np.int64) * _PER_SECOND + np.rint(nearest / 10).astype(np.int64)
+    for place in np.flatnonzero(~sure).tolist():
         found[place] = _from_seconds(seconds[place].item())
     return found
+
+
+def _moment_column(since: Sequence[timedelta]) -> NDArray[np.int64]:
+    days = np.array([each.days for each in since], dtype=np.int64)
+    seconds = np.array([each.seconds for each in since], dtype=np.int64)
+    micros = np.array([each.microseconds for each in since], dtype=np.int64)
+    return (days * 86_400 + seconds) * _PER_SECOND + micros
 
 
 def written_time(value: object, unit: TimeUnit, field: str) -> Written:

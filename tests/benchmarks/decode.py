@@ -1,23 +1,22 @@
-"""What decoding, labelling and counting cost, against msgspec decoding of the same bytes alone."""
+"""What columns, and counting them, cost against msgspec decoding of the same bytes alone."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 
 from streameval.accumulator import Accumulator
 from streameval.events import Id
 from streameval.pipeline.decode import Decoder
-from streameval.pipeline.fields import EventFields
-from streameval.pipeline.ingest import Ingest
-from streameval.records import Partition, RecordBatch
+from streameval.pipeline.fields import EventFields, TimeUnit
 from tests.benchmarks import traffic
 from tests.benchmarks.timing import best_of
 
 EVENTS = 40_000
 BATCH = 500
-FIELDS = EventFields(time="ts", time_unit="s")
 RANKED = ("hit_rate@10", "precision@10", "recall@10", "mrr@10", "map@10", "ndcg@20")
 EXPOSED = (*RANKED, "item_coverage@20")
 
@@ -27,37 +26,105 @@ class Plain(msgspec.Struct, gc=False):
 
     user: str
     variant: str
-    ts: float
-    recommendations: list[str]
-    interactions: list[str]
+    ts: float | datetime
+    recommendations: list[Any]
+    interactions: list[Any]
+
+
+class Case(msgspec.Struct):
+    """Records of one kind, and what is read of them."""
+
+    records: Sequence[bytes | None]
+    unit: TimeUnit | None = "s"
+    dimensions: Sequence[str] = ("variant",)
+
+    def alone(self) -> None:
+        """Decode each, and nothing else."""
+        decode = msgspec.json.Decoder(Plain).decode
+        for record in self.records:
+            if record is not None:
+                decode(record)
+
+    def columns(self) -> Callable[[], None]:
+        """Decode them as the pipeline does."""
+        decoder, batches = self.decoder(), self.batches()
+
+        def task() -> None:
+            for batch in batches:
+                decoder.decode_many(batch)
+
+        return task
+
+    def decoder(self) -> Decoder:
+        """As configured for these records."""
+        return Decoder(EventFields(time=self.unit and "ts", time_unit=self.unit), self.dimensions)
+
+    def batches(self) -> list[Sequence[bytes | None]]:
+        """As a source would deliver them."""
+        return [self.records[start : start + BATCH] for start in range(0, EVENTS, BATCH)]
 
 
 def main() -> None:
     """Print microseconds per record, and their ratios to decoding alone."""
-    plain, few, integers, objects = (_records(form) for form in (_text, _few, _integer, _object))
-    tasks = {
-        "decode alone": _decode(plain),
+    plain = _records(_same)
+    for name, case in _cases(plain).items():
+        best = best_of({"alone": case.alone, "columns": case.columns()}, rounds=7)
+        _print(f"{name}, decode alone", best["alone"], best["alone"])
+        _print(f"{name}, columns", best["columns"], best["alone"])
+    counted = {
         "rank metrics": _count(plain, RANKED),
-        "item exposures, 5,000 items": _count(few, EXPOSED),
+        "item exposures, 5,000 items": _count(_records(_few), EXPOSED),
         "item exposures, 50,000 items": _count(plain, EXPOSED),
-        "decode and label, no metrics": _label(plain),
-        "the same, integer ids": _label(integers),
-        "the same, objects with scores": _label(objects),
     }
-    best = best_of(tasks, rounds=7)
-    for name, seconds in best.items():
-        ratio = seconds / best["decode alone"]
-        print(f"{name:>32}: {seconds / EVENTS * 1e6:6.2f} us a record, ratio {ratio:5.2f}")
+    best = best_of({"alone": Case(plain).alone, **counted}, rounds=7)
+    for name in counted:
+        _print(f"{name}, columns and one series", best[name], best["alone"])
 
 
-def _records(form: Callable[[Id], str | int | dict[str, object]]) -> list[bytes]:
+def _cases(plain: Sequence[bytes]) -> dict[str, Case]:
+    objects = _records(_object)
+    tenth = [number % 10 == 0 for number in range(EVENTS)]
+    return {
+        "no time, no label": Case(plain, None, []),
+        "no time": Case(plain, None),
+        "s": Case(plain),
+        "s, two labels": Case(plain, "s", ["variant", "country"]),
+        "s of seven digits": Case(
+            _records(_same, lambda seconds: round(seconds * 1.000_123_456_7, 7))
+        ),
+        "ms": Case(_records(_same, lambda seconds: int(seconds * 1_000)), "ms"),
+        "us": Case(_records(_same, lambda seconds: int(seconds * 1_000_000)), "us"),
+        "iso8601": Case(_records(_same, lambda time: datetime.fromtimestamp(time, UTC)), "iso8601"),
+        "integer ids": Case(_records(_integer)),
+        "objects with scores": Case(objects),
+        "a tenth of them objects": Case(
+            [
+                other if rare else usual
+                for rare, usual, other in zip(tenth, plain, objects, strict=True)
+            ]
+        ),
+        "a tenth of them tombstones": Case(
+            [None if rare else usual for rare, usual in zip(tenth, plain, strict=True)]
+        ),
+    }
+
+
+def _print(name: str, seconds: float, alone: float) -> None:
+    print(f"{name:>50}: {seconds / EVENTS * 1e6:6.2f} us a record, ratio {seconds / alone:5.2f}")
+
+
+def _records(
+    form: Callable[[Id], str | int | dict[str, object]],
+    time: Callable[[float], float | datetime] = float,
+) -> list[bytes]:
     """Click traffic of two variants, K=20, one list in ten with one click."""
     return [
         msgspec.json.encode(
             {
                 "user": f"user-{number % 5000}",
                 "variant": "ab"[number % 2],
-                "ts": 1_700_000_000.25 + number,
+                "country": f"country-{number % 7}",
+                "ts": time(1_700_000_000.25 + number),
                 "recommendations": list(map(form, event.recommendations)),
                 "interactions": list(map(form, event.interactions)),
             }
@@ -66,7 +133,7 @@ def _records(form: Callable[[Id], str | int | dict[str, object]]) -> list[bytes]
     ]
 
 
-def _text(item: Id) -> str:
+def _same(item: Id) -> str:
     return str(item)
 
 
@@ -82,45 +149,14 @@ def _object(item: Id) -> dict[str, object]:
     return {"id": item, "score": 0.5}
 
 
-def _batches(records: Sequence[bytes]) -> list[RecordBatch]:
-    return [
-        RecordBatch(
-            partition=Partition("events", 0),
-            values=records[start : start + BATCH],
-            offsets=range(start, start + BATCH),
-            next_offset=start + BATCH,
-        )
-        for start in range(0, len(records), BATCH)
-    ]
-
-
-def _decode(records: Sequence[bytes]) -> Callable[[], None]:
-    decode = msgspec.json.Decoder(Plain).decode
-
-    def task() -> None:
-        for record in records:
-            decode(record)
-
-    return task
-
-
-def _label(records: Sequence[bytes]) -> Callable[[], None]:
-    batches, decoder = _batches(records), Decoder(FIELDS, ["variant"])
-
-    def task() -> None:
-        for batch in batches:
-            decoder.decode_many(batch.values)
-
-    return task
-
-
 def _count(records: Sequence[bytes], metrics: Sequence[str]) -> Callable[[], None]:
-    batches, decoder = _batches(records), Decoder(FIELDS, ["variant"])
+    case = Case(records)
+    decoder, batches = case.decoder(), case.batches()
 
     def task() -> None:
-        ingest = Ingest(decoder, lambda: Accumulator(*metrics, catalog=len(traffic.CATALOG)))
+        accumulator = Accumulator(*metrics, catalog=len(traffic.CATALOG))
         for batch in batches:
-            ingest.apply(batch)
+            accumulator.update_many(decoder.decode_many(batch).batch)
 
     return task
 
