@@ -36,7 +36,7 @@ class Queue:
 
     Args:
         writer: where they go.
-        most_bytes: so many bytes may wait.
+        most_bytes: so many bytes may wait, unless they were sent at once.
     """
 
     def __init__(self, writer: Writer, most_bytes: int = MOST_BYTES) -> None:
@@ -51,14 +51,15 @@ class Queue:
         """Remember letters until the next flush.
 
         Raises:
-            DeadLetterError: too many bytes wait, and cannot be written now; these wait too.
+            DeadLetterError: too many bytes wait, and cannot be written now; none of these is
+                taken.
         """
+        size = sum(map(_size, letters))
+        if self._bytes and self._bytes + size > self._most_bytes:
+            self.flush()
         with self._changing:
             self._waiting.extend(letters)
-            self._bytes += sum(map(_size, letters))
-            full = self._bytes > self._most_bytes
-        if full:
-            self.flush()
+            self._bytes += size
 
     def flush(self) -> None:
         """Return when every letter sent before is written; where none is, that is at once.

@@ -109,7 +109,8 @@ class DeadLetters(Protocol):
         """Take letters; they are safe only after `flush`.
 
         Raises:
-            DeadLetterError: so many wait to be made safe that no more can be held.
+            DeadLetterError: so many wait to be made safe that no more can be held; none of these
+                is taken.
         """
 
     def flush(self) -> None:

@@ -1,0 +1,84 @@
+"""What holds wherever dead letters go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from streameval.pipeline.letters import DeadLetter
+from tests.letters.places import Place, file_place, no_place, topic_place
+from tests.letters.samples import letter
+
+KINDS = [pytest.param("topic", marks=pytest.mark.kafka), "file", "nowhere"]
+
+
+@pytest.fixture(params=KINDS)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    makers: dict[str, Callable[[], Place]] = {
+        "topic": lambda: topic_place(request.getfixturevalue("broker")),
+        "file": lambda: file_place(tmp_path),
+        "nowhere": no_place,
+    }
+    return makers[request.param]()
+
+
+def _letters(place: Place, count: int, begin: int = 0) -> list[DeadLetter]:
+    return [letter(begin + n, topic=place.topic) for n in range(count)]
+
+
+def _assert_kept(place: Place, expected: list[DeadLetter]) -> None:
+    """Each at least once, in the order in which they were sent, and nothing else."""
+    assert list(dict.fromkeys(place.kept())) == (expected if place.keeps else [])
+
+
+def test_after_a_flush_every_letter_is_there_as_it_was(place: Place) -> None:
+    odd = letter(3, topic=place.topic, key=None, value=b"\xff\x00\n", headers=(("h", b"\xff"),) * 2)
+    empty = letter(4, topic=place.topic, key=b"", value=b"", headers=())
+    with closing(place.new()) as letters:
+        letters.send([odd])
+        letters.send([empty])
+        letters.flush()
+        _assert_kept(place, [odd, empty])
+
+
+def test_letters_of_several_flushes_and_of_a_new_start_stand_behind_each_other(
+    place: Place,
+) -> None:
+    for begin in (0, 4):
+        with closing(place.new()) as letters:
+            letters.send(_letters(place, 2, begin))
+            letters.flush()
+            letters.send(_letters(place, 2, begin + 2))
+            letters.flush()
+    _assert_kept(place, _letters(place, 8))
+
+
+def test_a_flush_without_letters_is_none_and_so_is_a_second_close(place: Place) -> None:
+    letters = place.new()
+    letters.send([])
+    letters.flush()
+    letters.close()
+    letters.close()
+
+
+def test_several_threads_may_send_while_others_flush(place: Place) -> None:
+    with closing(place.new()) as letters:
+
+        def work(begin: int) -> None:
+            for offset in range(begin, begin + 20):
+                letters.send([letter(offset, topic=place.topic)])
+                if offset % 5 == 0:
+                    letters.flush()
+
+        threads = [Thread(target=work, args=(begin,)) for begin in (0, 100, 200)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        letters.flush()
+    expected = {*range(20), *range(100, 120), *range(200, 220)} if place.keeps else set()
+    assert {each.offset for each in place.kept()} == expected
