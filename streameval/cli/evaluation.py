@@ -16,8 +16,9 @@ from streameval.cli.readings import write_readings
 from streameval.cli.screen import progress_console
 from streameval.config import Config, load
 from streameval.config.checks import checked
+from streameval.config.counting import counting
 from streameval.errors import SourceError
-from streameval.pipeline.decode import Decoder
+from streameval.pipeline.circumstances import Circumstances
 from streameval.pipeline.examples import InvalidRecord
 from streameval.pipeline.ingest import Ingest
 from streameval.pipeline.labels import MISSING_LABEL
@@ -25,6 +26,7 @@ from streameval.pipeline.snapshot import Snapshot
 from streameval.pipeline.snapshots import Snapshots
 from streameval.sources.files import FilesSource
 from streameval.sources.options import FilesOptions
+from streameval.sources.owning import Positions
 
 _SECONDS = 0.2
 
@@ -56,12 +58,12 @@ def evaluated(paths: Sequence[str], asked: Asked, written_as: str) -> None:
     """
     files = FilesOptions(paths=list(paths))
     config, source = configured(files, asked), FilesSource(files)
-    ingest = Ingest(Decoder(config.event, config.labels), config.accumulator().copy)
+    ingest = counting(config)
     with wrong_call_where(SourceError):
-        source.open({})
+        source.open(Positions())
     _tell_of_invalid(ingest, _read(source, ingest))
-    snapshots = Snapshots(ingest, source="", label_names=config.labels, started_at=0.0)
-    snapshot = snapshots.take(now=time.time(), ends={}, ready=True)
+    snapshots = Snapshots(ingest, source="", labels=config.labels, started_at=0.0)
+    snapshot = snapshots.take(time.time(), Circumstances(ready=True))
     if snapshot.health.trouble is not None:
         tell(snapshot.health.trouble)
     _tell_of_absent_labels(snapshot)

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from streameval.accumulator import Accumulator
-from streameval.aggregation.family import FamilySpec
 from streameval.aggregation.folding import FoldingOptions
+from streameval.aggregation.spec import FamilySpec
 from streameval.config.durations import microseconds
 from streameval.config.families import Group
 from streameval.config.settings import Config
 from streameval.pipeline.decode import Decoder
 from streameval.pipeline.ingest import Ingest
 from streameval.pipeline.layout import Layout
+from streameval.pipeline.limits import Limits
 
 
-def counting(config: Config, *, keep_letters: bool = False) -> Ingest[Accumulator]:
+def counting(
+    config: Config, *, keep_letters: bool = False, limits: Limits | None = None
+) -> Ingest[Accumulator]:
     """A pipeline that has counted nothing yet; reads the files that the configuration names.
 
     Args:
         config: what is counted, and how.
         keep_letters: whether invalid records are kept for whoever takes them away.
+        limits: when so many records are invalid that counting must stop; None: never.
 
     Raises:
         ConfigError: the fields of an event contradict each other.
@@ -26,7 +30,7 @@ def counting(config: Config, *, keep_letters: bool = False) -> Ingest[Accumulato
         SourceError: a file cannot be read.
     """
     decoder = Decoder(config.event, config.dimensions())
-    return Ingest(decoder, layout(config), keep_letters=keep_letters)
+    return Ingest(decoder, layout(config), keep_letters=keep_letters, limits=limits)
 
 
 def layout(config: Config) -> Layout[Accumulator]:

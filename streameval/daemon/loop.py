@@ -1,20 +1,17 @@
-"""The ingest loop: poll, count, and now and then publish a picture of it all."""
+"""The ingest loop: poll, count, save, and now and then publish a picture of it all."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from streameval.accumulator import Accumulator
-from streameval.config import Config
+from streameval.daemon.assembly import Assembly
 from streameval.daemon.clock import Clock
 from streameval.daemon.pace import Pace
-from streameval.daemon.reports import Advice, InvalidRecords, SourceTrouble
-from streameval.pipeline.decode import Decoder
-from streameval.pipeline.ingest import Ingest
-from streameval.pipeline.snapshot import Snapshot
-from streameval.pipeline.snapshots import Snapshots
+from streameval.daemon.reports import Advice, InvalidRecords, SourceTrouble, tell_news
+from streameval.errors import StreamevalError
+from streameval.pipeline.circumstances import Circumstances
+from streameval.pipeline.snapshot import ReloadHealth, Snapshot
 from streameval.records import RecordBatch
-from streameval.sources.source import Source
 
 _LONGEST_WAIT = 0.2
 """Seconds; a signal is noticed within them."""
@@ -27,29 +24,17 @@ class Loop:
     """Counts what a source delivers; everything in it happens on one thread.
 
     Args:
-        config: what is counted, and how.
-        source: where records come from; opened and closed here.
+        parts: what is read, counted and kept.
         publish: handed each snapshot; must be quick.
         clock: where time comes from.
 
-    Raises:
-        ConfigError: the fields of an event contradict each other.
-        MetricError: a metric cannot be understood, or lacks its inputs.
+    Attributes:
+        reload: what became of the configuration that was read last; None before.
     """
 
-    def __init__(
-        self,
-        config: Config,
-        source: Source,
-        publish: Callable[[Snapshot], None],
-        clock: Clock,
-    ) -> None:
-        empty = config.accumulator()
-        self._ingest: Ingest[Accumulator] = Ingest(Decoder(config.event, config.labels), empty.copy)
-        self._snapshots = Snapshots(
-            self._ingest, source=source.name, label_names=config.labels, started_at=clock.wall()
-        )
-        self._source = source
+    def __init__(self, parts: Assembly, publish: Callable[[Snapshot], None], clock: Clock) -> None:
+        self.reload: ReloadHealth | None = None
+        self._parts = parts
         self._publish = publish
         self._clock = clock
         self._pace = Pace(clock.monotonic)
@@ -64,37 +49,48 @@ class Loop:
         return self._clock.monotonic() - self._turned_at < _STUCK
 
     def run(self, until: Callable[[], bool]) -> None:
-        """Read from the configured start on until told to stop; then one last snapshot.
+        """Read until told to stop; then save, and take one last snapshot.
 
         What has been polled is counted before it ends. A source that has finished is waited on
-        all the same, so that its values can still be looked at.
+        all the same, so that its values can still be looked at. Where it ends by an error, no
+        state is saved that was not saved before.
 
         Raises:
-            SourceError: the source cannot be read, and waiting will not help.
+            StreamevalError: the source cannot be read, state must not go on, or too many records
+                are invalid; waiting will not help.
         """
+        source, owner = self._parts.source, self._parts.owner
         try:
-            self._source.open({})
+            source.open(owner)
             while not until():
                 self._turn()
+            self._ready = False
+            owner.finish()
+        except StreamevalError:
+            self._ready = False
+            owner.abandon()
+            raise
         finally:
             self._end()
 
     def _turn(self) -> None:
+        source, owner = self._parts.source, self._parts.owner
         batches = self._poll(min(_LONGEST_WAIT, self._pace.remaining))
-        self._ready = self._ready or self._source.trouble is None
+        self._ready = self._ready or (source.joined and source.trouble is None)
         for batch in batches:
-            self._ingest.apply(batch)
+            owner.apply(batch)
+            owner.turn()
             self._show_when_due()
+        owner.turn()
         self._show_when_due()
         self._turned_at = self._clock.monotonic()
-        self._trouble.observe(self._source.trouble)
-        self._invalid.observe(self._ingest.take_invalid(), self._ingest.tally.invalid)
+        self._tell()
 
     def _poll(self, seconds: float) -> Sequence[RecordBatch]:
-        if self._source.finished:
+        if self._parts.source.finished:
             self._clock.sleep(seconds)
             return ()
-        return self._source.poll(seconds)
+        return self._parts.source.poll(seconds)
 
     def _show_when_due(self) -> None:
         if self._pace.remaining <= 0:
@@ -102,20 +98,34 @@ class Loop:
                 self._show()
 
     def _show(self) -> None:
-        trouble = self._source.trouble
-        snapshot = self._snapshots.take(
-            now=self._clock.wall(),
-            ends=self._source.end_offsets(),
-            ready=self._ready,
-            trouble=trouble,
-        )
+        around = self._around()
+        snapshot = self._parts.snapshots.take(self._clock.wall(), around)
         self._publish(snapshot)
-        if trouble is None:
+        if around.trouble is None:
             self._advice.observe(snapshot.health.trouble)
 
+    def _around(self) -> Circumstances:
+        source, owner = self._parts.source, self._parts.owner
+        return Circumstances(
+            ready=self._ready,
+            trouble=source.trouble,
+            ends=source.end_offsets(),
+            counted=owner.counted,
+            checkpoint=owner.health,
+            commit_failures=owner.commit_failures,
+            dead_lettered=self._parts.dead_lettered,
+            recoveries=self._parts.recoveries,
+            reload=self.reload,
+        )
+
+    def _tell(self) -> None:
+        tell_news(self._parts.owner.take_news())
+        self._trouble.observe(self._parts.source.trouble)
+        ingest = self._parts.ingest
+        self._invalid.observe(ingest.take_invalid(), ingest.tally.invalid)
+
     def _end(self) -> None:
-        self._ready = False
+        self._tell()
         self._show()
-        self._invalid.observe(self._ingest.take_invalid(), self._ingest.tally.invalid)
-        self._invalid.summarize(self._ingest.tally.invalid)
-        self._source.close()
+        self._invalid.summarize(self._parts.ingest.tally.invalid)
+        self._parts.close()

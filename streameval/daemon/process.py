@@ -10,18 +10,19 @@ from typing import Any
 import msgspec
 
 from streameval.config import Config
+from streameval.daemon.assembly import assembled
 from streameval.daemon.clock import Clock
 from streameval.daemon.log import emit
 from streameval.daemon.loop import Loop
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web import Server, application
 from streameval.pipeline.snapshot import Snapshot
-from streameval.sources.build import source_of
 from streameval.sources.kafka_secrets import redacted
 from streameval.sources.options import KafkaOptions
 
 SINCE_START = (
-    "values are since start: state is not kept over a restart yet; nothing is committed to Kafka"
+    "values are since start: there is no [state] in the configuration, so nothing is kept over a "
+    "restart, and nothing is committed to Kafka"
 )
 
 
@@ -50,8 +51,7 @@ class Daemon:
         self._config = config
         self._observe = observe
         self._current: Snapshot | None = None
-        source = source_of(config.source, environment)
-        self._loop = Loop(config, source, self._publish, clock)
+        self._loop = Loop(assembled(config, environment, clock), self._publish, clock)
         self._exporter = PrometheusExporter(
             version=version("streameval"), kafka=isinstance(config.source, KafkaOptions)
         )
@@ -93,7 +93,7 @@ class Daemon:
             version=version("streameval"),
             address=self.address,
             configuration=_shown(self._config),
-            note=SINCE_START,
+            note=SINCE_START if self._config.state is None else None,
         )
 
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from streameval.daemon.log import emit
+from streameval.durability.news import News
 from streameval.pipeline.examples import InvalidRecord
 
 _IN_FULL = 3
@@ -94,6 +95,12 @@ class Advice:
         if advice is not None and not self._given:
             self._given = True
             emit(logging.WARNING, "advice", advice=advice)
+
+
+def tell_news(news: Sequence[News]) -> None:
+    """Log what happened to state."""
+    for each in news:
+        emit(getattr(logging, each.level.upper()), each.event.replace(" ", "_"), **each.fields)
 
 
 def _tell(record: InvalidRecord) -> None:

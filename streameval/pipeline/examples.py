@@ -49,7 +49,7 @@ class Examples:
         for place, event in invalid:
             if self._seen[event.reason] < PER_REASON:
                 self._seen[event.reason] += 1
-                self._kept.append(_record(batch, place, event))
+                self._kept.append(invalid_record(batch, place, event))
 
     def take(self) -> list[InvalidRecord]:
         """What was kept, oldest first; afterwards there is room again."""
@@ -58,7 +58,8 @@ class Examples:
         return taken
 
 
-def _record(batch: RecordBatch, place: int, event: InvalidEvent) -> InvalidRecord:
+def invalid_record(batch: RecordBatch, place: int, event: InvalidEvent) -> InvalidRecord:
+    """The invalid record at a place of a batch."""
     return InvalidRecord(
         partition=batch.partition,
         offset=batch.offsets[place],

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
-from streameval.aggregation.slices import Mergeable
-from streameval.metric import Metric
-from streameval.pipeline.ingest import Ingest, PartitionState
-from streameval.pipeline.snapshot import Health, PartitionHealth, Series, SeriesFamily, Snapshot
-from streameval.reading import Reading
+import msgspec
+
+from streameval.aggregation.time import SECOND, span_text
+from streameval.pipeline.circumstances import Circumstances
+from streameval.pipeline.ingest import Ingest
+from streameval.pipeline.partition import PartitionState
+from streameval.pipeline.readable import Beginnings, Readable
+from streameval.pipeline.snapshot import (
+    LIFETIME,
+    Health,
+    PartitionHealth,
+    Series,
+    SeriesFamily,
+    Snapshot,
+)
 from streameval.records import Partition
 
-
-class Readable(Mergeable, Protocol):
-    """An accumulator of which readings are taken."""
-
-    metrics: tuple[Metric, ...]
-
-    def read(self, metric: str) -> Reading:
-        """One metric now."""
-
-    def advice(self) -> str | None:
-        """One sentence about what looks wrong with the events, if anything does."""
-
-
 R = TypeVar("R", bound=Readable)
+Key = tuple[str, str, tuple[str, ...]]
 
 
 class _Read(NamedTuple):
@@ -41,8 +39,10 @@ class Snapshots(Generic[R]):
     Args:
         ingest: whose counts are read.
         source: what is being read, for a person.
-        label_names: names of the labels of every slice.
+        labels: names of the labels; a dimension that is none of them is a segment.
         started_at: wall-clock seconds since the epoch at which counting began.
+        idle: label values without an event for longer are left out, microseconds of event time;
+            None keeps them all.
     """
 
     def __init__(
@@ -50,80 +50,147 @@ class Snapshots(Generic[R]):
         ingest: Ingest[R],
         *,
         source: str,
-        label_names: Sequence[str],
+        labels: Sequence[str],
         started_at: float,
+        idle: int | None = None,
     ) -> None:
         self._ingest = ingest
         self._source = source
-        self._label_names = tuple(label_names)
         self._started_at = started_at
+        self._idle = idle
         self._version = 0
-        self._reads: dict[tuple[str, ...], _Read] = {}
+        self._reads: dict[Key, _Read] = {}
+        spans = {span for spec in ingest.layout.families for span in spec.spans}
+        self._spans = {span_text(span): span for span in spans}
+        self._families = tuple(
+            SeriesFamily(spec.name, _segment(spec.dimensions, labels), tuple(spec.dimensions))
+            for spec in ingest.layout.families
+        )
 
-    def take(
-        self,
-        *,
-        now: float,
-        ends: Mapping[Partition, int],
-        ready: bool,
-        trouble: str | None = None,
-    ) -> Snapshot:
+    def take(self, now: float, around: Circumstances) -> Snapshot:
         """All readings at this moment.
 
         Args:
             now: wall-clock seconds since the epoch.
-            ends: for each partition, the offset after its last record, as far as known.
-            ready: whether the source answers and reading has begun.
-            trouble: one sentence while the source is in trouble; an accumulator's advice
-                stands in its place otherwise.
+            around: what only the caller can know.
         """
-        self._reads = {labels: self._read(labels, whole) for labels, whole in self._ingest.merged()}
+        before, self._reads = self._reads, {}
+        series = tuple(self._series(before))
         self._version += 1
         return Snapshot(
             version=self._version,
             taken_at=now,
             started_at=self._started_at,
             source=self._source,
-            families=(SeriesFamily("labels", None, self._label_names),),
-            series=tuple(self._series()),
-            health=self._health(ends, ready=ready, trouble=trouble or self._advice()),
+            families=self._families,
+            series=series,
+            health=self._health(around),
+            counted=around.counted,
         )
 
-    def _read(self, labels: tuple[str, ...], whole: R) -> _Read:
-        known = self._reads.get(labels)
-        if known and known.accumulator is whole and known.version == whole.version:
-            return known
-        readings = ((metric, whole.read(metric.text)) for metric in whole.metrics)
-        series = tuple(Series(metric, labels, reading) for metric, reading in readings)
-        return _Read(whole, whole.version, series, whole.advice())
+    def _series(self, before: Mapping[Key, _Read]) -> Iterator[Series]:
+        for index, family in enumerate(self._families):
+            begun = self._beginnings(family.name)
+            reads = [
+                self._read((family.name, window, labels), index, whole, before)
+                for window, labels, whole in self._slices(family.name)
+            ]
+            for one_metric in zip(*(read.series for read in reads), strict=True):
+                for each, read in zip(one_metric, reads, strict=True):
+                    yield self._dated(each, read, begun) if begun else each
 
-    def _series(self) -> Iterator[Series]:
-        for one_metric in zip(*(read.series for read in self._reads.values()), strict=True):
-            yield from one_metric
+    def _beginnings(self, family: str) -> Beginnings:
+        states = self._ingest.partitions.values()
+        return Beginnings(family, [state.since for state in states])
+
+    def _dated(self, series: Series, read: _Read, begun: Beginnings) -> Series:
+        """The series with the moment from which on it is complete."""
+        needs = read.accumulator.needs(series.metric)
+        if series.window == LIFETIME:
+            moment = begun.of(needs)
+        else:
+            span = self._spans[series.window]
+            moment = begun.of_window(needs, (self._ingest.clock or 0) - span)
+        if moment is None:
+            return series
+        return msgspec.structs.replace(series, since=moment / SECOND)
+
+    def _slices(self, name: str) -> Iterator[tuple[str, tuple[str, ...], R]]:
+        """Windows and lifetime of each slice, by its labels; lifetime last."""
+        view, clock = self._ingest.views[name], self._ingest.clock
+        found: dict[tuple[str, ...], list[tuple[str, R]]] = {}
+        for span in view.spec.spans if clock is not None else ():
+            for labels, whole in view.window(span, clock):
+                found.setdefault(labels, []).append((span_text(span), whole))
+        for labels, whole in view.lifetime():
+            found.setdefault(labels, []).append((LIFETIME, whole))
+        seen = view.seen()
+        for labels in sorted(found):
+            if not self._is_idle(seen.get(labels), clock):
+                yield from ((window, labels, whole) for window, whole in found[labels])
+
+    def _is_idle(self, seen: int | None, clock: int | None) -> bool:
+        if seen is None or clock is None or self._idle is None:
+            return False
+        return clock - seen > self._idle
+
+    def _read(self, key: Key, family: int, whole: R, before: Mapping[Key, _Read]) -> _Read:
+        known = before.get(key)
+        if known is None or known.accumulator is not whole or known.version != whole.version:
+            _, window, labels = key
+            series = tuple(
+                Series(metric, labels, whole.read(metric.text), window, family)
+                for metric in whole.metrics
+            )
+            known = _Read(whole, whole.version, series, whole.advice())
+        self._reads[key] = known
+        return known
 
     def _advice(self) -> str | None:
-        for labels, read in self._reads.items():
+        names = {family.name: family.label_names for family in self._families}
+        for (family, _, labels), read in self._reads.items():
             if read.advice is not None:
-                pairs = zip(self._label_names, labels, strict=True)
+                pairs = zip(names[family], labels, strict=True)
                 where = ", ".join(f"{name}={value}" for name, value in pairs)
                 return f"{where}: {read.advice}" if where else read.advice
         return None
 
-    def _health(self, ends: Mapping[Partition, int], *, ready: bool, trouble: str | None) -> Health:
-        tally = self._ingest.tally
+    def _health(self, around: Circumstances) -> Health:
+        tally, layout = self._ingest.tally, self._ingest.layout
         states = sorted(self._ingest.partitions.items())
+        timed = any(state.clock is not None for _, state in states)
         return Health(
             consumed=tally.consumed,
             valid=tally.valid,
             invalid=dict(tally.invalid),
             tombstones=tally.tombstones,
-            partitions=tuple(_partition(name, state, ends.get(name)) for name, state in states),
-            ready=ready,
-            trouble=trouble,
+            partitions=tuple(
+                _partition(name, state, around.ends.get(name)) for name, state in states
+            ),
+            ready=around.ready,
+            trouble=around.trouble or self._advice(),
+            late=tally.late if timed else None,
+            duplicates=tally.duplicates if layout.dedup or tally.duplicates else None,
+            folded=self._folded(),
+            dead_lettered=around.dead_lettered,
+            replayed=tally.replayed,
+            commit_failures=around.commit_failures,
+            recoveries=around.recoveries,
+            checkpoint=around.checkpoint,
+            reload=around.reload,
         )
+
+    def _folded(self) -> dict[tuple[str, str], int]:
+        return {
+            (name, dimension): count
+            for name, view in self._ingest.views.items()
+            for dimension, count in view.folded().items()
+        }
+
+
+def _segment(dimensions: Sequence[str], labels: Sequence[str]) -> str | None:
+    return next((name for name in dimensions if name not in labels), None)
 
 
 def _partition(name: Partition, state: PartitionState[R], end: int | None) -> PartitionHealth:
-    return PartitionHealth(
-        partition=name, position=state.position, end=end, event_time=state.event_time
-    )
+    return PartitionHealth(partition=name, position=state.position, end=end, event_time=state.clock)

@@ -2,32 +2,60 @@
 
 from __future__ import annotations
 
-from streameval.pipeline.decode import Decoded
-from streameval.pipeline.invalid import REASONS
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from streameval.pipeline.invalid import REASONS, InvalidEvent
 
 
-class Tally:
-    """Counts of records; `consumed == valid + invalid + tombstones`, always.
+class Tally(msgspec.Struct, gc=False):
+    """Counts of records; `consumed == valid + invalid + tombstones + duplicates`, always.
 
     Attributes:
         consumed: records read, whatever became of them.
-        valid: records that became events.
-        invalid: records that did not, by reason; every known reason is present.
+        valid: records that became events and were counted.
+        late: those among them that were too late for every window.
+        replayed: those among them that stand for an earlier invalid one.
         tombstones: records without a value.
+        duplicates: records that were counted before: by event id, or replayed once already.
+        forgotten: invalid records of so long ago that a replay of them is no longer accepted.
+        invalid: records that are no event, by reason; every known reason is present.
     """
 
-    __slots__ = ("consumed", "invalid", "tombstones", "valid")
+    consumed: int = 0
+    valid: int = 0
+    late: int = 0
+    replayed: int = 0
+    tombstones: int = 0
+    duplicates: int = 0
+    forgotten: int = 0
+    invalid: dict[str, int] = msgspec.field(default_factory=lambda: dict.fromkeys(REASONS, 0))
 
-    def __init__(self) -> None:
-        self.consumed = 0
-        self.valid = 0
-        self.invalid: dict[str, int] = dict.fromkeys(REASONS, 0)
-        self.tombstones = 0
+    def refuse(self, invalid: list[InvalidEvent]) -> None:
+        """Count records that are no event."""
+        for event in invalid:
+            self.invalid[event.reason] = self.invalid.get(event.reason, 0) + 1
 
-    def add(self, decoded: Decoded, records: int) -> None:
-        """Count what became of a batch of records."""
-        self.consumed += records
-        self.valid += decoded.valid
-        self.tombstones += decoded.tombstones
-        for _, event in decoded.invalid:
-            self.invalid[event.reason] += 1
+    def add(self, other: Tally) -> None:
+        """Count what another one counted."""
+        for name in self.__struct_fields__[:-1]:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for reason, count in other.invalid.items():
+            self.invalid[reason] = self.invalid.get(reason, 0) + count
+
+    def state_dict(self) -> dict[str, Any]:
+        """Plain integers and strings; reasons that never occurred are left out."""
+        state: dict[str, Any] = msgspec.to_builtins(self)
+        return state | {"invalid": {name: n for name, n in sorted(self.invalid.items()) if n}}
+
+    @classmethod
+    def from_state_dict(cls, state: Mapping[str, Any]) -> Tally:
+        """What `state_dict` gave.
+
+        Raises:
+            msgspec.ValidationError: it is not that.
+        """
+        known = dict.fromkeys(REASONS, 0)
+        return msgspec.convert({**state, "invalid": {**known, **state["invalid"]}}, cls)

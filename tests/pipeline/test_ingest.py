@@ -1,57 +1,30 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streameval.accumulator import Accumulator
 from streameval.errors import SourceError
-from streameval.pipeline.decode import Decoder
-from streameval.pipeline.fields import EventFields
 from streameval.pipeline.ingest import Ingest
 from streameval.records import Partition, RecordBatch
+from tests.pipeline.counting import batch, ingest, record, state
 from tests.pipeline.records import mutilated, records
 
-METRICS = ("hit_rate@2", "ndcg@3", "map", "ctr@2", "distinct_items@2")
-FIELDS = EventFields(time="ts", time_unit="s")
 values_of_any_kind = st.lists(st.none() | records() | mutilated(records()), max_size=30)
 
 
-def accumulator() -> Accumulator:
-    return Accumulator(*METRICS)
-
-
-def ingest() -> Ingest[Accumulator]:
-    return Ingest(Decoder(FIELDS, ["variant"]), accumulator)
-
-
-def batch(values: Sequence[bytes | None], number: int = 0, start: int = 0) -> RecordBatch:
-    return RecordBatch(
-        partition=Partition("events", number),
-        values=values,
-        offsets=range(start, start + len(values)),
-        next_offset=start + len(values),
-    )
-
-
-def record(**changed: Any) -> bytes:
-    fields = {"recommendations": ["a"], "interactions": [], "ts": 1, "variant": "a"}
-    return msgspec.json.encode(fields | changed)
-
-
-def state(of: Ingest[Accumulator]) -> list[tuple[tuple[str, ...], dict[str, Any]]]:
-    return [(labels, whole.state_dict()) for labels, whole in of.merged()]
+def lifetime(of: Ingest[Accumulator]) -> list[tuple[tuple[str, ...], int]]:
+    return [(labels, whole.lists) for labels, whole in of.views["labels"].lifetime()]
 
 
 def test_state_and_position_move_together() -> None:
     of = ingest()
     of.apply(batch([record(), None, b"x"], start=7))
     assert of.positions == {Partition("events", 0): 10}
-    assert [(labels, whole.lists) for labels, whole in of.merged()] == [(("a",), 1)]
+    assert lifetime(of) == [(("a",), 1)]
 
 
 def test_every_partition_has_its_own_state_position_and_time() -> None:
@@ -61,14 +34,11 @@ def test_every_partition_has_its_own_state_position_and_time() -> None:
     of.apply(batch([record(ts=4)], number=0, start=2))
     held = {name.number: part for name, part in of.partitions.items()}
     assert {number: part.position for number, part in held.items()} == {0: 3, 1: 103}
-    assert {number: part.event_time for number, part in held.items()} == {
+    assert {number: part.clock for number, part in held.items()} == {
         0: 5_000_000,
         1: 3_000_000,
     }
-    assert {number: list(part.slices) for number, part in held.items()} == {
-        0: [("a",)],
-        1: [("b",)],
-    }
+    assert lifetime(of) == [(("a",), 3), (("b",), 3)]
 
 
 def test_a_log_with_gaps_moves_to_the_offset_that_its_batch_names() -> None:
@@ -103,7 +73,7 @@ def test_consumed_is_valid_and_invalid_and_tombstones(
     tally = of.tally
     assert tally.consumed == sum(len(values) for _, values in batches) == sum(positions)
     assert tally.consumed == tally.valid + sum(tally.invalid.values()) + tally.tombstones
-    assert tally.valid == sum(whole.lists for _, whole in of.merged())
+    assert tally.valid == sum(lists for _, lists in lifetime(of))
 
 
 @settings(max_examples=60)
@@ -121,7 +91,7 @@ def test_any_split_over_partitions_and_batches_gives_the_same_state(
         some, shuffled = shuffled[:size], shuffled[size:]
         split.apply(batch(some, number, positions[number]))
         positions[number] += len(some)
-        split.merged()
+        lifetime(split)
     assert state(split) == state(whole)
     assert split.tally.invalid == whole.tally.invalid
 
@@ -129,7 +99,7 @@ def test_any_split_over_partitions_and_batches_gives_the_same_state(
 def test_equal_labels_of_different_kinds_are_one_slice() -> None:
     of = ingest()
     of.apply(batch([record(variant=1), record(variant="1"), record(variant=True)]))
-    assert [(labels, whole.lists) for labels, whole in of.merged()] == [(("1",), 2), (("true",), 1)]
+    assert lifetime(of) == [(("1",), 2), (("true",), 1)]
 
 
 def test_the_first_few_invalid_records_of_each_reason_are_told_with_their_place() -> None:

@@ -3,31 +3,30 @@ from __future__ import annotations
 import pytest
 
 from streameval.accumulator import Accumulator
-from streameval.pipeline.decode import Decoder
-from streameval.pipeline.fields import EventFields
+from streameval.pipeline.circumstances import Circumstances
 from streameval.pipeline.ingest import Ingest
 from streameval.pipeline.invalid import REASONS
 from streameval.pipeline.snapshot import Snapshot
 from streameval.pipeline.snapshots import Snapshots
 from streameval.records import Partition
-from tests.pipeline.test_ingest import FIELDS, batch, record
+from tests.pipeline.counting import MINUTE, batch, layout, parts, record
+from tests.pipeline.counting import ingest as ingest_of
 
-
-def new() -> Accumulator:
-    return Accumulator("ctr", "hit_rate@1", "distinct_items@1")
+METRICS = ["ctr", "hit_rate@1", "distinct_items@1"]
 
 
 @pytest.fixture
 def ingest() -> Ingest[Accumulator]:
-    return Ingest(Decoder(FIELDS, ["variant"]), new)
+    return ingest_of(layout(METRICS))
 
 
-def snapshots(of: Ingest[Accumulator]) -> Snapshots[Accumulator]:
-    return Snapshots(of, source="events", label_names=["variant"], started_at=100.0)
+def snapshots(of: Ingest[Accumulator], idle: int | None = None) -> Snapshots[Accumulator]:
+    return Snapshots(of, source="events", labels=["variant"], started_at=100.0, idle=idle)
 
 
 def take(of: Snapshots[Accumulator], trouble: str | None = None) -> Snapshot:
-    return of.take(now=200.0, ends={Partition("events", 0): 9}, ready=True, trouble=trouble)
+    ends = {Partition("events", 0): 9}
+    return of.take(200.0, Circumstances(ready=True, trouble=trouble, ends=ends))
 
 
 def test_before_the_first_record_there_is_no_series_and_every_reason_is_at_zero(
@@ -98,14 +97,50 @@ def test_ids_of_two_kinds_are_advised_about_with_their_slice(ingest: Ingest[Accu
 
 
 def test_a_stream_without_labels_has_one_series_a_metric() -> None:
-    ingest = Ingest(Decoder(EventFields(), []), new)
+    ingest = ingest_of(layout(METRICS, dimensions=()))
     ingest.apply(batch([record()]))
-    taken = Snapshots(ingest, source="events", label_names=[], started_at=0.0).take(
-        now=1.0, ends={}, ready=False
-    )
+    of = Snapshots(ingest, source="events", labels=[], started_at=0.0)
+    taken = of.take(1.0, Circumstances(ready=False))
     assert [(each.metric.text, each.labels) for each in taken.series] == [
         ("ctr", ()),
         ("hit_rate@1", ()),
         ("distinct_items@1", ()),
     ]
     assert not taken.health.ready
+
+
+def test_windows_stand_beside_the_lifetime_which_comes_last() -> None:
+    ingest = ingest_of(layout(["ctr"], spans=(5 * MINUTE, 180 * MINUTE)))
+    ingest.apply(batch([record(ts=ts, id=str(ts)) for ts in (0, 3_600, 7_200, 10_900)]))
+    found = [(each.window, each.reading.lists) for each in take(snapshots(ingest)).series]
+    assert found == [("5m", 1), ("3h", 3), ("lifetime", 4)]
+
+
+def test_a_label_value_without_events_for_long_leaves() -> None:
+    ingest = ingest_of(layout(["ctr"], spans=(5 * MINUTE,)))
+    ingest.apply(batch([record(ts=0, variant="old"), record(ts=1_000, variant="new")]))
+    assert {each.labels for each in take(snapshots(ingest, idle=1_000_000_000)).series} == {
+        ("old",),
+        ("new",),
+    }
+    assert {each.labels for each in take(snapshots(ingest, idle=999_000_000)).series} == {("new",)}
+
+
+def test_what_began_later_says_since_when() -> None:
+    before = ingest_of(layout(["ctr"], spans=(5 * MINUTE,)))
+    before.apply(batch([record(ts=1_000)]))
+    after = ingest_of(layout(["ctr", "distinct_items@1"], spans=(5 * MINUTE,)))
+    after.restore(Partition("events", 0), 1, parts(before))
+    after.apply(batch([record(ts=1_100)], start=1))
+    of = snapshots(after)
+    found = {(each.metric.name, each.window): each.since for each in take(of).series}
+    assert found == {
+        ("ctr", "5m"): None,
+        ("ctr", "lifetime"): None,
+        ("distinct_items", "5m"): 1_000.0,
+        ("distinct_items", "lifetime"): 1_000.0,
+    }
+    after.apply(batch([record(ts=9_000)], start=2))
+    found = {(each.metric.name, each.window): each.since for each in take(of).series}
+    assert found["distinct_items", "5m"] is None
+    assert found["distinct_items", "lifetime"] == 1_000.0

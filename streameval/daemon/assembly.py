@@ -1,0 +1,158 @@
+"""From a configuration to the parts of a daemon."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+
+import msgspec
+
+from streameval.accumulator import Accumulator
+from streameval.config import Config
+from streameval.config.counting import counting
+from streameval.config.durations import SECOND, microseconds
+from streameval.config.options import DeadLetterOptions, StateOptions
+from streameval.daemon.clock import Clock
+from streameval.durability.keeper import Keeper
+from streameval.durability.policies import Policies
+from streameval.durability.terms import Terms
+from streameval.durability.transient import Transient
+from streameval.durability.worker import Threaded
+from streameval.letters.build import letters_to
+from streameval.pipeline.evidence import Evidence
+from streameval.pipeline.ingest import Ingest
+from streameval.pipeline.letters import DeadLetters
+from streameval.pipeline.limits import Limits
+from streameval.pipeline.snapshots import Snapshots
+from streameval.sources.build import source_of
+from streameval.sources.options import KafkaOptions
+from streameval.sources.source import Source
+from streameval.stores.folder import FolderStore
+
+
+class Assembly(msgspec.Struct, kw_only=True):
+    """The parts of a daemon, each made for the others.
+
+    Attributes:
+        source: where records come from; not open yet.
+        ingest: what counts them.
+        owner: keeps state, or does not.
+        letters: where invalid records go; None where they are counted only.
+        snapshots: takes pictures of what was counted.
+        worker: does what is slow; None where no state is kept.
+    """
+
+    source: Source
+    ingest: Ingest[Accumulator]
+    owner: Keeper | Transient
+    letters: DeadLetters | None
+    snapshots: Snapshots[Accumulator]
+    worker: Threaded | None
+
+    @property
+    def dead_lettered(self) -> int | None:
+        """Records set aside as dead letters; None where none are."""
+        return None if self.letters is None else sum(self.ingest.tally.invalid.values())
+
+    @property
+    def recoveries(self) -> Mapping[str, int]:
+        """What the watchdog of the source did: step -> how often."""
+        found: Mapping[str, int] = getattr(self.source, "recoveries", {})
+        return found
+
+    def close(self) -> None:
+        """Let go of everything; what is being written is written first."""
+        self.source.close()
+        if self.worker is not None:
+            self.worker.close()
+        if self.letters is not None:
+            self.letters.close()
+
+
+def assembled(config: Config, environment: Mapping[str, str], clock: Clock) -> Assembly:
+    """The parts that a configuration asks for.
+
+    Args:
+        config: what to read, count and keep.
+        environment: what ${NAME} in it stands for.
+        clock: where time comes from.
+
+    Raises:
+        ConfigError: the configuration does not say something that can be done.
+        MetricError: a metric cannot be understood, or lacks its inputs.
+        SourceError: a file that it names cannot be read.
+        DeadLetterError: the file for dead letters cannot be written.
+    """
+    source = source_of(config.source, environment, group=config.state is not None)
+    options = _letters(config)
+    letters = None
+    if options is not None:
+        topic, path = options.topic, options.path
+        letters = letters_to(config.source, environment, topic=topic, path=path)
+    ingest = counting(
+        config,
+        keep_letters=letters is not None,
+        limits=None if options is None else Limits(options.max_ratio, options.max_run),
+    )
+    worker = None if config.state is None else Threaded()
+    if config.state is None or worker is None:
+        owner: Keeper | Transient = Transient(ingest, letters)
+    else:
+        owner = Keeper(
+            ingest,
+            store(config.state),
+            terms(config, config.state, source),
+            commit=source.commit,
+            evidence=Evidence(ingest),
+            letters=letters,
+            clock=clock,
+            worker=worker,
+        )
+    return Assembly(
+        source=source,
+        ingest=ingest,
+        owner=owner,
+        letters=letters,
+        snapshots=pictures(config, source, ingest, clock.wall()),
+        worker=worker,
+    )
+
+
+def pictures(
+    config: Config, source: Source, ingest: Ingest[Accumulator], started_at: float
+) -> Snapshots[Accumulator]:
+    """What takes snapshots of an ingest."""
+    return Snapshots(
+        ingest,
+        source=source.name,
+        labels=config.labels,
+        started_at=started_at,
+        idle=microseconds(config.labels_idle),
+    )
+
+
+def store(options: StateOptions) -> FolderStore:
+    """Where checkpoints are kept."""
+    return FolderStore(Path(options.path), history=microseconds(options.history) / SECOND)
+
+
+def terms(config: Config, options: StateOptions, source: Source) -> Terms:
+    """Under which terms state is kept."""
+    chosen = {name: getattr(options, name) for name in Policies.__struct_fields__}
+    return Terms(
+        release=version("streameval"),
+        cluster=lambda: source.cluster,
+        group=config.source.group if isinstance(config.source, KafkaOptions) else source.name,
+        settings=config.settings(),
+        policies=Policies(**chosen),
+        interval=microseconds(options.interval) / SECOND,
+        events=options.events,
+    )
+
+
+def _letters(config: Config) -> DeadLetterOptions | None:
+    """By default where state is durable, so that nothing is passed over without a trace."""
+    if config.dead_letters is None and config.state is not None:
+        return DeadLetterOptions() if isinstance(config.source, KafkaOptions) else None
+    return config.dead_letters

@@ -1,0 +1,36 @@
+"""What a snapshot says that the pipeline itself cannot know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from streameval.pipeline.snapshot import CheckpointHealth, Counted, CountedKey, ReloadHealth
+from streameval.records import Partition
+
+
+class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of everything around the pipeline.
+
+    Attributes:
+        ready: whether the source answers and reading has begun.
+        trouble: one sentence while the source is in trouble.
+        ends: for each partition, the offset after its last record, as far as known.
+        counted: what checkpoints have made durable; None where state is not durable.
+        checkpoint: how well state is being kept; None where it is not.
+        commit_failures: commits of the group's offsets that failed.
+        dead_lettered: records set aside as dead letters; None where none are written.
+        recoveries: what the watchdog did: step -> how often.
+        reload: what became of the configuration; None where it cannot be read again.
+    """
+
+    ready: bool
+    trouble: str | None = None
+    ends: Mapping[Partition, int] = {}
+    counted: Mapping[CountedKey, Counted] | None = None
+    checkpoint: CheckpointHealth | None = None
+    commit_failures: int = 0
+    dead_lettered: int | None = None
+    recoveries: Mapping[str, int] = {}
+    reload: ReloadHealth | None = None

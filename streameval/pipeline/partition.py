@@ -1,0 +1,179 @@
+"""What has been counted of one partition, and up to where; both move together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Generic, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from streameval.aggregation.family import Family
+from streameval.aggregation.lateness import late
+from streameval.aggregation.section import Section, next_version
+from streameval.aggregation.slices import A
+from streameval.errors import DamagedStateError
+from streameval.pipeline.ahead import too_far_ahead
+from streameval.pipeline.decode import Decoded
+from streameval.pipeline.layout import Layout
+from streameval.pipeline.memory import PREFIX, Memory
+from streameval.pipeline.ranges import Ranges
+from streameval.pipeline.readable import ALL, PANES
+from streameval.pipeline.tally import Tally
+from streameval.records import RecordBatch
+
+META = "meta"
+"""Name of the section that holds everything but families and remembered ids."""
+
+MOST_RANGES = 100_000
+"""Ranges of invalid records whose replay is awaited; beyond it the oldest are forgotten."""
+
+
+class Applied(NamedTuple):
+    """What became of a batch.
+
+    Attributes:
+        decoded: its content, with events from the future among the invalid.
+        tally: how many records became what.
+    """
+
+    decoded: Decoded
+    tally: Tally
+
+
+class PartitionState(Generic[A]):
+    """The fold of one partition's log up to `position`: a function of its records alone.
+
+    Attributes:
+        position: the next offset to be counted.
+        clock: largest event time so far, microseconds since the epoch; None where unknown.
+        tally: what became of its records.
+        families: what is kept, by name.
+        since: "family:statistic" -> clock at which it was first kept; those kept always are absent.
+    """
+
+    def __init__(self, layout: Layout[A], position: int) -> None:
+        self._layout = layout
+        self._version = next_version()
+        self._memory = None if layout.dedup is None else Memory(layout.dedup)
+        self._outstanding = Ranges()
+        self.position = position
+        self.clock: int | None = None
+        self.tally = Tally()
+        self.families = {spec.name: Family(spec, layout.times) for spec in layout.families}
+        self.since: dict[str, int] = {}
+
+    def apply(self, batch: RecordBatch, decoded: Decoded) -> Applied:
+        """Count decoded records, and stand behind their batch."""
+        if decoded.times is not None and batch.timestamps is not None:
+            decoded = too_far_ahead(decoded, batch.timestamps, self._layout.max_ahead)
+        tally = Tally(consumed=len(batch.values), tombstones=len(decoded.tombstones))
+        counted = decoded
+        if decoded.invalid or batch.replaced:
+            counted = _without(decoded, self._answered(batch, decoded, tally))
+        counted = self._novel(counted)
+        tally.late = self._count(counted)
+        tally.valid = len(counted.places)
+        tally.duplicates = len(decoded.places) - tally.valid
+        tally.refuse([event for _, event in decoded.invalid])
+        self.tally.add(tally)
+        self.position = batch.next_offset
+        self._version = next_version()
+        return Applied(decoded, tally)
+
+    def sections(self) -> list[Section]:
+        """Its content in pieces, sorted by name; equal content gives equal pieces."""
+        found = [Section(META, self._version, self._meta)]
+        for family in self.families.values():
+            found.extend(family.sections())
+        if self._memory is not None:
+            found.extend(self._memory.sections())
+        return sorted(found, key=lambda section: section.name)
+
+    def restore(self, parts: Mapping[str, bytes]) -> None:
+        """Take the place of the content by what `sections` gave, with the layout of this one.
+
+        What the layout asks for and the parts do not hold is kept from now on, see `since`.
+
+        Raises:
+            DamagedStateError: the parts are not what `sections` gave.
+            UnlikeStateError: they were made with inputs or options that cannot go on.
+        """
+        kept = self._restore_meta(parts)
+        now = 0 if self.clock is None else self.clock
+        for name, family in self.families.items():
+            own = {part: held for part, held in parts.items() if part.startswith(f"{name}/")}
+            new = family.restore(own) if own else frozenset((ALL,))
+            self.since |= {f"{name}:{each}": now for each in new}
+            if own and family.kept > kept.get(name, 0):
+                self.since[f"{name}:{PANES}"] = now - kept.get(name, 0)
+        if self._memory is not None:
+            own = {part: held for part, held in parts.items() if part.startswith(PREFIX)}
+            self._memory.restore(own)
+
+    def _answered(self, batch: RecordBatch, decoded: Decoded, tally: Tally) -> set[int]:
+        """Places of records that stand for an invalid one that is not awaited (any more).
+
+        In the order of the log, so that it does not matter where one batch ends.
+        """
+        invalid = {place for place, _ in decoded.invalid}
+        refused = set()
+        for place in sorted(invalid | batch.replaced.keys()):
+            replaced = batch.replaced.get(place)
+            if replaced is not None and not self._outstanding.discard(replaced):
+                refused.add(place)
+            if place in invalid:
+                self._outstanding.add(batch.offsets[place])
+                tally.forgotten += self._outstanding.forget(MOST_RANGES)
+        tally.replayed = len((batch.replaced.keys() - refused).intersection(decoded.places))
+        return refused
+
+    def _novel(self, decoded: Decoded) -> Decoded:
+        if self._memory is None or decoded.event_ids is None or decoded.times is None:
+            return decoded
+        novel = self._memory.novel(decoded.event_ids, decoded.times, self.clock)
+        return decoded if novel.all() else decoded.keep(novel)
+
+    def _count(self, decoded: Decoded) -> int:
+        """Count events; returns how many were too late for every window."""
+        if not decoded.places:
+            return 0
+        starts: NDArray[np.int64] | None = None
+        too_late = 0
+        if decoded.times is not None:
+            judged = late(decoded.times, self.clock, self._layout.times)
+            starts, self.clock, too_late = judged.starts, judged.clock, judged.late
+        for family in self.families.values():
+            family.update(decoded.batch, decoded.dimensions, starts, decoded.times)
+            if self.clock is not None:
+                family.advance(self.clock)
+        return too_late
+
+    def _meta(self) -> Callable[[], Iterator[bytes]]:
+        state = {
+            "clock": self.clock,
+            "kept": {name: self.families[name].kept for name in sorted(self.families)},
+            "outstanding": self._outstanding.as_list(),
+            "since": dict(sorted(self.since.items())),
+            "tally": self.tally.state_dict(),
+        }
+        return lambda: iter([msgspec.msgpack.encode(state)])
+
+    def _restore_meta(self, parts: Mapping[str, bytes]) -> dict[str, int]:
+        """Returns how far back panes of each family were kept, microseconds."""
+        try:
+            state: dict[str, Any] = msgspec.msgpack.decode(parts[META])
+            self.clock, self.since = state["clock"], state["since"]
+            kept: dict[str, int] = state["kept"]
+            self.tally = Tally.from_state_dict(state["tally"])
+            self._outstanding = Ranges.from_list(state["outstanding"])
+        except (KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:
+            raise DamagedStateError(META, f"{type(error).__name__}: {error}") from error
+        return kept
+
+
+def _without(decoded: Decoded, places: set[int]) -> Decoded:
+    if places.isdisjoint(decoded.places):
+        return decoded
+    return decoded.keep(np.array([place not in places for place in decoded.places]))

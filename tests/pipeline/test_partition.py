@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streameval.accumulator import Accumulator
+from streameval.errors import DamagedStateError
+from streameval.pipeline.ingest import Ingest
+from streameval.pipeline.partition import META
+from streameval.records import Partition
+from tests.pipeline.counting import MINUTE, batch, ingest, layout, parts, record, state
+
+PLACE = Partition("events", 0)
+WINDOWS = layout(spans=(5 * MINUTE, 180 * MINUTE), dedup=10 * MINUTE)
+
+good = st.builds(
+    record,
+    ts=st.integers(0, 6 * 3600),
+    id=st.sampled_from("abcdefgh"),
+    variant=st.sampled_from("abc"),
+    interactions=st.sampled_from([[], ["a"], ["a", "z"], {"a": 2.5}]),
+)
+logs = st.lists(st.none() | good | st.just(b"x"), max_size=25)
+
+
+def fed(values: Sequence[bytes | None], ends: Sequence[int], **more: Any) -> Ingest[Accumulator]:
+    """The log in batches that end there."""
+    of = ingest(WINDOWS)
+    for start, end in pairwise(sorted({0, *ends, len(values)})):
+        of.apply(batch(values[start:end], start=start, **more))
+    return of
+
+
+@settings(max_examples=60)
+@given(logs, st.lists(st.integers(0, 25), max_size=4))
+def test_the_state_is_a_function_of_the_log_wherever_batches_end(
+    values: list[bytes | None], ends: list[int]
+) -> None:
+    if not values:
+        return
+    split = fed(values, [end for end in ends if end < len(values)])
+    whole = fed(values, [])
+    assert parts(split) == parts(whole)
+    tally = whole.tally
+    lost = sum(tally.invalid.values()) + tally.tombstones + tally.duplicates
+    assert tally.consumed == len(values) == tally.valid + lost
+
+
+@settings(max_examples=60)
+@given(logs, logs)
+def test_a_restored_state_goes_on_as_if_it_had_never_stopped(
+    before: list[bytes | None], after: list[bytes | None]
+) -> None:
+    lasting = ingest(WINDOWS)
+    lasting.begin(PLACE, 0)
+    lasting.apply(batch(before))
+    restored = ingest(WINDOWS)
+    restored.restore(PLACE, len(before), parts(lasting))
+    assert parts(restored) == parts(lasting)
+    for each in (lasting, restored):
+        each.apply(batch(after, start=len(before)))
+    assert parts(restored) == parts(lasting)
+    assert state(restored) == state(lasting)
+
+
+def test_an_event_from_the_future_is_invalid_and_closes_nothing() -> None:
+    of = ingest(WINDOWS)
+    values = [record(ts=1_000, id="a"), record(ts=9_000_000, id="b"), record(ts=1_001, id="c")]
+    of.apply(batch(values, timestamps=[1_000_000] * 3))
+    assert (of.tally.valid, of.tally.invalid["future_time"], of.tally.late) == (2, 1, 0)
+    assert of.clock == 1_001_000_000
+
+
+def test_a_record_may_stand_once_for_an_invalid_one() -> None:
+    of = ingest(keep_letters=True)
+    of.apply(batch([b"x", record(id="a")]))
+    of.apply(batch([record(id="b")] * 2, start=2, replaced={0: 0, 1: 0}))
+    assert (of.tally.valid, of.tally.replayed, of.tally.duplicates) == (2, 1, 1)
+    assert [letter.offset for letter in of.take_letters()] == [0]
+
+
+def test_no_record_stands_for_one_that_was_never_invalid() -> None:
+    of = ingest()
+    of.apply(batch([record(), record()], replaced={1: 0}))
+    assert (of.tally.valid, of.tally.replayed, of.tally.duplicates) == (1, 0, 1)
+
+
+def test_an_invalid_record_and_its_replacement_may_lie_in_one_batch() -> None:
+    of = ingest()
+    of.apply(batch([b"x", record()], replaced={1: 0}))
+    assert (of.tally.valid, of.tally.replayed) == (1, 1)
+
+
+def test_a_replacement_that_is_invalid_can_be_replaced_itself() -> None:
+    of = ingest()
+    of.apply(batch([b"x", b"y", record(), record()], replaced={1: 0, 2: 1, 3: 0}))
+    assert (of.tally.valid, of.tally.replayed, of.tally.duplicates) == (1, 1, 1)
+
+
+def test_a_replayed_record_counts_in_the_lifetime_even_when_late() -> None:
+    of = ingest(WINDOWS)
+    late = record(ts=5, id="late")
+    of.apply(batch([b"x", record(ts=100 * 3600), late], replaced={2: 0}))
+    assert (of.tally.valid, of.tally.late, of.tally.replayed) == (2, 1, 1)
+    assert [whole.lists for _, whole in of.views["labels"].lifetime()] == [2]
+    assert [w.lists for _, w in of.views["labels"].window(5 * MINUTE, of.clock or 0)] == [1]
+
+
+def test_what_is_kept_from_now_on_says_since_when() -> None:
+    before = ingest(layout(["hit_rate@3"], spans=(5 * MINUTE,)))
+    before.apply(batch([record(ts=600)]))
+    more = layout(["hit_rate@3", "distinct_items@3"], spans=(10 * MINUTE,))
+    after = ingest(more)
+    after.restore(PLACE, 1, parts(before))
+    since = after.partitions[PLACE].since
+    assert since["labels:panes"] == (600 - 5 * 60 - 120) * 1_000_000
+    (name,) = Accumulator("distinct_items@3").needs("distinct_items@3")
+    assert since[f"labels:{name}"] == 600_000_000
+    assert not [key for key in since if key.startswith("labels:hits")]
+
+
+def test_a_state_without_its_meta_is_damaged() -> None:
+    of = ingest()
+    of.apply(batch([record()]))
+    held = parts(of)
+    del held[META]
+    with pytest.raises(DamagedStateError, match=META):
+        ingest().restore(PLACE, 1, held)
+
+
+def test_a_dropped_partition_is_in_no_view() -> None:
+    of = ingest()
+    of.apply(batch([record()]))
+    of.apply(batch([record()] * 2, number=1))
+    of.drop(PLACE)
+    assert [whole.lists for _, whole in of.views["labels"].lifetime()] == [2]
+    assert of.positions == {Partition("events", 1): 2}
