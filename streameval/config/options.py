@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from streameval.durability.policies import Policies
+
 
 class WebOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where the page, the API and /metrics are served.
@@ -75,7 +77,12 @@ class StateOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     on_new_partitions: Literal["fail", "accept"] = "fail"
     on_unknown_version: Literal["fail", "restart"] = "fail"
     on_other_settings: Literal["fail", "restart"] = "fail"
-    on_foreign_progress: Literal["fail", "rebuild", "restart"] = "fail"
+    on_foreign_progress: Literal["fail", "rebuild"] = "fail"
+
+    def policies(self) -> Policies:
+        """What to do where going on from a saved state would be wrong."""
+        chosen = {name: getattr(self, name) for name in Policies.__struct_fields__}
+        return msgspec.convert(chosen, Policies)
 
 
 class DeadLetterOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -38,7 +38,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         metric: what to read in fewer places, one table a metric.
         labels: fields of a record whose values split every metric.
         segments: fields whose values split every metric once more, each for itself.
-        label_cap: most values of a label or segment that have series of their own.
+        label_cap: most values of a label or segment with series of their own, besides those named.
         label_values: label or segment -> values that always have series of their own.
         max_series: most combinations of label values, for each family of series.
         labels_idle: label values without an event for longer are no longer shown.

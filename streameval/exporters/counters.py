@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 import msgspec
 
-from streameval.exporters.families import metric_labels
-from streameval.pipeline.snapshot import Series
-
-Key: TypeAlias = tuple[str, tuple[str, ...]]
-"""A metric's text and a slice's label values."""
+Key: TypeAlias = tuple[str, tuple[str, ...], str]
+"""A family's name, a slice's label values, a metric's text."""
 
 PATIENCE = 30.0
 """Seconds that a new counter waits at 0 for its first scrape."""
@@ -58,31 +54,24 @@ class Counters:
         """Forget what the scrape before was shown."""
         self._at_zero = False
 
-    def notice(self, series: Iterable[Series], label_names: tuple[str, ...]) -> None:
-        """Remember when each of these was first seen."""
-        known = self._exported
-        for entry in series:
-            key = (entry.metric.text, entry.labels)
-            if key not in known:
-                labels = dict(zip(label_names, entry.labels, strict=True))
-                known[key] = Exported(labels | metric_labels(entry.metric), self._clock())
+    def __contains__(self, key: Key) -> bool:
+        return key in self._exported
 
-    def scraped(self, entry: Series) -> Exported:
-        """What a scrape is shown of one series that was noticed before."""
-        exported = self._exported[entry.metric.text, entry.labels]
+    def notice(self, key: Key, labels: Mapping[str, str]) -> None:
+        """Remember when a counter was first seen, and its labels."""
+        if key not in self._exported:
+            self._exported[key] = Exported(labels, self._clock())
+
+    def scraped(self, key: Key, total: float, count: int) -> Exported:
+        """What a scrape is shown of one that was noticed before, and now has come so far."""
+        exported = self._exported[key]
         if not (exported.scraped or self._overdue(exported)):
-            self._at_zero = self._at_zero or entry.reading.count > 0
+            self._at_zero = self._at_zero or count > 0
         else:
-            _raise(exported, entry)
+            exported.total = max(exported.total, total)
+            exported.count = max(exported.count, count)
         exported.scraped = True
         return exported
 
     def _overdue(self, exported: Exported) -> bool:
         return self._clock() - exported.since >= self._patience
-
-
-def _raise(exported: Exported, entry: Series) -> None:
-    total = entry.reading.total
-    if total is not None and math.isfinite(total):
-        exported.total = max(exported.total, total)
-        exported.count = max(exported.count, entry.reading.count)

@@ -3,100 +3,105 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, TypeAlias
 
-from streameval.exporters.counters import Counters
-from streameval.exporters.families import (
-    Family,
-    Sample,
-    counts_up,
-    family_name,
-    metric_labels,
-    slice_labels,
-)
-from streameval.metric import Definition, Metric
-from streameval.pipeline.snapshot import Series, Snapshot
+from streameval.catalogue import parse
+from streameval.exporters.counters import Counters, Key
+from streameval.exporters.families import Family, Sample, counts_up
+from streameval.exporters.sheet import Line, Sheet
+from streameval.metric import Metric
+from streameval.pipeline.snapshot import LIFETIME, Counted, Series, Snapshot
+from streameval.reading import Reading
 
-_COUNTED = {"list": "lists", "item": "items shown", "total": "lists", "slice": "lists"}
+Labels: TypeAlias = dict[str, str]
 
-
-def notice(snapshot: Snapshot, counters: Counters) -> None:
-    """Remember the counters of a snapshot as seen."""
-    series = [entry for entry in snapshot.series if counts_up(entry.metric)]
-    counters.notice(series, _label_names(snapshot))
+_NOTHING: Counted = (0.0, 0)
+_Place: TypeAlias = tuple[str, tuple[str, ...], str, str | None]
 
 
-def evidence(snapshot: Snapshot, counters: Counters) -> list[Family]:
-    """One family per metric name and convention, in the order of the snapshot."""
-    notice(snapshot, counters)
-    counters.begin_scrape()
-    families = []
-    for name, series in _by_family(snapshot.series).items():
-        if counts_up(series[0].metric):
-            families.append(_summary(name, series, counters))
-        else:
-            families.append(_gauge(name, series, _label_names(snapshot)))
-    return families
+class _Counter(NamedTuple):
+    """A pair of counters that a snapshot has, and what it has come to; None where undefined."""
+
+    place: int
+    labels: tuple[str, ...]
+    metric: Metric
+    now: Counted | None
 
 
-def _by_family(series: Iterable[Series]) -> dict[str, list[Series]]:
-    names: dict[str, str] = {}
-    found: dict[str, list[Series]] = {}
-    for entry in series:
-        text = entry.metric.text
-        if text not in names:
-            names[text] = family_name(entry.metric)
-        found.setdefault(names[text], []).append(entry)
-    return found
+class Evidence:
+    """Turns snapshots into families, one per metric name, convention and segment.
+
+    Args:
+        counters: what scrapes were told before.
+    """
+
+    def __init__(self, counters: Counters) -> None:
+        self._counters = counters
+        self._labels: dict[_Place, Labels] = {}
+
+    def notice(self, snapshot: Snapshot) -> None:
+        """Remember the counters of a snapshot as seen."""
+        sheet = Sheet(snapshot)
+        for counter in _counters_of(snapshot):
+            self._noticed(counter, sheet.line(counter.metric, counter.place))
+
+    def families(self, snapshot: Snapshot) -> list[Family]:
+        """In the order of the snapshot; windows of a metric stand after its counters."""
+        sheet = Sheet(snapshot)
+        self._counters.begin_scrape()
+        for counter in _counters_of(snapshot):
+            self._add_counter(counter, sheet.line(counter.metric, counter.place))
+        before, self._labels = self._labels, {}
+        for entry in snapshot.series:
+            if entry.reading.defined:
+                self._add_gauge(entry, sheet.line(entry.metric, entry.family), before)
+        return sheet.families
+
+    def _noticed(self, counter: _Counter, line: Line) -> Key:
+        key = (line.family, counter.labels, counter.metric.text)
+        if key not in self._counters:
+            self._counters.notice(key, line.labels(counter.labels))
+        return key
+
+    def _add_counter(self, counter: _Counter, line: Line) -> None:
+        key = self._noticed(counter, line)
+        if counter.now is not None:
+            exported = self._counters.scraped(key, *counter.now)
+            line.summary.append(Sample(f"{line.name}_sum", exported.labels, exported.total))
+            line.summary.append(Sample(f"{line.name}_count", exported.labels, exported.count))
+
+    def _add_gauge(self, entry: Series, line: Line, before: Mapping[_Place, Labels]) -> None:
+        if line.gauge is None and line.means is None:
+            return
+        window = entry.window if line.windowed else None
+        place = (line.family, entry.labels, entry.metric.text, window)
+        labels = before.get(place)
+        if labels is None:
+            labels = line.labels(entry.labels, window)
+        self._labels[place] = labels
+        line.show(entry.reading, labels)
 
 
-def _label_names(snapshot: Snapshot) -> tuple[str, ...]:
-    metrics = {entry.metric.text: entry.metric for entry in snapshot.series}
-    return slice_labels(snapshot.label_names, metrics.values())
+def _counters_of(snapshot: Snapshot) -> Iterator[_Counter]:
+    """Those of the series, and of series that were here before they moved away."""
+    shown = set()
+    for entry in snapshot.series:
+        if entry.window == LIFETIME and counts_up(entry.metric):
+            key = (entry.family, entry.labels, entry.metric.text)
+            shown.add(key)
+            now = _now(entry.reading)
+            if now is not None and snapshot.counted is not None:
+                now = snapshot.counted.get(key, _NOTHING)
+            yield _Counter(entry.family, entry.labels, entry.metric, now)
+    for key, now in (snapshot.counted or {}).items():
+        if key not in shown:
+            yield _Counter(key[0], key[1], parse(key[2]), now)
 
 
-def _summary(name: str, series: Iterable[Series], counters: Counters) -> Family:
-    definition = next(iter(series)).metric.definition
-    samples = []
-    for entry in filter(_adds_up, series):
-        exported = counters.scraped(entry)
-        samples.append(Sample(f"{name}_sum", exported.labels, exported.total))
-        samples.append(Sample(f"{name}_count", exported.labels, exported.count))
-    return Family(name, "summary", _summary_help(name, definition), samples)
-
-
-def _gauge(name: str, series: Iterable[Series], label_names: tuple[str, ...]) -> Family:
-    metric = next(iter(series)).metric
-    samples = [
-        Sample(name, _labels(entry, label_names), entry.reading.value)
-        for entry in series
-        if entry.reading.defined
-    ]
-    return Family(name, "gauge", _gauge_help(metric), samples)
-
-
-def _labels(entry: Series, label_names: tuple[str, ...]) -> dict[str, str]:
-    return dict(zip(label_names, entry.labels, strict=True)) | metric_labels(entry.metric)
-
-
-def _summary_help(name: str, definition: Definition) -> str:
-    return (
-        f"{definition.summary} _sum adds up the numerators and _count the "
-        f"{_COUNTED[definition.per]}, since the process started; the mean of five minutes is "
-        f"rate({name}_sum[5m]) / rate({name}_count[5m])."
-    )
-
-
-def _adds_up(entry: Series) -> bool:
-    """Not where a convention leaves no value: a sum without it would pass for one."""
-    total = entry.reading.total
-    return total is not None and not math.isnan(total)
-
-
-def _gauge_help(metric: Metric) -> str:
-    statistic = str(metric.values.get("statistic", "mean"))
-    over = "" if statistic == "mean" else f"{statistic.replace('_', ' ').capitalize()} of: "
-    return (
-        f"{over}{metric.definition.summary} Since the process started; absent without evidence. "
-        "Values of several series do not add up."
-    )
+def _now(reading: Reading) -> Counted | None:
+    """None where a convention leaves no value: a sum without it would pass for one."""
+    total = reading.total
+    if total is None or math.isnan(total):
+        return None
+    return (total, reading.count) if math.isfinite(total) else _NOTHING

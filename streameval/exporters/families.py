@@ -46,14 +46,23 @@ class Family(msgspec.Struct, frozen=True):
     samples: Sequence[Sample]
 
 
+def own_family(
+    name: str, kind: Kind, text: str, samples: Iterable[tuple[dict[str, str], float]]
+) -> Family:
+    """A family about the pipeline rather than the recommender; counters end in _total."""
+    full = PREFIX + name
+    suffix = "_total" if kind == "counter" else ""
+    return Family(full, kind, text, [Sample(full + suffix, *sample) for sample in samples])
+
+
 def counts_up(metric: Metric) -> bool:
     """Whether a metric's totals only grow, so that they may be exported as counters."""
     never_negative = metric.definition.bounds[0] >= 0 and metric.values.get("relevant") != "all"
     return metric.is_mean and never_negative
 
 
-def family_name(metric: Metric) -> str:
-    """What Prometheus calls a metric; a convention or a module is part of the name.
+def family_name(metric: Metric, segment: str | None = None) -> str:
+    """What Prometheus calls a metric; a convention, a module or a segment is part of the name.
 
     Example:
         >>> from streameval.catalogue import parse
@@ -61,10 +70,13 @@ def family_name(metric: Metric) -> str:
         'streameval_recbole_ndcg'
         >>> family_name(parse("ndcg(statistic=median)@10"))
         'streameval_ndcg_median'
+        >>> family_name(parse("ndcg@10"), "country")
+        'streameval_ndcg_by_country'
     """
     prefix = spelling(metric.text).prefix
     words = [prefix] if prefix else []
-    return PREFIX + _legal("_".join([*words, metric.name, *_what_is_read(metric)]))
+    by = [] if segment is None else ["by", segment]
+    return PREFIX + _legal("_".join([*words, metric.name, *_what_is_read(metric), *by]))
 
 
 def metric_labels(metric: Metric) -> dict[str, str]:
@@ -92,7 +104,7 @@ def slice_labels(names: Iterable[str], metrics: Iterable[Metric]) -> tuple[str, 
         >>> slice_labels(["variant", "user.country", "k"], [])
         ('variant', 'user_country', 'label_k')
     """
-    taken = {"k", "le", "quantile"}
+    taken = {"k", "le", "quantile", "window"}
     taken.update(_legal(option) for metric in metrics for option in metric.values)
     chosen: list[str] = []
     for name in names:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
-from streameval.exporters.families import PREFIX, Family, Kind, Sample
+from streameval.exporters.families import Family, own_family
+from streameval.exporters.keeping import keeping, place, special_counts
 from streameval.pipeline.snapshot import Health, PartitionHealth, Snapshot
+from streameval.reading import UndefinedReading
 
 _MICROSECONDS = 1_000_000
 
@@ -13,7 +16,7 @@ _MICROSECONDS = 1_000_000
 def build_information(version: str) -> Family:
     """The constant 1 that carries the release as a label."""
     text = "The release that answers, as a label of the constant 1."
-    return _family("build_info", "gauge", text, [({"version": version}, 1.0)])
+    return own_family("build_info", "gauge", text, [({"version": version}, 1.0)])
 
 
 def operations(snapshot: Snapshot, *, lag: bool) -> list[Family]:
@@ -24,27 +27,30 @@ def operations(snapshot: Snapshot, *, lag: bool) -> list[Family]:
         lag: whether the source is a Kafka cluster, whose lag means something.
     """
     health = snapshot.health
-    families = [*_counts(health), _event_time(health.partitions), _taken(snapshot)]
-    return [*families, _lag(health.partitions)] if lag else families
+    families = [*_counts(health), *special_counts(health), _event_time(health.partitions)]
+    families += [_taken(snapshot), _refused(snapshot)]
+    if lag:
+        families.append(_lag(health.partitions))
+    return [*families, *keeping(health)]
 
 
 def _counts(health: Health) -> list[Family]:
     return [
-        _family(
+        own_family(
             "events_consumed",
             "counter",
             "Records read since the process started, whatever became of them. "
             "A rate of 0 while the lag grows means that reading is stuck.",
             [({}, health.consumed)],
         ),
-        _family(
+        own_family(
             "events_invalid",
             "counter",
             "Records that are no valid event, by reason, since the process started; they are in "
             "no metric. Alert on its share of streameval_events_consumed_total.",
             [({"reason": reason}, count) for reason, count in sorted(health.invalid.items())],
         ),
-        _family(
+        own_family(
             "events_tombstone",
             "counter",
             "Records without a value (deletions in a compacted topic) since the process started; "
@@ -55,13 +61,13 @@ def _counts(health: Health) -> list[Family]:
 
 
 def _event_time(partitions: Iterable[PartitionHealth]) -> Family:
-    return _family(
+    return own_family(
         "watermark_timestamp_seconds",
         "gauge",
         "Largest event time read so far, seconds since the epoch; absent where events carry no "
         "time. time() minus this is how far behind live the values are.",
         [
-            (_where(partition), partition.event_time / _MICROSECONDS)
+            (place(partition.partition), partition.event_time / _MICROSECONDS)
             for partition in partitions
             if partition.event_time is not None
         ],
@@ -69,17 +75,17 @@ def _event_time(partitions: Iterable[PartitionHealth]) -> Family:
 
 
 def _lag(partitions: Iterable[PartitionHealth]) -> Family:
-    return _family(
+    return own_family(
         "kafka_consumer_lag",
         "gauge",
         "Records between the position of reading and the end of the partition; absent while the "
         "end is not known. It should return to near 0 after every restart.",
-        [(_where(entry), entry.lag) for entry in partitions if entry.lag is not None],
+        [(place(entry.partition), entry.lag) for entry in partitions if entry.lag is not None],
     )
 
 
 def _taken(snapshot: Snapshot) -> Family:
-    return _family(
+    return own_family(
         "snapshot_timestamp_seconds",
         "gauge",
         "When the values on this page were read from the pipeline, seconds since the epoch. "
@@ -88,13 +94,13 @@ def _taken(snapshot: Snapshot) -> Family:
     )
 
 
-def _where(entry: PartitionHealth) -> dict[str, str]:
-    return {"topic": entry.partition.topic, "partition": str(entry.partition.number)}
-
-
-def _family(
-    name: str, kind: Kind, text: str, samples: Iterable[tuple[dict[str, str], float]]
-) -> Family:
-    full = PREFIX + name
-    suffix = "_total" if kind == "counter" else ""
-    return Family(full, kind, text, [Sample(full + suffix, *sample) for sample in samples])
+def _refused(snapshot: Snapshot) -> Family:
+    readings = [entry.reading for entry in snapshot.series]
+    refused = Counter(each.metric for each in readings if isinstance(each, UndefinedReading))
+    return own_family(
+        "readings_undefined",
+        "gauge",
+        "Values that are left out because the metric's convention has none for these lists, over "
+        "all labels and windows; /api/v1/metrics says why. Absent where there are none.",
+        [({"metric": metric}, count) for metric, count in sorted(refused.items())],
+    )

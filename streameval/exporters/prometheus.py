@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
-from prometheus_client import Metric as ClientMetric
-from prometheus_client.registry import Collector
-from prometheus_client.samples import Sample as ClientSample
 
 from streameval.exporters.counters import PATIENCE, Counters
-from streameval.exporters.evidence import evidence, notice
-from streameval.exporters.families import Family
+from streameval.exporters.evidence import Evidence
 from streameval.exporters.operations import build_information, operations
+from streameval.exporters.text import Text
 from streameval.pipeline.snapshot import Snapshot
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -45,9 +42,8 @@ class PrometheusExporter:
         self._build = build_information(version)
         self._kafka = kafka
         self._counters = Counters(clock, patience)
-        self._families = _Families()
-        self._registry = CollectorRegistry()
-        self._registry.register(self._families)
+        self._evidence = Evidence(self._counters)
+        self._text = Text()
         self._process = CollectorRegistry()
         ProcessCollector(registry=self._process)
         self._lock = threading.Lock()
@@ -63,7 +59,7 @@ class PrometheusExporter:
     def observe(self, snapshot: Snapshot) -> None:
         """Notice new counters between scrapes, so that none waits at 0 for longer than it may."""
         with self._lock:
-            notice(snapshot, self._counters)
+            self._evidence.notice(snapshot)
 
     def exposition(self, snapshot: Snapshot | None) -> bytes:
         """Everything there is to scrape, in text format 0.0.4.
@@ -86,25 +82,7 @@ class PrometheusExporter:
     def _render(self, snapshot: Snapshot | None) -> None:
         families = [self._build]
         if snapshot is not None:
-            families += evidence(snapshot, self._counters)
+            families += self._evidence.families(snapshot)
             families += operations(snapshot, lag=self._kafka)
-        self._families.families = families
-        self._body = generate_latest(self._registry)
+        self._body = self._text.of(families)
         self._renderings += 1
-
-
-class _Families(Collector):
-    """A collector of families that are there already."""
-
-    def __init__(self) -> None:
-        self.families: Iterable[Family] = ()
-
-    def collect(self) -> Iterator[ClientMetric]:
-        for family in self.families:
-            if family.samples:
-                metric = ClientMetric(family.name, family.help, family.kind)
-                metric.samples = [
-                    ClientSample(*sample)  # type: ignore[arg-type]  # it only reads the labels
-                    for sample in family.samples
-                ]
-                yield metric

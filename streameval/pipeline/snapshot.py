@@ -43,11 +43,13 @@ class SeriesFamily(msgspec.Struct, frozen=True):
         name: its identity in saved state, for example "labels".
         segment: the one dimension besides the labels; None in a family of labels alone.
         label_names: names of the labels on every series, a segment last.
+        windows: names of its windows, ascending, without "lifetime".
     """
 
     name: str
     segment: str | None
     label_names: tuple[str, ...]
+    windows: tuple[str, ...] = ()
 
 
 CountedKey: TypeAlias = tuple[int, tuple[str, ...], str]
@@ -117,7 +119,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
         trouble: one sentence why not, or about what a person should look at; else None.
         late: valid events whose panes were no longer kept; None where events carry no time.
         duplicates: events that came again; None where that is not looked for.
-        folded: label values counted under another name, by family and dimension.
+        folded: events of all history counted under `__other__`, by name of the family.
         dead_lettered: records set aside as dead letters; None where none are written.
         replayed: records counted in place of one set aside.
         commit_failures: commits of the group's offsets that failed.
@@ -135,7 +137,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     trouble: str | None
     late: int | None = None
     duplicates: int | None = None
-    folded: Mapping[tuple[str, str], int] = {}
+    folded: Mapping[str, int] = {}
     dead_lettered: int | None = None
     replayed: int = 0
     commit_failures: int = 0
