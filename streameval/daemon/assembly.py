@@ -70,13 +70,16 @@ class Assembly(msgspec.Struct, kw_only=True):
             self.letters.close()
 
 
-def assembled(config: Config, environment: Mapping[str, str], clock: Clock) -> Assembly:
+def assembled(
+    config: Config, environment: Mapping[str, str], clock: Clock, source: Source | None = None
+) -> Assembly:
     """The parts that a configuration asks for.
 
     Args:
         config: what to read, count and keep.
         environment: what ${NAME} in it stands for.
         clock: where time comes from.
+        source: in place of the configured one.
 
     Raises:
         ConfigError: the configuration does not say something that can be done.
@@ -84,7 +87,7 @@ def assembled(config: Config, environment: Mapping[str, str], clock: Clock) -> A
         SourceError: a file that it names cannot be read.
         DeadLetterError: the file for dead letters cannot be written.
     """
-    source = source_of(config.source, environment, group=config.state is not None)
+    source = source or source_of(config.source, environment, group=config.state is not None)
     options = _letters(config)
     letters = None
     if options is not None:

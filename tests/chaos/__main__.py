@@ -1,4 +1,4 @@
-"""`python -m tests.chaos [SCENARIO...] [--times N] [--seed N]` hurts daemons and says how they did."""
+"""`python -m tests.chaos [SCENARIO...]` hurts daemons in known ways, and says how they did."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from streameval.daemon import Clock
-from streameval.records import Partition, RecordBatch
+from streameval.records import Assignment, Owner, Partition, RecordBatch
 
 HERE = Partition("here", 0)
 
@@ -30,8 +30,9 @@ class Hands:
 class Script:
     """A source that delivers one batch a poll, and takes its time for it."""
 
-    name = "script"
+    name = cluster = "script"
     finished = False
+    joined = True
 
     def __init__(self, hands: Hands, batches: Sequence[Sequence[bytes | None]]) -> None:
         self._hands = hands
@@ -39,9 +40,12 @@ class Script:
         self._offset = 0
         self.trouble: str | None = None
         self.closed = False
+        self.committed: dict[Partition, int] = {}
 
-    def open(self, positions: Mapping[Partition, int]) -> None:
-        assert not positions
+    def open(self, owner: Owner) -> None:
+        end = sum(map(len, self._batches))
+        mine = Assignment(partition=HERE, identity="script", begin=0, end=end, start=0)
+        self._offset = owner.assigned([mine])[HERE]
 
     def poll(self, seconds: float) -> Sequence[RecordBatch]:
         self._hands.turn(seconds)
@@ -53,6 +57,10 @@ class Script:
         return [
             RecordBatch(partition=HERE, values=values, offsets=offsets, next_offset=self._offset)
         ]
+
+    def commit(self, positions: Mapping[Partition, int]) -> str | None:
+        self.committed = dict(positions)
+        return None
 
     def end_offsets(self) -> Mapping[Partition, int]:
         return {HERE: self._offset}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import pytest
 
 from streameval.config import Config
+from streameval.daemon.assembly import assembled
 from streameval.daemon.loop import Loop
 from streameval.errors import SourceError
 from streameval.pipeline.snapshot import Snapshot
@@ -22,9 +23,13 @@ MISS = b'{"recommendations": ["a", "b"], "interactions": ["z"]}'
 HALF = b'{"recommendations": ["a", '
 
 
+def looping(hands: Hands, script: Script, publish: Callable[[Snapshot], None]) -> Loop:
+    return Loop(assembled(CONFIG, {}, hands.clock, script), publish, hands.clock)
+
+
 def run(hands: Hands, script: Script, turns: int) -> list[Snapshot]:
     published: list[Snapshot] = []
-    Loop(CONFIG, script, published.append, hands.clock).run(Countdown(turns))
+    looping(hands, script, published.append).run(Countdown(turns))
     return published
 
 
@@ -69,7 +74,7 @@ def test_a_source_that_fails_is_shown_and_closed() -> None:
     script = Damaged(hands, [[HIT]])
     published: list[Snapshot] = []
     with pytest.raises(SourceError):
-        Loop(CONFIG, script, published.append, hands.clock).run(lambda: False)
+        looping(hands, script, published.append).run(lambda: False)
     assert published[-1].health.consumed == 1
     assert script.closed
 
@@ -115,7 +120,7 @@ def test_trouble_that_lasts_is_told_when_it_begins_and_when_it_ends(
         return hands.now > begin + 10.0
 
     with caplog.at_level(logging.INFO):
-        Loop(CONFIG, script, lambda _: None, hands.clock).run(until)
+        looping(hands, script, lambda _: None).run(until)
     assert [record.getMessage() for record in caplog.records] == told
 
 

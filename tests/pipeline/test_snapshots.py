@@ -111,7 +111,7 @@ def test_a_stream_without_labels_has_one_series_a_metric() -> None:
 
 def test_windows_stand_beside_the_lifetime_which_comes_last() -> None:
     ingest = ingest_of(layout(["ctr"], spans=(5 * MINUTE, 180 * MINUTE)))
-    ingest.apply(batch([record(ts=ts, id=str(ts)) for ts in (0, 3_600, 7_200, 10_900)]))
+    ingest.apply(batch([record(ts=ts, id=str(ts)) for ts in (0, 7_200, 10_800, 14_500)]))
     found = [(each.window, each.reading.lists) for each in take(snapshots(ingest)).series]
     assert found == [("5m", 1), ("3h", 3), ("lifetime", 4)]
 
