@@ -10,6 +10,7 @@ import typer
 
 from streameval.cli.check import check
 from streameval.cli.demo import demo
+from streameval.cli.dlq import dlq
 from streameval.cli.ending import (
     DONE,
     FAILED,
@@ -25,6 +26,7 @@ from streameval.cli.metrics import metrics
 from streameval.cli.publish import publish
 from streameval.cli.run import run
 from streameval.cli.simulate import simulate
+from streameval.cli.state import state
 from streameval.errors import StreamevalError
 
 app = typer.Typer(
@@ -37,6 +39,8 @@ app = typer.Typer(
 )
 for command in (demo, run, check, evaluate, simulate, publish, metrics):
     app.command()(command)
+app.add_typer(state, name="state")
+app.add_typer(dlq, name="dlq")
 
 
 def _version(wanted: bool) -> None:  # noqa: FBT001  typer hands it over by position

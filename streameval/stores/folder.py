@@ -89,7 +89,10 @@ class FolderStore:
         """
         with told_of(self.path):
             path = folder_of(self.path, place) / file_of(offset)
-            return sound(self.disk, path, place, seen)
+            try:
+                return sound(self.disk, path, place, seen)
+            except FileNotFoundError as error:
+                raise DamagedStateError(str(path), "it has gone") from error
 
     def newest(self, place: Place) -> FoundSaved:
         """See `Store.newest`."""

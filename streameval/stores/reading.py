@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -54,17 +55,19 @@ class FolderSaved:
         """
         entry = self._entries[part]
         path = blob_of(self.path.parent, entry) if entry.start is None else self.path
-        try:
-            with told_of(self.path):
-                data = self._bytes(path, entry)
-        except FileNotFoundError as error:
-            raise DamagedStateError(str(path), "it has gone") from error
+        with told_of(self.path), _missed(path):
+            data = self._disk.read(path, entry.start or 0, entry.size)
         if blake2b(data, digest_size=32).hexdigest() != entry.digest:
             raise DamagedStateError(str(path), f"part {part!r} is not what was written")
         return data
 
-    def _bytes(self, path: Path, entry: Entry) -> bytes:
-        return self._disk.read(path, entry.start or 0, entry.size)
+
+@contextmanager
+def _missed(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise DamagedStateError(str(path), "it has gone") from error
 
 
 def offsets_in(disk: Disk, folder: Path) -> list[int]:

@@ -1,0 +1,80 @@
+"""`streameval state`: a look into stores of checkpoints, and the way back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, TypeAlias
+
+import typer
+from typer import Argument, Option
+
+state = typer.Typer(
+    help="Look into the folder of checkpoints ([state] path), check it, go back in time.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
+
+Paths: TypeAlias = Annotated[
+    list[Path], Argument(metavar="PATH...", help="Folders as [state] path names them.")
+]
+
+
+@state.command()
+def show(
+    paths: Paths,
+    *,
+    format: Annotated[  # noqa: A002  the option is called --format
+        Literal["table", "json"], Option(help="How to write it.")
+    ] = "table",
+    as_json: Annotated[bool, Option("--json", help="Short for --format json.")] = False,
+) -> None:
+    """Tell what each partition's newest sound checkpoint holds.
+
+    ```
+    streameval state show state
+    streameval state show state --json
+    ```
+    """
+    from streameval.cli.state_show import shown  # noqa: PLC0415  only where used
+
+    shown(paths, "json" if as_json else format)
+
+
+@state.command()
+def verify(paths: Paths) -> None:
+    """Check every byte of every checkpoint; status 1 and a sentence for each fault.
+
+    ```
+    streameval state verify state
+    ```
+    """
+    from streameval.cli.state_verify import verified  # noqa: PLC0415  only where used
+
+    verified(paths)
+
+
+@state.command()
+def rewind(
+    path: Annotated[Path, Argument(metavar="PATH", help="A folder as [state] path names it.")],
+    *,
+    to: Annotated[
+        str, Option("--to", metavar="TIME", help="Event time, ISO 8601; UTC where it has no zone.")
+    ],
+    dry_run: Annotated[bool, Option("--dry-run", help="Say what would be done, and stop.")] = False,
+    force: Annotated[
+        bool, Option("--force", help="Also where a checkpoint was written in the last minute.")
+    ] = False,
+) -> None:
+    """Go back to the newest checkpoints at or before a time; what follows is counted again.
+
+    Stop every process that uses the folder before. What is newer is moved into a folder `aside`,
+    not removed. Counters never count a record twice; windows and lifetime are counted anew.
+
+    ```
+    streameval state rewind state --to 2026-01-31T12:00:00Z --dry-run
+    streameval state rewind state --to 2026-01-31T12:00:00Z
+    ```
+    """
+    from streameval.cli.state_rewind import rewound  # noqa: PLC0415  only where used
+
+    rewound(path, to, dry_run=dry_run, force=force)

@@ -1,0 +1,176 @@
+"""`streameval state`: what checkpoints hold, whether they are sound, and the way back."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from streameval.durability.checkpoint import Place
+from streameval.stores.folder import FolderStore
+from streameval.stores.naming import file_of, folder_of
+from tests.cli.program import ran
+from tests.stores.drafts import NOON, PLACE, draft, whole
+
+OTHER = Place("data/day 1.ndjson", "2049:77", 0)
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    """Three checkpoints of one place and one of another, written long ago."""
+    path = tmp_path / "state"
+    store = FolderStore(path)
+    store.claim("c1", "g1")
+    for offset in (110, 220, 4230):
+        store.save(draft(offset, written_at=NOON + offset * 3600, counted=offset - 1))
+    store.save(draft(7, OTHER))
+    aged(path)
+    return path
+
+
+def aged(path: Path) -> None:
+    then = time.time() - 3600
+    for file in path.rglob("*.checkpoint"):
+        os.utime(file, (then, then))
+
+
+def newest(path: Path, place: Place = PLACE) -> tuple[int, int]:
+    saved = FolderStore(path).newest(place).saved
+    assert saved is not None
+    return whole(saved, place), saved.header.counted
+
+
+@pytest.mark.parametrize("name", ["show", "verify", "rewind"])
+def test_each_command_explains_itself_with_an_example(name: str) -> None:
+    done = ran("state", name, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"streameval state {name} state" in done.stdout
+
+
+def test_without_a_command_it_lists_them() -> None:
+    done = ran("state", "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [name for name in ("show", "verify", "rewind") if name not in done.stdout] == []
+
+
+def test_show_is_a_table_for_people(state: Path) -> None:
+    done = ran("state", "show", state)
+    assert (done.returncode, done.stderr) == (0, "")
+    for part in (
+        "cluster c1, group g1",
+        "shop.events[3]",
+        "4,230",
+        "4,229",
+        "data/day 1.ndjson[0]",
+        "1970-01-01T00:07:00Z",
+        'pane = "1m"',
+    ):
+        assert part in done.stdout
+
+
+def test_show_is_json_for_programs(state: Path) -> None:
+    done = ran("state", "show", state, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    (store,) = json.loads(done.stdout)
+    assert (store["cluster"], store["group"]) == ("c1", "g1")
+    other, place = store["places"]
+    assert (other["topic"], other["identity"], other["partition"]) == OTHER
+    assert (place["topic"], place["identity"], place["partition"]) == PLACE
+    assert place["kept"][-2:] == [220, 4230]
+    found = place["checkpoint"]
+    assert (found["offset"], found["counted"], found["clock"]) == (4230, 4229, 4230 * 60_000_000)
+    assert found["written_at"] == NOON + 4230 * 3600
+    assert [part["blob"] for part in found["parts"]] == [False, True, True, False]
+    assert found["bytes"] == sum(part["bytes"] for part in found["parts"])
+    assert found["settings"] == {"pane": "1m", "labels": ["variant"]}
+
+
+def test_show_passes_over_what_is_damaged_and_says_so(state: Path) -> None:
+    (folder_of(state, PLACE) / file_of(4230)).write_bytes(b"rubbish")
+    done = ran("state", "show", state)
+    assert done.returncode == 1
+    assert "offset 4,230 is passed over" in done.stderr
+    assert " 220 " in done.stdout
+
+
+def test_show_tells_of_a_later_version(state: Path) -> None:
+    FolderStore(state).save(draft(5000, version=2))
+    done = ran("state", "show", state)
+    assert done.returncode == 1
+    assert "state version 2 is not known" in done.stderr
+    assert "none sound" in done.stdout
+
+
+def test_verify_says_that_all_is_sound(state: Path) -> None:
+    done = ran("state", "verify", state, state)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "3 checkpoints of 2 partitions, all sound" in done.stdout
+    assert len(done.stdout.splitlines()) == 2
+
+
+def test_verify_says_each_fault_and_fails(state: Path) -> None:
+    folder = folder_of(state, PLACE)
+    (folder / file_of(4230)).write_bytes(b"rubbish")
+    (folder_of(state, OTHER) / file_of(7)).write_bytes(b"")
+    done = ran("state", "verify", state)
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 2
+    assert str(folder / file_of(4230)) in done.stderr
+    assert "2 not sound" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments", [["show"], ["verify"], ["rewind", "--to", "2026-01-31T12:00:00Z"]]
+)
+def test_a_folder_that_is_no_store_is_a_wrong_call(tmp_path: Path, arguments: list[str]) -> None:
+    done = ran("state", *arguments, tmp_path)
+    assert done.returncode == 2
+    assert "no store of checkpoints" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_rewind_goes_back_and_says_so(state: Path) -> None:
+    to = "1970-01-01T04:00:00Z"
+    planned = ran("state", "rewind", state, "--to", to, "--dry-run")
+    assert (planned.returncode, planned.stderr) == (0, "")
+    assert (
+        "shop.events[3]: would go back to offset 220, clock 1970-01-01T03:40:00Z" in planned.stdout
+    )
+    assert newest(state) == (4230, 4229)
+    done = ran("state", "rewind", state, "--to", to)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "goes back to offset 220" in done.stdout
+    assert "records below offset 4,229 do not enter counters again" in done.stdout
+    assert "data/day 1.ndjson[0]: nothing is done: the newest checkpoint is offset 7" in done.stdout
+    assert newest(state) == (220, 4229)
+    assert ran("state", "verify", state).returncode == 0
+
+
+def test_a_zone_counts(state: Path) -> None:
+    done = ran("state", "rewind", state, "--to", "1970-01-01T04:00:00+01:00", "--dry-run")
+    assert (
+        "shop.events[3]: nothing is done: no checkpoint is of 1970-01-01T03:00:00Z" in done.stdout
+    )
+    assert "the oldest is of 1970-01-01T03:40:00Z, at offset 220" in done.stdout
+    assert done.returncode == 1
+
+
+def test_rewind_refuses_while_a_process_seems_to_run(state: Path) -> None:
+    FolderStore(state).save(draft(4240))
+    call = ["state", "rewind", str(state), "--to", "1970-01-01T04:00:00Z"]
+    done = ran(*call)
+    assert done.returncode == 2
+    assert "a process may still be using it" in done.stderr
+    assert "--force" in done.stderr
+    assert newest(state)[0] == 4240
+    assert ran(*call, "--force").returncode == 0
+    assert newest(state)[0] == 220
+
+
+def test_a_time_that_is_none_is_a_wrong_call(state: Path) -> None:
+    done = ran("state", "rewind", state, "--to", "yesterday")
+    assert done.returncode == 2
+    assert "write it as 2026-01-31T12:00:00Z" in done.stderr

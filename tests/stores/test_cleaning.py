@@ -1,0 +1,216 @@
+"""What a store keeps, and what it throws away: nothing that anybody may need."""
+
+from __future__ import annotations
+
+import errno
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streameval.stores.cleaning import GRACE
+from streameval.stores.folder import FolderStore
+from streameval.stores.naming import BLOBS, file_of, folder_of
+from streameval.stores.retention import DAY, HOUR, WEEK, Aged, kept
+from tests.stores.drafts import NOON, PLACE, draft, whole
+from tests.stores.forgetful import Crash, ForgetfulDisk, refusing
+
+STORE = Path("/disk/state")
+FOLDER = folder_of(STORE, PLACE)
+
+
+@pytest.fixture
+def disk() -> ForgetfulDisk:
+    return ForgetfulDisk(STORE.parent)
+
+
+def opened(disk: ForgetfulDisk) -> FolderStore:
+    store = FolderStore(STORE, disk)
+    store.claim("c1", "g1")
+    return store
+
+
+def blobs(disk: ForgetfulDisk) -> list[str]:
+    return disk.names(FOLDER / BLOBS)
+
+
+def test_of_one_hour_the_two_newest_stay(disk: ForgetfulDisk) -> None:
+    store = opened(disk)
+    for number in range(1, 8):
+        store.save(draft(number, written_at=NOON + number))
+    assert store.offsets(PLACE) == [6, 7]
+
+
+def test_of_days_one_each_and_of_the_last_day_one_each_hour(disk: ForgetfulDisk) -> None:
+    store = opened(disk)
+    times = [NOON + half * HOUR / 2 for half in range(2 * 24 * 9 + 1)]
+    for offset, written_at in enumerate(times):
+        store.save(draft(offset, written_at=written_at))
+    ages = [(times[-1] - times[offset]) / HOUR for offset in store.offsets(PLACE)]
+    hourly = [age for age in ages if age <= 24]
+    daily = [age for age in ages if age > 24]
+    assert 25 <= len(hourly) <= 27
+    assert 6 <= len(daily) <= 8
+    assert max(ages) <= 7 * 24
+    assert all(whole(store.checked(PLACE, offset)) == offset for offset in store.offsets(PLACE))
+
+
+def test_history_can_be_turned_off(disk: ForgetfulDisk) -> None:
+    store = FolderStore(STORE, disk, history=0)
+    for offset in range(5):
+        store.save(draft(offset, written_at=NOON + offset * HOUR))
+    assert store.offsets(PLACE) == [3, 4]
+
+
+ages = st.builds(
+    Aged,
+    offset=st.integers(0, 10**6),
+    version=st.sampled_from([1, 1, 1, 2, None]),
+    written_at=st.floats(0, 20 * DAY),
+)
+
+
+@given(st.lists(ages, unique_by=lambda each: each.offset), st.floats(0, 20 * DAY))
+def test_what_is_kept_is_bounded_and_keeps_itself(files: list[Aged], now: float) -> None:
+    keep = kept(files, now, WEEK)
+    readable = sorted(each.offset for each in files if each.version is not None)
+    assert set(readable[-2:]) <= keep <= set(readable)
+    within = [each for each in files if each.offset in keep and each.written_at <= now]
+    assert len(within) <= 2 + 2 + 25 + 8
+    assert kept([each for each in files if each.offset in keep], now, WEEK) == keep
+
+
+def test_the_newest_of_another_version_is_kept_as_a_way_back(disk: ForgetfulDisk) -> None:
+    store = opened(disk)
+    for offset in (1, 2, 3):
+        store.save(draft(offset, version=2))
+    for offset in (10, 11, 12):
+        store.save(draft(offset))
+    assert store.offsets(PLACE) == [3, 11, 12]
+
+
+def test_blobs_go_when_nothing_names_them_and_they_are_old(disk: ForgetfulDisk) -> None:
+    store = FolderStore(STORE, disk, history=0)
+    for offset in (110, 220, 330, 440):
+        store.save(draft(offset))
+    assert len(blobs(disk)) == 5
+    disk.now += GRACE + 1
+    store.save(draft(445))
+    assert store.offsets(PLACE) == [440, 445]
+    assert set(blobs(disk)) == {store.checked(PLACE, 445).digests[f"labels/{n}"] for n in (1, 2)}
+
+
+def test_a_blob_is_written_once(disk: ForgetfulDisk) -> None:
+    store = opened(disk)
+    store.save(draft(110, with_digest=True))
+    disk.steps.clear()
+    store.save(draft(120, with_digest=True))
+    created = [step.path for step in disk.steps if step.call == "create"]
+    assert [path.parent for path in created] == [FOLDER]
+
+
+def test_files_of_a_killed_process_go_when_they_are_old(disk: ForgetfulDisk) -> None:
+    store = opened(disk)
+    store.save(draft(110))
+    stems = [STORE / "store.json", FOLDER / file_of(120), FOLDER / BLOBS / "blob"]
+    left = [path.with_name(f"{path.name}.0123.tmp") for path in stems]
+    for path in left:
+        disk.create(path, [b"half"])
+    store.save(draft(120))
+    assert set(left) <= set(disk.files())
+    disk.now += GRACE + 1
+    store.save(draft(130))
+    assert not set(left) & set(disk.files())
+
+
+def test_a_former_owner_that_saves_late_does_no_harm(disk: ForgetfulDisk) -> None:
+    late, owner = FolderStore(STORE, disk, history=0), FolderStore(STORE, disk, history=0)
+    late.save(draft(110))
+    for offset in (220, 230, 340):
+        owner.save(draft(offset))
+    disk.now += GRACE + 1
+    for offset in (120, 130, 140):
+        late.save(draft(offset))
+    assert store_of(disk) == 340
+    assert all(whole(owner.checked(PLACE, n)) == n for n in owner.offsets(PLACE) if n >= 230)
+    owner.save(draft(350, with_digest=True))
+    assert store_of(disk) == 350
+    assert owner.offsets(PLACE) == [340, 350]
+
+
+def store_of(disk: ForgetfulDisk) -> int:
+    found = FolderStore(STORE, disk).newest(PLACE)
+    assert not found.passed_over
+    return whole(found.saved)
+
+
+def test_blobs_that_are_taken_away_while_saving_are_written_again(disk: ForgetfulDisk) -> None:
+    store = opened(disk)
+    store.save(draft(110))
+
+    def tidy(step: object) -> None:
+        path = getattr(step, "path", FOLDER)
+        if getattr(step, "call", "") == "sync" and path.parent == FOLDER:
+            disk.before = lambda _: None
+            for name in blobs(disk):
+                disk.remove(FOLDER / BLOBS / name)
+
+    disk.before = tidy
+    store.save(draft(120, with_digest=True))
+    assert store_of(disk) == 120
+
+
+def test_what_cannot_be_removed_is_told_and_harms_no_save(disk: ForgetfulDisk) -> None:
+    store = opened(disk)
+    disk.before = refusing(errno.EACCES, "remove")
+    for offset in (1, 2, 3):
+        store.save(draft(offset))
+    told = store.trouble or ""
+    assert "older checkpoints stay" in told
+    assert "permission denied" in told
+    disk.before = lambda _: None
+    store.save(draft(4))
+    assert store.trouble is None
+    assert store.offsets(PLACE) == [3, 4]
+
+
+def test_a_crash_while_cleaning_leaves_all_that_is_kept_whole() -> None:
+    for step in range(200):
+        disk = ForgetfulDisk(STORE.parent, seed=step)
+        store = FolderStore(STORE, disk, history=0)
+        for offset in (110, 220, 330):
+            store.save(draft(offset))
+        disk.now += GRACE + 1
+        done = _cut_off(store, disk, step)
+        disk.crash()
+        assert store_of(disk) in {330, 440}
+        if done:
+            return
+    pytest.fail("the save never ended")
+
+
+def _cut_off(store: FolderStore, disk: ForgetfulDisk, step: int) -> bool:
+    left = iter(range(step))
+
+    def before(_: object) -> None:
+        if next(left, None) is None:
+            raise Crash
+
+    disk.before = before
+    with suppress(Crash):
+        store.save(draft(440))
+    disk.before = lambda _: None
+    return next(left, None) is not None
+
+
+def test_what_was_set_aside_keeps_its_blobs(disk: ForgetfulDisk) -> None:
+    store = FolderStore(STORE, disk, history=0)
+    store.save(draft(110))
+    kept_blobs = set(blobs(disk))
+    store.set_aside(PLACE)
+    disk.now += 10 * GRACE
+    store.save(draft(220))
+    store.save(draft(230))
+    assert kept_blobs <= set(blobs(disk))

@@ -1,0 +1,164 @@
+"""Files that are not what was written are passed over with a sentence, and never loaded."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from streameval.errors import DamagedStateError, StateVersionError, StoreError
+from streameval.stores.folder import FolderStore
+from streameval.stores.naming import BLOBS, file_of, folder_of
+from tests.stores.drafts import PLACE, draft, whole
+from tests.stores.forgetful import ForgetfulDisk
+
+STORE = Path("/disk/state")
+FOLDER = folder_of(STORE, PLACE)
+NEWEST = FOLDER / file_of(220)
+
+
+@pytest.fixture
+def disk() -> ForgetfulDisk:
+    return ForgetfulDisk(STORE.parent)
+
+
+@pytest.fixture
+def store(disk: ForgetfulDisk) -> FolderStore:
+    """Two checkpoints that have one blob in common."""
+    made = FolderStore(STORE, disk)
+    made.claim("c1", "g1")
+    for offset in (110, 220):
+        made.save(draft(offset))
+    return made
+
+
+def _flipped(content: bytes, place: int, bit: int = 0) -> bytes:
+    changed = content[place] ^ 1 << bit
+    return content[:place] + bytes([changed]) + content[place + 1 :]
+
+
+def _passed_over(disk: ForgetfulDisk, said: str) -> None:
+    found = FolderStore(STORE, disk).newest(PLACE)
+    assert whole(found.saved) == 110
+    (sentence,) = found.passed_over
+    assert sentence.startswith("offset 220 is passed over: ")
+    assert said in sentence
+
+
+def test_every_flipped_bit_is_noticed(store: FolderStore, disk: ForgetfulDisk) -> None:
+    content = disk.read(NEWEST, 0, disk.size(NEWEST))
+    generator = random.Random(1)
+    for place in range(len(content)):
+        disk.overwrite(NEWEST, _flipped(content, place, generator.randrange(8)))
+        _passed_over(disk, "digest" if place >= 22 else "")
+    disk.overwrite(NEWEST, content)
+    assert whole(store.newest(PLACE).saved) == 220
+
+
+def test_every_truncation_is_noticed(store: FolderStore, disk: ForgetfulDisk) -> None:
+    content = disk.read(NEWEST, 0, disk.size(NEWEST))
+    for end in range(len(content)):
+        disk.overwrite(NEWEST, content[:end])
+        _passed_over(disk, str(NEWEST))
+    disk.overwrite(NEWEST, content + b"\n")
+    _passed_over(disk, "digest")
+    assert whole(store.checked(PLACE, 110)) == 110
+
+
+def _blobs_of_the_newest_only(store: FolderStore) -> Path:
+    newest, older = (store.checked(PLACE, offset).digests for offset in (220, 110))
+    (digest,) = {newest[name] for name in ("labels/1", "labels/2")} - set(older.values())
+    return FOLDER / BLOBS / digest
+
+
+def test_a_missing_blob_is_noticed(store: FolderStore, disk: ForgetfulDisk) -> None:
+    disk.remove(_blobs_of_the_newest_only(store))
+    _passed_over(disk, "the file of part 'labels/2' is missing")
+
+
+@pytest.mark.parametrize("change", [lambda it: it + b"x", lambda it: it[1:], lambda _: b""])
+def test_a_changed_blob_is_noticed(
+    store: FolderStore, disk: ForgetfulDisk, change: Callable[[bytes], bytes]
+) -> None:
+    path = _blobs_of_the_newest_only(store)
+    disk.overwrite(path, change(disk.read(path, 0, 10_000)))
+    _passed_over(disk, "part 'labels/2' is not what was written")
+
+
+def test_a_blob_that_was_found_damaged_is_written_again(
+    store: FolderStore, disk: ForgetfulDisk
+) -> None:
+    disk.overwrite(_blobs_of_the_newest_only(store), b"rubbish")
+    again = FolderStore(STORE, disk)
+    assert whole(again.newest(PLACE).saved) == 110
+    again.save(draft(230, with_digest=True))
+    assert whole(FolderStore(STORE, disk).newest(PLACE).saved) == 230
+    assert whole(store.checked(PLACE, 220)) == 220
+
+
+def test_a_file_under_another_name_or_of_another_place_is_noticed(
+    store: FolderStore, disk: ForgetfulDisk
+) -> None:
+    content = disk.read(NEWEST, 0, disk.size(NEWEST))
+    disk.create(FOLDER / file_of(300), [content])
+    found = store.newest(PLACE)
+    assert whole(found.saved) == 220
+    assert "says that it is of shop.events[3] at offset 220" in found.passed_over[0]
+
+
+def test_nothing_sound_is_nothing_with_every_reason(
+    store: FolderStore, disk: ForgetfulDisk
+) -> None:
+    for offset in (110, 220):
+        disk.overwrite(FOLDER / file_of(offset), b"")
+    found = store.newest(PLACE)
+    assert found.saved is None
+    assert len(found.passed_over) == 2
+
+
+def test_a_torn_file_of_a_later_version_is_passed_over(
+    store: FolderStore, disk: ForgetfulDisk
+) -> None:
+    store.save(draft(230, version=2))
+    with pytest.raises(StateVersionError, match="state version 2 is not known"):
+        store.newest(PLACE)
+    path = FOLDER / file_of(230)
+    disk.overwrite(path, disk.read(path, 0, disk.size(path) - 1))
+    assert whole(store.newest(PLACE).saved) == 220
+
+
+def test_a_part_that_changed_since_it_was_found_is_refused(
+    store: FolderStore, disk: ForgetfulDisk
+) -> None:
+    saved = store.checked(PLACE, 220)
+    disk.overwrite(_blobs_of_the_newest_only(store), b"rubbish")
+    with pytest.raises(DamagedStateError, match="part 'labels/2' is not what was written"):
+        saved.read("labels/2")
+    disk.remove(NEWEST)
+    with pytest.raises(DamagedStateError, match="it has gone"):
+        saved.read("meta")
+
+
+def test_a_store_that_vanished_is_not_an_empty_one(store: FolderStore, disk: ForgetfulDisk) -> None:
+    disk.remove(STORE / "store.json")
+    for call in (lambda: store.newest(PLACE), lambda: store.save(draft(300))):
+        with pytest.raises(StoreError, match="has gone; see that the disk is mounted"):
+            call()
+
+
+def test_files_that_vanish_while_they_are_read_are_looked_for_again(
+    store: FolderStore, disk: ForgetfulDisk
+) -> None:
+    other = FolderStore(STORE, disk)
+
+    def another_saves(step: object) -> None:
+        if getattr(step, "call", "") == "size" and getattr(step, "path", None) == NEWEST:
+            disk.before = lambda _: None
+            disk.remove(NEWEST)
+            disk.remove(FOLDER / file_of(110))
+            other.save(draft(330))
+
+    disk.before = another_saves
+    assert whole(store.newest(PLACE).saved) == 330
