@@ -46,6 +46,8 @@ class Family(Generic[A]):
 
     Attributes:
         spec: what it is.
+        times: how event time is divided here.
+        version: while it stays the same, so does the content.
         kept: how far back from the clock it keeps panes, microseconds; 0 without windows.
         panes: accumulators by place; for reading only.
         folding: which label values are kept apart; for reading only.
@@ -58,14 +60,14 @@ class Family(Generic[A]):
 
     def __init__(self, spec: FamilySpec[A], times: Times) -> None:
         self.spec = spec
-        self._times = msgspec.structs.replace(times, spans=spec.spans)
-        self.kept = self._times.kept if spec.spans else 0
+        self.times = msgspec.structs.replace(times, spans=spec.spans)
+        self.kept = self.times.kept if spec.spans else 0
         self.panes: dict[Place, Pane[A]] = {BEYOND: Pane(spec.new)}
         self.folding = Folding(spec.folding, len(spec.columns))
         self.seen = Seen()
         self._keys = Keys(self.folding, spec.columns)
         self._fine = self._kept = PAST
-        self._version = next_version()
+        self.version = next_version()
 
     @property
     def folded(self) -> int:
@@ -98,7 +100,7 @@ class Family(Generic[A]):
             pane = self._pane(self._place(start))
             pane.count(assigned.keys[code], batch if rows is None else batch.take(rows))
         self.seen.count(assigned.keys, assigned.codes, times)
-        self._version = next_version()
+        self.version = next_version()
 
     def advance(self, clock: int) -> None:
         """Fold panes that grew old into hours, and what is no longer kept into the past.
@@ -106,10 +108,11 @@ class Family(Generic[A]):
         Args:
             clock: largest event time of the partition, microseconds.
         """
-        kept, fine = borders(self._times, clock)
+        kept, fine = borders(self.times, clock)
         if (kept, fine) == (self._kept, self._fine):
             return
         self._kept, self._fine = kept, fine
+        self.version = next_version()
         for place in sorted(self.panes.keys() - {BEYOND}):
             goal = self._goal(place)
             if goal != place:
@@ -118,7 +121,7 @@ class Family(Generic[A]):
     def sections(self) -> list[Section]:
         """Its content in pieces, sorted by name; equal content gives equal bytes."""
         name = self.spec.name
-        found = [Section(f"{name}/{META}", self._version, self._meta)]
+        found = [Section(f"{name}/{META}", self.version, self._meta)]
         for place, pane in self.panes.items():
             found.append(Section(section_name(name, place), pane.version, pane.content))
         return sorted(found, key=_name)
@@ -142,7 +145,7 @@ class Family(Generic[A]):
             DamagedStateError: they are not what `sections` gave; the content stays as it was.
             UnlikeStateError: they were made with panes of another size.
         """
-        fresh: Family[A] = Family(self.spec, self._times)
+        fresh: Family[A] = Family(self.spec, self.times)
         new = fresh._load(sections)
         self.__dict__.update(fresh.__dict__)
         return new
@@ -154,7 +157,7 @@ class Family(Generic[A]):
         if section_name(self.spec.name, BEYOND) not in own:
             raise DamagedStateError(section_name(self.spec.name, BEYOND), "it is missing")
         for name in sorted(own):
-            pane = self._pane(place_of(name, self._times.pane))
+            pane = self._pane(place_of(name, self.times.pane))
             new |= pane.adopt(name, own[name], len(self.spec.columns))
         self._admit_loaded()
         return frozenset(new)
@@ -184,7 +187,7 @@ class Family(Generic[A]):
 
     def _place(self, start: int) -> Place:
         """Where the pane that begins there is kept."""
-        return self._goal(Place(self._times.pane, start))
+        return self._goal(Place(self.times.pane, start))
 
     def _goal(self, place: Place) -> Place:
         if place.start < self._kept or place.start == PAST:

@@ -54,6 +54,10 @@ class Folding:
     `max_series` may depend on the order of the log, where a combination is there only until one
     of its values folds; never on how the log was cut into batches.
 
+    Attributes:
+        values: of each dimension the values kept, but those that never fold.
+        series: the combinations kept, likewise.
+
     Args:
         options: how many are kept.
         dimensions: how many values a combination has.
@@ -71,6 +75,13 @@ class Folding:
     def edges(self) -> tuple[int | None, ...]:
         """While they stay the same, `settled` does for all that was admitted."""
         return (*(cap.edge for cap in self.values), self.series.edge)
+
+    @property
+    def version(self) -> tuple[tuple[int | None, int], ...]:
+        """While it stays the same, so does the content."""
+        # Each only grows until its edge moves, but where an edge before it moved.
+        sizes = [(cap.edge, len(cap.kept)) for cap in self.values]
+        return (*sizes, (self.series.edge, len(self.series.kept)))
 
     def admit(self, raw: Labels) -> Admitted:
         """See a combination; what it folds stays folded."""
@@ -92,8 +103,8 @@ class Folding:
 
     def merged(self, others: Iterable[Folding]) -> Folding:
         """What keeps apart what all of them do; the order of merging does not matter."""
-        together = Folding(self._options, len(self._all))
         sources = (self, *others)
+        together = Folding(self._options, len(self._all))
         for source in sources:
             for mine, theirs in zip(together.values, source.values, strict=True):
                 mine.merge(theirs)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 from streameval.errors import DamagedStateError
 from streameval.events import Batch
 
 
 class Counting:
+    merged: ClassVar[int] = 0
+    """How often any was merged into another."""
+
     def __init__(self) -> None:
         self.version = 0
         self.events = 0
@@ -23,6 +27,7 @@ class Counting:
     def merge(self, other: Counting) -> None:
         self.version += 1
         self.merges += 1
+        Counting.merged += 1
         self.events += other.events
         self.items += other.items
 

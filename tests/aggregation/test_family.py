@@ -1,92 +1,159 @@
-"""A family holds every event once, wherever it is by the clock."""
+"""A family holds every event once, and what it holds is a function of the log alone."""
 
 from __future__ import annotations
 
-import numpy as np
+from random import Random
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.aggregation.family import Family
 from streameval.aggregation.folding import FoldingOptions
-from streameval.aggregation.lateness import late
-from streameval.aggregation.spec import FamilySpec
-from streameval.aggregation.time import HOUR, SECOND, Times
-from tests.aggregation.counting import Counting, batch
-
-MINUTE = 60 * SECOND
-Logged = tuple[int, tuple[str, ...]]
-TIMES = Times(pane=MINUTE, spans=(5 * MINUTE, HOUR, 6 * HOUR), lateness=2 * MINUTE)
-
-events = st.tuples(
-    st.integers(-3 * HOUR, 30 * HOUR),
-    st.tuples(st.sampled_from("abc"), st.sampled_from("pqrstuvw")),
-)
-logs = st.lists(events, min_size=1, max_size=40)
-spans = st.sampled_from([(), (MINUTE,), (5 * MINUTE, HOUR), (2 * HOUR,), (HOUR, 3 * HOUR)])
-foldings = st.builds(
-    FoldingOptions, cap=st.integers(0, 4), max_series=st.integers(0, 5) | st.just(1_000)
+from streameval.aggregation.time import HOUR
+from streameval.errors import DamagedStateError, UnlikeStateError
+from tests.aggregation.counting import batch
+from tests.aggregation.logs import (
+    MINUTE,
+    TIMES,
+    Log,
+    Logged,
+    fed,
+    foldings,
+    logs,
+    saved,
+    spans,
+    spec_of,
 )
 
-
-def family(own: tuple[int, ...], folding: FoldingOptions) -> Family[Counting]:
-    spec = FamilySpec(
-        name="labels",
-        dimensions=("variant", "country"),
-        columns=(1, 0),
-        spans=own,
-        new=Counting,
-        folding=folding,
-    )
-    return Family(spec, TIMES)
-
-
-class Log:
-    """Feeds a family as a partition does."""
-
-    def __init__(self, fed: Family[Counting]) -> None:
-        self.family = fed
-        self.clock: int | None = None
-
-    def feed(self, part: list[Logged]) -> None:
-        if part:
-            times = np.array([time for time, _ in part])
-            judged = late(times, self.clock, TIMES)
-            self.clock = judged.clock
-            dimensions = [labels for _, labels in part]
-            lists = batch(*[1] * len(part))
-            self.family.update(lists, dimensions, judged.starts, times)
-            self.family.advance(judged.clock)
-
-
-def saved(of: Family[Counting]) -> dict[str, bytes]:
-    return {section.name: b"".join(section.content()()) for section in of.sections()}
-
-
-def fed(log: list[Logged], own: tuple[int, ...], folding: FoldingOptions, step: int) -> Log:
-    feeding = Log(family(own, folding))
-    for start in range(0, len(log), step):
-        feeding.feed(log[start : start + step])
-    return feeding
+HOURS = (MINUTE, HOUR, 6 * HOUR)
 
 
 @given(logs, spans, foldings, st.integers(1, 40))
 def test_any_split_into_batches_gives_the_same_bytes(
     log: list[Logged], own: tuple[int, ...], folding: FoldingOptions, step: int
 ) -> None:
-    together, apart = fed(log, own, folding, len(log)), fed(log, own, folding, step)
-    assert saved(together.family) == saved(apart.family)
-    assert sum(s.events for s in together.family.seen.by_labels.values()) == len(log)
+    spec = spec_of(own, folding)
+    assert fed(log, spec).saved() == fed(log, spec, step).saved()
+
+
+@given(logs, spans, st.integers(0, 4), st.randoms())
+def test_any_order_with_the_same_clock_gives_the_same_bytes(
+    log: list[Logged], own: tuple[int, ...], cap: int, draw: Random
+) -> None:
+    spec = spec_of(own, FoldingOptions(cap=cap))
+    shuffled = list(log)
+    draw.shuffle(shuffled)
+    assert fed(shuffled, spec, 3).saved() == fed(log, spec).saved()
+
+
+@given(logs, spans, foldings)
+def test_every_event_is_in_exactly_one_pane(
+    log: list[Logged], own: tuple[int, ...], folding: FoldingOptions
+) -> None:
+    family = fed(log, spec_of(own, folding), 7).family
+    held = [each.events for part in family.slices() for _, each in part.items]
+    assert sum(held) == len(log) == sum(s.events for s in family.seen.by_labels.values())
 
 
 @given(logs, logs, spans, foldings)
 def test_saved_and_restored_it_goes_on_to_the_same_bytes(
     before: list[Logged], after: list[Logged], own: tuple[int, ...], folding: FoldingOptions
 ) -> None:
-    lived = fed(before, own, folding, 7)
-    again = Log(family(own, folding))
-    assert again.family.restore(saved(lived.family)) == frozenset()
-    assert saved(again.family) == saved(lived.family)
+    spec = spec_of(own, folding)
+    lived, again = fed(before, spec, 7), Log(spec)
+    assert again.family.restore(lived.saved()) == frozenset()
+    assert again.saved() == lived.saved()
     again.clock = lived.clock
     lived.feed(after)
     again.feed(after)
-    assert saved(again.family) == saved(lived.family)
+    assert again.saved() == lived.saved()
+
+
+@given(logs, logs, spans, foldings)
+def test_a_section_of_the_same_version_has_the_same_content(
+    before: list[Logged], after: list[Logged], own: tuple[int, ...], folding: FoldingOptions
+) -> None:
+    log = fed(before, spec_of(own, folding), 7)
+    versions = {section.name: section.version for section in log.family.sections()}
+    content = log.saved()
+    log.feed(after)
+    for section in log.family.sections():
+        if section.version == versions.get(section.name):
+            assert b"".join(section.content()()) == content[section.name]
+
+
+def test_a_copied_section_stays_as_it_was() -> None:
+    log = fed([(0, ("a", "p"))], spec_of(HOURS))
+    dumps = {section.name: section.content() for section in log.family.sections()}
+    before = log.saved()
+    log.feed([(0, ("a", "p")), (1, ("b", "q"))])
+    assert {name: b"".join(dump()) for name, dump in dumps.items()} == before
+
+
+@pytest.mark.parametrize("own", [(), (MINUTE,), HOURS])
+def test_without_event_time_everything_is_in_the_lifetime(own: tuple[int, ...]) -> None:
+    family = Family(spec_of(own), TIMES)
+    family.update(batch(1, 1), [("a", "p"), ("b", "p")], None, None)
+    (part,) = family.slices()
+    assert (part.section, [labels for labels, _ in part.items]) == (
+        "labels/past",
+        [("p", "a"), ("p", "b")],
+    )
+    assert [sight.latest for sight in family.seen.by_labels.values()] == [None, None]
+
+
+def test_panes_become_hours_and_hours_the_past() -> None:
+    log = fed([(0, ("a", "p")), (59 * MINUTE, ("a", "p"))], spec_of(HOURS))
+    assert _panes(log) == ["labels/60/0", "labels/60/59", "labels/past"]
+    log.feed([(2 * HOUR + 3 * MINUTE, ("a", "p"))])
+    assert _panes(log) == ["labels/3600/0", "labels/60/123", "labels/60/59", "labels/past"]
+    log.feed([(4 * HOUR, ("a", "p"))])
+    assert _panes(log) == ["labels/3600/0", "labels/60/123", "labels/60/240", "labels/past"]
+    log.feed([(0, ("b", "p"))])
+    assert {each.section: len(each.items) for each in log.family.slices()}["labels/3600/0"] == 2
+    log.feed([(7 * HOUR + 2 * MINUTE, ("a", "p"))])
+    assert _panes(log) == ["labels/3600/2", "labels/3600/4", "labels/60/422", "labels/past"]
+
+
+def test_a_label_value_that_folds_takes_its_history_along() -> None:
+    log = fed([(0, ("a", letter)) for letter in "pqrst"], spec_of(HOURS))
+    capped = Family(spec_of(HOURS, FoldingOptions(cap=1)), TIMES)
+    capped.restore(log.saved())
+    fresh = fed([(0, ("a", letter)) for letter in "pqrst"], spec_of(HOURS, FoldingOptions(cap=1)))
+    assert saved(capped) == fresh.saved()
+    assert capped.folded == fresh.family.folded == 4
+
+
+def test_damaged_sections_are_refused_and_nothing_is_loaded() -> None:
+    good = fed([(0, ("a", "p")), (MINUTE, ("b", "q"))], spec_of(HOURS)).saved()
+    family = fed([(5, ("c", "q"))], spec_of(HOURS)).family
+    before = saved(family)
+    for name, data in good.items():
+        for bad in (data[:-1], data + b"\0", data[:3], b""):
+            if bad or name == "labels/meta":
+                with pytest.raises(DamagedStateError):
+                    family.restore(good | {name: bad})
+    for name in ("labels/meta", "labels/past"):
+        with pytest.raises(DamagedStateError, match=name):
+            family.restore({key: data for key, data in good.items() if key != name})
+    with pytest.raises(DamagedStateError, match="labels/60/x"):
+        family.restore(good | {"labels/60/x": b""})
+    assert saved(family) == before
+
+
+def test_panes_of_another_size_are_refused() -> None:
+    good = fed([(0, ("a", "p"))], spec_of(HOURS)).saved()
+    with pytest.raises(UnlikeStateError, match="panes"):
+        Family(spec_of(HOURS), TIMES).restore(good | {"labels/30/7": b""})
+
+
+def test_sections_of_other_families_are_left_alone() -> None:
+    good = fed([(0, ("a", "p"))], spec_of(HOURS)).saved()
+    family = Family(spec_of(HOURS), TIMES)
+    family.restore(good | {"country/past": b"?", "meta": b"?"})
+    assert saved(family) == good
+
+
+def _panes(log: Log) -> list[str]:
+    return sorted(name for name in log.saved() if not name.endswith("/meta"))
