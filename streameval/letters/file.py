@@ -79,19 +79,19 @@ class LetterFile:
 
 
 def letters_in(path: str) -> Iterator[DeadLetter]:
-    """The letters of a file, in its order; a last line that is cut off is not there yet.
+    """The letters that are in a file now, in its order; a last line cut off is not there yet.
 
     Raises:
-        FileNotFoundError: there is no such file.
         DeadLetterError: the file cannot be read, or a line of it is no letter.
     """
     try:
         with Path(path).open("rb") as file:
+            left = os.fstat(file.fileno()).st_size
             for number, line in enumerate(file, 1):
-                if line.endswith(b"\n"):
-                    yield _letter_at(path, number, line)
-    except FileNotFoundError:
-        raise
+                left -= len(line)
+                if left < 0 or not line.endswith(b"\n"):
+                    return
+                yield _letter_at(path, number, line)
     except OSError as error:
         problem = (error.strerror or str(error)).lower()
         raise DeadLetterError(path, problem, "make it readable") from error

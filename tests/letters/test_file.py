@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import logging
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from streameval.errors import DeadLetterError
+from streameval.letters.file import LetterFile, letters_in
+from streameval.letters.lines import line_of
+from tests.letters.samples import letter
+
+
+def _write(path: Path, *offsets: int) -> None:
+    with closing(LetterFile(str(path))) as file:
+        file.write([letter(offset) for offset in offsets])
+
+
+def _offsets(path: Path) -> list[int]:
+    return [found.offset for found in letters_in(str(path))]
+
+
+@contextmanager
+def _no_larger_than(size: int) -> Iterator[None]:
+    """Within, the system refuses to let a file of this process grow beyond a size."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("kept", [0, 1, 50])
+def test_a_line_that_a_crash_cut_off_is_put_beside_and_told(
+    kept: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "dead.ndjson"
+    _write(path, 1, 2)
+    with path.open("ab") as file:
+        file.write(line_of(letter(3))[:kept])
+    with caplog.at_level(logging.WARNING):
+        _write(path, 4)
+    assert _offsets(path) == [1, 2, 4]
+    torn = tmp_path / "dead.ndjson.torn"
+    assert torn.exists() == (kept > 0)
+    if kept:
+        assert torn.read_bytes() == line_of(letter(3))[:kept] + b"\n"
+        assert "dead.ndjson was cut off; its beginning is in" in caplog.text
+
+
+def test_the_end_of_a_long_file_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "dead.ndjson"
+    with closing(LetterFile(str(path))) as file:
+        file.write([letter(1), letter(2, value=b"x" * 300_000)])
+    with path.open("rb+") as torn:
+        torn.truncate(path.stat().st_size - 1)
+    _write(path, 3)
+    assert _offsets(path) == [1, 3]
+
+
+def test_a_disk_that_is_full_in_the_middle_of_a_line_costs_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "dead.ndjson"
+    with closing(LetterFile(str(path))) as file:
+        file.write([letter(1)])
+        with (
+            _no_larger_than(path.stat().st_size + 300),
+            pytest.raises(DeadLetterError, match="file too large; make room or correct"),
+        ):
+            file.write([letter(2), letter(3)])
+        file.write([letter(2), letter(3)])
+    assert list(dict.fromkeys(_offsets(path))) == [1, 2, 3]
+
+
+def test_a_disk_without_room_is_an_error_that_says_so() -> None:
+    with (
+        closing(LetterFile("/dev/full")) as file,
+        pytest.raises(DeadLetterError, match="dead letters to /dev/full: no space left on device"),
+    ):
+        file.write([letter(1)])
+
+
+def test_a_folder_that_is_not_there_is_an_error_at_once(tmp_path: Path) -> None:
+    with pytest.raises(DeadLetterError, match="no such file or directory"):
+        LetterFile(str(tmp_path / "nowhere" / "dead.ndjson"))
+
+
+def test_two_writers_of_one_file_are_one_too_many(tmp_path: Path) -> None:
+    path = str(tmp_path / "dead.ndjson")
+    with (
+        closing(LetterFile(path)),
+        pytest.raises(DeadLetterError, match="another process writes it; give each process"),
+    ):
+        LetterFile(path)
+    LetterFile(path).close()
+
+
+def test_letters_that_come_while_the_file_is_read_are_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "dead.ndjson"
+    _write(path, 1, 2)
+    with closing(LetterFile(str(path))) as file:
+        found = []
+        for read in letters_in(str(path)):
+            found.append(read.offset)
+            file.write([letter(read.offset + 10)])
+    assert found == [1, 2]
+    assert _offsets(path) == [1, 2, 11, 12]
+
+
+def test_a_line_that_is_no_letter_is_an_error_with_its_number(tmp_path: Path) -> None:
+    path = tmp_path / "dead.ndjson"
+    path.write_bytes(line_of(letter(1)) + b"{}\n")
+    with pytest.raises(DeadLetterError, match=r"line 2 is no letter .*topic.*; take the line out"):
+        _offsets(path)
+
+
+def test_what_was_flushed_outlives_a_kill(tmp_path: Path) -> None:
+    path = tmp_path / "dead.ndjson"
+    code = (
+        "import sys; from streameval.letters.file import LetterFile\n"
+        "from tests.letters.samples import letter\n"
+        "file = LetterFile(sys.argv[1])\n"
+        "for offset in range(10**6):\n"
+        "    file.write([letter(offset)]); print(offset, flush=True)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        safe = [int(process.stdout.readline()) for _ in range(20)][-1]
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    _write(path, 10**7)
+    found = _offsets(path)
+    assert found == [*range(len(found) - 1), 10**7]
+    assert len(found) > safe

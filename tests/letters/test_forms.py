@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+
+from streameval.letters.headers import HEADERS, headers_of, letter_of
+from streameval.letters.lines import letter_in, line_of
+from streameval.pipeline.letters import DeadLetter
+from tests.letters.samples import letter, letters
+
+
+@given(letters)
+def test_a_letter_is_read_back_from_its_record_whatever_headers_it_had(letter: DeadLetter) -> None:
+    assert letter_of(letter.key, letter.value, headers_of(letter)) == letter
+
+
+@given(letters)
+def test_a_letter_is_read_back_from_its_line(letter: DeadLetter) -> None:
+    line = line_of(letter)
+    assert line.endswith(b"\n")
+    assert line.count(b"\n") == 1
+    assert letter_in(line) == letter
+
+
+def test_the_added_headers_are_those_that_are_documented_in_their_order() -> None:
+    added = headers_of(letter(headers=()))
+    assert [name for name, _ in added] == list(HEADERS)
+    assert dict(added) == {
+        "streameval.dlq.topic": b"events",
+        "streameval.dlq.partition": b"0",
+        "streameval.dlq.offset": b"14",
+        "streameval.dlq.timestamp": b"1700000000014",
+        "streameval.dlq.stage": b"decode",
+        "streameval.dlq.reason": b"not_json",
+        "streameval.dlq.message": b"found 14 at the beginning",
+    }
+
+
+@pytest.mark.parametrize("missing", [name for name in HEADERS if not name.endswith("timestamp")])
+def test_a_record_without_these_headers_is_no_letter(missing: str) -> None:
+    headers = [pair for pair in headers_of(letter()) if pair[0] != missing]
+    assert letter_of(b"key", b"value", headers) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("partition", b"one"), ("offset", b""), ("timestamp", b"\xff"), ("stage", b"elsewhere")],
+)
+def test_a_record_whose_headers_say_no_such_thing_is_no_letter(name: str, value: bytes) -> None:
+    headers = dict(headers_of(letter())) | {f"streameval.dlq.{name}": value}
+    assert letter_of(b"key", b"value", list(headers.items())) is None
+
+
+def test_a_line_shows_text_as_text_and_bytes_as_base64() -> None:
+    shown = json.loads(line_of(letter(key=None, value=b"\xff{", headers=(("h", "é".encode()),))))
+    assert shown["value"] == {"base64": "/3s="}
+    assert shown["key"] is None
+    assert shown["headers"] == [["h", "é"]]
+
+
+@pytest.mark.parametrize("line", [b"", b"{", b"{}", b'{"topic": 1}', b"\xff"])
+def test_a_line_that_holds_no_letter_is_refused(line: bytes) -> None:
+    with pytest.raises(ValueError, match=r"\w"):
+        letter_in(line)
+
+
+def test_a_line_with_broken_base64_is_refused() -> None:
+    line = line_of(letter(value=b"\xff{")).replace(b"/3s=", b"/3s!")
+    with pytest.raises(ValueError, match="base64"):
+        letter_in(line)

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from streameval.errors import DeadLetterError
+from streameval.letters.queue import Queue
+from streameval.pipeline.letters import DeadLetter
+from tests.letters.samples import letter
+
+
+class Paper:
+    """A writer that can be told to fail, before or after it has written."""
+
+    def __init__(self) -> None:
+        self.written: list[int] = []
+        self.fails = False
+
+    def write(self, letters: Sequence[DeadLetter]) -> None:
+        self.written += [letter.offset for letter in letters]
+        if self.fails:
+            raise DeadLetterError("paper", "it is wet", "dry it")
+
+    def close(self) -> None:
+        pass
+
+
+def test_what_a_flush_could_not_make_safe_the_next_one_writes_again() -> None:
+    paper = Paper()
+    queue = Queue(paper)
+    queue.send([letter(1), letter(2)])
+    paper.fails = True
+    with pytest.raises(DeadLetterError, match="dead letters to paper: it is wet; dry it"):
+        queue.flush()
+    queue.send([letter(3)])
+    paper.fails = False
+    queue.flush()
+    queue.flush()
+    assert paper.written == [1, 2, 1, 2, 3]
+
+
+def test_sending_writes_nothing_until_too_much_waits() -> None:
+    paper = Paper()
+    queue = Queue(paper, most_bytes=5_000)
+    for offset in range(4):
+        queue.send([letter(offset)])
+    assert paper.written == []
+    queue.send([letter(4, value=b"x" * 3_000)])
+    assert paper.written == [0, 1, 2, 3]
+    queue.flush()
+    assert paper.written == [0, 1, 2, 3, 4]
+
+
+def test_what_there_is_no_room_for_is_not_taken() -> None:
+    paper = Paper()
+    queue = Queue(paper, most_bytes=1_500)
+    queue.send([letter(1)])
+    paper.fails = True
+    for _ in range(3):
+        with pytest.raises(DeadLetterError):
+            queue.send([letter(2)])
+    paper.fails = False
+    paper.written.clear()
+    queue.flush()
+    assert paper.written == [1]
+
+
+def test_letters_sent_at_once_are_taken_however_large() -> None:
+    paper = Paper()
+    queue = Queue(paper, most_bytes=10)
+    queue.send([letter(1), letter(2)])
+    queue.flush()
+    assert paper.written == [1, 2]
