@@ -13,6 +13,7 @@ from streameval.config import Config
 from streameval.config.counting import counting
 from streameval.config.durations import SECOND, microseconds
 from streameval.config.options import DeadLetterOptions, StateOptions
+from streameval.config.schema import schema
 from streameval.daemon.clock import Clock
 from streameval.durability.keeper import Keeper
 from streameval.durability.policies import Policies
@@ -145,9 +146,10 @@ def terms(config: Config, options: StateOptions, source: Source) -> Terms:
     chosen = {name: getattr(options, name) for name in Policies.__struct_fields__}
     return Terms(
         release=version("streameval"),
-        cluster=lambda: source.cluster,
+        cluster=lambda: getattr(source, "cluster", source.name),
         group=config.source.group if isinstance(config.source, KafkaOptions) else source.name,
         settings=config.settings(),
+        schema=schema(config),
         policies=Policies(**chosen),
         interval=microseconds(options.interval) / SECOND,
         events=options.events,

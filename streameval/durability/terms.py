@@ -18,6 +18,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
         cluster: asked for the id of the cluster when partitions first come.
         group: the consumer group.
         settings: what must be the same for a state to go on; plain values.
+        schema: what is counted, and how; plain values, for whoever reads the state elsewhere.
         policies: what to do where it cannot.
         interval: seconds between checkpoints.
         events: records after which one is made all the same; None means never.
@@ -28,6 +29,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     cluster: Callable[[], str]
     group: str
     settings: Mapping[str, Any]
+    schema: Mapping[str, Any] = {}
     policies: Policies = Policies()
     interval: float = 10.0
     events: int | None = None
