@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from streameval.answers import answer
+from streameval.answers import advice, answer, rests_on
 from streameval.catalogue import metric_of
 from streameval.columns import ArrowTable, Coded, Columns
 from streameval.context import Context, Popularity, Similarity, catalog_of
@@ -25,11 +25,10 @@ from streameval.intake import COLLECTIONS, LISTS, Pair, columns, event, single, 
 from streameval.metric import Metric
 from streameval.plan import planned
 from streameval.reading import Reading
+from streameval.saving import load, pieces
 from streameval.statistics.exposures import MAX_ITEMS
 
 VERSION = 1
-_SUSPICIOUS = 10_000
-"""So many lists with interactions and not one hit: the ids are probably of two kinds."""
 
 
 class Accumulator:
@@ -78,8 +77,7 @@ class Accumulator:
         self._plan = planned(self.metrics, depth, max_items)
         self._evidence = Evidence(self._plan, self.context)
         self._readings: dict[str, Reading] = {}
-        self.version = 0
-        self.lists = 0
+        self.version = self.lists = self._before = 0
 
     def update(
         self,
@@ -157,8 +155,7 @@ class Accumulator:
         """
         found = self._readings.get(metric)
         if found is None:
-            named = next((each for each in self.metrics if each.text == metric), metric)
-            found = answer(metric_of(named), self._evidence, self.context)
+            found = answer(self._metric(metric), self._evidence, self.context)
             self._readings[metric] = found
         return found
 
@@ -171,19 +168,7 @@ class Accumulator:
 
     def advice(self) -> str | None:
         """A sentence when the events look as if the two lists held ids of different kinds."""
-        for hits in self._evidence.hits:
-            tables = hits.tables()
-            engaged = tables.count - tables.without_interactions
-            if engaged >= _SUSPICIOUS and not tables.hits:
-                return (
-                    f"{engaged:,} lists with interactions and not one hit: do recommendations "
-                    "and interactions name items in the same way?"
-                )
-        if self.lists >= _SUSPICIOUS and self._evidence.without_scores:
-            return (
-                f"{self.lists:,} lists and not one with scores, which auc and the like are made of"
-            )
-        return None
+        return advice(self._evidence, self.lists - self._before)
 
     def merge(self, other: Accumulator) -> None:
         """Add what another accumulator counted: the same bits as if this one had seen it all.
@@ -200,11 +185,14 @@ class Accumulator:
         """Forget everything counted."""
         self._evidence = Evidence(self._plan, self.context)
         self._touch(-self.lists)
+        self._before = 0
 
     def copy(self) -> Accumulator:
         """An independent accumulator with the same content."""
-        twin = self._empty()
-        twin.merge(self)
+        twin = object.__new__(Accumulator)
+        twin.metrics, twin.context, twin._plan = self.metrics, self.context, self._plan
+        twin._evidence = self._evidence.copy()
+        twin._readings, twin.version, twin.lists, twin._before = {}, 1, self.lists, self._before
         return twin
 
     def state_dict(self) -> dict[str, Any]:
@@ -240,6 +228,51 @@ class Accumulator:
         self._evidence = fresh
         self._touch(lists - self.lists)
 
+    def dump(self) -> Iterator[bytes]:
+        """Everything counted as bytes, in pieces that each take a moment.
+
+        Equal content gives equal bytes in all. Nothing may be counted until the last piece is
+        there: a copy can be dumped beside other work.
+
+        Example:
+            >>> accumulator, other = Accumulator("mrr"), Accumulator("mrr", "auc")
+            >>> accumulator.update(["a", "b"], ["b"])
+            >>> sorted(other.adopt(b"".join(accumulator.dump())))
+            ['scores']
+            >>> other.read("mrr").value
+            0.5
+        """
+        return pieces(self._evidence, self.context, self.lists)
+
+    def adopt(self, data: bytes) -> frozenset[str]:
+        """Take the place of the content by what `dump` gave, even under other metrics.
+
+        What is not needed here is left out; what is needed and not there starts empty.
+
+        Returns:
+            The names of the statistics that start empty, as `needs` has them.
+
+        Raises:
+            StateVersionError: this release does not know the version.
+            UnlikeStateError: values that are needed were made with another catalogue, popularity
+                or similarity.
+            DamagedStateError: it is not what `dump` gave; the content stays as it was.
+        """
+        fresh = Evidence(self._plan, self.context)
+        lists, missing = load(fresh, self.context, data)
+        self._evidence = fresh
+        self._touch(lists - self.lists)
+        self._before = lists if missing else 0
+        return missing
+
+    def needs(self, metric: str | Metric) -> frozenset[str]:
+        """The names of the statistics that reading a metric rests on.
+
+        Raises:
+            MetricError: it cannot be understood or answered.
+        """
+        return rests_on(self._metric(metric), self._evidence)
+
     def __getstate__(self) -> dict[str, Any]:
         # Formulas are closures: what travels is what they are made from, and the counts.
         made = {"metrics": self.metrics, "context": self.context, "plan": self._plan}
@@ -247,7 +280,7 @@ class Accumulator:
 
     def __setstate__(self, made: Mapping[str, Any]) -> None:
         self.metrics, self.context, self._plan = made["metrics"], made["context"], made["plan"]
-        self._readings, self.version, self.lists = {}, 0, 0
+        self._readings, self.version, self.lists, self._before = {}, 0, 0, 0
         self.load_state_dict(made["state"])
 
     def _touch(self, lists: int) -> None:
@@ -255,9 +288,5 @@ class Accumulator:
         self.version += 1
         self._readings.clear()
 
-    def _empty(self) -> Accumulator:
-        twin = object.__new__(Accumulator)
-        twin.metrics, twin.context, twin._plan = self.metrics, self.context, self._plan
-        twin._evidence = Evidence(self._plan, self.context)
-        twin._readings, twin.version, twin.lists = {}, 0, 0
-        return twin
+    def _metric(self, given: str | Metric) -> Metric:
+        return metric_of(next((each for each in self.metrics if each.text == given), given))

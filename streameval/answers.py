@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Hashable
 
 import numpy as np
 
@@ -12,12 +12,15 @@ from streameval.errors import NotKeptError, UndefinedMetricError
 from streameval.evidence import Evidence
 from streameval.formulas import called, check_inputs
 from streameval.metric import Metric
-from streameval.plan import check_depth, need
-from streameval.population import counted, spoiling
+from streameval.plan import check_depth, name_of, need
+from streameval.population import counted, missed, spoiling
 from streameval.reading import Bounded, Reading, UndefinedReading
 from streameval.statistics.distributions import Distribution
 from streameval.statistics.hittables import HitTables
 from streameval.summary import summary
+
+_SUSPICIOUS = 10_000
+"""So many lists with interactions and not one hit: the ids are probably of two kinds."""
 
 _LEVELS = ("mean", "median", "quantile")
 """Statistics in the unit of the values; what lies between values goes through no root."""
@@ -39,21 +42,75 @@ def answer(metric: Metric, evidence: Evidence, context: Context) -> Reading:
     return _of_slice(metric, evidence, context)
 
 
+def rests_on(metric: Metric, evidence: Evidence) -> frozenset[str]:
+    """Names of the statistics that the reading of a metric rests on.
+
+    Raises:
+        CutoffExceedsDepthError: the cut-off lies beyond the ranks kept.
+        NotKeptError: a statistic that it needs was not kept.
+    """
+    if metric.definition.reads == "event":
+        _check_values(metric, evidence)
+        return frozenset({f"events:{metric.per_list}"})
+    names = {name_of(_options(metric, evidence))}
+    if metric.needs_values:
+        _check_values(metric, evidence)
+        names.add(f"values:{metric.per_list}")
+    elif metric.text in evidence.graded:
+        names.add(f"graded:{metric.text}")
+    return frozenset(names)
+
+
+def advice(evidence: Evidence, lists: int) -> str | None:
+    """A sentence when the lists counted look as if they were not what was meant."""
+    for hits in evidence.hits:
+        tables = hits.tables()
+        engaged = tables.count - tables.without_interactions
+        if engaged >= _SUSPICIOUS and not tables.hits:
+            return (
+                f"{engaged:,} lists with interactions and not one hit: do recommendations "
+                "and interactions name items in the same way?"
+            )
+    if lists >= _SUSPICIOUS and evidence.without_scores:
+        return f"{lists:,} lists and not one with scores, which auc and the like are made of"
+    return None
+
+
+def _options(metric: Metric, evidence: Evidence) -> Hashable:
+    """Which of the statistics kept a metric reads."""
+    if metric.definition.reads == "exposures":
+        exposures = evidence.exposures
+        if exposures is None or not exposures.covers(metric.k):
+            raise NotKeptError(metric.text, "what it needs was not counted at that cut-off")
+        return exposures.options
+    ranked = metric.definition.reads in ("hits", "lists")
+    if ranked:
+        check_depth(metric, evidence.plan.depth)
+    options = need(metric, evidence.plan.depth)
+    if options not in evidence.statistics:
+        problem = "what it needs was not counted at that cut-off"
+        refused = "hits are not counted in that way here"
+        raise NotKeptError(metric.text, refused if ranked else problem)
+    return options
+
+
+def _check_values(metric: Metric, evidence: Evidence) -> None:
+    of_events = metric.definition.reads == "event"
+    kept = evidence.plan.events if of_events else evidence.plan.values
+    if metric.per_list not in {each.per_list for each in kept}:
+        how = "event by event" if of_events else "list by list"
+        raise NotKeptError(metric.text, f"its values were not kept, {how}")
+
+
 def _of_lists(metric: Metric, evidence: Evidence, context: Context) -> Reading:
-    check_depth(metric, evidence.plan.depth)
-    hits = evidence.statistics.get(need(metric, evidence.plan.depth))
-    if hits is None:
-        raise NotKeptError(metric.text, "hits are not counted in that way here")
-    tables = hits.tables()
+    tables = evidence.statistics[_options(metric, evidence)].tables()
     if refusing := spoiling(metric, tables, "error"):
         return _refused(metric, counted(metric, tables), tables.count, refusing)
     if spoiling(metric, tables, "nan"):
         return _mean(metric, math.nan, counted(metric, tables), tables.count)
     if metric.needs_values:
-        kept = evidence.values.get(metric.per_list)
-        if kept is None:
-            raise NotKeptError(metric.text, "its values were not kept, list by list")
-        return _of_values(metric, kept, tables.count)
+        _check_values(metric, evidence)
+        return _of_values(metric, evidence.values[metric.per_list], tables.count)
     total, left_out = _total(metric, tables, evidence, context)
     if metric.definition.per == "total":
         return _sum(metric, total, tables.count)
@@ -61,9 +118,9 @@ def _of_lists(metric: Metric, evidence: Evidence, context: Context) -> Reading:
 
 
 def _of_events(metric: Metric, evidence: Evidence) -> Reading:
-    if metric.per_list not in {kept.per_list for kept in evidence.plan.events}:
-        raise NotKeptError(metric.text, "its values were not kept, event by event")
-    values, lists = evidence.events.distribution(metric.per_list), evidence.events.lists
+    _check_values(metric, evidence)
+    name, events = metric.per_list, evidence.events
+    values, lists = events.distribution(name), events.lists(name)
     if values.undefined and metric.values["undefined"] == "error":
         return _refused(metric, values.count, lists, values.undefined)
     if lists and values.count < int(metric.values["least"]):
@@ -74,12 +131,7 @@ def _of_events(metric: Metric, evidence: Evidence) -> Reading:
 
 
 def _of_slice(metric: Metric, evidence: Evidence, context: Context) -> Reading:
-    exposures = evidence.exposures
-    statistic: Any = evidence.statistics.get(need(metric, evidence.plan.depth))
-    if metric.definition.reads == "exposures" and exposures and exposures.covers(metric.k):
-        statistic = exposures
-    if statistic is None:
-        raise NotKeptError(metric.text, "what it needs was not counted at that cut-off")
+    statistic = evidence.statistics[_options(metric, evidence)]
     lists = statistic.lists
     try:
         found = called(metric, statistic, context)
@@ -159,7 +211,8 @@ def _total(
     kept = evidence.graded.get(metric.text)
     if kept is None:
         raise NotKeptError(metric.text, "lists with gains came, and its values were not kept")
-    return math.fsum((total, kept.total)), kept.undefined
+    left_out = kept.undefined + missed(metric, tables, kept.count + kept.undefined)
+    return math.fsum((total, kept.total)), left_out
 
 
 def _shown(metric: Metric, tables: HitTables) -> int:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, Self
+
+import msgspec
 
 from streameval.columns import Coded
 from streameval.context import Context
@@ -38,6 +40,15 @@ class Statistic(Protocol):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take the place of the content by what `state_dict` gave."""
+
+    def copy(self) -> Self:
+        """An independent one with the same content."""
+
+    def dump(self) -> Iterator[bytes]:
+        """The content as msgpack, in pieces; equal content gives equal bytes."""
+
+    def adopt(self, saved: msgspec.Raw) -> None:
+        """Take the place of the content by what `dump` gave."""
 
 
 _KINDS: Mapping[type, Callable[[Any], Any]] = {
@@ -127,6 +138,19 @@ class Evidence:
                 mine[text].merge(distribution)
         self.events.merge(other.events)
 
+    def copy(self) -> Evidence:
+        """An independent one with the same content."""
+        twin = object.__new__(Evidence)
+        twin.plan, twin.by_lists = self.plan, self.by_lists
+        twin.graded = {text: kept.copy() for text, kept in self.graded.items()}
+        twin.values = {text: kept.copy() for text, kept in self.values.items()}
+        twin.events = self.events.copy()
+        twin.statistics = {
+            options: kept.copy(twin._listener(options)) if isinstance(kept, Hits) else kept.copy()
+            for options, kept in self.statistics.items()
+        }
+        return twin
+
     def state_dict(self) -> dict[str, Any]:
         """Plain integers and strings; equal content gives equal state."""
         statistics = [statistic.state_dict() for statistic in self.statistics.values()]
@@ -160,7 +184,7 @@ class Evidence:
         made: Statistic = _KINDS[type(options)](options)
         return made
 
-    def _listener(self, options: HitsOptions) -> Listener | None:
+    def _listener(self, options: Hashable) -> Listener | None:
         def reading(metrics: Sequence[Metric]) -> list[Metric]:
             return [m for m in metrics if hits_options(m, self.plan.depth) == options]
 

@@ -25,10 +25,15 @@ def check_inputs(metric: Metric, context: Context) -> None:
     Raises:
         MissingInputError: it needs a catalogue, popularity or similarity, and there is none.
     """
-    spared = {"k"} | set(metric.definition.optional) - set(metric.values.values())
-    for name in metric.definition.inputs:
-        if name not in spared and getattr(context, name) is None:
+    for name in needed_inputs(metric):
+        if getattr(context, name) is None:
             raise MissingInputError(metric.text, *_REMEDIES[name])
+
+
+def needed_inputs(metric: Metric) -> list[str]:
+    """What a metric cannot do without besides the events, by name."""
+    spared = {"k"} | set(metric.definition.optional) - set(metric.values.values())
+    return [name for name in metric.definition.inputs if name not in spared]
 
 
 def called(metric: Metric, statistic: object, context: Context) -> Any:

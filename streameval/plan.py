@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from streameval.errors import CutoffExceedsDepthError, MetricError
+from streameval.grammar import written
 from streameval.metric import Metric
 from streameval.statistics.exposures import ExposuresOptions
 from streameval.statistics.pairings import PairingsOptions
@@ -91,6 +92,30 @@ def hits_options(metric: Metric, depth: int | None) -> HitsOptions:
     after_cut = known["repeats"] == "compact_after_cut"
     rows = (known["rows"] or metric.k) if after_cut else None
     return msgspec.convert(known | {"rows": rows, "depth": depth}, HitsOptions)
+
+
+def name_of(options: Hashable) -> str:
+    """The name of a statistic in what is saved: its kind, and what it was asked for.
+
+    Example:
+        >>> name_of(HitsOptions(depth=10, repeats="every"))
+        'hits(depth=10,repeats=every)'
+    """
+    chosen = sorted(_chosen(options))
+    inside = ",".join(f"{name}={value}" for name, value in chosen)
+    kind = type(options).__name__.removesuffix("Options").lower()
+    return f"{kind}({inside})" if inside else kind
+
+
+def _chosen(options: object) -> Iterator[tuple[str, str]]:
+    usual = type(options)()
+    for name in type(options).__struct_fields__:  # type: ignore[attr-defined]  # all are Structs
+        value = getattr(options, name)
+        if isinstance(value, msgspec.Struct):
+            yield from _chosen(value)
+        elif value != getattr(usual, name):
+            several = isinstance(value, tuple)
+            yield name, "+".join(map(str, value)) if several else written(value)
 
 
 def _needs(metrics: Sequence[Metric], depth: int | None, max_items: int) -> tuple[Hashable, ...]:

@@ -39,6 +39,21 @@ def spoiling(metric: Metric, tables: HitTables, how: Literal["nan", "error"]) ->
     return _having(metric, tables, how) + refused
 
 
+def missed(metric: Metric, tables: HitTables, valued: int) -> int:
+    """How many lists with gains the mean is without, as values were kept only after them.
+
+    Where empty lists are left out, too many by at most as many as there are of those.
+
+    Args:
+        metric: whose mean it is.
+        tables: of all lists.
+        valued: how many lists with gains have been valued.
+    """
+    kept = fate(metric, items=False, interactions=True) == "count"
+    empty = 0 if kept else tables.having(items=False, interactions=True)
+    return max(0, tables.graded - empty - valued)
+
+
 def counting(metric: Metric, lists: Lists) -> IntArray:
     """How often each distinct list counts in the mean: 0 where it is left out; shape (n,)."""
     count = lists.count.copy()

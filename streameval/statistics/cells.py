@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
+from msgspec.msgpack import Ext
 
 from streameval.statistics.arrays import IntArray, grouped
+from streameval.statistics.packing import array_of, columns_of, integers, packed
 
 
 class Cells:
@@ -45,6 +47,29 @@ class Cells:
         columns = [np.ascontiguousarray(column) for column in table.T]
         self.keys = columns[: len(self.keys)]
         self.counts = columns[len(self.keys) :]
+
+    def copy(self) -> Cells:
+        """An independent table with the same content."""
+        # Columns are replaced and never changed, so that both may have the same ones.
+        twin = Cells(keys=0, counts=0)
+        twin.keys, twin.counts = self.keys, self.counts
+        return twin
+
+    def dump(self) -> Iterator[bytes]:
+        """The content as msgpack, in pieces; equal content gives equal bytes."""
+        columns = (*self.keys, *self.counts)
+        yield array_of(len(columns))
+        for column in columns:
+            yield packed(integers(column))
+
+    def adopt(self, saved: Sequence[Ext]) -> None:
+        """Take the place of the content by what `dump` gave.
+
+        Raises:
+            ValueError: it is not what that gave.
+        """
+        columns = columns_of(saved, columns=len(self.keys) + len(self.counts))
+        self.keys, self.counts = columns[: len(self.keys)], columns[len(self.keys) :]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Cells) and self.rows() == other.rows()

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias
 
+import msgspec
 import numpy as np
+from msgspec.msgpack import Ext
 
 from streameval.errors import StateVersionError, UnlikeStateError
 from streameval.statistics.arrays import FloatArray, IntArray
 from streameval.statistics.bins import binned, middles, ordered, unordered
 from streameval.statistics.exact import ExactSum, ratio
+from streameval.statistics.packing import (
+    Count,
+    array_of,
+    columns_of,
+    integers,
+    packed,
+    sorted_counts,
+)
 
 VERSION = 1
 CAP = 65_536
 Quantile: TypeAlias = Literal["lower", "linear"]
+_Head: TypeAlias = tuple[Count, bool, Count, tuple[Count, Count], str, str]
+_Saved: TypeAlias = tuple[_Head, Ext, Ext]
 
 
 class Distribution:
@@ -151,6 +164,41 @@ class Distribution:
         self._counts = dict(state["counts"])
         self._sum = ExactSum(int(state["sum"], 16))
         self._squares = ExactSum(int(state["squares"], 16))
+
+    def copy(self) -> Distribution:
+        """An independent one with the same content."""
+        twin = Distribution(self.cap)
+        twin.estimated, twin.undefined = self.estimated, self.undefined
+        twin._infinite = self._infinite.copy()
+        twin._counts = self._counts.copy()
+        twin._sum, twin._squares = self._sum.copy(), self._squares.copy()
+        return twin
+
+    def dump(self) -> Iterator[bytes]:
+        """The content as msgpack, in pieces; equal content gives equal bytes."""
+        sums = hex(self._sum.scaled), hex(self._squares.scaled)
+        yield array_of(3)
+        yield packed((self.cap, self.estimated, self.undefined, self._infinite, *sums))
+        for column in sorted_counts(self._counts):
+            yield packed(integers(column))
+
+    def adopt(self, saved: bytes | msgspec.Raw) -> None:
+        """Take the place of the content by what `dump` gave.
+
+        Raises:
+            UnlikeStateError: it has another cap.
+            ValueError: it is not what that gave.
+            msgspec.DecodeError: it is no msgpack of that kind.
+        """
+        head, *columns = msgspec.msgpack.decode(saved, type=_Saved)
+        cap, estimated, undefined, infinite, total, squares = head
+        keys, counts = columns_of(columns, columns=2)
+        if cap != self.cap:
+            raise UnlikeStateError("distribution cap", self.cap, cap)
+        self.estimated, self.undefined = estimated, undefined
+        self._infinite = list(infinite)
+        self._counts = dict(zip(keys.tolist(), counts.tolist(), strict=True))
+        self._sum, self._squares = ExactSum(int(total, 16)), ExactSum(int(squares, 16))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Distribution) and self.state_dict() == other.state_dict()

@@ -73,6 +73,10 @@ class ExactSum:
             total = sum(part << _LIMB * place for place, part in enumerate(sums))
             self.scaled += total << (exponent + _BITS - 53)
 
+    def copy(self) -> ExactSum:
+        """An independent sum of the same."""
+        return ExactSum(self.scaled)
+
     def merge(self, other: ExactSum) -> None:
         """Add another sum."""
         self.scaled += other.scaled

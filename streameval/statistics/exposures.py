@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, repeat
 from operator import add
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -14,11 +14,21 @@ from streameval.columns import Coded
 from streameval.errors import UnlikeStateError
 from streameval.events import Batch, Id, Interactions, plain
 from streameval.statistics.arrays import occurrences
-from streameval.statistics.sampling import HASHES, hash_of, narrowed
+from streameval.statistics.packing import (
+    Count,
+    SavedItems,
+    array_from,
+    array_of,
+    item_rows,
+    packed,
+    rows_of,
+)
+from streameval.statistics.sampling import HASHES, hash_of, limit_of, narrowed
 from streameval.statistics.saved import check_saved
 
 VERSION = 1
 MAX_ITEMS = 1_000_000
+_Saved: TypeAlias = tuple[Count, str, list[SavedItems]]
 
 
 class ExposuresOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,6 +180,37 @@ class Exposures:
         self._limit = int(state["limit"], 16)
         self._bands = [Counter(dict(rows)) for rows in state["bands"]]
 
+    def copy(self) -> Exposures:
+        """An independent one with the same content."""
+        twin = Exposures(self.options)
+        twin.lists, twin._limit = self.lists, self._limit
+        for mine, theirs in zip(twin._bands, self._bands, strict=True):
+            # As a dict: a Counter would count them one by one.
+            dict.update(mine, theirs)
+        return twin
+
+    def dump(self) -> Iterator[bytes]:
+        """The content as msgpack, in pieces; equal content gives equal bytes."""
+        yield array_of(3) + packed(self.lists) + packed(hex(self._limit))
+        yield array_of(len(self._bands))
+        for band in self._bands:
+            yield from item_rows(band, array_from(band.values()))
+
+    def adopt(self, saved: bytes | msgspec.Raw) -> None:
+        """Take the place of the content by what `dump` gave.
+
+        Raises:
+            ValueError: it is not what that gave.
+            msgspec.DecodeError: it is no msgpack of that kind.
+        """
+        lists, limit, bands = msgspec.msgpack.decode(saved, type=_Saved)
+        known = [_band(band) for band in bands]
+        if len(known) != len(self._edges):
+            message = f"{len(known)} bands of {len(self._edges)}"
+            raise ValueError(message)
+        self._limit = limit_of(limit)
+        self.lists, self._bands = lists, known
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Exposures) and self.state_dict() == other.state_dict()
 
@@ -231,6 +272,15 @@ def _between(
         return items[start:stop]
     pairs = zip(items, ranks, strict=True)
     return [item for item, rank in pairs if rank > start and (stop is None or rank <= stop)]
+
+
+def _band(saved: SavedItems) -> Counter[Id]:
+    items, (counts,) = rows_of(saved, columns=1)
+    band: Counter[Id] = Counter(dict(zip(items, counts, strict=True)))
+    if len(band) != len(items):
+        message = "an item stands there twice"
+        raise ValueError(message)
+    return band
 
 
 def _rows(band: Counter[Id]) -> list[list[Id]]:

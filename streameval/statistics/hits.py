@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import Any, TypeAlias
 
 import msgspec
+from msgspec.msgpack import Ext
 
 from streameval.columns import Coded
 from streameval.errors import UnlikeStateError
@@ -188,6 +189,33 @@ class Hits:
         for waiting in (self._recent, self._pending, self._graded, self._shown):
             waiting.clear()
         self._tables.load_state_dict(state)
+
+    def copy(self, listener: Listener | None = None) -> Hits:
+        """An independent one with the same content, and a listener of its own."""
+        twin = Hits(self.options, listener)
+        twin._tables = self._tables.copy()
+        twin._recent = self._recent.copy()
+        for name in ("_pending", "_graded", "_shown"):
+            # As a dict: a Counter would count them one by one.
+            dict.update(getattr(twin, name), getattr(self, name))
+        return twin
+
+    def dump(self) -> Iterator[bytes]:
+        """The content as msgpack, in pieces; equal content gives equal bytes."""
+        yield from self.tables().dump()
+
+    def adopt(self, saved: bytes | msgspec.Raw) -> None:
+        """Take the place of the content by what `dump` gave.
+
+        Raises:
+            ValueError: it is not what that gave.
+            msgspec.DecodeError: it is no msgpack of that kind.
+        """
+        fresh = HitTables()
+        fresh.adopt(msgspec.msgpack.decode(saved, type=list[list[Ext]]))
+        for waiting in (self._recent, self._pending, self._graded, self._shown):
+            waiting.clear()
+        self._tables = fresh
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Hits) and self.state_dict() == other.state_dict()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from msgspec.msgpack import Ext
 
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.cells import Cells
 from streameval.statistics.hitcells import HitCells
 from streameval.statistics.lists import POSITIONED, REFUSED, Lists
+from streameval.statistics.packing import array_of
 
 _NO_INTERACTION = 1
 
@@ -118,6 +120,28 @@ class HitTables:
         """Take the place of the content by what `state_dict` gave."""
         for name in self.NAMES:
             getattr(self, name).load(state[name])
+
+    def copy(self) -> HitTables:
+        """Independent tables with the same content."""
+        twin = HitTables()
+        for name in self.NAMES:
+            setattr(twin, name, getattr(self, name).copy())
+        return twin
+
+    def dump(self) -> Iterator[bytes]:
+        """The content as msgpack, in pieces; equal content gives equal bytes."""
+        yield array_of(len(self.NAMES))
+        for name in self.NAMES:
+            yield from getattr(self, name).dump()
+
+    def adopt(self, saved: Sequence[Sequence[Ext]]) -> None:
+        """Take the place of the content by what `dump` gave.
+
+        Raises:
+            ValueError: it is not what that gave.
+        """
+        for name, columns in zip(self.NAMES, saved, strict=True):
+            getattr(self, name).adopt(columns)
 
 
 class TableView:

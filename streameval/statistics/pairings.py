@@ -4,18 +4,33 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from operator import itemgetter
+from typing import Any, TypeAlias
 
 import msgspec
+from msgspec.msgpack import Ext
 
 from streameval.errors import UnlikeStateError
 from streameval.events import Batch, Id, plain
-from streameval.statistics.sampling import HASHES, hash_of, narrowed
+from streameval.statistics.packing import (
+    Count,
+    SavedItems,
+    array_from,
+    array_of,
+    columns_of,
+    integers,
+    item_rows,
+    packed,
+    rows_of,
+    sorted_counts,
+)
+from streameval.statistics.sampling import HASHES, hash_of, limit_of, narrowed
 from streameval.statistics.saved import check_saved
 
 VERSION = 1
 MAX_CELLS = 1_000_000
+_Saved: TypeAlias = tuple[Count, Count, str, list[Ext], SavedItems]
 
 
 class PairingsOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,6 +149,42 @@ class Pairings:
         self.lengths = Counter(dict(state["lengths"]))
         self._limit = int(state["limit"], 16)
         self.empty, self.repeating = state["empty"], state["repeating"]
+
+    def copy(self) -> Pairings:
+        """An independent one with the same content."""
+        twin = Pairings(self.options)
+        # As dicts: a Counter would count them one by one.
+        dict.update(twin._counts, self._counts)
+        dict.update(twin.lengths, self.lengths)
+        twin._limit, twin.empty, twin.repeating = self._limit, self.empty, self.repeating
+        return twin
+
+    def dump(self) -> Iterator[bytes]:
+        """The content as msgpack, in pieces; equal content gives equal bytes."""
+        lengths = array_from(map(itemgetter(1), self._counts))
+        counts = array_from(self._counts.values())
+        yield array_of(5) + packed(self.empty) + packed(self.repeating) + packed(hex(self._limit))
+        yield packed([integers(column) for column in sorted_counts(self.lengths)])
+        yield from item_rows(map(itemgetter(0), self._counts), lengths, counts)
+
+    def adopt(self, saved: bytes | msgspec.Raw) -> None:
+        """Take the place of the content by what `dump` gave.
+
+        Raises:
+            ValueError: it is not what that gave.
+            msgspec.DecodeError: it is no msgpack of that kind.
+        """
+        empty, repeating, limit, by_length, rows = msgspec.msgpack.decode(saved, type=_Saved)
+        items, (lengths, counts) = rows_of(rows, columns=2)
+        sizes, lists = columns_of(by_length, columns=2)
+        cells = dict(zip(zip(items, lengths, strict=True), counts, strict=True))
+        if len(cells) != len(items):
+            message = "an item stands there twice"
+            raise ValueError(message)
+        self._limit = limit_of(limit)
+        self.empty, self.repeating = empty, repeating
+        self._counts = Counter(cells)
+        self.lengths = Counter(dict(zip(sizes.tolist(), lists.tolist(), strict=True)))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Pairings) and self.state_dict() == other.state_dict()

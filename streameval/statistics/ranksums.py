@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
+from msgspec.msgpack import Ext
 
 from streameval.errors import UnlikeStateError
 from streameval.events import Batch
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.cells import Cells
+from streameval.statistics.packing import Count, array_of, packed
 from streameval.statistics.samples import Sampling, samples
 from streameval.statistics.saved import check_saved
 
 VERSION = 1
 _MOST_WAITING = 8_192
+_Saved: TypeAlias = tuple[Count, list[Ext]]
 
 
 class RankSumsOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,6 +99,29 @@ class RankSums:
         self._waiting = []
         self.lists = state["lists"]
         self._cells.load(state["cells"])
+
+    def copy(self) -> RankSums:
+        """An independent one with the same content."""
+        twin = RankSums(self.options)
+        twin.lists, twin._cells, twin._waiting = self.lists, self._cells.copy(), [*self._waiting]
+        return twin
+
+    def dump(self) -> Iterator[bytes]:
+        """The content as msgpack, in pieces; equal content gives equal bytes."""
+        cells = self.cells()
+        yield array_of(2) + packed(self.lists)
+        yield from cells.dump()
+
+    def adopt(self, saved: bytes | msgspec.Raw) -> None:
+        """Take the place of the content by what `dump` gave.
+
+        Raises:
+            ValueError: it is not what that gave.
+            msgspec.DecodeError: it is no msgpack of that kind.
+        """
+        lists, columns = msgspec.msgpack.decode(saved, type=_Saved)
+        self._cells.adopt(columns)
+        self.lists, self._waiting = lists, []
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, RankSums) and self.state_dict() == other.state_dict()

@@ -19,6 +19,19 @@ def hash_of(item: Id) -> int:
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "big")
 
 
+def limit_of(saved: str) -> int:
+    """A limit as it was saved: in base 16.
+
+    Raises:
+        ValueError: it is none.
+    """
+    limit = int(saved, 16)
+    if not 0 <= limit <= HASHES:
+        message = f"no hash lies at {saved}"
+        raise ValueError(message)
+    return limit
+
+
 def narrowed(limit: int, hashes: Sequence[int], most: int) -> int:
     """The largest limit, halved from the given one, below which at most so many hashes lie.
 

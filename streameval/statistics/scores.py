@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
+from msgspec.msgpack import Ext
 
 from streameval.errors import UnlikeStateError
 from streameval.events import Batch
 from streameval.statistics.arrays import FloatArray, IntArray
 from streameval.statistics.bins import binned, middles, ordered, unordered
+from streameval.statistics.packing import Count, array_of, columns_of, integers, packed
 from streameval.statistics.samples import Sampling, samples
 from streameval.statistics.saved import check_saved
 
 VERSION = 1
 CAP = 65_536
 _MOST_WAITING = 65_536
+_Saved: TypeAlias = tuple[bool, Count, Ext, Ext, Ext]
 
 
 class ScoresOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,6 +128,34 @@ class Scores:
         self.estimated = bool(state["estimated"])
         self.lists = state["lists"]
         self._columns = [np.array(column, np.int64) for column in state["columns"]]
+
+    def copy(self) -> Scores:
+        """An independent one with the same content."""
+        twin = Scores(self.options)
+        twin.estimated, twin.lists = self.estimated, self.lists
+        # Columns are replaced and never changed, so that both may have the same ones.
+        twin._columns, twin._waits = self._columns, self._waits
+        twin._waiting = self._waiting.copy()
+        return twin
+
+    def dump(self) -> Iterator[bytes]:
+        """The content as msgpack, in pieces; equal content gives equal bytes."""
+        self._fold()
+        yield array_of(5) + packed(self.estimated) + packed(self.lists)
+        for column in self._columns:
+            yield packed(integers(column))
+
+    def adopt(self, saved: bytes | msgspec.Raw) -> None:
+        """Take the place of the content by what `dump` gave.
+
+        Raises:
+            ValueError: it is not what that gave.
+            msgspec.DecodeError: it is no msgpack of that kind.
+        """
+        estimated, lists, *columns = msgspec.msgpack.decode(saved, type=_Saved)
+        self._columns = columns_of(columns, columns=3)
+        self.estimated, self.lists = estimated, lists
+        self._waiting, self._waits = [], 0
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Scores) and self.state_dict() == other.state_dict()

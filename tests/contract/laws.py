@@ -51,6 +51,10 @@ def state(accumulator: Accumulator) -> bytes:
     return json.dumps(accumulator.state_dict()).encode()
 
 
+def dumped(accumulator: Accumulator) -> bytes:
+    return b"".join(accumulator.dump())
+
+
 def value(reading: Reading) -> float | None:
     """The value; None where there cannot be one."""
     try:
@@ -61,12 +65,14 @@ def value(reading: Reading) -> float | None:
 
 def bits(accumulator: Accumulator) -> tuple[object, ...]:
     """State and values, so that only equal bits are equal."""
-    readings = [
-        (repr(value(reading)), repr(reading.low), repr(reading.total), reading.metric)
-        for reading in values(accumulator).values()
-    ]
-    counts = [(each.count, each.lists, each.estimated) for each in values(accumulator).values()]
-    return state(accumulator), accumulator.lists, readings, counts
+    readings = [seen(reading) for reading in values(accumulator).values()]
+    return state(accumulator), dumped(accumulator), accumulator.lists, readings
+
+
+def seen(reading: Reading) -> tuple[object, ...]:
+    """All of a reading, so that only equal bits are equal."""
+    found = (repr(value(reading)), repr(reading.low), repr(reading.total))
+    return (*found, reading.metric, reading.count, reading.lists, reading.estimated)
 
 
 def equals_its_twin(texts: Texts, events: Events) -> None:
@@ -160,6 +166,33 @@ def state_returns(texts: Texts, events: Events) -> None:
         count(loaded, event)
         count(accumulator, event)
     assert bits(loaded) == bits(accumulator)
+
+
+def a_dump_returns(texts: Texts, events: Events) -> None:
+    """What was dumped is adopted with nothing missing, and goes on counting."""
+    accumulator, adopted = counted(texts, events), counted(texts, events[:2])
+    assert adopted.adopt(dumped(accumulator)) == frozenset()
+    assert bits(adopted) == bits(accumulator)
+    for event in events[:3]:
+        count(adopted, event)
+        count(accumulator, event)
+    assert bits(adopted) == bits(accumulator)
+
+
+def other_metrics_adopt_what_they_need(few: Texts, many: Texts, events: Events) -> None:
+    """From few to many the others start empty; from many to few the others are left out."""
+    small, large = counted(few, events), counted(many, events)
+    grown, shrunk = made(many), made(few)
+    missing = grown.adopt(dumped(small))
+    assert shrunk.adopt(dumped(large)) == frozenset()
+    assert bits(shrunk) == bits(small)
+    assert grown.lists == small.lists == len(events)
+    for metric in grown.metrics:
+        if not grown.needs(metric) & missing:
+            assert seen(grown.read(metric.text)) == seen(large.read(metric.text))
+        elif grown.needs(metric) <= missing and "no_lists" not in metric.options:
+            assert not grown.read(metric.text).count
+    assert not any(grown.needs(metric) & missing for metric in small.metrics)
 
 
 def within_bounds(texts: Texts, events: Events) -> None:

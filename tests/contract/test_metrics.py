@@ -81,6 +81,23 @@ def test_a_state_survives_json_and_goes_on_counting(texts: Texts, events: list[S
 
 
 @thorough
+@given(texts=texts(), events=streams())
+def test_a_dump_is_adopted_and_goes_on_counting(texts: Texts, events: list[Shown]) -> None:
+    laws.a_dump_returns(texts, events)
+
+
+@pytest.mark.parametrize(("name", "k"), CASES)
+def test_every_metric_returns_from_a_dump_whatever_else_is_asked_for(
+    name: str, k: int | None
+) -> None:
+    few, events = texts_of(name, k), stream()
+    # All at one cut-off: what is kept to another depth is another statistic.
+    others = [f"{other}@{k}" for other in NAMES if takes_k(other)] if k else NAMES
+    laws.a_dump_returns(few, events)
+    laws.other_metrics_adopt_what_they_need(few, [*few, *others], events)
+
+
+@thorough
 @given(k=st.sampled_from(CUTOFFS), events=streams(repeats=False))
 def test_every_value_lies_within_its_bounds(k: int | None, events: list[Shown]) -> None:
     cut = "" if k is None else f"@{k}"

@@ -1,0 +1,182 @@
+"""A dump under other metrics, with other inputs, damaged, or of another release."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streameval import Accumulator
+from streameval.context import Popularity, Similarity
+from streameval.errors import (
+    CutoffExceedsDepthError,
+    DamagedStateError,
+    NotKeptError,
+    StateVersionError,
+    StreamevalError,
+    UnlikeStateError,
+)
+from streameval.saving import VERSION
+from tests.contract import laws
+from tests.contract.laws import dumped
+from tests.contract.metric_cases import a_text_of_each, plain, stream
+
+ALL = a_text_of_each()
+WHOLE = dumped(laws.counted(ALL, stream()))
+SHORT = dumped(laws.counted(["ndcg@2", "distinct_items@2", "personalization", "auc"], stream(8)))
+
+
+def test_pieces_are_one_msgpack_value() -> None:
+    version, lists, statistics = msgspec.msgpack.decode(WHOLE)
+    assert (version, lists) == (VERSION, len(stream()))
+    assert [*statistics] == sorted(statistics)
+
+
+@settings(max_examples=150, print_blob=True)
+@given(st.data())
+def test_a_part_of_a_dump_is_damaged_and_nothing_changes(data: st.DataObject) -> None:
+    accumulator = laws.counted(ALL, stream(3))
+    before = dumped(accumulator)
+    cut = data.draw(st.integers(0, len(WHOLE) - 1))
+    with pytest.raises(DamagedStateError, match="Nothing was loaded"):
+        accumulator.adopt(WHOLE[:cut])
+    assert dumped(accumulator) == before
+
+
+@pytest.mark.parametrize("more", [b"\x00", SHORT])
+def test_bytes_behind_the_end_are_damage(more: bytes) -> None:
+    with pytest.raises(DamagedStateError):
+        laws.made(ALL).adopt(WHOLE + more)
+
+
+@settings(max_examples=400, print_blob=True)
+@given(place=st.integers(0, len(SHORT) - 1), other=st.integers(1, 255))
+def test_a_byte_that_breaks_the_structure_is_an_error_of_ours(place: int, other: int) -> None:
+    """Where the structure holds, it is the digest of the file that tells."""
+    flipped = bytearray(SHORT)
+    flipped[place] ^= other
+    accumulator = laws.made(["ndcg@2", "distinct_items@2", "personalization", "auc"])
+    empty = dumped(accumulator)
+    try:
+        accumulator.adopt(bytes(flipped))
+    except StreamevalError:
+        assert dumped(accumulator) == empty
+
+
+@pytest.mark.parametrize("data", [b"", b"\xc0", b"\x93\x01\x02\xc0", b"{}", b"\x91" * 5_000])
+def test_what_is_no_dump_is_damaged(data: bytes) -> None:
+    with pytest.raises(DamagedStateError):
+        laws.made(ALL).adopt(data)
+
+
+@pytest.mark.parametrize("version", [0, VERSION + 1, "1", None])
+def test_a_dump_of_another_version_is_refused(version: object) -> None:
+    data = msgspec.msgpack.encode([version, "whatever", "follows", "there"])
+    with pytest.raises(StateVersionError) as error:
+        laws.made(ALL).adopt(data)
+    assert error.value.found == version
+
+
+def test_what_does_not_read_an_input_survives_its_change() -> None:
+    texts = ["mrr@5", "item_coverage@5", "novelty@5", "list_diversity@5"]
+    old = laws.counted(texts, stream())
+    similarity = Similarity(["a", "b"], vectors=[[1.0], [2.0]])
+    new = Accumulator("mrr@5", "item_coverage@5", catalog=["a"], similarity=similarity)
+    assert new.adopt(dumped(old)) == frozenset()
+    assert new.read("mrr@5") == old.read("mrr@5")
+    assert new.read("item_coverage@5").value == 1.0
+
+
+def test_values_made_with_other_inputs_are_refused_and_both_are_named() -> None:
+    old = laws.counted(["novelty@5", "mrr"], stream())
+    new = Accumulator("novelty@5", "mrr", popularity=Popularity({"a": 1}))
+    before = dumped(new)
+    with pytest.raises(UnlikeStateError, match=r"inputs of events:novelty@5") as error:
+        new.adopt(dumped(old))
+    assert error.value.left == {"popularity": Popularity({"a": 1}).identity}
+    assert error.value.left != error.value.right
+    assert dumped(new) == before
+
+
+def test_what_starts_late_reads_what_came_since() -> None:
+    """Lists with gains that came before are no part of a mean that needs their gains."""
+    events, late = stream(), stream(seed=8)
+    early = laws.counted(["mrr@5"], events)
+    grown = laws.made(["mrr@5", "ndcg@5", "auc", "mae"])
+    started = grown.adopt(dumped(early))
+    assert started == {"graded:ndcg@5", "scores", "events:mae"}
+    for event in late:
+        laws.count(grown, event)
+    graded = early._evidence.hits[0].tables().graded
+    without_gains = [each for each in events if type(each.interactions) is not dict]
+    dicts = [each for each in events if type(each.interactions) is dict]
+    ones = [each for each in dicts if all(g in (1, 0, -1) for g in each.interactions.values())]  # type: ignore[union-attr]  # a dict
+    assert len(dicts) - len(ones) == graded > 0
+    expected = laws.counted(["mrr@5", "ndcg@5", "auc", "mae"], [*without_gains, *ones, *late])
+    assert grown.read("ndcg@5").value == expected.read("ndcg@5").value
+    assert grown.read("ndcg@5").count == expected.read("ndcg@5").count
+    since = laws.counted(["auc", "mae"], late)
+    assert grown.read("auc") == since.read("auc")
+    assert grown.read("mae") == since.read("mae")
+    assert grown.lists == len(events) + len(late)
+
+
+def test_what_started_late_is_saved_and_merged_as_it_is() -> None:
+    early = laws.counted(["mae"], stream())
+    grown = laws.made(["mae", "rmse"])
+    grown.adopt(dumped(early))
+    twice, again = laws.made(["mae", "rmse"]), laws.made(["mae", "rmse"])
+    twice.merge(grown)
+    again.load_state_dict(grown.state_dict())
+    assert laws.bits(twice) == laws.bits(again) == laws.bits(grown) == laws.bits(grown.copy())
+    twice.merge(laws.counted(["mae", "rmse"], stream()))
+    assert [twice.read(text).lists for text in ("mae", "rmse")] == [120, 60]
+
+
+@pytest.mark.parametrize(
+    ("metric", "names"),
+    [
+        ("mrr@5", {"hits(depth=5)"}),
+        ("mrr@2", {"hits(depth=5)"}),
+        ("mrr(repeats=every)@5", {"hits(depth=5,repeats=every)"}),
+        ("ndcg@5", {"hits(depth=5)", "graded:ndcg@5"}),
+        ("ndcg@3", {"hits(depth=5)"}),
+        ("mrr(statistic=median)@5", {"hits(depth=5)", "values:mrr@5"}),
+        ("distinct_items@3", {"exposures(cutoffs=3+5)"}),
+        ("personalization@3", {"pairings(cutoff=3)"}),
+        ("auc(positive=one)", {"scores(positive=one)"}),
+        ("gauc(single=true)", {"ranksums(single=true)"}),
+        ("mae", {"events:mae"}),
+    ],
+)
+def test_a_reading_names_what_it_rests_on(metric: str, names: set[str]) -> None:
+    texts = ["mrr@5", "mrr(repeats=every)@5", "ndcg@5", "mrr(statistic=median)@5", "mae"]
+    texts += ["distinct_items@3", "distinct_items@5", "personalization@3", "auc(positive=one)"]
+    accumulator = Accumulator(*texts, "gauc(single=true)")
+    assert accumulator.needs(metric) == names
+
+
+@pytest.mark.parametrize("metric", ["auc", "rmse", "distinct_items@2", "mrr(statistic=median)@5"])
+def test_what_is_not_kept_rests_on_nothing(metric: str) -> None:
+    with pytest.raises(NotKeptError):
+        Accumulator("mrr@5").needs(metric)
+    with pytest.raises(CutoffExceedsDepthError):
+        Accumulator("mrr@5").needs("mrr@6")
+
+
+def test_a_late_start_is_no_sign_of_missing_scores() -> None:
+    early, late = Accumulator("mrr"), Accumulator("mrr", "auc")
+    early.update_many([(["a"], ["a"])] * 10_000)
+    late.adopt(dumped(early))
+    assert late.advice() is None
+    late.update_many([(["a"], ["a"])] * 10_000)
+    assert "not one with scores" in str(late.advice())
+
+
+def test_an_adopted_dump_changes_the_version() -> None:
+    accumulator = laws.counted(["mrr"], plain())
+    version, before = accumulator.version, accumulator.read("mrr")
+    accumulator.adopt(dumped(laws.made(["mrr"])))
+    assert accumulator.version != version
+    assert accumulator.read("mrr") != before
