@@ -89,8 +89,8 @@ class DeadLetterOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     """Where records go that are no events, and how many of them are too many.
 
     Attributes:
-        topic: of the same Kafka cluster; either this or `path`.
-        path: a file of JSON lines.
+        topic: of the same Kafka cluster; None means `<input>.dlq` for each topic read.
+        path: a file of JSON lines, in place of a topic.
         max_ratio: reading stops when a larger share of the records is bad.
         max_run: and when more than so many in a row are.
     """

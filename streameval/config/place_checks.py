@@ -14,11 +14,12 @@ def dead_letter_problems(config: Config) -> Iterator[Problem]:
     options = config.dead_letters
     if options is None:
         return
-    if (options.topic is None) == (options.path is None):
-        yield "dead_letters", "give either topic or path."
-    if options.topic is None:
-        return
-    if not isinstance(config.source, KafkaOptions):
-        yield "dead_letters.topic", "the source is no Kafka cluster; give path = a file instead."
-    elif options.topic in config.source.topics:
-        yield "dead_letters.topic", f"{options.topic!r} is read by [source] itself; give another."
+    if options.topic is not None and options.path is not None:
+        yield "dead_letters", "give either topic or path, not both."
+    if isinstance(config.source, KafkaOptions):
+        if options.topic in config.source.topics:
+            problem = f"{options.topic!r} is read by [source] itself; give another."
+            yield "dead_letters.topic", problem
+    elif options.path is None:
+        key = "dead_letters" if options.topic is None else "dead_letters.topic"
+        yield key, "the source is no Kafka cluster; give path = a file."

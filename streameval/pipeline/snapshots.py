@@ -63,7 +63,12 @@ class Snapshots(Generic[R]):
         spans = {span for spec in ingest.layout.families for span in spec.spans}
         self._spans = {span_text(span): span for span in spans}
         self._families = tuple(
-            SeriesFamily(spec.name, _segment(spec.dimensions, labels), tuple(spec.dimensions))
+            SeriesFamily(
+                spec.name,
+                _segment(spec.dimensions, labels),
+                tuple(spec.dimensions),
+                tuple(map(span_text, spec.spans)),
+            )
             for spec in ingest.layout.families
         )
 

@@ -31,7 +31,7 @@ MISTAKES = {
         'metrics = ["ctr"]\n' + _KAFKA + 'strat = "latest"\n',
         (
             "source.strat: unknown key. Did you mean 'start'? "
-            "Allowed here: type, topics, group, start, kafka."
+            "Allowed here: type, topics, group, member, start, stall_timeout, kafka."
         ),
     ),
     "unknown key without a likeness": (

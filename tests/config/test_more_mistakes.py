@@ -136,11 +136,15 @@ MISTAKES = {
     ),
     "dead letters nowhere": (
         f"{_SOURCE}[dead_letters]\n",
-        "dead_letters: give either topic or path.",
+        "dead_letters: the source is no Kafka cluster; give path = a file.",
+    ),
+    "dead letters in two places": (
+        f'{_SOURCE}[dead_letters]\ntopic = "t"\npath = "p"\n',
+        "dead_letters: give either topic or path, not both.",
     ),
     "dead letters without a cluster": (
         f'{_SOURCE}[dead_letters]\ntopic = "t"\n',
-        "dead_letters.topic: the source is no Kafka cluster; give path = a file instead.",
+        "dead_letters.topic: the source is no Kafka cluster; give path = a file.",
     ),
     "dead letters where they came from": (
         '[source]\ntype = "kafka"\ntopics = ["t"]\n[dead_letters]\ntopic = "t"\n',

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
 
 from streameval.catalogue import parse
 from streameval.pipeline.invalid import REASONS
-from streameval.pipeline.snapshot import Health, PartitionHealth, Series, SeriesFamily, Snapshot
-from streameval.reading import Reading
+from streameval.pipeline.snapshot import (
+    CheckpointHealth,
+    Counted,
+    CountedKey,
+    Health,
+    PartitionHealth,
+    ReloadHealth,
+    Series,
+    SeriesFamily,
+    Snapshot,
+)
+from streameval.reading import Reading, UndefinedReading
 from streameval.records import Partition
 
 STARTED = 1_760_000_000.0
@@ -32,6 +46,7 @@ def health(
     partitions: tuple[PartitionHealth, ...] = (),
     ready: bool = True,
     trouble: str | None = None,
+    **more: Any,
 ) -> Health:
     """The pipeline's counts, every reason at 0 unless said otherwise."""
     reasons = dict.fromkeys(map(str, REASONS), 0) | dict(invalid or {})
@@ -44,14 +59,52 @@ def health(
         partitions=partitions,
         ready=ready,
         trouble=trouble,
+        **more,
     )
+
+
+def busy_health() -> Health:
+    """Everything that there is to say about a pipeline, said."""
+    parts = (partition(0, 5, 9, 1_500_000), partition(1, 3, 3, 2_000_000))
+    kept = CheckpointHealth(
+        last_success=STARTED + 9, failures=2, offsets={each.partition: 3 for each in parts}
+    )
+    return health(
+        consumed=9,
+        partitions=parts,
+        late=4,
+        duplicates=2,
+        folded={"labels": 7, "country": 0},
+        dead_lettered=3,
+        replayed=1,
+        commit_failures=5,
+        recoveries={"seek": 2, "rejoin": 1},
+        checkpoint=kept,
+        reload=ReloadHealth(successful=False, at=STARTED + 8),
+    )
+
+
+def windowed(entry: Series, window: str, family: int = 0) -> Series:
+    """The same reading in a window, or of a segment."""
+    return msgspec.structs.replace(entry, window=window, family=family)
+
+
+def refused(text: str, labels: tuple[str, ...]) -> Series:
+    """A value that a convention refuses."""
+    reading = UndefinedReading(
+        metric=text, value=math.nan, count=3, lists=4, problem="it raises an error on 2 lists"
+    )
+    return Series(parse(text), labels, reading)
 
 
 def picture(
     *series: Series,
     version: int = 1,
     label_names: Iterable[str] = ("variant",),
+    segments: Iterable[str] = (),
+    windows: Iterable[str] = (),
     state: Health | None = None,
+    counted: Mapping[CountedKey, Counted] | None = None,
 ) -> Snapshot:
     """One snapshot of the given series."""
     return Snapshot(
@@ -59,9 +112,18 @@ def picture(
         taken_at=STARTED + version,
         started_at=STARTED,
         source="recommendation-events",
-        families=(SeriesFamily("labels", None, tuple(label_names)),),
+        families=tuple(
+            SeriesFamily(
+                segment or "labels",
+                segment,
+                (*label_names, *([segment] if segment else [])),
+                tuple(windows),
+            )
+            for segment in (None, *segments)
+        ),
         series=series,
         health=health() if state is None else state,
+        counted=counted,
     )
 
 

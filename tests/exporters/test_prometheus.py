@@ -6,27 +6,15 @@ import threading
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prometheus_client.parser import text_string_to_metric_families
 
 from streameval.catalogue import parse
 from streameval.exporters.families import family_name, metric_labels, slice_labels
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.pipeline.invalid import REASONS
-from streameval.pipeline.snapshot import Series, Snapshot
-from streameval.reading import Reading, UndefinedReading
-from tests.exporters.pictures import health, mean, partition, picture, property_of_all
-
-Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
-
-
-class Hands:
-    """A clock that is turned by hand."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def __call__(self) -> float:
-        return self.seconds
+from streameval.pipeline.snapshot import Series
+from streameval.reading import Reading
+from tests.exporters.expositions import Hands, at, samples
+from tests.exporters.pictures import health, mean, partition, picture, property_of_all, refused
 
 
 @pytest.fixture
@@ -37,18 +25,6 @@ def hands() -> Hands:
 @pytest.fixture
 def exporter(hands: Hands) -> PrometheusExporter:
     return PrometheusExporter(version="1.2.3", kafka=True, clock=hands)
-
-
-def samples(exporter: PrometheusExporter, snapshot: Snapshot | None) -> Samples:
-    text = exporter.exposition(snapshot).decode()
-    found = [each for family in text_string_to_metric_families(text) for each in family.samples]
-    read = {(each.name, frozenset(each.labels.items())): each.value for each in found}
-    assert len(read) == len(found)
-    return read
-
-
-def at(read: Samples, name: str, **labels: str) -> float | None:
-    return read.get((f"streameval_{name}", frozenset(labels.items())))
 
 
 def test_a_new_counter_is_first_shown_at_zero_and_then_as_it_is(
@@ -288,19 +264,20 @@ def test_totals_that_can_fall_are_no_counters(exporter: PrometheusExporter) -> N
 
 
 def test_what_a_convention_leaves_without_a_value_is_absent(exporter: PrometheusExporter) -> None:
-    refused = UndefinedReading(
-        metric="capri:recall@5", value=math.nan, count=3, lists=4, problem="it raises"
-    )
     snapshot = picture(
         mean("recbole:recall@5", ("a",), math.nan, 4),
-        Series(parse("capri:recall@5"), ("a",), refused),
-        Series(parse("capri:recall(statistic=median)@5"), ("a",), refused),
+        refused("capri:recall@5", ("a",)),
+        refused("capri:recall(statistic=median)@5", ("a",)),
         mean("ndcg@10", ("a",), 2.5, 4),
     )
     samples(exporter, snapshot)
-    names = {name for name, _ in samples(exporter, snapshot)}
+    read = samples(exporter, snapshot)
+    names = {name for name, _ in read}
     assert "streameval_ndcg_sum" in names
     assert not [name for name in names if "recall" in name]
+    assert at(read, "readings_undefined", metric="capri:recall@5") == 1
+    assert at(read, "readings_undefined", metric="capri:recall(statistic=median)@5") == 1
+    assert at(read, "readings_undefined", metric="ndcg@10") is None
 
 
 def test_a_sum_is_counted_up_beside_its_lists(exporter: PrometheusExporter) -> None:

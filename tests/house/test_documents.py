@@ -25,10 +25,8 @@ from streameval.exporters.families import Family
 from streameval.exporters.operations import build_information, operations
 from streameval.pipeline.fields import EventFields
 from streameval.pipeline.invalid import REASONS
-from streameval.pipeline.snapshot import PartitionHealth
-from streameval.records import Partition
 from streameval.sources.options import FilesOptions, KafkaOptions, SimulatorOptions
-from tests.exporters.pictures import health, picture
+from tests.exporters.pictures import busy_health, picture, refused
 from tests.house.checkout import ROOT
 
 PAGES = sorted(
@@ -114,8 +112,8 @@ def test_the_catalogue_in_the_documents_is_that_of_the_program() -> None:
 
 
 def test_the_documents_name_what_is_exported_of_the_pipeline() -> None:
-    place = PartitionHealth(partition=Partition("t", 0), position=1, end=2, event_time=3)
-    shown = operations(picture(state=health(partitions=(place,))), lag=True)
+    everything = picture(refused("capri:recall@5", ("a",)), state=busy_health())
+    shown = operations(everything, lag=True)
     expected = {
         family.samples[0].name: " | ".join((family.kind, _quoted(family), family.help))
         for family in (build_information("1"), *shown)

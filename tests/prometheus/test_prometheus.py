@@ -10,8 +10,17 @@ import pytest
 from streameval.catalogue import catalogue
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web import Server, application
-from streameval.pipeline.snapshot import Snapshot
-from tests.exporters.pictures import health, mean, partition, picture, property_of_all
+from streameval.pipeline.snapshot import LIFETIME, Snapshot
+from tests.exporters.pictures import (
+    busy_health,
+    health,
+    mean,
+    partition,
+    picture,
+    property_of_all,
+    refused,
+    windowed,
+)
 from tests.prometheus.server import program, prometheus
 
 pytestmark = pytest.mark.prometheus
@@ -47,6 +56,29 @@ def test_promtool_finds_nothing_to_say_about_the_whole_catalogue() -> None:
     )
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, b"", b"")
     assert found.count(b"# TYPE streameval_ndcg") == 5
+
+
+def test_promtool_finds_nothing_to_say_about_windows_segments_and_what_is_kept() -> None:
+    texts = [*catalogue(), *_of_other_statistics()]
+    live = [windowed(mean(text, ("a",), 1.5, 4), window) for text in texts for window in _WINDOWS]
+    live += [
+        windowed(mean(text, ("a", "nl"), 1.5, 4), window, family=1)
+        for text in texts
+        for window in _WINDOWS
+    ]
+    live.append(refused("capri:recall@5", ("a",)))
+    snapshot = picture(*live, segments=["country"], counted={}, state=busy_health())
+    exporter = PrometheusExporter(version="1.2.3", kafka=True)
+    exporter.exposition(snapshot)
+    found = exporter.exposition(snapshot)
+    checked = subprocess.run(
+        [program("promtool"), "check", "metrics"], input=found, capture_output=True, check=False
+    )
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, b"", b"")
+    assert found.count(b"_window_mean{") > len(catalogue())
+
+
+_WINDOWS = ("5m", LIFETIME)
 
 
 def _of_other_statistics() -> list[str]:
