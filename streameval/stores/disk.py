@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+_NO_FOLDER_SYNC: Final = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS})
 _BUFFER: Final = 1 << 20
 
 
@@ -85,8 +86,12 @@ class RealDisk:
         path.mkdir()
 
     def sync_folder(self, path: Path) -> None:
-        """See `Disk.sync_folder`."""
-        _sync(path, os.O_RDONLY | os.O_DIRECTORY)
+        """See `Disk.sync_folder`; where a file system has no such call, it decides itself."""
+        try:
+            _sync(path, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError as error:
+            if error.errno not in _NO_FOLDER_SYNC:
+                raise
 
     def rename(self, source: Path, target: Path) -> None:
         """See `Disk.rename`."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -121,3 +123,24 @@ def test_a_file_is_no_folder(disk: Disk, tmp_path: Path) -> None:
         disk.make_folder(tmp_path / "a" / "b")
     with pytest.raises(NotADirectoryError):
         disk.size(tmp_path / "a" / "b")
+
+
+@pytest.mark.parametrize(
+    ("number", "harmless"), [(errno.EINVAL, True), (errno.EOPNOTSUPP, True), (errno.EIO, False)]
+)
+def test_a_file_system_without_sync_of_folders_is_taken_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, *, harmless: bool
+) -> None:
+    def fsync(_: int) -> None:
+        raise OSError(number, "as it says")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    disk = RealDisk()
+    disk.create(tmp_path / "a", [])
+    if harmless:
+        disk.sync_folder(tmp_path)
+    else:
+        with pytest.raises(OSError, match="as it says"):
+            disk.sync_folder(tmp_path)
+    with pytest.raises(OSError, match="as it says"):
+        disk.sync(tmp_path / "a")
