@@ -25,7 +25,7 @@ def serve(path: Path) -> None:
     configure()
     try:
         with reading(path):
-            daemon = Daemon(config, os.environ)
+            daemon = Daemon(config, os.environ, reread=lambda: load(path))
         with Stop().on_signals() as stop:
             daemon.run(until=stop)
     except StreamevalError as error:

@@ -97,7 +97,7 @@ def assembled(
     ingest = counting(
         config,
         keep_letters=letters is not None,
-        limits=None if options is None else Limits(options.max_ratio, options.max_run),
+        limits=limits(config),
     )
     worker = None if config.state is None else Threaded()
     if config.state is None or worker is None:
@@ -124,7 +124,11 @@ def assembled(
 
 
 def pictures(
-    config: Config, source: Source, ingest: Ingest[Accumulator], started_at: float
+    config: Config,
+    source: Source,
+    ingest: Ingest[Accumulator],
+    started_at: float,
+    version: int = 0,
 ) -> Snapshots[Accumulator]:
     """What takes snapshots of an ingest."""
     return Snapshots(
@@ -133,6 +137,7 @@ def pictures(
         labels=config.labels,
         started_at=started_at,
         idle=microseconds(config.labels_idle),
+        version=version,
     )
 
 
@@ -154,6 +159,12 @@ def terms(config: Config, options: StateOptions, source: Source) -> Terms:
         interval=microseconds(options.interval) / SECOND,
         events=options.events,
     )
+
+
+def limits(config: Config) -> Limits | None:
+    """When so many records are invalid that counting must stop; None: never."""
+    options = _letters(config)
+    return None if options is None else Limits(options.max_ratio, options.max_run)
 
 
 def _letters(config: Config) -> DeadLetterOptions | None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 
 from streameval.daemon.assembly import Assembly
 from streameval.daemon.clock import Clock
+from streameval.daemon.delegate import Delegate
+from streameval.daemon.log import emit
 from streameval.daemon.pace import Pace
+from streameval.daemon.reloading import Reloading
 from streameval.daemon.reports import Advice, InvalidRecords, SourceTrouble, tell_news
 from streameval.errors import StreamevalError
 from streameval.pipeline.circumstances import Circumstances
@@ -27,13 +31,21 @@ class Loop:
         parts: what is read, counted and kept.
         publish: handed each snapshot; must be quick.
         clock: where time comes from.
+        reloading: reads the configuration anew when asked; None where that cannot be asked.
 
     Attributes:
         reload: what became of the configuration that was read last; None before.
     """
 
-    def __init__(self, parts: Assembly, publish: Callable[[Snapshot], None], clock: Clock) -> None:
+    def __init__(
+        self,
+        parts: Assembly,
+        publish: Callable[[Snapshot], None],
+        clock: Clock,
+        reloading: Reloading | None = None,
+    ) -> None:
         self.reload: ReloadHealth | None = None
+        self._reloading = reloading
         self._parts = parts
         self._publish = publish
         self._clock = clock
@@ -59,16 +71,16 @@ class Loop:
             StreamevalError: the source cannot be read, state must not go on, or too many records
                 are invalid; waiting will not help.
         """
-        source, owner = self._parts.source, self._parts.owner
         try:
-            source.open(owner)
+            self._parts.source.open(Delegate(lambda: self._parts.owner))
             while not until():
+                self._reload_when_asked()
                 self._turn()
             self._ready = False
-            owner.finish()
+            self._parts.owner.finish()
         except StreamevalError:
             self._ready = False
-            owner.abandon()
+            self._parts.owner.abandon()
             raise
         finally:
             self._end()
@@ -85,6 +97,26 @@ class Loop:
         self._show_when_due()
         self._turned_at = self._clock.monotonic()
         self._tell()
+
+    def _reload_when_asked(self) -> None:
+        wishes = self._reloading.wishes.take() if self._reloading is not None else []
+        if wishes and self._reloading is not None:
+            problem = self._reload(self._reloading)
+            for wish in wishes:
+                wish.answer(problem)
+
+    def _reload(self, reloading: Reloading) -> str | None:
+        """Returns what went wrong: then all goes on as it was."""
+        problem = None
+        try:
+            self._parts = reloading.apply(self._parts)
+        except StreamevalError as error:
+            problem = str(error)
+            emit(logging.ERROR, "reload_refused", error=problem)
+        else:
+            emit(logging.INFO, "reloaded")
+        self.reload = ReloadHealth(successful=problem is None, at=self._clock.wall())
+        return problem
 
     def _poll(self, seconds: float) -> Sequence[RecordBatch]:
         if self._parts.source.finished:

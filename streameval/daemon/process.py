@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from importlib.metadata import version
 from typing import Any
 
@@ -14,6 +15,7 @@ from streameval.daemon.assembly import assembled
 from streameval.daemon.clock import Clock
 from streameval.daemon.log import emit
 from streameval.daemon.loop import Loop
+from streameval.daemon.reloading import Reloading
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web import Server, application
 from streameval.pipeline.snapshot import Snapshot
@@ -33,6 +35,7 @@ class Daemon:
         config: what to read, count and serve.
         environment: what ${NAME} in the configuration stands for, usually `os.environ`.
         clock: where time comes from.
+        reread: reads the configuration anew; None where it cannot change.
         observe: handed each snapshot after it is published, on the ingest thread.
 
     Raises:
@@ -46,12 +49,15 @@ class Daemon:
         environment: Mapping[str, str],
         *,
         clock: Clock = Clock(),  # noqa: B008  immutable
+        reread: Callable[[], Config] | None = None,
         observe: Callable[[Snapshot], None] | None = None,
     ) -> None:
         self._config = config
         self._observe = observe
         self._current: Snapshot | None = None
-        self._loop = Loop(assembled(config, environment, clock), self._publish, clock)
+        self._reloading = None if reread is None else Reloading(config, reread, clock)
+        parts = assembled(config, environment, clock)
+        self._loop = Loop(parts, self._publish, clock, self._reloading)
         self._exporter = PrometheusExporter(
             version=version("streameval"), kafka=isinstance(config.source, KafkaOptions)
         )
@@ -76,9 +82,12 @@ class Daemon:
         Raises:
             SourceError: the source cannot be read, and waiting will not help.
         """
-        with self._server:
+        with self._server, self._on_signal():
             self._say_what_starts()
             self._loop.run(until)
+
+    def _on_signal(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._reloading is None else self._reloading.wishes.on_signal()
 
     def _publish(self, snapshot: Snapshot) -> None:
         self._exporter.observe(snapshot)

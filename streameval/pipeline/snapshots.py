@@ -43,6 +43,11 @@ class Snapshots(Generic[R]):
         started_at: wall-clock seconds since the epoch at which counting began.
         idle: label values without an event for longer are left out, microseconds of event time;
             None keeps them all.
+        version: of the snapshot before the first one.
+
+    Attributes:
+        started_at: as given.
+        version: of the last snapshot.
     """
 
     def __init__(
@@ -53,12 +58,13 @@ class Snapshots(Generic[R]):
         labels: Sequence[str],
         started_at: float,
         idle: int | None = None,
+        version: int = 0,
     ) -> None:
         self._ingest = ingest
         self._source = source
-        self._started_at = started_at
+        self.started_at = started_at
         self._idle = idle
-        self._version = 0
+        self.version = version
         self._reads: dict[Key, _Read] = {}
         spans = {span for spec in ingest.layout.families for span in spec.spans}
         self._spans = {span_text(span): span for span in spans}
@@ -81,11 +87,11 @@ class Snapshots(Generic[R]):
         """
         before, self._reads = self._reads, {}
         series = tuple(self._series(before))
-        self._version += 1
+        self.version += 1
         return Snapshot(
-            version=self._version,
+            version=self.version,
             taken_at=now,
-            started_at=self._started_at,
+            started_at=self.started_at,
             source=self._source,
             families=self._families,
             series=series,
