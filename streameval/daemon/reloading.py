@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from streameval.config import Config
 from streameval.daemon.assembly import Assembly
-from streameval.daemon.clock import Clock
 from streameval.daemon.replacing import replaced
 from streameval.daemon.wishes import Wishes
 
@@ -17,18 +16,16 @@ class Reloading:
     Args:
         config: the one in force.
         reread: reads it anew.
-        clock: where time comes from.
 
     Attributes:
         wishes: from a signal, or from the web.
         config: the one in force.
     """
 
-    def __init__(self, config: Config, reread: Callable[[], Config], clock: Clock) -> None:
+    def __init__(self, config: Config, reread: Callable[[], Config]) -> None:
         self.wishes = Wishes()
         self.config = config
         self._reread = reread
-        self._clock = clock
 
     def apply(self, parts: Assembly) -> Assembly:
         """The parts under the configuration as it is written now.
@@ -37,6 +34,6 @@ class Reloading:
             StreamevalError: it cannot be used; the parts given go on as they are.
         """
         config = self._reread()
-        found = replaced(parts, self.config, config, self._clock)
+        found = replaced(parts, self.config, config)
         self.config = config
         return found

@@ -12,7 +12,6 @@ from streameval.aggregation.spec import FamilySpec
 from streameval.config import Config
 from streameval.config.counting import counting
 from streameval.daemon.assembly import Assembly, limits, pictures, terms
-from streameval.daemon.clock import Clock
 from streameval.durability.keeper import Keeper
 from streameval.durability.transient import Transient
 from streameval.errors import ConfigError
@@ -23,7 +22,7 @@ _FIXED: Final = ("source", "state", "dead_letters", "web")
 """What a process is bound to from its start."""
 
 
-def replaced(parts: Assembly, old: Config, new: Config, clock: Clock) -> Assembly:
+def replaced(parts: Assembly, old: Config, new: Config) -> Assembly:
     """The parts of a daemon that goes on under another configuration.
 
     Goes the way of a restart: what is held is saved, and read back under the new configuration.
@@ -33,7 +32,6 @@ def replaced(parts: Assembly, old: Config, new: Config, clock: Clock) -> Assembl
         parts: of the daemon that runs.
         old: its configuration.
         new: the other one.
-        clock: where time comes from.
 
     Raises:
         ConfigError: something differs that only a restart can change.

@@ -130,8 +130,8 @@ class Snapshots(Generic[R]):
         """Windows and lifetime of each slice, by its labels; lifetime last."""
         view, clock = self._ingest.views[name], self._ingest.clock
         found: dict[tuple[str, ...], list[tuple[str, R]]] = {}
-        for span in view.spec.spans if clock is not None else ():
-            for labels, whole in view.window(span, clock):
+        for span in view.spec.spans:
+            for labels, whole in [] if clock is None else view.window(span, clock):
                 found.setdefault(labels, []).append((span_text(span), whole))
         for labels, whole in view.lifetime():
             found.setdefault(labels, []).append((LIFETIME, whole))
@@ -191,11 +191,11 @@ class Snapshots(Generic[R]):
             reload=around.reload,
         )
 
-    def _folded(self) -> dict[tuple[str, str], int]:
+    def _folded(self) -> dict[str, int]:
+        """Events under `__other__` where a family folds the most: each event stands in all."""
         return {
-            (name, dimension): count
+            name: max(view.folded().values(), default=0)
             for name, view in self._ingest.views.items()
-            for dimension, count in view.folded().items()
         }
 
 
