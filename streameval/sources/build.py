@@ -10,17 +10,26 @@ from streameval.sources.simulator import SimulatorSource
 from streameval.sources.source import Source
 
 
-def source_of(options: SourceOptions, environment: Mapping[str, str]) -> Source:
+def source_of(
+    options: SourceOptions, environment: Mapping[str, str], *, group: bool = False
+) -> Source:
     """The source, not yet opened.
 
     Args:
         options: the [source] table.
         environment: what `${NAME}` in it stands for, usually `os.environ`.
+        group: whether to share the partitions of Kafka with others, which needs state that is kept;
+            otherwise all are read here. Means nothing to other sources.
+
+    Raises:
+        ConfigError: a setting is unknown or not a user's to set.
+        SourceError: no topic is named.
     """
     if isinstance(options, KafkaOptions):
-        from streameval.sources.kafka import KafkaSource  # noqa: PLC0415  heavy, so only where used
+        from streameval.sources import kafka  # noqa: PLC0415  heavy, so only where used
 
-        return KafkaSource(options, environment)
+        kind = kafka.KafkaGroupSource if group else kafka.KafkaSource
+        return kind(options, environment)
     if isinstance(options, FilesOptions):
         return FilesSource(options)
     return SimulatorSource(options)

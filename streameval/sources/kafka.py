@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any
 
-from kafka.errors import KafkaError
+from kafka import KafkaConsumer
 
-from streameval.errors import SourceError
-from streameval.records import Partition, RecordBatch
-from streameval.sources.kafka_client import UNUSABLE, explanation, hush, unusable
-from streameval.sources.kafka_client import warn_of_slow_checksums as warn
-from streameval.sources.kafka_failures import permanent
+from streameval.records import Assignment, Owner, Partition, RecordBatch
+from streameval.sources.kafka_assignments import places
+from streameval.sources.kafka_base import KafkaBase
+from streameval.sources.kafka_batches import topic_partition
+from streameval.sources.kafka_client import connect
+from streameval.sources.kafka_group import KafkaGroupSource
 from streameval.sources.kafka_probe import probe
 from streameval.sources.kafka_reader import KafkaReader
-from streameval.sources.kafka_secrets import redacted
 from streameval.sources.kafka_settings import source_config, source_topics
 from streameval.sources.kafka_start import start_spec
-from streameval.sources.kafka_watch import ClusterWatch
 from streameval.sources.options import KafkaOptions
+from streameval.sources.owning import Positions
 
-__all__ = ["KafkaSource", "probe"]
-
-_LOG: Final = logging.getLogger(__name__)
+__all__ = ["KafkaGroupSource", "KafkaSource", "probe"]
 
 
 class KafkaSource:
@@ -43,17 +40,17 @@ class KafkaSource:
     """
 
     def __init__(self, options: KafkaOptions, environment: Mapping[str, str]) -> None:
-        self._topics = source_topics(options)
-        self._config = source_config(options, environment)
-        self._start = start_spec(options.start)
-        self._watch = self._new_watch()
+        self._base = KafkaBase(
+            source_topics(options), source_config(options, environment), start_spec(options.start)
+        )
+        self._owner: Owner = Positions()
+        self._consumer: Any = None
         self._reader: KafkaReader | None = None
-        self._stumble: str | None = None
 
     @property
     def name(self) -> str:
         """The topics."""
-        return ", ".join(self._topics)
+        return self._base.name
 
     @property
     def finished(self) -> bool:
@@ -63,74 +60,60 @@ class KafkaSource:
     @property
     def trouble(self) -> str | None:
         """Why nothing, or not everything, can be read at the moment."""
-        return self._watch.trouble or self._stumble
+        return self._base.trouble
 
-    def open(self, positions: Mapping[Partition, int]) -> None:
-        """Begin to look for the cluster; `poll` checks positions as soon as it answers.
+    @property
+    def joined(self) -> bool:
+        """Whether the owner has taken what there is, be it nothing."""
+        watch, reader = self._base.watch, self._reader
+        return watch.looked and (not watch.found or bool(reader and reader.positions))
 
-        Raises:
-            SourceError: a position is of a topic that is not read.
-        """
+    def open(self, owner: Owner) -> None:
+        """Begin to look for the cluster; `poll` hands partitions over as they are found."""
         self.close()
-        _require_topics(self._topics, positions)
-        hush()
-        warn()
-        _LOG.info("reading Kafka topics %s with %s", self.name, redacted(self._config))
-        self._watch = self._new_watch()
-        self._watch.begin(dict(positions))
+        self._owner = owner
+        self._base.begin()
 
     def poll(self, seconds: float) -> Sequence[RecordBatch]:
         """Records that are there; also batches without values, which move a position over a gap.
 
         Raises:
-            SourceError: a position lies outside its log, a topic was made again, a record is
-                corrupt, or the client refuses its settings.
+            SourceError: reading begins outside a log, a topic was made again, a record is corrupt,
+                or the client refuses its settings.
         """
-        starts = self._watch.await_starts(seconds)
-        if self._watch.failure is not None:
-            raise self._watch.failure
-        try:
-            return self._read(starts, seconds) if starts else []
-        except UNUSABLE as error:
-            raise unusable(error, self._config) from error
-        except (KafkaError, OSError) as error:
-            return self._wait_out(error, seconds)
+        found = self._base.watch.await_found(seconds)
+        self._base.require_sound()
+        begun = {} if self._reader is None else self._reader.positions
+        new = [found[partition] for partition in found if partition not in begun]
+        if new:
+            return self._begin(new, seconds)
+        with self._base.guard(seconds):
+            return [] if self._reader is None else self._reader.read(seconds)
+        return []
+
+    def commit(self, positions: Mapping[Partition, int]) -> str | None:
+        """Nothing: without a group, nobody is to be told."""
 
     def end_offsets(self) -> Mapping[Partition, int]:
         """The offset after the last committed record of each partition, at most a second old."""
-        return self._watch.ends
+        return self._base.watch.ends
 
     def close(self) -> None:
         """Let go of the connections; may be called twice."""
-        self._watch.end()
-        reader, self._reader = self._reader, None
-        if reader is not None:
-            reader.close()
+        self._base.watch.end()
+        consumer, self._consumer, self._reader = self._consumer, None, None
+        if consumer is not None:
+            consumer.close(autocommit=False)
 
-    def _new_watch(self) -> ClusterWatch:
-        return ClusterWatch(self._topics, self._config, self._start)
-
-    def _read(self, starts: Mapping[Partition, int], seconds: float) -> Sequence[RecordBatch]:
+    def _begin(self, new: Sequence[Assignment], seconds: float) -> Sequence[RecordBatch]:
+        """Read these too; the client keeps its place in what it reads already."""
+        with self._base.guard(seconds):
+            if self._reader is None:
+                self._consumer = connect(KafkaConsumer, self._base.config)
+                self._reader = KafkaReader(self._consumer)
         if self._reader is None:
-            self._reader = KafkaReader(self._config)
-        batches = self._reader.read(starts, seconds)
-        self._stumble = None
-        return batches
-
-    def _wait_out(self, error: Exception, seconds: float) -> Sequence[RecordBatch]:
-        lasting = permanent(error)
-        if lasting is not None:
-            raise lasting from error
-        self._stumble = f"{explanation(error, self._config)}; still trying."
-        self._watch.pause(seconds)
-        return []
-
-
-def _require_topics(topics: Sequence[str], positions: Mapping[Partition, int]) -> None:
-    for partition in positions:
-        if partition.topic not in topics:
-            raise SourceError(
-                str(partition),
-                "a position was kept for it, but its topic is not read",
-                "add the topic to [source] topics, or start anew",
-            )
+            return []
+        starts = places(self._owner, new)
+        wanted = [*self._reader.positions, *starts]
+        self._consumer.assign([topic_partition(partition) for partition in wanted])
+        return self._reader.begin(starts)

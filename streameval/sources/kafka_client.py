@@ -37,6 +37,11 @@ def connect(kind: Any, config: Mapping[str, Any]) -> Any:
     Raises:
         KafkaError: no broker answered; then no thread and no socket of the attempt stays.
     """
+    return connected(kind, config)[0]
+
+
+def connected(kind: Any, config: Mapping[str, Any]) -> tuple[Any, Any]:
+    """As `connect`; also what the client knows of the cluster (kafka.cluster.ClusterMetadata)."""
     made: list[Any] = []
 
     def network(**settings: Any) -> Any:
@@ -44,7 +49,7 @@ def connect(kind: Any, config: Mapping[str, Any]) -> Any:
         return made[-1]
 
     try:
-        return kind(**accepted(config, kind), kafka_client=network)
+        return kind(**accepted(config, kind), kafka_client=network), made[0].cluster
     except BaseException:
         for client in made:
             client.close()

@@ -93,6 +93,16 @@ class Cluster:
         )
         return {Partition(*partition): answer.offset for partition, answer in found.items()}
 
+    def committed(self, group: str, partitions: Collection[Partition]) -> dict[Partition, int]:
+        """What the group has committed; partitions without a commit are left out.
+
+        Raises:
+            KafkaError: the broker does not answer, or does not allow it.
+        """
+        asked = [TopicPartition(*partition) for partition in partitions]
+        found = self._admin.list_group_offsets({group: asked})[group] if asked else {}
+        return {Partition(*each): at.offset for each, at in found.items() if at.offset >= 0}
+
     def ensure(self, topic: str, partitions: int) -> bool:
         """Make the topic where it is missing; returns whether it was.
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from kafka.errors import (
     CorruptRecordError,
+    FencedInstanceIdError,
+    InconsistentGroupProtocolError,
+    InvalidSessionTimeoutError,
     LogTruncationError,
     OffsetOutOfRangeError,
     UnsupportedCodecError,
@@ -19,6 +23,21 @@ _GONE = (
     "start anew where `start` says, and give the topic a longer retention"
 )
 
+_MEMBERSHIP: Final = {
+    FencedInstanceIdError: (
+        "another process has joined the group under the name of this one",
+        "give each process a `member` of its own in [source]",
+    ),
+    InconsistentGroupProtocolError: (
+        "the group has members of another kind, which share partitions in another way",
+        "choose another `group` in [source]",
+    ),
+    InvalidSessionTimeoutError: (
+        "the broker does not allow this session_timeout_ms",
+        "choose one within its group.min.session.timeout.ms and group.max.session.timeout.ms",
+    ),
+}
+
 
 def permanent(error: Exception) -> SourceError | None:
     """The error to raise for `error`; None where it may pass."""
@@ -29,6 +48,9 @@ def permanent(error: Exception) -> SourceError | None:
         return SourceError("kafka", f"a record fails its checksum ({error})", remedy)
     if isinstance(error, UnsupportedCodecError):
         return SourceError("kafka", f"a compression is not supported ({error})", "install it")
+    for kind, (problem, remedy) in _MEMBERSHIP.items():
+        if isinstance(error, kind):
+            return SourceError("kafka", problem, remedy)
     return None
 
 

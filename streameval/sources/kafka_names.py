@@ -28,7 +28,8 @@ RENAMED: Final[Mapping[str, str]] = {
 }
 """Name in other clients, dots as underscores -> name here; the rest differ by their dots only."""
 
-_POSITIONS = "positions are kept by streameval, and no offset is committed yet"
+_POSITIONS = "positions are kept by streameval, and told to Kafka after they are safe"
+_RANGE = "always by ranges, so that partition n of every topic goes to one member"
 _START = "where to begin is said by `start` in [source]"
 _OBJECT = "it takes a Python object, which a configuration file cannot hold"
 _BYTES = "records are read as bytes, and decoded as [event] says"
@@ -39,9 +40,9 @@ REFUSED: Final[Mapping[str, str]] = {
     "auto_commit_interval_ms": _POSITIONS,
     "default_offset_commit_callback": _POSITIONS,
     "group_id": "the consumer group is said by `group` in [source]",
-    "group_instance_id": "one process reads all partitions; there is no group membership yet",
-    "partition_assignment_strategy": "one process reads all partitions",
-    "group_protocol": "one process reads all partitions",
+    "group_instance_id": "a static member is named by `member` in [source]",
+    "partition_assignment_strategy": _RANGE,
+    "group_protocol": _RANGE,
     "isolation_level": "always read_committed, so that aborted records are never counted",
     "auto_offset_reset": _START,
     "allow_auto_create_topics": "reading never creates a topic",

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 
+from kafka import KafkaConsumer
 from kafka.errors import KafkaError
 
 from streameval.errors import SourceError
-from streameval.sources.kafka_client import UNUSABLE, explanation, hush, unusable
+from streameval.sources.kafka_client import UNUSABLE, connect, explanation, hush, unusable
 from streameval.sources.kafka_cluster import Cluster
-from streameval.sources.kafka_reader import KafkaReader
 from streameval.sources.kafka_settings import source_config, source_topics
 from streameval.sources.kafka_start import EARLIEST, LATEST, start_spec
 from streameval.sources.options import KafkaOptions
@@ -33,7 +33,7 @@ def probe(options: KafkaOptions, environment: Mapping[str, str]) -> str:
         with closing(Cluster(config)) as cluster:
             findings = _findings(cluster, names)
         # The reader's settings are more than those of the questions asked so far.
-        KafkaReader(config).close()
+        connect(KafkaConsumer, config).close(autocommit=False)
     except UNUSABLE as error:
         raise unusable(error, config) from error
     except (KafkaError, OSError) as error:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.util import ensure_valid_topic_name
 
 from streameval.errors import ConfigError, SourceError
@@ -26,6 +28,10 @@ _OFFERED: Final[Mapping[str, Any]] = {
     "reconnect_backoff_max_ms": 1_000,
 }
 """Ours unless the user says otherwise."""
+
+
+_MEMBER: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
+_MEMBER_NEEDED: Final = "write up to 249 letters, digits, dots, underscores and hyphens."
 
 
 def source_topics(options: KafkaOptions) -> list[str]:
@@ -52,3 +58,22 @@ def source_config(options: KafkaOptions, environment: Mapping[str, str]) -> dict
         ConfigError: a setting is unknown or not a user's to set.
     """
     return {**_OFFERED, **client_config(options.kafka, environment), **_OURS}
+
+
+def group_config(options: KafkaOptions, environment: Mapping[str, str]) -> dict[str, Any]:
+    """The settings of a member of the group.
+
+    Raises:
+        ConfigError: a setting is unknown or not a user's to set, or `member` or `group` cannot be.
+    """
+    for key, value in (("group", options.group), ("member", options.member)):
+        if value == "":
+            raise ConfigError("source", key, "found an empty text; leave it out, or name one.")
+    if options.member is not None and not _MEMBER.fullmatch(options.member):
+        raise ConfigError("source", "member", f"found {options.member!r}; {_MEMBER_NEEDED}")
+    return {
+        **source_config(options, environment),
+        "group_id": options.group,
+        "group_instance_id": options.member,
+        "partition_assignment_strategy": (RangePartitionAssignor,),
+    }

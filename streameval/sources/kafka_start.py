@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
@@ -56,24 +56,6 @@ def checked_positions(
     for partition, offset in given.items():
         _check(partition, offset, (begins[partition], ends[partition]))
     return given
-
-
-def require_partitions(
-    positions: Mapping[Partition, int], known: Collection[Partition], topics: Collection[str]
-) -> None:
-    """Refuse a position in a partition that is not `known`, though its topic is in `topics`.
-
-    Raises:
-        SourceError: there is one.
-    """
-    for partition in positions.keys() - set(known):
-        if partition.topic in topics:
-            raise SourceError(
-                str(partition),
-                f"reading was to go on at offset {positions[partition]}, but there is no such "
-                "partition",
-                "the topic was made again with fewer; start anew where `start` says",
-            )
 
 
 def _check(partition: Partition, offset: int, extent: tuple[int, int]) -> None:

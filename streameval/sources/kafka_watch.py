@@ -9,10 +9,11 @@ from typing import Any, Final
 from kafka.errors import KafkaError
 
 from streameval.errors import SourceError
-from streameval.records import Partition
+from streameval.records import Assignment, Partition
+from streameval.sources.kafka_assignments import assignments
 from streameval.sources.kafka_client import UNUSABLE, addresses, explanation, unusable
 from streameval.sources.kafka_cluster import Cluster, Topics
-from streameval.sources.kafka_start import EARLIEST, LATEST, checked_positions, require_partitions
+from streameval.sources.kafka_start import LATEST
 
 _PAUSE_SECONDS: Final = 1.0
 _FIRST_PATIENCE_MS: Final = 1_000
@@ -28,8 +29,11 @@ class ClusterWatch:
     Each attribute is replaced as a whole, never changed in place.
 
     Attributes:
-        starts: every partition found so far -> the offset at which its reading begins.
+        found: every partition so far, as it was when it was found.
+        looked: whether the cluster has answered once.
+        late: those of them that appeared after the first look.
         ends: the offset after the last committed record of each partition, as last known.
+        answers: whether the cluster did, the last time.
         trouble: one sentence while something is not as it should be, else None.
         failure: what no waiting will mend, else None.
 
@@ -43,29 +47,29 @@ class ClusterWatch:
         self._topics = topics
         self._config = config
         self._start = start
-        self._positions: Mapping[Partition, int] = {}
         self._identities: dict[str, str] = {}
         self._cluster: Cluster | None = None
-        self._looked = False
         self._patience = _FIRST_PATIENCE_MS
         self._news = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kafka-watch", daemon=True)
-        self.starts: Mapping[Partition, int] = {}
+        self.found: Mapping[Partition, Assignment] = {}
+        self.looked = False
+        self.late: frozenset[Partition] = frozenset()
         self.ends: Mapping[Partition, int] = {}
+        self.answers = False
         self.trouble: str | None = f"connecting to Kafka at {', '.join(addresses(config))}."
         self.failure: SourceError | None = None
 
-    def begin(self, positions: Mapping[Partition, int]) -> None:
-        """Begin to ask; partitions in `positions` start there, others where configured."""
-        self._positions = positions
+    def begin(self) -> None:
+        """Begin to ask."""
         self._thread.start()
 
-    def await_starts(self, seconds: float) -> Mapping[Partition, int]:
-        """`starts`, waited for where there are none yet."""
-        if not self.starts:
+    def await_found(self, seconds: float) -> Mapping[Partition, Assignment]:
+        """`found`, waited for where nothing was found yet."""
+        if not self.found:
             self._news.wait(seconds)
-        return self.starts
+        return self.found
 
     def pause(self, seconds: float) -> None:
         """Wait, but not beyond the end."""
@@ -91,6 +95,7 @@ class ClusterWatch:
         except UNUSABLE as error:
             self._fail(unusable(error, self._config))
         except (KafkaError, OSError) as error:
+            self.answers = False
             self.trouble = f"{explanation(error, self._config)}; still trying."
             self._disconnect()
 
@@ -98,14 +103,16 @@ class ClusterWatch:
         cluster = self._cluster or self._connect()
         topics = cluster.topics(self._topics)
         self._refuse_replaced(topics)
-        require_partitions(self._positions, topics.partitions, topics.identities)
+        new = [partition for partition in topics.partitions if partition not in self.found]
+        late = self.late | (set(new) if self.looked else set())
         ends = cluster.offsets(topics.partitions, LATEST)
-        found = [partition for partition in topics.partitions if partition not in self.starts]
-        if found:
-            first = self._first_offsets(cluster, found, ends)
-            self.starts = {**self.starts, **first}
+        described = assignments(cluster, topics, new, self._start, late=late)
+        self.late = late
+        self.found = {**self.found, **{each.partition: each for each in described}}
+        self.ends, self.trouble = ends, topics.trouble
+        self.looked = self.answers = True
+        if self.found:
             self._news.set()
-        self._looked, self.ends, self.trouble = True, ends, topics.trouble
 
     def _connect(self) -> Cluster:
         """A fresh connection; each failed attempt is given more time, for a slow network."""
@@ -119,17 +126,6 @@ class ClusterWatch:
         cluster, self._cluster = self._cluster, None
         if cluster is not None:
             cluster.close()
-
-    def _first_offsets(
-        self, cluster: Cluster, found: Sequence[Partition], ends: Mapping[Partition, int]
-    ) -> dict[Partition, int]:
-        """Where reading begins in partitions that were not known before."""
-        begins = cluster.offsets(found, EARLIEST)
-        # What appears while we watch is new as a whole: even "latest" reads it from its beginning.
-        spec = EARLIEST if self._looked and self._start == LATEST else self._start
-        at = begins if spec == EARLIEST else cluster.offsets(found, spec)
-        configured = {p: ends[p] if at[p] < 0 else at[p] for p in found}
-        return {**configured, **checked_positions(self._positions, begins, ends)}
 
     def _refuse_replaced(self, topics: Topics) -> None:
         for name, identity in topics.identities.items():

@@ -20,14 +20,21 @@ class KafkaOptions(
 
     Attributes:
         topics: which topics; all of their partitions are read.
-        group: name of the consumer group (used once state is durable; nothing is committed yet).
+        group: name of the consumer group, which shares the partitions among its members; joined
+            where state is kept.
+        member: name of this one among them, for as long as it lives: a restart within
+            session_timeout_ms then moves no partition. No two may run under one name.
         start: "earliest", "latest", or an ISO-8601 time with offset.
+        stall_timeout: seconds without progress, although the broker answers and there is more,
+            after which reading is begun anew; above 0.
         kafka: passed to the client as it is; dotted Java names are understood.
     """
 
     topics: Annotated[list[str], Meta(min_length=1)]
     group: str = "streameval"
+    member: str | None = None
     start: str = "earliest"
+    stall_timeout: Annotated[float, Meta(gt=0)] = 60.0
     kafka: dict[str, Any] = {}
 
 

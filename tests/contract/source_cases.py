@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -12,14 +13,12 @@ import zstandard
 
 from streameval.records import Partition
 from streameval.sources.build import source_of
-from streameval.sources.options import (
-    FilesOptions,
-    KafkaOptions,
-    SimulatorOptions,
-    SourceOptions,
-)
+from streameval.sources.options import FilesOptions, SimulatorOptions, SourceOptions
 from streameval.sources.source import Source
 from streameval.sources.traffic import BLOCK, block
+from tests.logs.group import Group
+from tests.logs.log import Log
+from tests.logs.source import LogSource
 
 Records: TypeAlias = Mapping[Partition, Sequence[tuple[int, bytes]]]
 """What each partition holds: offsets with values."""
@@ -31,34 +30,36 @@ class Content(NamedTuple):
     """What a source is to read.
 
     Attributes:
-        options: where it lies.
+        source: a new source, not yet opened; where there is a group, one more member of it.
         records: what each partition holds.
         bounded: whether the source ends.
         ends: the offset after each partition's last record.
     """
 
-    options: SourceOptions
+    source: Callable[[], Source]
     records: Records
     bounded: bool
     ends: Mapping[Partition, int]
-
-    def source(self) -> Source:
-        """A new source, not yet opened."""
-        return source_of(self.options, {})
 
 
 class Case(NamedTuple):
     """A kind of source.
 
     Attributes:
-        options: what configures it.
+        kind: name of its class.
         prepare: writes the content, given a folder and a way to ask for fixtures.
         marks: what it needs.
+        group: whether its partitions come and go.
     """
 
-    options: type[SourceOptions]
+    kind: str
     prepare: Callable[[Path, pytest.FixtureRequest], Content]
     marks: tuple[pytest.MarkDecorator, ...] = ()
+    group: bool = False
+
+
+def _made(options: SourceOptions, *, group: bool = False) -> Callable[[], Source]:
+    return lambda: source_of(options, {}, group=group)
 
 
 def _files(suffix: str, compress: Callable[[bytes], bytes]) -> Case:
@@ -73,7 +74,7 @@ def _files(suffix: str, compress: Callable[[bytes], bytes]) -> Case:
             Path(path).write_bytes(content)
         numbers = [*range(2500), *range(2501, 5001)]
         return Content(
-            options=FilesOptions(paths=paths),
+            source=_made(FilesOptions(paths=paths)),
             records={
                 Partition(paths[0], 0): list(zip(numbers, _VALUES, strict=True)),
                 Partition(paths[1], 0): list(enumerate(_VALUES[:7])),
@@ -82,7 +83,7 @@ def _files(suffix: str, compress: Callable[[bytes], bytes]) -> Case:
             ends={Partition(paths[0], 0): 5001, Partition(paths[1], 0): 7},
         )
 
-    return Case(FilesOptions, prepare)
+    return Case("FilesSource", prepare)
 
 
 def _simulator(events: int, **options: Any) -> Case:
@@ -96,24 +97,49 @@ def _simulator(events: int, **options: Any) -> Case:
         for offset, (value, user) in enumerate(everything[:events]):
             partition = Partition("simulator", int(user) % chosen.partitions)
             records[partition].append((offset, value))
-        return Content(chosen, records, bounded=True, ends=dict.fromkeys(records, events))
+        return Content(_made(chosen), records, bounded=True, ends=dict.fromkeys(records, events))
 
-    return Case(SimulatorOptions, prepare)
+    return Case("SimulatorSource", prepare)
 
 
-def _kafka(_: Path, request: pytest.FixtureRequest) -> Content:
-    from tests.kafka.topics import filled, options  # noqa: PLC0415  other sources need no client
-
-    broker = request.getfixturevalue("broker")
-    values = {0: _VALUES, 1: _VALUES[:7]}
-    topic = filled(broker, values)
+def _log(_: Path, __: pytest.FixtureRequest) -> Content:
+    log, mine = Log(), [Partition("events", number) for number in (0, 1)]
+    log.add_topic("events", partitions=2)
+    for partition, values in zip(mine, (_VALUES, _VALUES[:7]), strict=True):
+        for value in values:
+            log.append(partition, value)
+    log.skip(mine[1], 3)
+    group, names = Group(log, ["events"], automatic=True), itertools.count()
     return Content(
-        options=options(broker, topic),
-        records={Partition(topic, number): list(enumerate(it)) for number, it in values.items()},
+        source=lambda: LogSource(group, f"member-{next(names):03}"),
+        records={
+            each: [(found.offset, found.value or b"") for found in log.entries(each)]
+            for each in mine
+        },
         bounded=False,
-        ends={Partition(topic, number): len(it) for number, it in values.items()},
+        ends={mine[0]: 5000, mine[1]: 10},
     )
 
+
+def _kafka(*, group: bool) -> Callable[[Path, pytest.FixtureRequest], Content]:
+    def prepare(_: Path, request: pytest.FixtureRequest) -> Content:
+        from tests.kafka.topics import filled, options  # noqa: PLC0415  others need no client
+
+        broker = request.getfixturevalue("broker")
+        values = {0: _VALUES, 1: _VALUES[:7]}
+        topic = filled(broker, values)
+        ends = {Partition(topic, number): len(each) for number, each in values.items()}
+        return Content(
+            source=_made(options(broker, topic, group=topic), group=group),
+            records={each: list(enumerate(values[each.number])) for each in ends},
+            bounded=False,
+            ends=ends,
+        )
+
+    return prepare
+
+
+_KAFKA = (pytest.mark.kafka,)
 
 CASES = {
     "simulator": _simulator(2345),
@@ -121,5 +147,7 @@ CASES = {
     "plain files": _files("", bytes),
     "gzip files": _files(".gz", gzip.compress),
     "zstd files": _files(".zst", zstandard.compress),
-    "kafka": Case(KafkaOptions, _kafka, (pytest.mark.kafka,)),
+    "log in memory": Case("LogSource", _log, group=True),
+    "kafka": Case("KafkaSource", _kafka(group=False), _KAFKA),
+    "kafka group": Case("KafkaGroupSource", _kafka(group=True), _KAFKA, group=True),
 }

@@ -6,7 +6,6 @@ import importlib
 import itertools
 import pkgutil
 import time
-import typing
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 
 from streameval import sources
 from streameval.records import Partition, RecordBatch
-from streameval.sources.options import SourceOptions
+from streameval.sources.owning import Positions
 from streameval.sources.source import Source
 from tests.contract.source_cases import CASES, Content, Records
 
@@ -62,7 +61,7 @@ def _from(content: Content, positions: Mapping[Partition, int]) -> Records:
 
 def test_every_record_comes_once_and_in_order(content: Content) -> None:
     with closing(content.source()) as source:
-        source.open({})
+        source.open(Positions())
         assert _records(_read(source, content.ends)) == content.records
 
 
@@ -70,7 +69,7 @@ def test_every_record_comes_once_and_in_order(content: Content) -> None:
 def test_reading_goes_on_where_it_is_told(content: Content, part: float) -> None:
     positions = {partition: int(end * part) for partition, end in content.ends.items()}
     with closing(content.source()) as source:
-        source.open(positions)
+        source.open(Positions(positions))
         assert _records(_read(source, content.ends)) == _from(content, positions)
 
 
@@ -78,7 +77,7 @@ def test_partitions_go_on_at_positions_of_their_own(content: Content) -> None:
     ahead = min(content.ends)
     positions = {ahead: content.ends[ahead] * 9 // 10}
     with closing(content.source()) as source:
-        source.open(positions)
+        source.open(Positions(positions))
         batches = _read(source, content.ends)
     assert _records(batches) == _from(content, positions)
     assert all(batch.next_offset >= positions.get(batch.partition, 0) for batch in batches)
@@ -87,18 +86,18 @@ def test_partitions_go_on_at_positions_of_their_own(content: Content) -> None:
 def test_a_new_source_goes_on_where_another_stopped(content: Content) -> None:
     batches: list[RecordBatch] = []
     with closing(content.source()) as first:
-        first.open({})
+        first.open(Positions())
         while not any(batch.values for batch in batches):
             batches += first.poll(0.2)
     with closing(content.source()) as second:
-        second.open(_positions(batches))
+        second.open(Positions(_positions(batches)))
         batches += _read(second, content.ends, _positions(batches))
     assert _records(batches) == content.records
 
 
 def test_offsets_ascend_and_the_next_is_above_them(content: Content) -> None:
     with closing(content.source()) as source:
-        source.open({})
+        source.open(Positions())
         batches = _read(source, content.ends)
     for partition in content.records:
         mine = [batch for batch in batches if batch.partition == partition]
@@ -109,7 +108,7 @@ def test_offsets_ascend_and_the_next_is_above_them(content: Content) -> None:
 
 def test_a_poll_has_one_batch_of_a_partition_at_most(content: Content) -> None:
     with closing(content.source()) as source:
-        source.open({})
+        source.open(Positions())
         deadline = time.monotonic() + PATIENCE
         position: dict[Partition, int] = {}
         while position != content.ends and time.monotonic() < deadline:
@@ -121,21 +120,21 @@ def test_a_poll_has_one_batch_of_a_partition_at_most(content: Content) -> None:
 
 def test_the_ends_are_known_and_reached(content: Content) -> None:
     with closing(content.source()) as source:
-        source.open({})
+        source.open(Positions())
         batches = _read(source, content.ends)
         assert source.end_offsets() == content.ends == _positions(batches)
 
 
 def test_nothing_comes_where_there_is_nothing_left(content: Content) -> None:
     with closing(content.source()) as source:
-        source.open(content.ends)
+        source.open(Positions(content.ends))
         for _ in range(3):
             assert not _records(source.poll(0.1))
 
 
 def test_only_what_is_bounded_finishes(content: Content) -> None:
     with closing(content.source()) as source:
-        source.open({})
+        source.open(Positions())
         assert not source.finished
         _read(source, content.ends)
         source.poll(0.1)
@@ -144,7 +143,7 @@ def test_only_what_is_bounded_finishes(content: Content) -> None:
 
 def test_a_source_tells_its_name_and_no_trouble(content: Content) -> None:
     with closing(content.source()) as source:
-        source.open({})
+        source.open(Positions())
         _read(source, content.ends)
         assert source.name
         assert source.trouble is None
@@ -154,19 +153,14 @@ def test_a_source_closes_twice_and_opens_again(content: Content) -> None:
     source = content.source()
     source.close()
     for _ in range(2):
-        source.open({})
+        source.open(Positions())
         assert _records(_read(source, content.ends)) == content.records
         source.close()
         source.close()
 
 
-def test_every_kind_of_options_has_a_case() -> None:
-    assert {case.options for case in CASES.values()} == set(typing.get_args(SourceOptions))
-
-
 def test_every_source_in_the_package_has_a_case() -> None:
-    tested = {case.options.__name__.replace("Options", "Source") for case in CASES.values()}
-    assert _source_classes() == tested
+    assert _source_classes() == {case.kind for case in CASES.values()} - {"LogSource"}
 
 
 def _source_classes() -> set[str]:

@@ -75,7 +75,7 @@ def test_a_list_of_servers_may_hold_variables() -> None:
     [
         ({"bootstrap_server": "x"}, "bootstrap_server", "did you mean 'bootstrap_servers'"),
         ({"nonsense": 1}, "nonsense", "no such setting; see its documentation"),
-        ({"enable.auto.commit": True}, "enable.auto.commit", "no offset is committed yet"),
+        ({"enable.auto.commit": True}, "enable.auto.commit", "told to Kafka after they are safe"),
         ({"group_id": "x"}, "group_id", "`group` in [source]"),
         ({"isolation.level": "x"}, "isolation.level", "always read_committed"),
         ({"auto_offset_reset": "latest"}, "auto_offset_reset", "`start` in [source]"),

@@ -71,31 +71,19 @@ def test_a_position_at_the_end_is_fine(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize(
-    ("partition", "offset", "says"),
-    [
-        (0, 4, "the topic ends at 3"),
-        (0, 1, "the topic now begins at 2: 1 were deleted unread"),
-        (7, 0, "no such partition"),
-    ],
+    ("offset", "says"),
+    [(4, "the topic ends at 3"), (1, "the topic now begins at 2: 1 were deleted unread")],
 )
-def test_a_position_outside_the_log_is_refused(
-    broker: Broker, partition: int, offset: int, says: str
-) -> None:
+def test_a_position_outside_the_log_is_refused(broker: Broker, offset: int, says: str) -> None:
     topic = filled(broker, {0: [b"a", b"b", b"c"]})
     shortened(broker, topic, 2)
     with (
-        opened(options(broker, topic), {Partition(topic, partition): offset}) as source,
+        opened(options(broker, topic), {Partition(topic, 0): offset}) as source,
         pytest.raises(SourceError, match=says) as raised,
     ):
         awaited(source, "never")
-    assert raised.value.source == f"{topic}[{partition}]"
+    assert raised.value.source == f"{topic}[0]"
     assert "start anew" in raised.value.remedy
-
-
-def test_a_position_of_a_topic_that_is_not_read_is_refused(broker: Broker) -> None:
-    source = KafkaSource(options(broker, "here"), {})
-    with pytest.raises(SourceError, match="its topic is not read"):
-        source.open({Partition("elsewhere", 0): 3})
 
 
 def test_earliest_begins_behind_what_was_deleted(broker: Broker) -> None:

@@ -14,6 +14,7 @@ from streameval.broker import Broker
 from streameval.records import Partition, RecordBatch
 from streameval.sources.kafka import KafkaSource
 from streameval.sources.options import KafkaOptions
+from streameval.sources.owning import Positions
 from streameval.sources.source import Source
 
 PATIENCE = 60.0
@@ -53,12 +54,19 @@ def filled(broker: Broker, records: Mapping[int, Sequence[bytes | None]]) -> str
 
 
 def options(
-    broker: Broker | str, *topics: str, start: str = "earliest", **kafka: Any
+    broker: Broker | str,
+    *topics: str,
+    start: str = "earliest",
+    group: str = "streameval",
+    member: str | None = None,
+    **kafka: Any,
 ) -> KafkaOptions:
     """Options of a source over these topics."""
     address = broker if isinstance(broker, str) else broker.bootstrap_servers
     settings = {"bootstrap_servers": address, **kafka}
-    return KafkaOptions(topics=list(topics), start=start, kafka=settings)
+    return KafkaOptions(
+        topics=list(topics), start=start, group=group, member=member, kafka=settings
+    )
 
 
 @contextmanager
@@ -67,7 +75,7 @@ def opened(
 ) -> Iterator[KafkaSource]:
     """A source that is open, and closed in the end."""
     with closing(KafkaSource(options, {})) as source:
-        source.open(positions or {})
+        source.open(Positions(positions))
         yield source
 
 

@@ -66,12 +66,14 @@ class Group:
         if name in self._members and not self._members[name].crashed:
             raise ValueError(f"there is a member {name}")
         self._members[name] = Member(name)
+        self._shared = None
         return self._members[name]
 
     def leave(self, name: str) -> None:
         """The member gives up everything, and is forgotten."""
         self._release(self.held_by(name))
         self._members.pop(name, None)
+        self._shared = None
 
     def assign(self, name: str, partitions: Collection[Partition]) -> None:
         """Give them to the member, be they none; what it has lost, it is told before."""

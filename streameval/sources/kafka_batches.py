@@ -1,0 +1,48 @@
+"""What a consumer of the client hands out, as batches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kafka import TopicPartition
+
+from streameval.records import Origin, Partition, RecordBatch
+from streameval.sources.replacing import replaced
+
+
+def batch_of(partition: Partition, records: Sequence[Any]) -> RecordBatch:
+    """Consecutive records of the client, at least one; keys and headers are looked at when asked.
+
+    What a record replaces is looked for only where it has headers.
+    """
+    return RecordBatch(
+        partition=partition,
+        values=[record.value for record in records],
+        offsets=[record.offset for record in records],
+        next_offset=records[-1].offset + 1,
+        timestamps=[record.timestamp for record in records],
+        origin=lambda place: _origin(records[place]),
+        replaced=_replaced(partition, records),
+    )
+
+
+def nothing_until(partition: Partition, offset: int) -> RecordBatch:
+    """A batch without values, which moves a position."""
+    return RecordBatch(partition=partition, values=(), offsets=(), next_offset=offset)
+
+
+def topic_partition(partition: Partition) -> TopicPartition:
+    """As the client calls it."""
+    return TopicPartition(partition.topic, partition.number)
+
+
+def _replaced(partition: Partition, records: Sequence[Any]) -> Mapping[int, int]:
+    headed = [place for place, record in enumerate(records) if record.headers]
+    found = {place: replaced(partition, records[place].headers) for place in headed}
+    return {place: offset for place, offset in found.items() if offset is not None}
+
+
+def _origin(record: Any) -> Origin:
+    # A header may be null in Kafka; to whoever reads it, it says as much as an empty one.
+    return Origin(record.key, [(name, value or b"") for name, value in record.headers])
