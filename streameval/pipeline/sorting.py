@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -71,9 +70,7 @@ class Sorter:
         form = self._expected.form
         rows, decode = found.rows[form], self._forms[form].decode
         before = len(rows)
-        with suppress(TypeError, *FAILURES):  # TypeError: no value
-            # One loop in C for most batches; what was decoded before a failure stays in the list.
-            rows.extend(map(decode, rest))
+        _extend(rows, decode, rest)
         end = place + len(rows) - before
         if end > place:
             found.runs[form].append(range(place, end))
@@ -99,3 +96,11 @@ class Sorter:
         found.events.append(event)
         found.event_places.append(place)
         return True
+
+
+def _extend(rows: list[Any], decode: Callable[[Any], Any], rest: Iterator[Any]) -> None:
+    # One loop in C for most batches; what was decoded before a failure stays in the list.
+    try:
+        rows.extend(map(decode, rest))
+    except (TypeError, *FAILURES):  # a TypeError where there is no value
+        return
