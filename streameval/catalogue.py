@@ -25,6 +25,7 @@ from streameval.events import LARGEST_RANK
 from streameval.grammar import Spelling, spelling
 from streameval.metric import Definition, Metric, Parameter, Value, definition_of
 
+_TYPE = Parameter("type", "")
 _HITS_PARAMETERS = (
     Parameter("repeats", "first", ("first", "every", "compact_before_cut", "compact_after_cut")),
     Parameter("rows", 0, span=(0, LARGEST_RANK)),
@@ -32,7 +33,7 @@ _HITS_PARAMETERS = (
     Parameter("relevant", "positive", ("positive", "all")),
     Parameter("counting", "distinct", ("distinct", "every")),
     Parameter("ids", "any", ("any", "integer")),
-    Parameter("type", ""),
+    _TYPE,
 )
 _VALUE_PARAMETERS = (
     *summary.PARAMETERS,
@@ -42,6 +43,7 @@ _VALUE_PARAMETERS = (
 _SAMPLE_PARAMETERS = (
     Parameter("positive", "relevant", ("relevant", "one")),
     Parameter("single", default=False),
+    _TYPE,
 )
 _EMPTY = ("skip", "zero", "nan", "error")
 
@@ -86,6 +88,7 @@ def _shared(definition: Definition) -> dict[str, Parameter]:
         known |= {parameter.name: parameter for parameter in summary.PARAMETERS}
     if definition.reads == "event":
         known |= {parameter.name: parameter for parameter in _VALUE_PARAMETERS}
+        known |= {"type": _TYPE} if definition.interactions else {}
     if definition.reads == "exposures":
         known |= {parameter.name: parameter for parameter in summary.PARAMETERS}
     if definition.reads in ("scores", "ranksums"):

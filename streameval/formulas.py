@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from streameval.context import Context
 from streameval.errors import MissingInputError
-from streameval.events import Event
+from streameval.events import Batch, Event
 from streameval.metric import Metric
 from streameval.statistics.arrays import FloatArray
 from streameval.statistics.lists import Lists
@@ -54,11 +56,18 @@ def formula(metric: Metric, context: Context) -> Formula:
     """The metric's function of one event."""
     function, inputs = metric.definition.function, _inputs(metric, context)
     chosen = metric.values_for(function)
+    wanted = str(metric.values.get("type", ""))
 
     def value(event: Event) -> Any:
-        return function(event, *inputs, **chosen)
+        read = _of_type(event, wanted) if wanted else event
+        return function(read, *inputs, **chosen)
 
     return value
+
+
+def _of_type(event: Event, name: str) -> Event:
+    column = Batch(recommendations=[()], interactions=[()], typed=[event.typed]).of_type(name)
+    return replace(event, interactions=column.interactions[0])
 
 
 def _inputs(metric: Metric, context: Context) -> list[Any]:

@@ -97,6 +97,7 @@ class Definition(msgspec.Struct, frozen=True, eq=False):
         graded: per-list formula for lists with gains, where the mean is not linear in the hits.
         finish: what the mean goes through at the end: the root of rmse, for example.
         source: where the formula is from.
+        interactions: whether what the user did plays a part.
     """
 
     name: str
@@ -112,6 +113,7 @@ class Definition(msgspec.Struct, frozen=True, eq=False):
     graded: Callable[..., Any] | None
     finish: Callable[[float], float] | None
     source: str
+    interactions: bool
 
     @property
     def summary(self) -> str:
@@ -159,12 +161,9 @@ class Metric:
         convention: str | None,
         text: str,
     ) -> None:
-        self.definition = definition
-        self.values = dict(values)
-        self.options = dict(options)
-        self.k = k
-        self.convention = convention
-        self.text = text
+        self.definition, self.convention = definition, convention
+        self.values, self.options = dict(values), dict(options)
+        self.k, self.text = k, text
         self.per_list = str(spelling(text).without(SUMMARY))
 
     def values_for(self, function: Callable[..., Any]) -> dict[str, Value]:
@@ -179,10 +178,9 @@ class Metric:
     @property
     def needs_values(self) -> bool:
         """Whether every list's value needs to be kept: for a median, or where each is rounded."""
-        if self.definition.reads not in ("hits", "lists"):
-            return False
+        ranked = self.definition.reads in ("hits", "lists")
         listwise = self.definition.reads == "lists" or bool(self.values.get("digits"))
-        return listwise or not self.is_mean
+        return ranked and (listwise or not self.is_mean)
 
     @property
     def is_mean(self) -> bool:
@@ -218,6 +216,7 @@ def metric(
     empty: Empty = "zero",
     graded: Callable[..., Any] | None = None,
     finish: Callable[[float], float] | None = None,
+    interactions: bool = True,
 ) -> Callable[[F], F]:
     """Declare a function to be a metric; its signature is the schema.
 
@@ -225,9 +224,8 @@ def metric(
     list, from where its hits are), `event` (one value per event, from all it holds), `exposures`
     (items shown), `pairings` (items by length of the list), `scores` (of positive and negative
     items) or `ranksums` (pairs in the right order). `k`, `catalog`, `popularity` and `similarity`
-    are handed over where the signature has them, and may be missing where it says `| None`;
-    keyword-only arguments are the metric's parameters, with their defaults and, as `Literal`, their
-    choices or, as `Annotated[float, Span(0, 1)]`, their limits.
+    are handed over where the signature has them (may be missing where it says `| None`); keyword-
+    only arguments are parameters: `Literal` has choices, `Annotated[float, Span(0, 1)]` limits.
 
     Args:
         bounds: smallest and largest possible value.
@@ -237,6 +235,7 @@ def metric(
         empty: how lists without interactions count unless the text says otherwise.
         graded: per-list formula for lists with gains, where the mean is not linear in the hits.
         finish: what the mean goes through at the end.
+        interactions: whether what the user did plays a part, so that it can be of one type only.
     """
 
     def declare(function: F) -> F:
@@ -254,6 +253,7 @@ def metric(
             graded=graded,
             finish=finish,
             source=source,
+            interactions=interactions,
         )
         function.definition = definition  # type: ignore[attr-defined]  # functions carry attributes
         return function

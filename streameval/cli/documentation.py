@@ -16,6 +16,7 @@ from streameval.cli.ending import output
 from streameval.cli.screen import printed
 from streameval.cli.statistics import STATISTICS
 from streameval.conventions import CONVENTIONS
+from streameval.grammar import written
 from streameval.metric import Definition, Metric, Parameter
 
 _MEANS: Mapping[str, str] = {
@@ -25,6 +26,13 @@ _MEANS: Mapping[str, str] = {
     "slice": "nothing; it is a property of all lists together",
 }
 _DIRECTIONS: Mapping[bool | None, str] = {True: "higher", False: "lower", None: "neither"}
+
+_KINDS: Mapping[type, str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a word",
+}
 
 
 def document(name: str | None, written_as: str) -> None:
@@ -82,7 +90,7 @@ def _meaning(metric: Metric) -> list[str]:
         known = [f"{name}:{metric.name}" for name in conventions_of(metric.definition)]
         return ["", f"conventions: {', '.join(known)}"] if known else []
     convention = CONVENTIONS[metric.convention]
-    changed = [f"  {name} = {value}" for name, value in convention.metrics[metric.name].items()]
+    changed = [f"  {name} = {written(v)}" for name, v in convention.metrics[metric.name].items()]
     return ["", f"as in {convention.system}, {metric.text} means:", *(changed or ["  the same"])]
 
 
@@ -138,7 +146,8 @@ def _range(definition: Definition) -> str:
 
 
 def _choices(parameter: Parameter) -> str:
-    allowed = type(parameter.default).__name__
+    allowed = _KINDS[type(parameter.default)]
     if parameter.choices is not None:
-        allowed = ", ".join(map(str, parameter.choices))
-    return f"{parameter.name} = {parameter.default} ({allowed})"
+        allowed = ", ".join(map(written, parameter.choices))
+    usual = "(empty)" if parameter.default == "" else written(parameter.default)
+    return f"{parameter.name} = {usual} ({allowed})"

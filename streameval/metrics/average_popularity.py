@@ -11,6 +11,7 @@ from streameval.rows import Repeats, rows_of
     bounds=(0, math.inf),
     higher_is_better=False,
     source="Yin et al., Challenging the long tail recommendation, VLDB 2012",
+    interactions=False,
 )
 def average_popularity(
     event: Event,

@@ -9,6 +9,7 @@ from streameval.metric import metric
 @metric(
     bounds=(0, 2),
     source="Ziegler et al., Topic diversification, WWW 2005; CAPRI (dbbb506) `listDiversity`",
+    interactions=False,
 )
 def list_diversity(event: Event, k: int | None, similarity: Similarity) -> float | None:
     """How different the first k items of a list are: 1 minus the mean similarity of any two.

@@ -10,6 +10,7 @@ from streameval.rows import Repeats, rows_of
 @metric(
     bounds=(-math.inf, math.inf),
     source="Zhou et al., Solving the apparent diversity-accuracy dilemma, PNAS 2010",
+    interactions=False,
 )
 def novelty(
     event: Event,

@@ -9,6 +9,7 @@ from streameval.rows import Repeats, rows_of
 @metric(
     bounds=(0, 1),
     source="Abdollahpouri et al., Popularity bias in learning-to-rank, RecSys 2017",
+    interactions=False,
 )
 def tail_percentage(
     event: Event,

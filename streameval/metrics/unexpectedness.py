@@ -6,6 +6,7 @@ from streameval.rows import Repeats, rows_of
 @metric(
     bounds=(0, 1),
     source="RePlay 0.10.0 `Unexpectedness`; Adamopoulos and Tuzhilin, TIST 2014",
+    interactions=False,
 )
 def unexpectedness(
     event: Event, k: int | None, *, repeats: Repeats = "every", rows: int = 0

@@ -21,16 +21,20 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         positive: which items are positive; an item not interacted with is negative.
         single: whether scores are rounded to 32-bit floats, so that more of them tie.
+        type: the type of interactions that count; "" for all of them.
     """
 
     positive: Positive = "relevant"
     single: bool = False
+    type: str = ""
 
 
 def samples(
     batch: Batch, sampling: Sampling
 ) -> Iterator[tuple[FloatArray, np.ndarray[tuple[int], np.dtype[np.bool_]]]]:
     """For each list with scores: the scores, and which items are positive; shapes (items,)."""
+    if sampling.type:
+        batch = batch.of_type(sampling.type)
     for row, scores in enumerate(batch.scores or ()):
         if scores is not None and len(scores):
             with np.errstate(over="ignore"):

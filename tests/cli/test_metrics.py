@@ -36,7 +36,7 @@ def test_json_has_every_metric_with_its_parameters() -> None:
 
 def test_a_metric_is_explained_under_its_convention() -> None:
     shown = ran("metrics", "recbole:gauc").stdout
-    for part in ("as in RecBole 0.2.1, recbole:gauc means:", "single = True", "reads:", "memory:"):
+    for part in ("as in RecBole 0.2.1, recbole:gauc means:", "single = true", "reads:", "memory:"):
         assert part in shown
     assert "recbole:gauc" in ran("metrics", "gauc").stdout
     assert "also called: group_auc" in ran("metrics", "gauc").stdout

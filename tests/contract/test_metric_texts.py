@@ -9,7 +9,8 @@ import pytest
 from streameval import Accumulator
 from streameval.catalogue import catalogue, parse
 from streameval.conventions import CONVENTIONS
-from streameval.errors import NotKeptError
+from streameval.errors import MetricParameterError, NotKeptError
+from streameval.events import Interaction
 from tests.contract import laws
 from tests.contract.metric_cases import CASES, NAMES, plain
 from tests.strategies import takes_k, texts_of
@@ -106,3 +107,37 @@ def test_bounds_and_direction_are_declared(name: str) -> None:
 def test_a_metric_is_written_once_however_often_it_is_asked_for() -> None:
     accumulator = Accumulator("hit_rate@3", "hit_rate(empty=zero)@3", " hit_rate@3")
     assert [metric.text for metric in accumulator.metrics] == ["hit_rate@3"]
+
+
+_WITHOUT_INTERACTIONS = {
+    *("average_popularity", "distinct_items", "gini", "item_coverage", "list_diversity"),
+    *("novelty", "personalization", "shannon_entropy", "tail_percentage", "unexpectedness"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(catalogue()))
+def test_what_the_user_did_can_be_of_one_type_wherever_it_plays_a_part(name: str) -> None:
+    text = f"{name}(type=click)"
+    if name in _WITHOUT_INTERACTIONS:
+        with pytest.raises(MetricParameterError, match="type"):
+            parse(text)
+    else:
+        assert parse(text).text == text
+
+
+@pytest.mark.parametrize(
+    ("name", "clicks", "purchases"),
+    [("auc", 1.0, 0.0), ("gauc", 1.0, 0.0), ("mae", 0.1, 0.7), ("bpref", 1.0, 0.0)],
+)
+def test_scores_and_whole_events_are_read_by_type(
+    name: str, clicks: float, purchases: float
+) -> None:
+    accumulator = Accumulator(f"{name}(type=click)", f"{name}(type=buy)", f"{name}(type=none)")
+    acts = [Interaction("a", type="click"), Interaction("b", type="buy")]
+    acts += [Interaction("b", 0.0, "click"), Interaction("a", 0.0, "buy")]
+    if name == "mae":
+        acts = acts[:2]
+    accumulator.update(["a", "b"], ["a", "b"], scores=[0.9, 0.3], typed=acts)
+    assert accumulator.read(f"{name}(type=click)").value == pytest.approx(clicks)
+    assert accumulator.read(f"{name}(type=buy)").value == pytest.approx(purchases)
+    assert not accumulator.read(f"{name}(type=none)").defined

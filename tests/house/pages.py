@@ -15,6 +15,7 @@ from streameval.context import Popularity, Similarity
 from streameval.conventions import CONVENTIONS
 from streameval.events import Id
 from streameval.exporters.families import family_name
+from streameval.grammar import written
 from streameval.metric import Definition, Parameter
 from streameval.reading import UndefinedReading
 from tests.house.checkout import ROOT
@@ -151,7 +152,7 @@ def _parameters(definition: Definition) -> Iterator[str]:
         return
     yield "| parameter | usually | allowed |\n|---|---|---|"
     for each in known.values():
-        usual = "(empty)" if each.default == "" else f"`{each.default!s}`"
+        usual = "(empty)" if each.default == "" else f"`{written(each.default)}`"
         yield f"| `{each.name}` | {usual} | {_allowed(each)} |"
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import wraps
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from tests.metrics.summaries import Number, RefusedError, summary_of
@@ -145,6 +146,18 @@ def of_type(event: Shown, wanted: str) -> Interactions:
         item: max(each.gain for each in found if each.item == item)
         for item in {each.item for each in found}
     }
+
+
+def by_type(twin: Callable[..., float]) -> Callable[..., float]:
+    """The same of interactions of one type, where one is named."""
+
+    @wraps(twin)
+    def read(events: Sequence[Shown], k: int | None, **how: Any) -> float:
+        wanted = how.pop("type", "")
+        typed = [event._replace(interactions=of_type(event, wanted)) for event in events]
+        return twin(typed, k, **how)
+
+    return read
 
 
 def over_lists(

@@ -2,9 +2,10 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from tests.metrics.preparation import Id, Shown, gains_of, once, over_events
+from tests.metrics.preparation import Id, Shown, by_type, gains_of, once, over_events
 
 
+@by_type
 def bpref(
     events: Sequence[Shown],
     k: int | None,

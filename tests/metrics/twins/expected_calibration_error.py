@@ -2,10 +2,11 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from tests.metrics.preparation import Shown
+from tests.metrics.preparation import Shown, by_type
 from tests.metrics.samples import outcomes_of
 
 
+@by_type
 def expected_calibration_error(
     events: Sequence[Shown],
     _: int | None,

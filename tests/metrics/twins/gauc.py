@@ -1,10 +1,11 @@
 import math
 from collections.abc import Sequence
 
-from tests.metrics.preparation import Shown
+from tests.metrics.preparation import Shown, by_type
 from tests.metrics.samples import outcomes_of, pairs_in_order
 
 
+@by_type
 def gauc(
     events: Sequence[Shown],
     _: int | None,

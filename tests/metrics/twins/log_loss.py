@@ -2,10 +2,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tests.metrics.preparation import Shown, over_events
+from tests.metrics.preparation import Shown, by_type, over_events
 from tests.metrics.samples import samples_of
 
 
+@by_type
 def log_loss(
     events: Sequence[Shown], _: int | None, *, outcome: str = "relevant", **how: Any
 ) -> float:

@@ -1,11 +1,12 @@
 import math
 from collections.abc import Sequence
 
-from tests.metrics.preparation import Shown
+from tests.metrics.preparation import Shown, by_type
 from tests.metrics.samples import outcomes_of
 from tests.metrics.summaries import mean
 
 
+@by_type
 def normalised_entropy(
     events: Sequence[Shown],
     _: int | None,
