@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import groupby
 
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from streameval.exporters.divisions import Division, by_slice, divisions
 from streameval.exporters.figures import figure, printable
 from streameval.pipeline.snapshot import Series, Snapshot
 
@@ -16,41 +17,73 @@ _COLUMNS = 4
 """Slices that stand side by side; of more, each has a row."""
 
 
-def table(snapshot: Snapshot, title: str | None = None) -> Table:
+def table(snapshot: Snapshot) -> Group:
     """Values with their counts: a row for each metric, a column for each slice.
 
-    More than four slices stand below each other instead. An undefined value is a dash.
+    More than four slices stand below each other instead, and so do all where there are windows,
+    which take the columns then. Series of a segment have a table of their own. An undefined value
+    is a dash.
 
     Args:
         snapshot: what is shown; label values are shown as they are, never as markup.
-        title: stands above the table.
     """
-    slices = list(dict.fromkeys(entry.labels for entry in snapshot.series))
-    grid = Table(title=title, header_style="bold")
+    found = divisions(snapshot)
+    if not found:
+        return Group(_empty())
+    first, *others = found
+    return Group(_table(first), *(_table(each, f"by {each.by}") for each in others))
+
+
+def _empty(title: str | None = None) -> Table:
+    grid = Table(title=title, header_style="bold", title_justify="left")
     grid.add_column("metric")
-    if len(slices) <= _COLUMNS:
-        _add_side_by_side(grid, snapshot, slices)
-    else:
-        _add_below_each_other(grid, snapshot)
     return grid
 
 
-def _add_side_by_side(grid: Table, snapshot: Snapshot, slices: Sequence[tuple[str, ...]]) -> None:
+def _table(division: Division, title: str | None = None) -> Table:
+    grid = _empty(title)
+    slices = list(dict.fromkeys(each.labels for _, of in division.metrics for each in of))
+    if division.windowed:
+        _add_windows(grid, division)
+    elif len(slices) <= _COLUMNS:
+        _add_side_by_side(grid, division, slices)
+    else:
+        _add_below_each_other(grid, division)
+    return grid
+
+
+def _add_side_by_side(grid: Table, division: Division, slices: Sequence[tuple[str, ...]]) -> None:
     for each in slices:
         grid.add_column(Text(printable(" / ".join(each)) or "value"), justify="right")
-    for metric, series in groupby(snapshot.series, key=lambda entry: entry.metric):
+    for metric, series in division.metrics:
         cells = {entry.labels: _cell(entry) for entry in series}
         grid.add_row(Text(metric.text), *(cells.get(each, Text()) for each in slices))
 
 
-def _add_below_each_other(grid: Table, snapshot: Snapshot) -> None:
-    for name in snapshot.label_names:
-        grid.add_column(Text(name))
+def _add_below_each_other(grid: Table, division: Division) -> None:
+    _add_labels(grid, division)
     for name in ("value", "count"):
         grid.add_column(name, justify="right")
-    for entry in snapshot.series:
-        words = map(Text, map(printable, (entry.metric.text, *entry.labels)))
-        grid.add_row(*words, _value(entry), f"{entry.reading.count:,}")
+    for _, series in division.metrics:
+        for entry in series:
+            words = map(Text, map(printable, (entry.metric.text, *entry.labels)))
+            grid.add_row(*words, _value(entry), f"{entry.reading.count:,}")
+
+
+def _add_windows(grid: Table, division: Division) -> None:
+    _add_labels(grid, division)
+    for window in division.windows:
+        grid.add_column(window, justify="right")
+    for metric, series in division.metrics:
+        for labels, found in by_slice(series).items():
+            words = map(Text, map(printable, (metric.text, *labels)))
+            cells = (_cell(found[each]) if each in found else Text() for each in division.windows)
+            grid.add_row(*words, *cells)
+
+
+def _add_labels(grid: Table, division: Division) -> None:
+    for name in division.family.label_names:
+        grid.add_column(Text(name))
 
 
 def _cell(entry: Series) -> Text:

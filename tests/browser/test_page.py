@@ -11,7 +11,14 @@ from playwright.sync_api import Locator, Page, expect, sync_playwright
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web import Server, application
 from streameval.pipeline.snapshot import Snapshot
-from tests.exporters.pictures import health, mean, partition, picture, property_of_all
+from tests.exporters.pictures import (
+    health,
+    mean,
+    partition,
+    picture,
+    property_of_all,
+    windowed,
+)
 
 pytestmark = pytest.mark.browser
 
@@ -135,6 +142,36 @@ def test_two_slices_side_by_side_are_never_cut_off(site: Site, page: Page, width
     cut = "each => each.filter(t => t.scrollWidth > t.parentElement.clientWidth).length"
     assert page.locator(".few table").count() == len(texts)
     assert page.locator(".few table").evaluate_all(cut) == 0
+
+
+@pytest.mark.parametrize("width", [320, 1280])
+def test_windows_and_segments_are_shown_whole_and_kept_up_to_date(
+    site: Site, page: Page, width: int
+) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    site.snapshot = with_windows(1)
+    page.goto(f"{site.server.address}/")
+    assert sorted(values(page)) == sorted(expected(site))
+    heads = page.locator("article").first.locator("thead th").all_inner_texts()
+    assert heads == ["variant", "5m", "24h", "lifetime"]
+    assert page.get_by_role("heading", name="By country", exact=True).count() == 1
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    site.snapshot = with_windows(2)
+    expect(records_read(page)).to_have_text("16")
+    assert sorted(values(page)) == sorted(expected(site))
+
+
+def with_windows(version: int) -> Snapshot:
+    series = [
+        windowed(mean(text, (*slice_, *country), version * 9.0, 900 * version), window, family)
+        for family, country in enumerate([(), ("nl",)])
+        for text in ("ndcg@10", "ctr")
+        for slice_ in (("control",), ("treatment",))
+        for window in ("5m", "24h", "lifetime")
+    ]
+    state = health(consumed=version * 8)
+    windows, segments = ("5m", "24h"), ("country",)
+    return picture(*series, version=version, windows=windows, segments=segments, state=state)
 
 
 @pytest.mark.parametrize("width", [320, 390, 1280])

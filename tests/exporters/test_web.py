@@ -93,6 +93,9 @@ def test_the_api_has_each_reading_with_its_labels_and_null_where_undefined(site:
     assert first == {
         "metric": "ndcg@10",
         "labels": {"variant": "a"},
+        "segment": None,
+        "window": "lifetime",
+        "since": None,
         "value": 0.5,
         "count": 7,
         "lists": 7,
@@ -118,6 +121,7 @@ def test_the_api_says_how_the_pipeline_is(site: Site) -> None:
             "position": 5,
             "end": 9,
             "lag": 4,
+            "durable": None,
             "event_time": 1.5,
         }
     ]

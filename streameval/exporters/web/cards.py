@@ -1,39 +1,62 @@
-"""One card a metric: a table with a column for each slice, or a row where there are many."""
+"""One card a metric: a column for each slice or each window, or a row where there are many."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from itertools import groupby
 
-from streameval.exporters.figures import counted, figure
+from streameval.exporters.divisions import Division, divisions
+from streameval.exporters.figures import counted
 from streameval.exporters.web.markup import Markup, tag
+from streameval.exporters.web.values import bar, count, most, value
+from streameval.exporters.web.windows import window_rows
 from streameval.metric import Metric
 from streameval.pipeline.snapshot import Series, Snapshot
-from streameval.reading import UndefinedReading
 
 _COLUMNS = 4
 """Slices that stand side by side; more stand below each other."""
 
 
 def cards(snapshot: Snapshot) -> Markup:
-    """Every metric of a snapshot, in its order."""
-    groups = groupby(snapshot.series, key=lambda entry: entry.metric)
-    parts = [_card(metric, list(series), snapshot.label_names) for metric, series in groups]
-    return tag("div", *parts, kind="cards")
+    """Every metric of a snapshot, in its order; segments under headings of their own."""
+    parts = []
+    for segment, found in groupby(divisions(snapshot), key=lambda each: each.family.segment):
+        if segment is not None:
+            parts.append(tag("h3", f"By {segment}", kind="segment"))
+        each = [
+            _card(metric, series, division)
+            for division in found
+            for metric, series in division.metrics
+        ]
+        parts.append(tag("div", *each, kind="cards"))
+    return tag("", *parts)
 
 
-def _card(metric: Metric, series: Sequence[Series], names: Sequence[str]) -> Markup:
+def _card(metric: Metric, series: Sequence[Series], division: Division) -> Markup:
+    names = division.family.label_names
     few = len(series) <= _COLUMNS
-    rows = _side_by_side(series, names) if few else _below_each_other(series, names)
-    caption = tag("caption", f"{metric.text} by {', '.join(names) or 'nothing'}", kind="unseen")
-    table = tag("table", caption, *rows)
+    if division.windowed:
+        kind, rows = "windows", window_rows(division, series)
+    elif few:
+        kind, rows = "few", _side_by_side(series, names)
+    else:
+        kind, rows = "many", _below_each_other(series, names)
+    segment = division.family.segment
+    name = metric.text if segment is None else f"{metric.text} by {segment}"
+    caption = tag("caption", f"{metric.text} by {division.by}", kind="unseen")
     return tag(
         "article",
-        tag("h3", metric.text),
+        tag("h4" if segment else "h3", metric.text),
         tag("p", _summary(metric), kind="quiet"),
-        tag("div", table, kind="scroll", tabindex="0", role="region", aria_label=metric.text),
-        kind="card few" if few else "card many",
+        tag(
+            "div",
+            tag("table", caption, *rows),
+            kind="scroll",
+            tabindex="0",
+            role="region",
+            aria_label=name,
+        ),
+        kind=f"card {kind}",
     )
 
 
@@ -43,9 +66,9 @@ def _summary(metric: Metric) -> str:
 
 
 def _side_by_side(series: Sequence[Series], names: Sequence[str]) -> list[Markup]:
-    most = _most(series)
-    values = [tag("td", _value(entry), _bar(entry, most)) for entry in series]
-    counts = [tag("td", _count(entry)) for entry in series]
+    longest = most(series)
+    values = [tag("td", value(entry), bar(entry, longest)) for entry in series]
+    counts = [tag("td", count(entry)) for entry in series]
     unit = counted(series[0].metric)
     return [
         tag("thead", *_heads(series, names)),
@@ -66,39 +89,15 @@ def _heads(series: Sequence[Series], names: Sequence[str]) -> list[Markup]:
 
 
 def _below_each_other(series: Sequence[Series], names: Sequence[str]) -> list[Markup]:
-    most = _most(series)
+    longest = most(series)
     heads = [tag("th", name, scope="col") for name in names]
     units = ("value", counted(series[0].metric))
     numbers = [tag("th", unit, scope="col", kind="number") for unit in units]
-    rows = [_row(entry, most) for entry in series]
+    rows = [_row(entry, longest) for entry in series]
     return [tag("thead", tag("tr", *heads, *numbers)), tag("tbody", *rows)]
 
 
-def _row(entry: Series, most: float) -> Markup:
-    heads = [tag("th", value, scope="row") for value in entry.labels]
-    value = tag("td", _value(entry), _bar(entry, most), kind="one")
-    return tag("tr", *heads, value, tag("td", _count(entry)))
-
-
-def _most(series: Sequence[Series]) -> float:
-    return max((entry.reading.value for entry in series if entry.reading.defined), default=0.0)
-
-
-def _value(entry: Series) -> Markup:
-    reading = entry.reading
-    if not reading.defined:
-        why = reading.problem if isinstance(reading, UndefinedReading) else "No evidence yet"
-        return tag("span", figure(math.nan), kind="undefined", title=why)
-    about = "~" if reading.estimated else ""
-    return tag("data", about + figure(reading.value), value=repr(reading.value))
-
-
-def _count(entry: Series) -> Markup:
-    return tag("data", f"{entry.reading.count:,}", value=str(entry.reading.count))
-
-
-def _bar(entry: Series, most: float) -> Markup:
-    value = entry.reading.value if entry.reading.defined else math.nan
-    if not (0 <= value <= most and 0 < most < math.inf):
-        return Markup()
-    return tag("meter", min="0", max=repr(most), value=repr(value), aria_hidden="true")
+def _row(entry: Series, longest: float) -> Markup:
+    heads = [tag("th", each, scope="row") for each in entry.labels]
+    found = tag("td", value(entry), bar(entry, longest), kind="one")
+    return tag("tr", *heads, found, tag("td", count(entry)))

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import msgspec
 
-from streameval.pipeline.snapshot import Health, PartitionHealth, Series, Snapshot
+from streameval.pipeline.snapshot import (
+    CheckpointHealth,
+    Health,
+    PartitionHealth,
+    Series,
+    SeriesFamily,
+    Snapshot,
+)
 from streameval.reading import UndefinedReading
 
 
 def document(snapshot: Snapshot) -> bytes:
     """Everything in a snapshot as JSON; each number is the exact double, null where undefined.
 
-    `metrics` has one object per metric and slice: `metric`, `labels`, `value`, `count`, `lists`,
-    `total` (null where the metric is not a mean), `estimated`, `low` and `high` (certain bounds of
-    a value that is not exact) and `problem` (why a convention has no value, else null).
+    `metrics` has one object per metric, slice and window: `metric`, `labels` (with the segment's,
+    where there is one), `segment` (its name, else null), `window`, `since` (event time from which
+    on the value is complete, seconds since the epoch; null for all history), `value`, `count`,
+    `lists`, `total` (null where the metric is not a mean), `estimated`, `low` and `high` (certain
+    bounds of a value that is not exact) and `problem` (why a convention has no value, else null).
     """
     return msgspec.json.encode(
         {
@@ -21,18 +30,23 @@ def document(snapshot: Snapshot) -> bytes:
             "started_at": snapshot.started_at,
             "taken_at": snapshot.taken_at,
             "version": snapshot.version,
-            "metrics": [_entry(entry, snapshot.label_names) for entry in snapshot.series],
+            "metrics": [
+                _entry(entry, snapshot.families[entry.family]) for entry in snapshot.series
+            ],
             "health": _health(snapshot.health),
         }
     )
 
 
-def _entry(entry: Series, label_names: tuple[str, ...]) -> dict[str, object]:
+def _entry(entry: Series, family: SeriesFamily) -> dict[str, object]:
     # msgspec writes the shortest text that reads back as the same double, and NaN as null.
     reading = entry.reading
     return {
         "metric": entry.metric.text,
-        "labels": dict(zip(label_names, entry.labels, strict=True)),
+        "labels": dict(zip(family.label_names, entry.labels, strict=True)),
+        "segment": family.segment,
+        "window": entry.window,
+        "since": entry.since,
         "value": reading.value if reading.defined else None,
         "count": reading.count,
         "lists": reading.lists,
@@ -52,16 +66,36 @@ def _health(health: Health) -> dict[str, object]:
         "valid": health.valid,
         "invalid": health.invalid,
         "tombstones": health.tombstones,
-        "partitions": [_partition(entry) for entry in health.partitions],
+        "late": health.late,
+        "duplicates": health.duplicates,
+        "folded": health.folded,
+        "dead_lettered": health.dead_lettered,
+        "replayed": health.replayed,
+        "recoveries": health.recoveries,
+        "checkpoint": _checkpoint(health),
+        "reload": health.reload,
+        "partitions": [_partition(entry, health.checkpoint) for entry in health.partitions],
     }
 
 
-def _partition(entry: PartitionHealth) -> dict[str, object]:
+def _checkpoint(health: Health) -> dict[str, object] | None:
+    kept = health.checkpoint
+    if kept is None:
+        return None
+    return {
+        "last_success": kept.last_success,
+        "failures": kept.failures,
+        "commit_failures": health.commit_failures,
+    }
+
+
+def _partition(entry: PartitionHealth, kept: CheckpointHealth | None) -> dict[str, object]:
     return {
         "topic": entry.partition.topic,
         "partition": entry.partition.number,
         "position": entry.position,
         "end": entry.end,
         "lag": entry.lag,
+        "durable": None if kept is None else kept.offsets.get(entry.partition),
         "event_time": None if entry.event_time is None else entry.event_time / 1_000_000,
     }

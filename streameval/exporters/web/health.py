@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
-from streameval.exporters.figures import UNDEFINED, moment
+from streameval.exporters.figures import UNDEFINED, moment, span
 from streameval.exporters.web.markup import Markup, tag
-from streameval.pipeline.snapshot import Health, PartitionHealth, Snapshot
+from streameval.pipeline.snapshot import CheckpointHealth, Health, PartitionHealth, Snapshot
 
 
 def pipeline(snapshot: Snapshot) -> Markup:
     """The pipeline section of the page."""
     health = snapshot.health
-    return tag("", _totals(health), _invalid(health), _partitions(health))
+    return tag("", _totals(snapshot), _invalid(health), _partitions(health))
 
 
-def _totals(health: Health) -> Markup:
+def _totals(snapshot: Snapshot) -> Markup:
+    health = snapshot.health
     totals = {
         "records read": health.consumed,
         "events": health.valid,
         "invalid": sum(health.invalid.values()),
         "tombstones": health.tombstones,
+        "late": health.late,
+        "duplicates": health.duplicates,
+        "dead letters": health.dead_lettered,
     }
     known = [entry.lag for entry in health.partitions if entry.lag is not None]
     if known:
         totals["records behind"] = sum(known)
-    parts = [tag("div", tag("dt", name), tag("dd", _number(n))) for name, n in totals.items()]
+    texts = {name: _number(n) for name, n in totals.items() if n is not None}
+    if health.checkpoint is not None:
+        texts["last checkpoint"] = _age(health.checkpoint, snapshot.taken_at)
+    parts = [tag("div", tag("dt", name), tag("dd", text)) for name, text in texts.items()]
     return tag("dl", *parts, kind="totals")
+
+
+def _age(kept: CheckpointHealth, now: float) -> str:
+    return UNDEFINED if kept.last_success is None else f"{span(now - kept.last_success)} ago"
 
 
 def _invalid(health: Health) -> Markup:
@@ -42,21 +53,28 @@ def _invalid(health: Health) -> Markup:
 def _partitions(health: Health) -> Markup:
     if not health.partitions:
         return Markup()
-    names = ("next offset", "records behind", "event time")
+    kept = health.checkpoint
+    names = ["next offset", "records behind", "event time", *(["durable to"] if kept else [])]
     heads = [tag("th", name, scope="col", kind="number") for name in names]
-    rows = [_partition(entry) for entry in health.partitions]
+    rows = [_partition(entry, kept) for entry in health.partitions]
     return _table("Partitions", [tag("th", "partition", scope="col"), *heads], rows)
 
 
-def _partition(entry: PartitionHealth) -> Markup:
+def _partition(entry: PartitionHealth, kept: CheckpointHealth | None) -> Markup:
     when = entry.event_time
+    durable = () if kept is None else (tag("td", _known(kept.offsets.get(entry.partition))),)
     return tag(
         "tr",
         tag("th", str(entry.partition), scope="row"),
         tag("td", _number(entry.position)),
-        tag("td", UNDEFINED if entry.lag is None else _number(entry.lag)),
+        tag("td", _known(entry.lag)),
         tag("td", UNDEFINED if when is None else moment(when / 1_000_000)),
+        *durable,
     )
+
+
+def _known(count: int | None) -> str:
+    return UNDEFINED if count is None else _number(count)
 
 
 def _table(caption: str, heads: list[Markup], rows: list[Markup]) -> Markup:

@@ -43,10 +43,14 @@ def _since(snapshot: Snapshot | None) -> str:
     if snapshot is None:
         return "Values appear as soon as the first records are read."
     age = span(snapshot.taken_at - snapshot.started_at)
-    return (
-        f"Values are since start: {moment(snapshot.started_at)}, {age} ago. "
-        f"Read at {moment(snapshot.taken_at)}."
+    start = f"{moment(snapshot.started_at)}, {age} ago"
+    kept = snapshot.counted is not None
+    since = (
+        f"Values outlive a restart; the last was {start}."
+        if kept
+        else f"Values are since start: {start}."
     )
+    return f"{since} Read at {moment(snapshot.taken_at)}."
 
 
 def _metrics(snapshot: Snapshot | None) -> str:

@@ -26,6 +26,9 @@ class State(NamedTuple):
         return f"{self.word}: {self.why}"
 
 
+_BAD_FILE = "the configuration file has a mistake (the log says which); the one before is in force."
+
+
 def state(snapshot: Snapshot | None, *, turning: bool) -> State:
     """How the daemon is, as far as can be seen from its last snapshot.
 
@@ -42,4 +45,7 @@ def state(snapshot: Snapshot | None, *, turning: bool) -> State:
         return State(ready=False, word="Not ready", why=trouble or "the source does not answer.")
     if trouble:
         return State(ready=True, word="Look here", why=trouble)
+    reload = snapshot.health.reload
+    if reload is not None and not reload.successful:
+        return State(ready=True, word="Look here", why=_BAD_FILE)
     return State(ready=True, word="Ready", why=f"reading {snapshot.source}.")

@@ -1,0 +1,105 @@
+"""Windows, segments and state on the page, in the API and in the terminal's table."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+from streameval.exporters.web.document import document
+from streameval.exporters.web.page import page
+from streameval.exporters.web.state import state
+from streameval.pipeline.snapshot import ReloadHealth, Snapshot
+from tests.exporters.pictures import busy_health, health, mean, picture, property_of_all, windowed
+from tests.exporters.test_table import shown
+
+
+def several() -> Snapshot:
+    """Two metrics in two windows, by variant, and by variant and country."""
+    return picture(
+        windowed(mean("ctr", ("a",), 1, 4), "5m"),
+        windowed(mean("ctr", ("a",), 30, 40), "lifetime"),
+        windowed(mean("ctr", ("b",), 20, 40), "lifetime"),
+        msgspec.structs.replace(
+            windowed(property_of_all("item_coverage@5", ("a",), 0.5), "5m"), since=1_760_000_000.0
+        ),
+        windowed(mean("ctr", ("a", "nl"), 7, 10), "lifetime", family=1),
+        segments=["country"],
+        windows=["5m", "24h"],
+        counted={},
+        state=busy_health(),
+    )
+
+
+def html(snapshot: Snapshot) -> str:
+    return page(snapshot, state(snapshot, turning=True))
+
+
+def api(snapshot: Snapshot) -> Any:
+    return json.loads(document(snapshot))
+
+
+def test_the_table_has_a_column_for_each_window_and_a_table_for_each_segment() -> None:
+    lines = shown(several())
+    assert ["metric", "variant", "5m", "24h", "lifetime"] in lines
+    assert ["ctr", "a", "0.2500  of 4", "0.7500  of 40"] in lines
+    assert ["ctr", "b", "0.5000  of 40"] in lines
+    assert ["by variant, country"] in lines
+    assert ["ctr", "a", "nl", "0.7000  of 10"] in lines
+
+
+def test_the_api_says_window_segment_and_since_when() -> None:
+    entries = api(several())["metrics"]
+    assert [entry["window"] for entry in entries] == [
+        *("5m", "lifetime", "lifetime", "5m", "lifetime")
+    ]
+    assert [entry["since"] for entry in entries] == [None, None, None, 1_760_000_000.0, None]
+    assert entries[-1]["segment"] == "country"
+    assert entries[-1]["labels"] == {"variant": "a", "country": "nl"}
+    assert {entry["segment"] for entry in entries[:-1]} == {None}
+
+
+def test_the_api_says_what_is_kept_set_aside_and_recovered_from() -> None:
+    found = api(several())["health"]
+    expected = {
+        "late": 4,
+        "duplicates": 2,
+        "folded": {"labels": 7, "country": 0},
+        "dead_lettered": 3,
+        "replayed": 1,
+        "recoveries": {"seek": 2, "rejoin": 1},
+        "checkpoint": {"last_success": 1_760_000_009.0, "failures": 2, "commit_failures": 5},
+        "reload": {"successful": False, "at": 1_760_000_008.0},
+    }
+    assert {name: found[name] for name in expected} == expected
+    assert [entry["durable"] for entry in found["partitions"]] == [3, 3]
+
+
+def test_the_page_has_a_heading_for_each_segment_and_a_column_for_each_window() -> None:
+    text = html(several())
+    assert text.count('<h3 class="segment">By country</h3>') == 1
+    for window in ("24h", "lifetime"):
+        assert text.count(f">{window}</th>") == 3
+
+
+def test_the_page_says_since_when_a_window_is_complete_where_it_is_not_all_history() -> None:
+    text = html(several())
+    assert text.count("since 2025-10-09 08:53:20 UTC") == 1
+    assert "Values outlive a restart; the last was 2025-10-09" in text
+
+
+def test_the_page_says_how_far_state_is_durable() -> None:
+    text = html(several())
+    assert "<dt>last checkpoint</dt>" in text
+    assert "<dt>dead letters</dt><dd>3</dd>" in text
+    assert "durable to" in text
+    assert "durable to" not in html(picture())
+    assert "<dt>late</dt>" not in html(picture())
+
+
+def test_a_configuration_that_was_not_taken_is_pointed_out() -> None:
+    bad = picture(state=health(reload=ReloadHealth(successful=False, at=1.0)))
+    good = picture(state=health(reload=ReloadHealth(successful=True, at=1.0)))
+    assert state(bad, turning=True).sentence.startswith("Look here: the configuration file has a")
+    assert state(good, turning=True).word == "Ready"
