@@ -11,6 +11,9 @@ from streameval.pipeline.letters import DeadLetter
 MOST_BYTES: Final = 64 * 1024 * 1024
 """So many bytes may wait; at more, sending writes them first."""
 
+PIECE: Final = 2_000
+"""So many letters are written at once, so that any number of them gets on piece by piece."""
+
 _OVERHEAD: Final = 1_000
 """Bytes of a letter besides its value, about."""
 
@@ -65,22 +68,27 @@ class Queue:
         """Return when every letter sent before is written; where none is, that is at once.
 
         Raises:
-            DeadLetterError: not all could be; the next flush gives all of them again.
+            DeadLetterError: not all could be; the next flush gives again whatever may be missing.
         """
         with self._writing:
-            with self._changing:
-                letters = tuple(self._waiting)
-            if not letters:
-                return
-            self._writer.write(letters)
-            with self._changing:
-                del self._waiting[: len(letters)]
-                self._bytes -= sum(map(_size, letters))
+            left = len(self._waiting)
+            while left > 0:
+                left -= self._write(min(left, PIECE))
 
     def close(self) -> None:
         """Let go of the place; what waits is not written. May be called twice."""
         with self._writing:
             self._writer.close()
+
+    def _write(self, count: int) -> int:
+        """Write the oldest letters, which are forgotten only then; returns how many."""
+        with self._changing:
+            letters = tuple(self._waiting[:count])
+        self._writer.write(letters)
+        with self._changing:
+            del self._waiting[:count]
+            self._bytes -= sum(map(_size, letters))
+        return count
 
 
 class Nowhere:

@@ -54,7 +54,7 @@ class TopicWriter:
         self._seconds = seconds
         self._config = {**config, **_bounded(seconds)}
         self._producer: Any = None
-        self._there: set[str] = set()
+        self._there: dict[str, int] = {}
 
     def write(self, letters: Sequence[DeadLetter]) -> None:
         """Return when all replicas have all of them.
@@ -89,13 +89,14 @@ class TopicWriter:
         missing = {name: topic for name, topic in needed.items() if name not in self._there}
         if missing:
             make(self._config, missing)
-            self._there.update(missing)
         if self._producer is None:
             self._producer = connect(KafkaProducer, self._config)
+        for name in missing:
+            self._there[name] = len(self._producer.partitions_for(name))
 
     def _send(self, letter: DeadLetter) -> Any:
         name = self._name(letter)
-        number = letter.partition.number % len(self._producer.partitions_for(name))
+        number = letter.partition.number % self._there[name]
         headers = headers_of(letter)
         try:
             return self._producer.send(name, letter.value, letter.key, headers, number)
@@ -135,4 +136,6 @@ def _bounded(seconds: float) -> dict[str, Any]:
         "request_timeout_ms": round(500 * seconds),
         "delivery_timeout_ms": round(1000 * seconds),
         "max_request_size": _LARGEST,
+        "batch_size": 256 * 1024,
+        "linger_ms": 5,
     }

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from streameval.errors import DeadLetterError
-from streameval.letters.queue import Queue
+from streameval.letters.queue import PIECE, Queue
 from streameval.pipeline.letters import DeadLetter
 from tests.letters.samples import letter
 
@@ -16,10 +16,13 @@ class Paper:
     def __init__(self) -> None:
         self.written: list[int] = []
         self.fails = False
+        self.fails_after: int | None = None
+        self._times = 0
 
     def write(self, letters: Sequence[DeadLetter]) -> None:
         self.written += [letter.offset for letter in letters]
-        if self.fails:
+        self._times += 1
+        if self.fails or (self.fails_after is not None and self._times > self.fails_after):
             raise DeadLetterError("paper", "it is wet", "dry it")
 
     def close(self) -> None:
@@ -72,3 +75,15 @@ def test_letters_sent_at_once_are_taken_however_large() -> None:
     queue.send([letter(1), letter(2)])
     queue.flush()
     assert paper.written == [1, 2]
+
+
+def test_many_letters_get_on_piece_by_piece() -> None:
+    paper = Paper()
+    queue = Queue(paper)
+    queue.send([letter(offset) for offset in range(2 * PIECE + 1)])
+    paper.fails_after = 2
+    with pytest.raises(DeadLetterError):
+        queue.flush()
+    paper.fails_after = None
+    queue.flush()
+    assert paper.written == [*range(2 * PIECE + 1), 2 * PIECE]

@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Any
+
+import pytest
+from kafka import KafkaAdminClient
+from kafka.errors import TopicAuthorizationFailedError
+
+from streameval.broker import Broker
+from streameval.errors import ConfigError, DeadLetterError
+from streameval.letters.build import letters_to
+from streameval.letters.headers import PREFIX
+from streameval.letters.queue import Queue
+from streameval.letters.topic import TopicWriter
+from streameval.pipeline.letters import DeadLetters
+from streameval.sources.options import KafkaOptions
+from tests.kafka.topics import create, options, removed
+from tests.letters.places import in_topic
+from tests.letters.samples import letter
+
+pytestmark = pytest.mark.kafka
+
+
+def _letters(broker: Broker, *topics: str, topic: str | None = None) -> DeadLetters:
+    return letters_to(options(broker, *topics), {}, topic=topic)
+
+
+def _writer(address: str, *topics: str, seconds: float = 8.0) -> TopicWriter:
+    config = {"bootstrap_servers": address, "bootstrap_timeout_ms": 500}
+    return TopicWriter(config, topics, seconds=seconds)
+
+
+def _limit(size: int) -> Any:
+    """The setting of a topic that takes records of so many bytes at most."""
+    return {"max.message.bytes": str(size)}
+
+
+def _partitions(broker: Broker, topic: str) -> int:
+    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
+        (found,) = admin.describe_topics([topic])
+        return len(found["partitions"])
+
+
+def test_each_topic_has_one_for_its_letters_with_as_many_partitions(broker: Broker) -> None:
+    first, second = create(broker, partitions=3), create(broker, partitions=1)
+    with closing(_letters(broker, first, second)) as letters:
+        letters.send([letter(n, topic=first, number=n) for n in range(3)])
+        letters.send([letter(9, topic=second)])
+        letters.flush()
+    assert [number for number, _ in in_topic(broker, f"{first}.dlq")] == [0, 1, 2]
+    assert _partitions(broker, f"{first}.dlq") == 3
+    assert [found.offset for _, found in in_topic(broker, f"{second}.dlq")] == [9]
+    assert _partitions(broker, f"{second}.dlq") == 1
+
+
+def test_one_configured_topic_takes_the_letters_of_all_in_the_partitions_it_has(
+    broker: Broker,
+) -> None:
+    first, second, dead = (create(broker, partitions=n) for n in (3, 4, 2))
+    with closing(_letters(broker, first, second, topic=dead)) as letters:
+        letters.send([letter(n, topic=first, number=n) for n in range(3)])
+        letters.send([letter(n, topic=second, number=n) for n in range(4)])
+        letters.flush()
+    found = in_topic(broker, dead)
+    assert {each.partition.topic for _, each in found} == {first, second}
+    assert [number == each.partition.number % 2 for number, each in found] == [True] * 7
+
+
+def test_a_topic_that_is_deleted_meanwhile_is_made_again(broker: Broker) -> None:
+    topic = create(broker)
+    with closing(Queue(_writer(broker.bootstrap_servers, topic, seconds=3))) as letters:
+        letters.send([letter(1, topic=topic)])
+        letters.flush()
+        removed(broker, f"{topic}.dlq")
+        letters.send([letter(2, topic=topic)])
+        with pytest.raises(DeadLetterError):
+            letters.flush()
+        letters.flush()
+    assert [found.offset for _, found in in_topic(broker, f"{topic}.dlq")] == [2]
+
+
+def test_a_record_as_large_as_its_topic_takes_fits_with_its_headers(broker: Broker) -> None:
+    topic = create(broker, **_limit(3_000_000))
+    with closing(_letters(broker, topic)) as letters:
+        letters.send([letter(1, topic=topic, value=b"x" * 2_999_900)])
+        letters.flush()
+    assert [len(found.value) for _, found in in_topic(broker, f"{topic}.dlq")] == [2_999_900]
+
+
+@pytest.mark.parametrize("size", [200_000, 70_000_000])
+def test_a_record_that_is_too_large_is_an_error_that_names_it(broker: Broker, size: int) -> None:
+    topic, dead = create(broker), create(broker, **_limit(100_000))
+    with closing(_letters(broker, topic, topic=dead)) as letters:
+        letters.send([letter(41, topic=topic, value=b"x" * size)])
+        with pytest.raises(DeadLetterError) as raised:
+            letters.flush()
+    assert str(raised.value) == (
+        f"dead letters to topic {dead}: record {topic}/0/41 of {size:,} bytes is too large for "
+        "it; raise max.message.bytes of the topic, and no record is passed over."
+    )
+
+
+def test_letters_that_a_stopped_broker_did_not_take_are_there_after_it_starts_again(
+    broker: Broker,
+) -> None:
+    topic = create(broker)
+    with closing(Queue(_writer(broker.bootstrap_servers, topic, seconds=3))) as letters:
+        letters.send([letter(1, topic=topic)])
+        letters.flush()
+        broker.stop()
+        letters.send([letter(2, topic=topic)])
+        with pytest.raises(DeadLetterError, match="written again at the next checkpoint"):
+            letters.flush()
+        letters.send([letter(3, topic=topic)])
+        broker.start()
+        letters.flush()
+    found = [found.offset for _, found in in_topic(broker, f"{topic}.dlq")]
+    assert list(dict.fromkeys(found)) == [1, 2, 3]
+
+
+def test_a_broker_that_is_not_there_is_an_error() -> None:
+    with (
+        closing(_writer("127.0.0.1:1", "events", seconds=1)) as writer,
+        pytest.raises(
+            DeadLetterError, match=r"topic events.dlq: cannot reach Kafka at 127.0.0.1:1"
+        ),
+    ):
+        writer.write([letter()])
+
+
+def test_who_may_not_write_is_told_what_to_allow() -> None:
+    writer = _writer("127.0.0.1:1", "events")
+    said = str(writer._failure(TopicAuthorizationFailedError("events.dlq")))
+    assert "TopicAuthorizationFailedError" in said
+    assert "allow this user to describe, create and write the topic" in said
+
+
+@pytest.mark.parametrize(
+    ("topics", "topic", "said"),
+    [
+        (["events"], "no topic!", "found 'no topic!': "),
+        (["events", "dead"], "dead", "'dead' is also read; write dead letters to a topic of"),
+        (["events", "events.dlq"], None, "'events.dlq' is also read"),
+        (["x" * 246], None, "found 'xxx"),
+    ],
+)
+def test_a_topic_that_cannot_take_letters_is_refused_at_once(
+    topics: list[str], topic: str | None, said: str
+) -> None:
+    source = KafkaOptions(topics=topics, kafka={"bootstrap_servers": "127.0.0.1:1"})
+    with pytest.raises(ConfigError, match=r"^dead_letters: topic: ") as raised:
+        letters_to(source, {}, topic=topic)
+    assert said in raised.value.problem
+
+
+def test_headers_of_ours_that_a_record_had_already_are_kept(broker: Broker) -> None:
+    topic = create(broker)
+    twice = letter(1, topic=topic, headers=((f"{PREFIX}reason", b"theirs"), ("h", b"")))
+    with closing(_letters(broker, topic)) as letters:
+        letters.send([twice])
+        letters.flush()
+    assert [found for _, found in in_topic(broker, f"{topic}.dlq")] == [twice]
