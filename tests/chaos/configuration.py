@@ -68,7 +68,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     group: str = "chaos"
     member: str | None = None
     session: int = 3_000
-    interval: str = "300ms"
+    interval: str = "1s"
     policies: str = ""
     kafka: str = ""
 

@@ -96,6 +96,10 @@ class Daemon:
         self.shown = {name: value for name, value in samples.items() if _counts(name)}
         return samples
 
+    def failures(self) -> float:
+        """Checkpoints that failed."""
+        return self.scrape().get("streameval_checkpoint_failures_total[]", 0.0)
+
     def kill(self) -> None:
         """End it at once, after a last look at its counters."""
         self.process.kill()

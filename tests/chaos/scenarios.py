@@ -20,6 +20,7 @@ from tests.chaos.check import Faults, faults
 from tests.chaos.configuration import Setting
 from tests.chaos.daemons import Daemon
 from tests.chaos.log import Writer
+from tests.chaos.victim import FULL, POINTS
 from tests.kafka.topics import create
 
 PARTITIONS = 4
@@ -149,7 +150,72 @@ def broker_restart(stage: Stage) -> Faults:
     return stage.finished(setting, writer)
 
 
+def points(stage: Stage) -> Faults:
+    """kill -9 at each step of a checkpoint and of taking over."""
+    setting = stage.setting(member="one")
+    writer = stage.writer(setting)
+    for name in POINTS:
+        if "revoke" not in name:
+            writer.write(500)
+            _die(stage, setting, writer, name)
+    return stage.finished(setting, writer)
+
+
+def revoke(stage: Stage) -> Faults:
+    """kill -9 while partitions are given away."""
+    setting = stage.setting(session=1_500)
+    writer = stage.writer(setting)
+    for name in (each for each in POINTS if "revoke" in each):
+        writer.write(500)
+        with ExitStack() as both:
+            giver = both.enter_context(Daemon(setting, name))
+            giver.until(giver.ready)
+            writer.write(500)
+            giver.scrape()
+            both.enter_context(Daemon(setting))
+            giver.until(lambda: not giver.running, alive=False)  # noqa: B023  asked at once
+            stage.gone(giver)
+    return stage.finished(setting, writer)
+
+
+def disk_full(stage: Stage) -> Faults:
+    """The disk of the store is full for a while; counting goes on, and is saved later."""
+    setting = stage.setting(member="one")
+    writer = stage.writer(setting)
+    flag = setting.folder / FULL
+    with Daemon(setting, FULL) as daemon:
+        daemon.until(daemon.ready)
+        for _ in range(stage.times):
+            writer.write(500)
+            flag.touch()
+            failures = daemon.failures()
+            writer.write(500)
+            daemon.until(lambda: daemon.failures() > failures)  # noqa: B023  asked at once
+            flag.unlink()
+        daemon.until(lambda: daemon.lag() == 0)
+        daemon.stop()
+        stage.gone(daemon)
+    return stage.finished(setting, writer)
+
+
+def _die(stage: Stage, setting: Setting, writer: Writer, point: str) -> None:
+    with Daemon(setting, point) as daemon:
+        while daemon.running:
+            writer.write(100)
+            daemon.scrape()
+            time.sleep(0.1)
+        stage.gone(daemon)
+
+
 SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
-    {"kill": kill, "move": move, "zombie": zombie, "broker-restart": broker_restart}
+    {
+        "kill": kill,
+        "points": points,
+        "revoke": revoke,
+        "move": move,
+        "zombie": zombie,
+        "broker-restart": broker_restart,
+        "disk-full": disk_full,
+    }
 )
 """By the names that the command line knows them by."""

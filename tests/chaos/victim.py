@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import importlib
 import os
 import signal
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -33,6 +35,9 @@ class Point(NamedTuple):
 
 
 _KEEPER = "streameval.durability.keeper"
+FULL = "disk-full"
+"""Instead of a point: the disk is full while a file of this name lies beside the configuration."""
+
 _DISK = ("streameval.stores.disk", "RealDisk")
 _GROUP = ("streameval.sources.kafka_group", "KafkaGroupSource")
 
@@ -73,7 +78,23 @@ def deadly(point: Point) -> None:
     setattr(owner, point.method, reached)
 
 
+def breakable(flag: Path) -> None:
+    """Let no file be written as long as `flag` exists: the disk is full."""
+    disk: Any = getattr(importlib.import_module(_DISK[0]), _DISK[1])
+    create = disk.create
+
+    def refused(*arguments: Any) -> None:
+        if flag.exists():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(arguments[1]))
+        create(*arguments)
+
+    disk.create = refused
+
+
 if __name__ == "__main__":
-    deadly(POINTS[sys.argv[1]])
+    if sys.argv[1] == FULL:
+        breakable(Path(sys.argv[2]).parent / FULL)
+    else:
+        deadly(POINTS[sys.argv[1]])
     sys.argv = ["streameval", "run", sys.argv[2]]
     main()
