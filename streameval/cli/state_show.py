@@ -14,11 +14,12 @@ from typer import Exit
 
 from streameval.cli.ending import FAILED, output, tell
 from streameval.cli.screen import printed
-from streameval.cli.state_stores import clock_text, moment, store_at
+from streameval.cli.state_stores import age_text, clock_text, moment, store_at
 from streameval.durability.checkpoint import Place
 from streameval.errors import StateVersionError
 from streameval.stores.claim import claim_of
 from streameval.stores.folder import FolderStore
+from streameval.stores.layout import Entry
 from streameval.stores.reading import FolderSaved
 from streameval.stores.trouble import told_of
 
@@ -95,15 +96,16 @@ def _checkpoint(saved: FolderSaved) -> dict[str, Any]:
         "age_seconds": round(time.time() - header.written_at, 3),
         "bytes": sum(each.size for each in saved.entries),
         "settings": dict(header.settings),
-        "parts": [
-            {
-                "name": each.name,
-                "bytes": each.size,
-                "digest": each.digest,
-                "blob": each.start is None,
-            }
-            for each in saved.entries
-        ],
+        "parts": [_part(each) for each in saved.entries],
+    }
+
+
+def _part(entry: Entry) -> dict[str, Any]:
+    return {
+        "name": entry.name,
+        "bytes": entry.size,
+        "digest": entry.digest,
+        "blob": entry.start is None,
     }
 
 
@@ -128,7 +130,7 @@ def _row(place: Mapping[str, Any]) -> Iterator[str]:
         yield f"{found['counted']:,}"
         yield clock_text(found["clock"])
         yield moment(found["written_at"])
-        yield f"{found['age_seconds']:,.0f}s"
+        yield age_text(found["age_seconds"])
         yield f"{found['bytes']:,}"
         yield f"{len(found['parts']):,}"
     yield f"{len(place['kept']):,}"

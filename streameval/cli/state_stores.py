@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -22,7 +23,8 @@ def store_at(path: Path) -> FolderStore:
             f"{path}: no store of checkpoints, for it has no {CLAIM}; "
             "give the folder that [state] path names."
         )
-    return FolderStore(path, RealDisk())
+    # Nothing here knows the configured history: nothing may be removed for its age.
+    return FolderStore(path, RealDisk(), history=math.inf)
 
 
 def moment(seconds: float) -> str:
@@ -46,3 +48,16 @@ def clock_text(clock: int | None) -> str:
         ('2025-06-15T15:06:40Z', 'none')
     """
     return "none" if clock is None else moment(clock / 1e6)
+
+
+def age_text(seconds: float) -> str:
+    """An age in the largest unit of which there are two.
+
+    Example:
+        >>> age_text(7.25), age_text(7300), age_text(3e6), age_text(-3)
+        ('7s', '2h', '35d', '-3s')
+    """
+    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f}{unit}"
+    return f"{seconds:.0f}s"

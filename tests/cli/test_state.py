@@ -149,6 +149,17 @@ def test_rewind_goes_back_and_says_so(state: Path) -> None:
     assert ran("state", "verify", state).returncode == 0
 
 
+def test_rewind_removes_no_history(tmp_path: Path) -> None:
+    days = 40
+    store = FolderStore(tmp_path, history=1000 * 86400)
+    store.claim("c1", "g1")
+    for offset in range(days):
+        store.save(draft(offset, written_at=NOON + offset * 86400))
+    aged(tmp_path)
+    assert ran("state", "rewind", tmp_path, "--to", "1970-01-01T00:37:00Z").returncode == 0
+    assert store.offsets(PLACE) == [*range(38)]
+
+
 def test_a_zone_counts(state: Path) -> None:
     done = ran("state", "rewind", state, "--to", "1970-01-01T04:00:00+01:00", "--dry-run")
     assert (

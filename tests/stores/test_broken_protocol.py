@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
+from streameval.durability.checkpoint import Place
 from streameval.errors import StreamevalError
 from streameval.stores import folder, writing
 from streameval.stores.disk import Disk
+from streameval.stores.folder import FolderStore
 from streameval.stores.layout import Layout
 from streameval.stores.naming import BLOBS, file_of
+from streameval.stores.reading import FoundSaved
 from tests.stores import crashing
 from tests.stores.forgetful import ForgetfulDisk
 
@@ -46,11 +49,23 @@ def _rename_before_write(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folder, "write", write)
 
 
+def _found_is_not_synced(monkeypatch: pytest.MonkeyPatch) -> None:
+    newest = FolderStore._newest
+
+    def unsynced(store: FolderStore, place: Place) -> FoundSaved:
+        with monkeypatch.context() as patched:
+            patched.setattr(ForgetfulDisk, "sync_folder", lambda *_: None)
+            return newest(store, place)
+
+    monkeypatch.setattr(FolderStore, "_newest", unsynced)
+
+
 BREAKAGES = {
     "no fsync before the rename": _no_sync,
     "no fsync of the folder": _no_sync_of(lambda path: path.name not in {BLOBS, "state", "disk"}),
     "no fsync of the folder of blobs": _no_sync_of(lambda path: path.name == BLOBS),
     "no fsync of the folder above a new one": _no_sync_of(lambda path: path.name == "disk"),
+    "no fsync of the folder before what was found is used": _found_is_not_synced,
     "rename before write": _rename_before_write,
 }
 
