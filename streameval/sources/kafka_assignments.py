@@ -17,7 +17,7 @@ def assignments(
     partitions: Sequence[Partition],
     start: int,
     *,
-    late: Collection[Partition] = (),
+    old: Collection[Partition],
     group: str | None = None,
 ) -> list[Assignment]:
     """These partitions as the cluster knows them now.
@@ -27,7 +27,8 @@ def assignments(
         topics: the cluster's answer about their topics.
         partitions: of them, the ones to be handed over.
         start: EARLIEST, LATEST, or milliseconds since the epoch.
-        late: those that appeared while we watched; even "latest" reads them from their beginning.
+        old: those that were there when we began to watch; of the others, which are new as a whole,
+            even "latest" means the beginning.
         group: whose commits to tell; None for none.
 
     Raises:
@@ -38,7 +39,7 @@ def assignments(
     at = begins if start == EARLIEST else cluster.offsets(partitions, start)
     starts = {p: ends[p] if at[p] < 0 else at[p] for p in partitions}
     if start == LATEST:
-        starts |= {p: begins[p] for p in partitions if p in late}
+        starts |= {p: begins[p] for p in partitions if p not in old}
     committed = cluster.committed(group, partitions) if group is not None else {}
     count = Counter(partition.topic for partition in topics.partitions)
     return [

@@ -113,8 +113,8 @@ class KafkaMember:
         with closing(Cluster({**base.config, "request_timeout_ms": _ANSWER_MS})) as cluster:
             topics = cluster.topics(sorted({partition.topic for partition in self.waiting}))
             require_described(topics, self.waiting)
-            late, group = base.watch.late, base.config["group_id"]
-            return assignments(cluster, topics, self.waiting, base.start, late=late, group=group)
+            old, group = base.watch.first, base.config["group_id"]
+            return assignments(cluster, topics, self.waiting, base.start, old=old, group=group)
 
     def begin(self, starts: Mapping[Partition, int]) -> list[RecordBatch]:
         """Read what has waited from these offsets."""

@@ -31,7 +31,7 @@ class ClusterWatch:
     Attributes:
         found: every partition so far, as it was when it was found.
         looked: whether the cluster has answered once.
-        late: those of them that appeared after the first look.
+        first: those of them that were there at the first look.
         ends: the offset after the last committed record of each partition, as last known.
         answers: whether the cluster did, the last time.
         trouble: one sentence while something is not as it should be, else None.
@@ -55,7 +55,7 @@ class ClusterWatch:
         self._thread = threading.Thread(target=self._run, name="kafka-watch", daemon=True)
         self.found: Mapping[Partition, Assignment] = {}
         self.looked = False
-        self.late: frozenset[Partition] = frozenset()
+        self.first: frozenset[Partition] = frozenset()
         self.ends: Mapping[Partition, int] = {}
         self.answers = False
         self.trouble: str | None = f"connecting to Kafka at {', '.join(addresses(config))}."
@@ -104,10 +104,10 @@ class ClusterWatch:
         topics = cluster.topics(self._topics)
         self._refuse_replaced(topics)
         new = [partition for partition in topics.partitions if partition not in self.found]
-        late = self.late | (set(new) if self.looked else set())
+        first = self.first if self.looked else frozenset(new)
         ends = cluster.offsets(topics.partitions, LATEST)
-        described = assignments(cluster, topics, new, self._start, late=late)
-        self.late = late
+        described = assignments(cluster, topics, new, self._start, old=first)
+        self.first = first
         self.found = {**self.found, **{each.partition: each for each in described}}
         self.ends, self.trouble = ends, topics.trouble
         self.looked = self.answers = True

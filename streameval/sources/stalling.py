@@ -83,4 +83,5 @@ class StallWatch:
         tried = max(each.tried for each in due.values())
         for partition, each in due.items():
             self._standing[partition] = each._replace(seconds=0.0, tried=tried + 1)
-        return Stall(_REMEDIES[tried], {p: each.position for p, each in due.items()})
+        remedy = _REMEDIES[min(tried, len(_REMEDIES) - 1)]
+        return Stall(remedy, {p: each.position for p, each in due.items()})

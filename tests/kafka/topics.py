@@ -59,13 +59,19 @@ def options(
     start: str = "earliest",
     group: str = "streameval",
     member: str | None = None,
+    stall_timeout: float = 60.0,
     **kafka: Any,
 ) -> KafkaOptions:
     """Options of a source over these topics."""
     address = broker if isinstance(broker, str) else broker.bootstrap_servers
     settings = {"bootstrap_servers": address, **kafka}
     return KafkaOptions(
-        topics=list(topics), start=start, group=group, member=member, kafka=settings
+        topics=list(topics),
+        start=start,
+        group=group,
+        member=member,
+        stall_timeout=stall_timeout,
+        kafka=settings,
     )
 
 

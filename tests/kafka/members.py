@@ -1,0 +1,98 @@
+"""Members of a group on the real broker, each with what it was told."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from streameval.records import Assignment, Partition
+from streameval.sources.kafka import KafkaGroupSource
+from streameval.sources.options import KafkaOptions
+from tests.kafka.topics import PATIENCE
+
+
+class Told:
+    """An owner that goes on where it is, and keeps what happened.
+
+    Attributes:
+        happened: what, and with which numbers of partitions.
+        positions: of all that was ever ours; `start` of what is new.
+        own: what is ours.
+        values: of each partition, in order.
+        seen: how each partition was described the last time.
+    """
+
+    def __init__(self) -> None:
+        self.happened: list[tuple[str, tuple[int, ...]]] = []
+        self.positions: dict[Partition, int] = {}
+        self.own: set[Partition] = set()
+        self.values: dict[int, list[bytes | None]] = {}
+        self.seen: dict[Partition, Assignment] = {}
+
+    def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
+        self._note("assigned", [each.partition for each in assignments])
+        self.own |= {each.partition for each in assignments}
+        self.seen |= {each.partition: each for each in assignments}
+        return {p.partition: self.positions.setdefault(p.partition, p.start) for p in assignments}
+
+    def revoked(self, partitions: Sequence[Partition]) -> None:
+        self._note("revoked", partitions)
+        self.own -= set(partitions)
+
+    def lost(self, partitions: Sequence[Partition]) -> None:
+        self._note("lost", partitions)
+        self.own -= set(partitions)
+
+    def _note(self, what: str, partitions: Sequence[Partition]) -> None:
+        self.happened.append((what, tuple(sorted(each.number for each in partitions))))
+
+
+class Reading:
+    """A member that is open.
+
+    Attributes:
+        source: the member.
+        told: its owner.
+    """
+
+    def __init__(self, source: KafkaGroupSource, told: Told) -> None:
+        self.source = source
+        self.told = told
+
+    @property
+    def numbers(self) -> list[int]:
+        """Of the partitions that are ours."""
+        return sorted(each.number for each in self.told.own)
+
+    def step(self) -> None:
+        """One poll; asserts that what comes is ours."""
+        for batch in self.source.poll(0.05):
+            assert batch.partition in self.told.own
+            self.told.values.setdefault(batch.partition.number, []).extend(batch.values)
+            self.told.positions[batch.partition] = batch.next_offset
+
+
+@contextmanager
+def reading(options: KafkaOptions) -> Iterator[Reading]:
+    """A member of the group, closed in the end."""
+    source, told = KafkaGroupSource(options, {}), Told()
+    source.open(told)
+    try:
+        yield Reading(source, told)
+    finally:
+        source.close()
+
+
+def until(condition: Callable[[], bool], *members: Reading) -> None:
+    """Let them poll in turns until it is so.
+
+    Raises:
+        TimeoutError: it never is.
+    """
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError([(each.told.happened, each.source.trouble) for each in members])
+        for member in members:
+            member.step()

@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from typing import Any
+
+import pytest
+from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
+from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+
+from streameval.broker import Broker
+from streameval.errors import ConfigError, SourceError
+from streameval.records import Partition
+from streameval.sources.kafka import KafkaGroupSource
+from tests.kafka.members import reading, until
+from tests.kafka.topics import create, fill, filled, options, removed, shortened
+
+pytestmark = pytest.mark.kafka
+
+FOUR = {number: [b"%d" % number] * 3 for number in range(4)}
+
+
+def test_two_members_share_and_one_that_leaves_gives_back(broker: Broker) -> None:
+    topic = filled(broker, FOUR)
+    mine = options(broker, topic, group=topic)
+    with reading(mine) as a:
+        until(lambda: a.told.values == FOUR, a)
+        with reading(mine) as b:
+            until(lambda: len(a.numbers) == len(b.numbers) == 2, a, b)
+            assert sorted(a.numbers + b.numbers) == [0, 1, 2, 3]
+        until(lambda: len(a.numbers) == 4, a)
+    assert a.told.values == FOUR
+    assert [what for what, _ in a.told.happened][-2:] == ["revoked", "assigned"]
+
+
+def test_ranges_keep_equal_numbers_of_two_topics_together(broker: Broker) -> None:
+    left, right = filled(broker, FOUR), filled(broker, FOUR)
+    mine = options(broker, left, right, group=left)
+    with reading(mine) as a, reading(mine) as b:
+        until(lambda: len(a.numbers) == len(b.numbers) == 4, a, b)
+        for member in (a, b):
+            numbers = {topic: set[int]() for topic in (left, right)}
+            for partition in member.told.own:
+                numbers[partition.topic].add(partition.number)
+            assert numbers[left] == numbers[right]
+
+
+def test_a_static_member_that_restarts_moves_nothing(broker: Broker) -> None:
+    topic = filled(broker, FOUR)
+    first = options(broker, topic, group=topic, member="first")
+    second = options(broker, topic, group=topic, member="second")
+    with reading(first) as a:
+        with reading(second) as b:
+            until(lambda: len(a.numbers) == len(b.numbers) == 2, a, b)
+            before, happened = b.numbers, list(a.told.happened)
+        with reading(second) as again:
+            until(lambda: again.numbers == before, a, again)
+        assert a.told.happened == happened
+
+
+def test_a_second_process_of_one_name_is_told_to_the_first(broker: Broker) -> None:
+    topic = filled(broker, FOUR)
+    mine = options(broker, topic, group=topic, member="same")
+    with reading(mine) as a:
+        until(lambda: a.told.values == FOUR, a)
+        with reading(mine) as b:
+            until(lambda: b.told.values == FOUR, b)
+            assert "FencedInstanceIdError" in (a.source.commit(a.told.positions) or "")
+            with pytest.raises(SourceError, match="give each process a `member` of its own"):
+                until(lambda: False, a)
+            assert b.source.commit(b.told.positions) is None
+
+
+def test_a_member_that_was_away_too_long_is_refused_and_begins_anew(broker: Broker) -> None:
+    topic = filled(broker, FOUR)
+    slow = options(
+        broker,
+        topic,
+        group=topic,
+        session_timeout_ms=1500,
+        max_poll_interval_ms=1500,
+        heartbeat_interval_ms=200,
+    )
+    with reading(slow) as a, reading(options(broker, topic, group=topic)) as b:
+        until(lambda: len(a.numbers) == len(b.numbers) == 2, a, b)
+        until(lambda: len(b.numbers) == 4, b)
+        assert a.source.commit(a.told.positions) is not None
+        until(lambda: len(a.numbers) == len(b.numbers) == 2, a, b)
+        assert a.told.happened[-2][0] == "lost"
+        assert a.source.commit({each: a.told.positions[each] for each in a.told.own}) is None
+
+
+def test_added_partitions_are_shared_too(broker: Broker) -> None:
+    topic = filled(broker, {0: [b"a"]})
+    with reading(options(broker, topic, group=topic, start="latest")) as a:
+        until(lambda: a.numbers == [0], a)
+        with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
+            admin.create_partitions({topic: 3})
+        fill(broker, topic, {2: [b"c"]})
+        until(lambda: a.told.values == {2: [b"c"]}, a)
+    assert a.told.seen[Partition(topic, 2)].partitions == 3
+
+
+def test_a_topic_that_is_made_late_is_shared_too(broker: Broker) -> None:
+    there = filled(broker, {0: [b"a"]})
+    late = f"{there}-late"
+    with reading(options(broker, there, late, group=there)) as a:
+        until(lambda: a.source.joined and bool(a.told.own), a)
+        create(broker, name=late)
+        until(lambda: len(a.told.own) == 2, a)
+
+
+def test_a_group_without_a_topic_has_joined_all_the_same(broker: Broker) -> None:
+    with reading(options(broker, "not-there", group="nothing")) as a:
+        until(lambda: a.source.joined, a)
+        assert "not-there" in (a.source.trouble or "")
+        assert a.told.happened == []
+
+
+def test_a_broker_that_restarts_loses_and_repeats_nothing(broker: Broker) -> None:
+    topic = filled(broker, FOUR)
+    with reading(options(broker, topic, group=topic)) as a:
+        until(lambda: a.told.values == FOUR, a)
+        broker.stop()
+        until(lambda: a.source.trouble is not None, a)
+        said = a.source.commit(a.told.positions)
+        assert said is None or said.startswith("the commit to Kafka failed")
+        broker.start()
+        fill(broker, topic, {0: [b"new"]})
+        until(lambda: a.told.values == {**FOUR, 0: [*FOUR[0], b"new"]}, a)
+        until(lambda: a.source.trouble is None, a)
+        assert a.source.commit({p: a.told.positions[p] for p in a.told.own}) is None
+
+
+def test_records_deleted_before_they_were_read_stop_it(broker: Broker) -> None:
+    topic = filled(broker, {0: [b"a", b"b", b"c"]})
+    with reading(options(broker, topic, group=topic)) as a:
+        until(lambda: a.told.values == {0: [b"a", b"b", b"c"]}, a)
+    shortened(broker, topic, 2)
+    with reading(options(broker, topic, group=topic)) as b:
+        b.told.positions[Partition(topic, 0)] = 1
+        with pytest.raises(SourceError, match="1 were deleted unread; start anew"):
+            until(lambda: False, b)
+
+
+def test_a_topic_made_again_stops_it(broker: Broker) -> None:
+    topic = filled(broker, {0: [b"a"]})
+    with reading(options(broker, topic, group=topic)) as a:
+        until(lambda: a.told.values == {0: [b"a"]}, a)
+        removed(broker, topic)
+        create(broker, name=topic)
+        with pytest.raises(SourceError, match="made again"):
+            until(lambda: False, a)
+
+
+def test_a_partition_that_stands_is_sought_then_joined_anew(broker: Broker) -> None:
+    topic = filled(broker, {0: [b"a"]})
+    mine = options(broker, topic, group=topic, stall_timeout=1.0)
+    with reading(mine) as a:
+        until(lambda: a.told.values == {0: [b"a"]}, a)
+        # As if the client had forgotten the partition, which it does not do by itself.
+        assert a.source._member is not None
+        a.source._member._consumer.pause(TopicPartition(topic, 0))
+        fill(broker, topic, {0: [b"b"]})
+        until(lambda: a.told.values == {0: [b"a", b"b"]}, a)
+    assert a.source.recoveries == {"seek": 1, "rejoin": 1}
+    assert [what for what, _ in a.told.happened] == ["assigned", "revoked", "assigned"]
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ({"group": ""}, "source: group: found an empty text"),
+        ({"member": "a b"}, "source: member: found 'a b'"),
+        ({"member": ".."}, "source: member: found '..'"),
+        ({"group_instance_id": "x"}, "`member` in"),
+    ],
+)
+def test_names_that_cannot_be_are_refused(table: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        KafkaGroupSource(options("127.0.0.1:1", "topic", **table), {})
+    assert says in str(raised.value)
+
+
+def test_a_group_of_another_kind_is_left_alone(broker: Broker) -> None:
+    topic = filled(broker, FOUR)
+    other = KafkaConsumer(
+        topic,
+        bootstrap_servers=broker.bootstrap_servers,
+        group_id=topic,
+        partition_assignment_strategy=(RoundRobinPartitionAssignor,),
+    )
+    with closing(other):
+        deadline = time.monotonic() + 30
+        while not other.assignment() and time.monotonic() < deadline:
+            other.poll(timeout_ms=100)
+        with (
+            reading(options(broker, topic, group=topic)) as a,
+            pytest.raises(SourceError, match="choose another `group`"),
+        ):
+            until(lambda: False, a)

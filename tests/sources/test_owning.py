@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import gzip
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from streameval.records import Assignment, Partition
+from streameval.sources.files import FilesSource
+from streameval.sources.options import FilesOptions, SimulatorOptions
+from streameval.sources.owning import Positions
+from streameval.sources.simulator import SimulatorSource
+from streameval.sources.source import Source
+
+
+class Keeping(Positions):
+    """Keeps how partitions were described."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[Assignment] = []
+
+    def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
+        self.seen += assignments
+        return super().assigned(assignments)
+
+
+def _identity(source: Source) -> str:
+    owner = Keeping()
+    source.open(owner)
+    source.poll(0.0)
+    source.close()
+    return owner.seen[0].identity
+
+
+def _of_file(path: Path) -> str:
+    return _identity(FilesSource(FilesOptions(paths=[str(path)])))
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress, zstandard.compress])
+def test_a_file_that_grows_keeps_its_identity(tmp_path: Path, compress: type[bytes]) -> None:
+    path = tmp_path / "events"
+    path.write_bytes(compress(b'{"user":"a"}\n{"user":"b"}\n'))
+    before = _of_file(path)
+    with path.open("ab") as file:
+        file.write(compress(b'{"user":"c"}\n' * 10_000))
+    assert _of_file(path) == before
+
+
+def test_another_file_of_the_same_name_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "events"
+    path.write_bytes(b'{"user":"a"}\n')
+    before = _of_file(path)
+    path.write_bytes(b'{"user":"b"}\n')
+    assert _of_file(path) != before
+
+
+def test_one_long_line_is_told_by_its_beginning(tmp_path: Path) -> None:
+    path = tmp_path / "events"
+    path.write_bytes(b"x" * 10_000)
+    before = _of_file(path)
+    path.write_bytes(b"x" * 20_000)
+    assert _of_file(path) == before
+
+
+def test_a_simulators_identity_is_what_it_simulates_and_not_how_fast() -> None:
+    def identity(**options: int) -> str:
+        return _identity(SimulatorSource(SimulatorOptions(**options)))
+
+    assert identity(seed=1) == identity(seed=1, events=100, events_per_second=5)
+    assert len({identity(seed=1), identity(seed=2), identity(seed=1, partitions=3)}) == 3
+
+
+def test_positions_begin_where_told_and_otherwise_where_configured() -> None:
+    given = [
+        Assignment(partition=Partition("t", n), identity="i", begin=0, end=9, start=4)
+        for n in range(2)
+    ]
+    found = Positions({Partition("t", 1): 7}).assigned(given)
+    assert found == {Partition("t", 0): 4, Partition("t", 1): 7}

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streameval.records import Partition
+from streameval.sources.stalling import Stall, StallWatch
+
+P, Q = Partition("t", 0), Partition("t", 1)
+
+
+class Time:
+    """A watch over a clock that the test moves; stalls after 10 seconds."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.watch = StallWatch(10.0, lambda: self.now)
+
+    def after(
+        self,
+        seconds: float,
+        positions: Mapping[Partition, int],
+        ends: Mapping[Partition, int],
+        *,
+        answers: bool = True,
+    ) -> list[Stall]:
+        """What it says while so many seconds pass, looked at once a second."""
+        found = []
+        for _ in range(int(seconds)):
+            self.now += 1.0
+            stall = self.watch.look(positions, ends, answers=answers)
+            found += [stall] if stall else []
+        return found
+
+
+def test_what_moves_never_stalls() -> None:
+    time = Time()
+    for position in range(100):
+        assert time.after(5, {P: position}, {P: 1000}) == []
+
+
+def test_what_has_come_to_its_end_never_stalls() -> None:
+    assert Time().after(1000, {P: 7, Q: 0}, {P: 7}) == []
+
+
+def test_seeking_then_joining_then_giving_up() -> None:
+    said = Time().after(60, {P: 3}, {P: 9})
+    assert [stall.remedy for stall in said][:3] == ["seek", "rejoin", "give up"]
+    assert all(stall.positions == {P: 3} for stall in said)
+
+
+def test_the_time_in_which_the_broker_does_not_answer_does_not_count() -> None:
+    time = Time()
+    assert time.after(8, {P: 3}, {P: 9}) == []
+    assert time.after(1000, {P: 3}, {P: 9}, answers=False) == []
+    assert [stall.remedy for stall in time.after(3, {P: 3}, {P: 9})] == ["seek"]
+
+
+def test_the_time_in_which_nobody_looked_does_not_count() -> None:
+    time = Time()
+    time.after(1, {P: 3}, {P: 9})
+    time.now += 10_000
+    assert time.watch.look({P: 3}, {P: 9}, answers=True) is None
+
+
+def test_progress_forgets_what_was_tried() -> None:
+    time = Time()
+    assert [stall.remedy for stall in time.after(11, {P: 3}, {P: 9})] == ["seek"]
+    assert [stall.remedy for stall in time.after(11, {P: 4}, {P: 9})] == ["seek"]
+
+
+def test_being_away_and_coming_back_no_further_is_no_progress() -> None:
+    time = Time()
+    assert [stall.remedy for stall in time.after(22, {P: 3}, {P: 9})] == ["seek", "rejoin"]
+    assert time.after(100, {}, {P: 9}) == []
+    assert [stall.remedy for stall in time.after(11, {P: 1}, {P: 9})] == ["give up"]
+
+
+def test_one_that_moves_does_not_excuse_another() -> None:
+    time, said = Time(), []
+    for position in range(11):
+        said += time.after(1, {P: position, Q: 5}, {P: 99, Q: 6})
+    assert said == [Stall("seek", {Q: 5})]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.booleans()), max_size=60),
+    st.floats(0.1, 4.0),
+)
+def test_no_remedy_comes_sooner_than_the_timeout(
+    looks: list[tuple[int, int, bool]], step: float
+) -> None:
+    now = 0.0
+    watch = StallWatch(10.0, lambda: now)
+    last = 0.0
+    for position, end, answers in looks:
+        now += step
+        if watch.look({P: position}, {P: end}, answers=answers) is not None:
+            assert now - last >= 10.0 - 1e-9
+            assert answers
+            last = now
