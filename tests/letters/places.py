@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
-from kafka import KafkaConsumer, TopicPartition
 
 from streameval.broker import Broker
 from streameval.letters.build import letters_to
@@ -16,7 +14,8 @@ from streameval.letters.file import letters_in
 from streameval.letters.headers import letter_of
 from streameval.pipeline.letters import DeadLetter, DeadLetters
 from streameval.sources.options import FilesOptions, KafkaOptions
-from tests.kafka.topics import PATIENCE, create
+from tests.kafka.topics import create
+from tests.letters.records import records_in
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,21 +62,11 @@ def no_place() -> Place:
 
 
 def in_topic(broker: Broker, topic: str) -> list[tuple[int, DeadLetter]]:
-    """Partition and letter of each record of a topic, read from beginning to end."""
-    return sorted(_records(broker, topic), key=lambda each: each[1].identity)
-
-
-def _records(broker: Broker, topic: str) -> Iterator[tuple[int, DeadLetter]]:
-    consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap_servers)
-    with closing(consumer):
-        partitions = [TopicPartition(topic, n) for n in consumer.partitions_for_topic(topic) or ()]
-        consumer.assign(partitions)
-        consumer.seek_to_beginning()
-        left = sum(consumer.end_offsets(partitions).values())
-        while left > 0:
-            for records in consumer.poll(timeout_ms=round(PATIENCE * 100)).values():
-                for record in records:
-                    found = letter_of(record.key, record.value, record.headers)
-                    assert found is not None
-                    left -= 1
-                    yield record.partition, found
+    """Partition and letter of each record of a topic, in the order of the records."""
+    read = [
+        (each.partition, letter_of(each.key, each.value, each.headers))
+        for each in records_in(broker, topic)
+    ]
+    found = [(number, letter) for number, letter in read if letter is not None]
+    assert len(found) == len(read)
+    return sorted(found, key=lambda each: each[1].identity)

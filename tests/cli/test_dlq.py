@@ -1,0 +1,213 @@
+"""`streameval dlq` as a process, over files and over a real broker."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from streameval.broker import Broker
+from streameval.letters.build import letters_to
+from streameval.letters.file import LetterFile
+from streameval.pipeline.letters import REPLACES, DeadLetter, replaced_offset
+from streameval.records import Partition
+from tests.cli.program import ran
+from tests.kafka.topics import create, options
+from tests.letters.records import records_in
+from tests.letters.samples import letter
+
+
+def _kafka(folder: Path, address: str, topic: str, more: str = "") -> Path:
+    path = folder / "streameval.toml"
+    path.write_text(
+        f'metrics = ["ctr"]\n[source]\ntype = "kafka"\ntopics = ["{topic}"]\n'
+        f'[source.kafka]\nbootstrap_servers = "{address}"\nbootstrap_timeout_ms = 1000\n{more}'
+    )
+    return path
+
+
+def _files(folder: Path, more: str = "") -> Path:
+    path = folder / "streameval.toml"
+    path.write_text(f'metrics = ["ctr"]\n[source]\ntype = "files"\npaths = ["events"]\n{more}')
+    return path
+
+
+_IN_FILE = '[dead_letters]\npath = "dead.ndjson"\n'
+
+
+def _dead_file(folder: Path, *letters: DeadLetter) -> None:
+    with closing(LetterFile(str(folder / "dead.ndjson"))) as file:
+        file.write(letters)
+
+
+def _dead_topic(broker: Broker, *letters: DeadLetter) -> None:
+    (topic,) = {each.partition.topic for each in letters}
+    with closing(letters_to(options(broker, topic), {})) as there:
+        there.send(letters)
+        there.flush()
+
+
+def test_it_shows_reasons_times_and_the_last_few_records(tmp_path: Path) -> None:
+    odd = letter(40, value=b"\x1b[31m\xff")
+    _dead_file(tmp_path, letter(1), letter(1), *map(letter, range(10, 14)), odd)
+    done = ran("dlq", _files(tmp_path, _IN_FILE))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("6 records in file ")
+    row = next(line for line in done.stdout.splitlines() if "2023-11-14T22:13:20Z" in line)
+    assert [cell.strip() for cell in row.split(row[0])[1:4]] == ["not_json", "decode", "6"]
+    assert "events/0/11" not in done.stdout
+    assert "events/0/12  2023-11-14T22:13:20Z  found 12 at the beginning" in done.stdout
+    assert "\\x1b[31m\\xff" in done.stdout
+
+
+def test_it_shows_the_same_as_json(tmp_path: Path) -> None:
+    _dead_file(tmp_path, letter(1), letter(2), letter(2))
+    shown = json.loads(ran("dlq", _files(tmp_path, _IN_FILE), "--json").stdout)
+    (group,) = shown["reasons"]
+    assert shown["records"] == group["count"] == 2
+    assert (group["first_ms"], group["last_ms"]) == (1_700_000_000_001, 1_700_000_000_002)
+    assert group["samples"][-1] == {
+        "record": "events/0/2",
+        "timestamp_ms": 1_700_000_000_002,
+        "message": "found 2 at the beginning",
+        "preview": "not json",
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["no-such.toml"], "no-such.toml: no such file"),
+        (["replay", "no-such.toml"], "no-such.toml: no such file"),
+        ([], "missing command"),
+        (["replay"], "missing argument 'CONFIG'"),
+        (["plain.toml"], "plain.toml: dead letters of such a source are not kept; name a file in"),
+        (["replay", "streameval.toml"], "only records of Kafka topics can be written again"),
+        (["replay", "x", "--reason", "not_jsn"], "there is no reason 'not_jsn'; did you mean"),
+        (["replay", "x", "--reason", "?"], "there is no reason '?'; see `dlq CONFIG`"),
+        (["replay", "x", "--offset", "14"], "--offset: found '14' where TOPIC/PARTITION/OFFSET is"),
+        (["streameval.toml", "--jsn"], "no such option: --jsn"),
+    ],
+)
+def test_a_wrong_call_gets_one_line_and_status_2(
+    arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _files(tmp_path).rename(tmp_path / "plain.toml")
+    _files(tmp_path, _IN_FILE)
+    done = ran("dlq", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert done.stderr.startswith("streameval: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_file_that_is_not_there_yet_holds_no_letters(tmp_path: Path) -> None:
+    done = ran("dlq", _files(tmp_path, _IN_FILE))
+    assert done.stdout.startswith("no dead letters yet in file ")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_broker_that_is_away_is_a_failure_in_one_line(tmp_path: Path) -> None:
+    config = _kafka(tmp_path, "127.0.0.1:1", "events")
+    for command in ("show", "replay"):
+        done = ran("dlq", command, config)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "topic events.dlq: cannot reach Kafka at 127.0.0.1:1" in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.kafka
+def test_a_topic_without_letters_has_none_yet_and_one_that_is_missing_is_told(
+    broker: Broker, tmp_path: Path
+) -> None:
+    topic = create(broker)
+    config = _kafka(tmp_path, broker.bootstrap_servers, topic)
+    done = ran("dlq", config)
+    assert done.stdout == f"no dead letters yet in topic {topic}.dlq.\n"
+    done = ran("dlq", "replay", config)
+    assert done.stdout == f"0 records of topic {topic}.dlq were replayed.\n"
+    done = ran("dlq", _kafka(tmp_path, broker.bootstrap_servers, "nowhere"))
+    assert done.returncode == 1
+    assert "topic 'nowhere': there is none on this cluster" in done.stderr
+
+
+@pytest.mark.kafka
+def test_a_replay_writes_records_as_they_were_to_the_partition_they_were_in(
+    broker: Broker, tmp_path: Path
+) -> None:
+    topic = create(broker, partitions=3)
+    first = letter(7, topic=topic, number=2, value=b"\xff", key=b"\x00")
+    second = letter(8, topic=topic, number=1, key=None, headers=())
+    _dead_topic(broker, first, second, first)
+    config = _kafka(tmp_path, broker.bootstrap_servers, topic)
+    done = ran("dlq", "replay", config, "--dry-run")
+    assert done.stdout == f"2 records of topic {topic}.dlq would be replayed.\n"
+    assert records_in(broker, topic) == []
+    done = ran("dlq", "replay", config)
+    assert done.stdout == f"2 records of topic {topic}.dlq were replayed.\n"
+    assert [
+        (each.partition, each.key, each.value, each.headers) for each in records_in(broker, topic)
+    ] == [
+        (1, None, b"not json", [(REPLACES, f"{topic}/1/8".encode())]),
+        (2, b"\x00", b"\xff", [("trace", b"7"), (REPLACES, f"{topic}/2/7".encode())]),
+    ]
+
+
+@pytest.mark.kafka
+def test_a_replay_may_be_of_one_reason_or_of_certain_records(
+    broker: Broker, tmp_path: Path
+) -> None:
+    topic = create(broker)
+    _dead_topic(broker, *(letter(offset, topic=topic) for offset in range(3)))
+    config = _kafka(tmp_path, broker.bootstrap_servers, topic)
+    for reason, count in {"missing_field": 0, "not_json": 3}.items():
+        done = ran("dlq", "replay", config, "--dry-run", "--reason", reason)
+        assert done.stdout == f"{count} records of topic {topic}.dlq would be replayed.\n"
+    done = ran("dlq", "replay", config, "--offset", f"{topic}/0/1", "--offset", f"{topic}/0/9")
+    assert done.stdout == f"1 record of topic {topic}.dlq was replayed.\n"
+    assert done.stderr == (f"streameval: there is no letter of {topic}/0/9 in topic {topic}.dlq.\n")
+    assert done.returncode == 2
+    (written,) = records_in(broker, topic)
+    assert replaced_offset(Partition(topic, 0), written.headers) == 1
+
+
+@pytest.mark.kafka
+def test_a_record_that_was_replayed_and_refused_again_goes_once_for_the_first_one(
+    broker: Broker, tmp_path: Path
+) -> None:
+    topic = create(broker)
+    again = ((REPLACES, f"{topic}/0/1".encode()),)
+    _dead_topic(
+        broker,
+        letter(1, topic=topic),
+        letter(5, topic=topic, headers=again),
+        letter(6, topic=topic),
+    )
+    done = ran("dlq", "replay", _kafka(tmp_path, broker.bootstrap_servers, topic))
+    assert done.stdout == f"2 records of topic {topic}.dlq were replayed.\n"
+    replaced = [replaced_offset(Partition(topic, 0), r.headers) for r in records_in(broker, topic)]
+    assert replaced == [1, 6]
+
+
+@pytest.mark.kafka
+def test_letters_in_a_file_go_to_the_topic_and_those_of_others_are_left_alone(
+    broker: Broker, tmp_path: Path
+) -> None:
+    topic = create(broker)
+    _dead_file(tmp_path, letter(3, topic=topic), letter(4, topic="another"))
+    done = ran("dlq", "replay", _kafka(tmp_path, broker.bootstrap_servers, topic, _IN_FILE))
+    assert done.stdout.startswith("1 record of file ")
+    assert "letters of another were left alone" in done.stderr
+    assert [record.value for record in records_in(broker, topic)] == [b"not json"]
+
+
+@pytest.mark.kafka
+def test_a_partition_that_is_gone_is_a_failure_that_says_so(broker: Broker, tmp_path: Path) -> None:
+    topic = create(broker)
+    _dead_topic(broker, letter(3, topic=topic, number=5))
+    done = ran("dlq", "replay", _kafka(tmp_path, broker.bootstrap_servers, topic))
+    assert done.returncode == 1
+    assert "after 0 records: it has no partition 5 (any more); those are there" in done.stderr
