@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from streameval.aggregation.cap import Labels
@@ -43,11 +43,15 @@ class Block(Generic[A]):
 
     Attributes:
         version: while it stays the same, so does the content.
+
+    Args:
+        new: makes an empty accumulator.
     """
 
-    __slots__ = ("_merges", "_sources", "version")
+    __slots__ = ("_merges", "_new", "_sources", "version")
 
-    def __init__(self) -> None:
+    def __init__(self, new: Callable[[], A]) -> None:
+        self._new = new
         self.version = next_version()
         self._sources: Sequence[Hashable] = ()
         self._merges: dict[Labels, _Merge[A]] = {}
@@ -77,9 +81,18 @@ class Block(Generic[A]):
         for labels, found in parts.items():
             known = before.get(labels)
             kept = known is not None and known.holds(found)
-            self._merges[labels] = known if kept and known else _merged(found)
+            self._merges[labels] = known if kept and known else self._merged(found)
         if before != self._merges:
             self.version = next_version()
+
+    def _merged(self, parts: list[A]) -> _Merge[A]:
+        versions = [part.version for part in parts]
+        if len(parts) == 1:
+            return _Merge(parts, versions, parts[0])
+        whole = self._new()
+        for part in parts:
+            whole.merge(part)
+        return _Merge(parts, versions, whole)
 
 
 class Blocks(Generic[A]):
@@ -93,10 +106,12 @@ class Blocks(Generic[A]):
 
     Args:
         size: span of one source.
+        new: makes an empty accumulator.
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, new: Callable[[], A]) -> None:
         self.size = size
+        self._new = new
         self.starts: Sequence[int] = []
         self._leaves: Mapping[int, Sequence[Source[A]]] = {}
         self._known: dict[tuple[int, int], Block[A]] = {}
@@ -138,23 +153,13 @@ class Blocks(Generic[A]):
         return found[0] if len(found) == 1 else self._kept(level, index).join(found)
 
     def _kept(self, level: int, index: int) -> Block[A]:
-        return self._known.setdefault((level, index), Block())
+        return self._known.setdefault((level, index), Block(self._new))
 
     def _count(self, level: int, index: int) -> int:
         return self._first((index + 1) << level) - self._first(index << level)
 
     def _first(self, index: int) -> int:
         return bisect_left(self.starts, index * self.size)
-
-
-def _merged(parts: list[A]) -> _Merge[A]:
-    versions = [part.version for part in parts]
-    if len(parts) == 1:
-        return _Merge(parts, versions, parts[0])
-    whole = parts[0].copy()
-    for part in parts[1:]:
-        whole.merge(part)
-    return _Merge(parts, versions, whole)
 
 
 def _same(left: object, right: object) -> bool:

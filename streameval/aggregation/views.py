@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Generic
 
 from streameval.aggregation.blocks import Block, Blocks
@@ -29,11 +29,11 @@ class _View(Generic[A]):
 
     __slots__ = ("hours", "moving", "older", "whole")
 
-    def __init__(self) -> None:
-        self.hours: Block[A] = Block()
-        self.older: Block[A] = Block()
-        self.moving: list[Block[A]] = [Block() for _ in range(_MOVING)]
-        self.whole: Block[A] = Block()
+    def __init__(self, new: Callable[[], A]) -> None:
+        self.hours = Block(new)
+        self.older = Block(new)
+        self.moving = [Block(new) for _ in range(_MOVING)]
+        self.whole = Block(new)
 
 
 class Views(Generic[A]):
@@ -55,9 +55,11 @@ class Views(Generic[A]):
         self.families: Sequence[Family[A]] = ()
         self._settling = Settling(spec)
         self._read: Sequence[tuple[Family[A], int]] = ()
-        self._past: Block[A] = Block()
-        self._hours: Blocks[A] = Blocks(HOUR)
-        self._panes: Blocks[A] = Blocks(HOUR)
+        # Copies of an empty one, which are quicker than new ones.
+        self._new: Callable[[], A] = spec.new().copy
+        self._past = Block(self._new)
+        self._hours = Blocks(HOUR, self._new)
+        self._panes = Blocks(HOUR, self._new)
         self._views: dict[int, _View[A]] = {}
         self._clock: int | None = None
         self._seen = Seen()
@@ -135,7 +137,7 @@ class Views(Generic[A]):
         return (clock - span) // size * size
 
     def _view(self, span: int) -> _View[A]:
-        return self._views.setdefault(span, _View())
+        return self._views.setdefault(span, _View(self._new))
 
     def _refresh(self) -> None:
         read = [(family, family.version) for family in self.families]

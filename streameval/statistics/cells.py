@@ -34,7 +34,14 @@ class Cells:
 
     def merge(self, other: Cells) -> None:
         """Add another table of the same shape, cell by cell."""
-        self._absorb(other.keys, other.counts)
+        if not len(self):
+            # Columns are replaced and never changed, so that both may have the same ones.
+            self.keys, self.counts = other.keys, other.counts
+        elif all(map(np.array_equal, self.keys, other.keys)):
+            # Tables of many lists have all cells that there can be.
+            self.counts = list(map(np.add, self.counts, other.counts))
+        elif len(other):
+            self._absorb(other.keys, other.counts)
 
     def rows(self) -> list[list[int]]:
         """Each cell as [keys..., counts...], in ascending order of the keys."""

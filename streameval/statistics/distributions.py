@@ -85,7 +85,8 @@ class Distribution:
         counts = np.fromiter(other._counts.values(), np.int64, len(other._counts))
         if self.estimated and not other.estimated:
             keys = binned(unordered(keys))
-        self._count(keys, counts)
+        if keys.size:
+            self._count(keys, counts)
         self.undefined += other.undefined
         self._infinite = [sum(pair) for pair in zip(self._infinite, other._infinite, strict=True)]
         self._sum.merge(other._sum)
