@@ -57,6 +57,20 @@ class Kind:
         return json.dumps(self.state(statistic)).encode()
 
 
+def dumped(statistic: Any) -> bytes:
+    """All pieces of a dump together."""
+    several = isinstance(statistic, Values)
+    return b"".join(statistic.dump("ratio") if several else statistic.dump())
+
+
+def adopt(statistic: Any, saved: bytes) -> None:
+    """Load what was dumped."""
+    if isinstance(statistic, Values):
+        statistic.adopt("ratio", saved)
+    else:
+        statistic.adopt(saved)
+
+
 def _add(statistic: Distribution | ExactSum, piece: Valued) -> None:
     statistic.add(np.array([piece[0]]), np.array([piece[1]]))
 

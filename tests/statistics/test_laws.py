@@ -6,12 +6,13 @@ import copy
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streameval.errors import StateVersionError, UnlikeStateError
-from tests.statistics.kinds import KINDS, Kind
+from tests.statistics.kinds import KINDS, Kind, adopt, dumped
 
 every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 saved_kind = pytest.mark.parametrize(
@@ -120,6 +121,54 @@ def test_a_state_returns_through_json_and_goes_on_counting(kind: Kind) -> None:
         for piece in after:
             kind.count(loaded, piece)
         assert kind.bytes(loaded) == kind.bytes(kind.counted([*before, *after]))
+
+    check()
+
+
+@saved_kind
+def test_a_dump_is_adopted_and_goes_on_counting(kind: Kind) -> None:
+    @some
+    @given(_pieces(kind), _pieces(kind), st.data())
+    def check(before: list[Any], after: list[Any], data: st.DataObject) -> None:
+        statistic, adopted = kind.counted(before), kind.counted(after)
+        saved = dumped(statistic)
+        assert dumped(kind.counted(data.draw(st.permutations(before)))) == saved
+        adopt(adopted, saved)
+        assert dumped(adopted) == saved
+        assert kind.bytes(adopted) == kind.bytes(statistic)
+        for piece in after:
+            kind.count(adopted, piece)
+        assert kind.bytes(adopted) == kind.bytes(kind.counted([*before, *after]))
+
+    check()
+
+
+@saved_kind
+def test_a_copy_is_the_same_and_independent(kind: Kind) -> None:
+    @some
+    @given(_pieces(kind), _pieces(kind))
+    def check(before: list[Any], after: list[Any]) -> None:
+        statistic = kind.counted(before)
+        twin = statistic.copy()
+        for piece in after:
+            kind.count(twin, piece)
+        assert kind.bytes(twin) == kind.bytes(kind.counted([*before, *after]))
+        assert kind.bytes(statistic) == kind.bytes(kind.counted(before))
+
+    check()
+
+
+@saved_kind
+def test_a_part_of_a_dump_is_refused_and_nothing_changes(kind: Kind) -> None:
+    @some
+    @given(_pieces(kind), st.data())
+    def check(pieces: list[Any], data: st.DataObject) -> None:
+        saved = dumped(kind.counted(pieces))
+        here = kind.make()
+        cut = data.draw(st.integers(0, len(saved) - 1))
+        with pytest.raises((ValueError, msgspec.DecodeError)):
+            adopt(here, saved[:cut])
+        assert kind.bytes(here) == kind.bytes(kind.make())
 
     check()
 
