@@ -121,11 +121,12 @@ class PartitionState(Generic[A]):
         refused = set()
         for place in sorted(invalid | batch.replaced.keys()):
             replaced = batch.replaced.get(place)
-            if replaced is not None and not self._outstanding.discard(replaced):
-                refused.add(place)
-            if place in invalid:
+            if replaced is None:
                 self._outstanding.add(batch.offsets[place])
                 tally.forgotten += self._outstanding.forget(MOST_RANGES)
+            # One that is invalid again changes nothing: the first is awaited as before.
+            elif place not in invalid and not self._outstanding.discard(replaced):
+                refused.add(place)
         tally.replayed = len((batch.replaced.keys() - refused).intersection(decoded.places))
         return refused
 
