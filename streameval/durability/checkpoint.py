@@ -42,6 +42,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
             for a state that was rewound.
         clock: largest event time, microseconds since the epoch; None where there was none.
         settings: what must be the same for the state to go on: decoding, labels, panes, depth.
+        schema: what was counted, and how: all that is needed to read the state elsewhere.
         written_at: wall-clock seconds since the epoch; for people only.
         partitions: how many the topic had when this state began; None where unknown.
     """
@@ -57,6 +58,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     settings: Mapping[str, Any]
     written_at: float
     partitions: int | None = None
+    schema: Mapping[str, Any] = {}
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):

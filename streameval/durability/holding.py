@@ -17,6 +17,7 @@ from streameval.durability.store import Saved, Store
 from streameval.durability.terms import Terms
 from streameval.durability.worker import Job
 from streameval.errors import StoreError
+from streameval.records import Assignment
 
 
 class Mark(NamedTuple):
@@ -115,6 +116,12 @@ class Holding:
         return self._counts.positions[self.partition]
 
     @property
+    def assignment_now(self) -> Assignment:
+        """As it was assigned, but for its end, which is at least where counting stands."""
+        given = self.resumption.assignment
+        return msgspec.structs.replace(given, end=max(given.end, self.position))
+
+    @property
     def changed(self) -> bool:
         """Whether there is something to save."""
         return self.position != self.offset
@@ -183,6 +190,7 @@ class Holding:
             counted=max(self.position, self.counted),
             clock=self._counts.partitions[self.partition].clock,
             settings=terms.settings,
+            schema=terms.schema,
             written_at=written_at,
             partitions=self.resumption.partitions,
         )

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from streameval.durability.confirming import Commit, Confirming
 from streameval.durability.counted import Durable
 from streameval.durability.holding import Holding
 from streameval.durability.needs import Clock, Counts, Evidence, Totals
 from streameval.durability.news import News
 from streameval.durability.outbox import Outbox
+from streameval.durability.policies import Policies
 from streameval.durability.resuming import Resuming, Resumption
 from streameval.durability.saving import Saving
 from streameval.durability.splitting import split
 from streameval.durability.store import Store
 from streameval.durability.terms import Terms
 from streameval.durability.worker import Worker
-from streameval.errors import UnlikeStateError
+from streameval.errors import StoreError, UnlikeStateError
 from streameval.pipeline.letters import DeadLetters
 from streameval.pipeline.snapshot import CheckpointHealth
 from streameval.records import Assignment, Partition, RecordBatch
@@ -58,6 +61,10 @@ class Keeper:
         self._store = store
         self._terms = terms
         self._evidence = evidence
+        self._commit = commit
+        self._letters = letters
+        self._clock = clock
+        self._worker = worker
         self._outbox = Outbox(letters)
         self._durable = Durable()
         self._confirming = Confirming(commit, self._durable, evidence)
@@ -67,6 +74,7 @@ class Keeper:
         self._holdings: dict[Partition, Holding] = {}
         self._news: list[News] = []
         self._claimed = False
+        self._abandoned = False
 
     def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
         """Restore each partition from its newest sound checkpoint; see `Owner.assigned`.
@@ -117,7 +125,8 @@ class Keeper:
 
     def turn(self) -> None:
         """Get on with checkpoints, a few milliseconds of work; to be called between batches."""
-        self._news += self._saving.turn(self._holdings)
+        if not self._abandoned:
+            self._news += self._saving.turn(self._holdings)
 
     def finish(self) -> None:
         """Save everything that has changed, within the budget: the end of the process."""
@@ -125,7 +134,34 @@ class Keeper:
 
     def abandon(self) -> None:
         """End without another checkpoint: what was counted last must not be passed over."""
+        self._abandoned = True
         self._news += self._saving.wait(self._holdings.values())
+
+    def replaced(
+        self, counts: Counts, evidence: Evidence, terms: Terms, places: Mapping[int, int]
+    ) -> Keeper:
+        """A keeper of the same partitions under another layout: saved here, and restored there.
+
+        Args:
+            counts: that has counted nothing; restored to where this one stands.
+            evidence: of those.
+            terms: from now on.
+            places: of families before -> after; counters of the others end.
+
+        Raises:
+            RefusedStateError: the state was made with other settings; this keeper goes on.
+            StoreError: the state cannot be saved or read now; likewise.
+        """
+        self.finish()
+        held = [holding for _, holding in sorted(self._holdings.items())]
+        if any(holding.changed for holding in held):
+            raise StoreError("state", "it could not be saved", "see the log, and try again")
+        fresh = self._renewed(counts, evidence, terms, places)
+        # The source goes on reading where it is, so nothing may begin anew whatever the policy.
+        fresh._terms = msgspec.structs.replace(terms, policies=Policies())  # noqa: SLF001  one of us
+        fresh.assigned([holding.assignment_now for holding in held])
+        fresh._terms = terms  # noqa: SLF001  one of us
+        return fresh
 
     @property
     def counted(self) -> Totals:
@@ -154,7 +190,29 @@ class Keeper:
         taken, self._news = self._news, []
         return taken
 
+    def _renewed(
+        self, counts: Counts, evidence: Evidence, terms: Terms, places: Mapping[int, int]
+    ) -> Keeper:
+        fresh = Keeper(
+            counts,
+            self._store,
+            terms,
+            commit=self._commit,
+            evidence=evidence,
+            letters=self._letters,
+            clock=self._clock,
+            worker=self._worker,
+        )
+        fresh._outbox = self._outbox
+        fresh.skipped = self.skipped
+        fresh._durable.carry(self.counted, places)
+        fresh._confirming.carry(self._confirming)
+        fresh._saving.carry(self._saving)
+        return fresh
+
     def _save_all(self, partitions: Sequence[Partition]) -> None:
+        if self._abandoned:
+            return
         chosen = [self._holdings[each] for each in sorted(partitions) if each in self._holdings]
         self._news += self._saving.save(chosen)
 

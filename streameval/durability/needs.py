@@ -36,7 +36,7 @@ class Counts(Protocol):
     def partitions(self) -> Mapping[Partition, Clocked]:
         """The state of each partition."""
 
-    def apply(self, batch: RecordBatch) -> None:
+    def apply(self, batch: RecordBatch) -> object:
         """Count the records of a batch, and move its partition's position behind it."""
 
     def begin(self, partition: Partition, offset: int) -> None:

@@ -57,6 +57,11 @@ class Saving:
         self._began_at = clock.monotonic()
         self._queue: list[Partition] = []
 
+    def carry(self, other: Saving) -> None:
+        """Go on from what another one has saved."""
+        self.failures = other.failures
+        self.last_success = other.last_success
+
     def turn(self, holdings: Mapping[Partition, Holding]) -> list[News]:
         """Take what is done, begin what is due; at most one partition is copied."""
         news = self._take_done(holdings.values())
