@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from rich.table import Table
 from typer import Exit
 
@@ -84,18 +85,11 @@ def _place(store: FolderStore, place: Place) -> dict[str, Any]:
 
 
 def _checkpoint(saved: FolderSaved) -> dict[str, Any]:
-    header = saved.header
     return {
         "path": str(saved.path),
-        "version": header.version,
-        "release": header.release,
-        "offset": header.offset,
-        "counted": header.counted,
-        "clock": header.clock,
-        "written_at": header.written_at,
-        "age_seconds": round(time.time() - header.written_at, 3),
+        **msgspec.to_builtins(saved.header),
+        "age_seconds": round(time.time() - saved.header.written_at, 3),
         "bytes": sum(each.size for each in saved.entries),
-        "settings": dict(header.settings),
         "parts": [_part(each) for each in saved.entries],
     }
 
