@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from streameval import accumulator, answers, cumulative_gain
+from streameval import accumulator, answers, cumulative_gain, saving
 from streameval.accumulator import Accumulator
 from streameval.evidence import Evidence
 from streameval.metrics import dcg, ndcg
-from streameval.statistics import exposures, hittables, lists
+from streameval.statistics import exposures, hittables, lists, packing
 from streameval.statistics.cells import Cells
 from streameval.statistics.distributions import Distribution
 from streameval.statistics.exact import ExactSum
@@ -40,6 +40,8 @@ split = partial(laws.any_split, TEXTS, EVENTS, [11, 30])
 form = partial(laws.any_form, OF_LISTS, EVENTS)
 pairs = partial(laws.pairs_are_events, OF_LISTS, EVENTS)
 returns = partial(laws.state_returns, TEXTS, EVENTS)
+dumps = partial(laws.a_dump_returns, TEXTS, EVENTS)
+adopts = partial(laws.other_metrics_adopt_what_they_need, ["mrr@5"], ["mrr@5", "auc"], EVENTS)
 bounds = partial(laws.within_bounds, [f"{name}@3" for name in ("ndcg", "map")], plain())
 reading = partial(laws.reading_changes_nothing, TEXTS, EVENTS)
 copying = partial(laws.a_copy_is_independent, TEXTS, EVENTS)
@@ -125,6 +127,14 @@ def _small_ideal(relevant: Any, _: Any) -> Any:
     return np.full(relevant.shape, 0.1)
 
 
+def _silent(*given: Any) -> tuple[int, frozenset[str]]:
+    lists, _ = _load(*given)
+    return lists, frozenset()
+
+
+_load = saving.load
+
+
 def _taking(self: Evidence, other: Evidence) -> None:
     _merge(self, other)
     other.load_state_dict(Evidence(other.plan, laws.made(TEXTS).context).state_dict())
@@ -186,6 +196,18 @@ MISTAKES = (
         returns,
         _replaced(HitTables, "load_state_dict", lambda *_: None),
     ),
+    Mistake("a dump that is not adopted", dumps, _replaced(Cells, "adopt", lambda *_: None)),
+    Mistake(
+        "items dumped in the order in which they came",
+        order,
+        _replaced(packing, "_in_order", lambda names: [*range(len(names))]),
+    ),
+    Mistake(
+        "a copy that has the same counts",
+        copying,
+        _replaced(Distribution, "copy", lambda distribution: distribution),
+    ),
+    Mistake("a late start that is not told", adopts, _replaced(accumulator, "load", _silent)),
     Mistake("an ideal that is too small", bounds, _replaced(ndcg, "ideal", _small_ideal)),
     Mistake("a merge that empties the other", other, _replaced(Evidence, "merge", _taking)),
 )
