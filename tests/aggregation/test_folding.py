@@ -1,0 +1,120 @@
+"""Which label values stay apart is a function of the values alone, and no event is lost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from hashlib import blake2b
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streameval.aggregation.folding import MISSING, OTHER, Folding, FoldingOptions
+from streameval.aggregation.keys import Keys
+
+Pair = tuple[str, str]
+
+values = st.sampled_from([*"abcdefgh", MISSING, OTHER])
+pairs = st.lists(st.tuples(values, values), max_size=40)
+named = st.tuples(st.frozensets(values, max_size=3), st.frozensets(values, max_size=3))
+wide = st.builds(FoldingOptions, cap=st.integers(0, 5), named=named)
+narrow = st.builds(FoldingOptions, cap=st.integers(0, 5), named=named, max_series=st.integers(0, 6))
+
+
+def textbook(seen: Sequence[Pair], options: FoldingOptions) -> Counter[Pair]:
+    """What remains when all values are known beforehand: the smallest hashes."""
+    kept = []
+    for place, mine in enumerate(options.named):
+        never = mine | {MISSING, OTHER}
+        others = {pair[place] for pair in seen} - never
+        kept.append(never | set(sorted(others, key=_hash)[: options.cap]))
+    folded = [tuple(v if v in kept[i] else OTHER for i, v in enumerate(pair)) for pair in seen]
+    return Counter((left, right) for left, right in folded)
+
+
+def counted(seen: Sequence[Pair], options: FoldingOptions, step: int) -> Counter[Pair]:
+    """The same as events come, batch after batch, each moving what it folds."""
+    keys, found = Keys(Folding(options, 2), (0, 1)), Counter[tuple[str, ...]]()
+    for start in range(0, len(seen), step):
+        batch = seen[start : start + step]
+        assigned = keys.assign(batch, len(batch))
+        for old, new in assigned.moves.items():
+            found[new] += found.pop(old, 0)
+        found.update(assigned.keys[code] for code in assigned.codes)
+    return Counter({(left, right): count for (left, right), count in found.items() if count})
+
+
+@given(pairs, wide, st.integers(1, 40), st.permutations(range(40)))
+def test_in_any_order_and_batches_the_smallest_hashes_stay(
+    seen: list[Pair], options: FoldingOptions, step: int, order: list[int]
+) -> None:
+    shuffled = [seen[place] for place in order if place < len(seen)]
+    assert counted(shuffled, options, step) == textbook(seen, options)
+
+
+@given(pairs, narrow, st.integers(1, 40))
+def test_batches_make_no_difference_to_combinations_either(
+    seen: list[Pair], options: FoldingOptions, step: int
+) -> None:
+    assert counted(seen, options, step) == counted(seen, options, 1)
+    assert sum(counted(seen, options, step).values()) == len(seen)
+
+
+@given(pairs, st.integers(0, 5), st.integers(0, 6))
+def test_no_more_combinations_stay_than_allowed(seen: list[Pair], cap: int, most: int) -> None:
+    options = FoldingOptions(cap=cap, max_series=most)
+    assert len(counted(seen, options, 7).keys() - {(OTHER, OTHER), (MISSING, MISSING)}) <= most
+
+
+@given(st.lists(pairs, min_size=1, max_size=4), wide)
+def test_merged_foldings_keep_what_one_would_have_kept(
+    parts: list[list[Pair]], options: FoldingOptions
+) -> None:
+    foldings = [_folding(part, options) for part in parts]
+    whole = _folding([pair for part in parts for pair in part], options)
+    first, *others = foldings
+    assert first.merged(others).state() == whole.state()
+    assert foldings[-1].merged(reversed(foldings[:-1])).state() == whole.state()
+
+
+@given(pairs, narrow)
+def test_a_folding_goes_on_from_its_state(seen: list[Pair], options: FoldingOptions) -> None:
+    folding, again = _folding(seen, options), Folding(options, 2)
+    again.load(msgspec.convert(folding.state(), type=_State))
+    assert again.state() == folding.state()
+    for pair in seen:
+        assert again.admit(pair).key == folding.admit(pair).key
+
+
+def test_what_folded_once_never_comes_back() -> None:
+    folding = _folding([("a", MISSING), ("b", MISSING), ("c", MISSING)], FoldingOptions(cap=1))
+    states = []
+    for _ in range(3):
+        for value in "abc":
+            folding.admit((value, MISSING))
+        states.append(folding.state())
+    assert states[0] == states[1] == states[2]
+
+
+def test_a_stream_of_new_values_takes_no_more_memory() -> None:
+    keys = Keys(Folding(FoldingOptions(cap=5, max_series=9), 2), (0, 1))
+    for start in range(0, 20_000, 1_000):
+        batch = [(f"user-{number}", "x") for number in range(start, start + 1_000)]
+        assigned = keys.assign(batch, len(batch))
+        assert len(assigned.keys) < 40
+    assert len(keys._codes) < 6_000
+
+
+_State = tuple[list[tuple[int | None, list[str]]], tuple[int | None, list[tuple[str, ...]]]]
+
+
+def _folding(seen: Sequence[Pair], options: FoldingOptions) -> Folding:
+    folding = Folding(options, 2)
+    for pair in seen:
+        folding.admit(pair)
+    return folding
+
+
+def _hash(value: str) -> bytes:
+    return blake2b(msgspec.msgpack.encode(value), digest_size=8).digest()
