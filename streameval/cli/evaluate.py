@@ -29,6 +29,14 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
     catalog: Annotated[
         str | None, Option(help="How many items there are, or a file of their ids.")
     ] = None,
+    every: Annotated[
+        str | None,
+        Option(help="Readings of one span of event time after the other, for example 1h."),
+    ] = None,
+    time: Annotated[str | None, Option(help="Field of event time, for --every.")] = None,
+    time_unit: Annotated[
+        Literal["s", "ms", "us", "iso8601"] | None, Option(help="How it is written.")
+    ] = None,
     format: Annotated[  # noqa: A002  the option is called --format
         Literal["table", "json", "csv"], Option(help="How to write the readings.")
     ] = "table",
@@ -62,12 +70,16 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
     ```
     streameval evaluate events.ndjson.gz -m ndcg@10 -m hit_rate@10 --by variant
     streameval evaluate monday.ndjson tuesday.ndjson --config streameval.toml --format json
+    streameval evaluate events.ndjson -m ctr --every 1h --time ts --time-unit iso8601
     streameval evaluate --recommendations recs.parquet --truth truth.csv -m recbole:ndcg@10
     ```
 
     With --config, any -m replaces the metrics of that file and any --by its labels. Invalid
     records of JSON lines are left out and summed up on standard error. The exit status is 1
     without a valid event.
+
+    Spans of --every are aligned to UTC and hold the events in them, wherever they stand in the
+    files; a span without an event is left out. They are read from JSON lines.
 
     Rows of --recommendations and --truth are joined by user: a user of the truth alone has an
     empty list, one of the recommendations alone no interaction. Files of RecBole, RePlay and
@@ -86,5 +98,13 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
         names=Names(user=user, item=item, score=score, rating=rating),
         separator=separator,
     )
-    asked = Asked(metrics=metric or [], labels=by or [], config=config, catalog=catalog)
+    asked = Asked(
+        metrics=metric or [],
+        labels=by or [],
+        config=config,
+        catalog=catalog,
+        every=every,
+        time=time,
+        time_unit=time_unit,
+    )
     evaluated_files(files, asked, format)

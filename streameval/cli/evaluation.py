@@ -6,20 +6,21 @@ import time
 from collections.abc import Sequence
 
 import msgspec
-from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
 from typer import Exit
 
 from streameval.accumulator import Accumulator
 from streameval.catalogue import parse
 from streameval.cli.ending import FAILED, WrongCallError, tell, wrong_call_where
-from streameval.cli.readings import write_readings
-from streameval.cli.screen import progress_console
+from streameval.cli.file_reading import read_all
+from streameval.cli.over_time import OverTime
+from streameval.cli.readings import Taken, write_series
 from streameval.config import Config, load
 from streameval.config.checks import checked
-from streameval.config.counting import counting
+from streameval.config.counting import counting as new_counting
+from streameval.config.durations import DurationError, microseconds
 from streameval.errors import SourceError
 from streameval.pipeline.circumstances import Circumstances
-from streameval.pipeline.examples import InvalidRecord
+from streameval.pipeline.fields import TimeUnit
 from streameval.pipeline.ingest import Ingest
 from streameval.pipeline.labels import MISSING_LABEL
 from streameval.pipeline.snapshot import Snapshot
@@ -28,7 +29,8 @@ from streameval.sources.files import FilesSource
 from streameval.sources.options import FilesOptions
 from streameval.sources.owning import Positions
 
-_SECONDS = 0.2
+_NO_CAP = 2**62
+"""More label values than there can be."""
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,12 +41,18 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         labels: likewise.
         config: path of a configuration.
         catalog: number of items, or a file of their ids; in place of the configuration's.
+        every: length of a span of event time, for readings of one after the other.
+        time: field of event time; in place of the configuration's.
+        time_unit: how it is written; likewise.
     """
 
     metrics: Sequence[str]
     labels: Sequence[str]
     config: str | None
     catalog: str | None
+    every: str | None = None
+    time: str | None = None
+    time_unit: TimeUnit | None = None
 
 
 def evaluated(paths: Sequence[str], asked: Asked, written_as: str) -> None:
@@ -57,20 +65,45 @@ def evaluated(paths: Sequence[str], asked: Asked, written_as: str) -> None:
         SourceError: a file is damaged.
     """
     files = FilesOptions(paths=list(paths))
-    config, source = configured(files, asked), FilesSource(files)
-    ingest = counting(config)
+    config = configured(files, asked)
+    every = _every(config, asked)
+    counting = new_counting(config) if every is None else OverTime(config, every)
+    source = FilesSource(files)
     with wrong_call_where(SourceError):
         source.open(Positions())
-    _tell_of_invalid(ingest, _read(source, ingest))
-    snapshots = Snapshots(ingest, source="", labels=config.labels, started_at=0.0)
-    snapshot = snapshots.take(time.time(), Circumstances(ready=True))
-    if snapshot.health.trouble is not None:
-        tell(snapshot.health.trouble)
-    _tell_of_absent_labels(snapshot)
-    write_readings(snapshot, written_as)
-    if not ingest.tally.valid:
+    read_all(source, counting)
+    taken = list(counting.taken()) if isinstance(counting, OverTime) else _whole(counting, config)
+    for trouble in dict.fromkeys(each.snapshot.health.trouble for each in taken):
+        if trouble is not None:
+            tell(trouble)
+    _tell_of_absent_labels([each.snapshot for each in taken])
+    write_series(taken, written_as)
+    if not counting.tally.valid:
         tell(f"no valid event in {', '.join(paths)}.")
         raise Exit(FAILED)
+
+
+def _whole(ingest: Ingest[Accumulator], config: Config) -> list[Taken]:
+    snapshots = Snapshots(ingest, source="", labels=config.labels, started_at=0.0)
+    return [Taken(None, snapshots.take(time.time(), Circumstances(ready=True)))]
+
+
+def _every(config: Config, asked: Asked) -> int | None:
+    """The length of a span, microseconds; None where everything is read as one."""
+    if asked.every is None:
+        return None
+    try:
+        every = microseconds(asked.every)
+    except DurationError as error:
+        raise WrongCallError(f"--every: {error}") from None
+    if not every:
+        raise WrongCallError(f"--every: found {asked.every!r}; give at least 1s.")
+    if config.event.time is None:
+        raise WrongCallError(
+            "--every needs event time: name its field and unit with --time and --time-unit, or as "
+            "time and time_unit under [event] in --config FILE."
+        )
+    return every
 
 
 def configured(files: FilesOptions, asked: Asked) -> Config:
@@ -88,50 +121,62 @@ def configured(files: FilesOptions, asked: Asked) -> Config:
         )
     for text in asked.metrics:
         parse(text)
-    base = Config(metrics=["ctr"], source=files) if asked.config is None else load(asked.config)
+    base = _uncapped(files) if asked.config is None else load(asked.config)
     return checked("command line", _changed(msgspec.structs.replace(base, source=files), asked))
 
 
+def _uncapped(files: FilesOptions) -> Config:
+    """Who names labels by hand, for files that end, wants to see all of their values."""
+    return Config(metrics=["ctr"], source=files, label_cap=_NO_CAP, max_series=_NO_CAP)
+
+
 def _changed(config: Config, asked: Asked) -> Config:
+    change = msgspec.structs.replace
     if asked.metrics:
-        config = msgspec.structs.replace(config, metrics=list(dict.fromkeys(asked.metrics)))
+        config = change(config, metrics=list(dict.fromkeys(asked.metrics)), metric=[])
     if asked.labels:
-        mapped = {name: path for name, path in config.event.labels.items() if name in asked.labels}
-        event = msgspec.structs.replace(config.event, labels=mapped)
-        config = msgspec.structs.replace(config, labels=list(asked.labels), event=event)
+        config = _relabelled(config, asked.labels)
     if asked.catalog is not None:
         catalog = int(asked.catalog) if asked.catalog.isdecimal() else asked.catalog
-        config = msgspec.structs.replace(config, catalog=catalog)
+        config = change(config, catalog=catalog)
+    if asked.time is not None or asked.time_unit is not None:
+        event = config.event
+        time_, unit = asked.time or event.time, asked.time_unit or event.time_unit
+        config = change(config, event=change(event, time=time_, time_unit=unit))
     return config
 
 
-def _read(source: FilesSource, ingest: Ingest[Accumulator]) -> Sequence[InvalidRecord]:
-    console = progress_console()
-    columns = (BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    found: dict[str, InvalidRecord] = {}
-    with Progress(*columns, console=console, disable=console is None, transient=True) as progress:
-        task = progress.add_task("", total=source.bytes_total)
-        while not source.finished:
-            for batch in source.poll(_SECONDS):
-                ingest.apply(batch)
-            for record in ingest.take_invalid():
-                found.setdefault(record.reason, record)
-            progress.update(task, completed=source.bytes_read)
-    return list(found.values())
+def _relabelled(config: Config, labels: Sequence[str]) -> Config:
+    """The same by other labels: what was said of those that are gone is gone with them."""
+    change = msgspec.structs.replace
+    segments = [name for name in config.segments if name not in labels]
+    known = {*labels, *segments}
+    tables = [
+        change(each, labels=each.labels and [name for name in each.labels if name in labels])
+        for each in config.metric
+    ]
+    mapped = {name: path for name, path in config.event.labels.items() if name in known}
+    values = {name: found for name, found in config.label_values.items() if name in known}
+    return change(
+        config,
+        labels=list(labels),
+        segments=segments,
+        metric=[
+            change(each, segments=each.segments and [x for x in each.segments if x in segments])
+            for each in tables
+        ],
+        label_values=values,
+        event=change(config.event, labels=mapped),
+    )
 
 
-def _tell_of_absent_labels(snapshot: Snapshot) -> None:
-    for index, name in enumerate(snapshot.label_names):
-        if {series.labels[index] for series in snapshot.series} == {MISSING_LABEL}:
+def _tell_of_absent_labels(snapshots: Sequence[Snapshot]) -> None:
+    values: dict[str, set[str]] = {}
+    for snapshot in snapshots:
+        for entry in snapshot.series:
+            names = snapshot.families[entry.family].label_names
+            for name, value in zip(names, entry.labels, strict=True):
+                values.setdefault(name, set()).add(value)
+    for name, found in values.items():
+        if found == {MISSING_LABEL}:
             tell(f"no event has the label {name!r}; --by or [event.labels] names its field.")
-
-
-def _tell_of_invalid(ingest: Ingest[Accumulator], examples: Sequence[InvalidRecord]) -> None:
-    tally = ingest.tally
-    bad = sum(tally.invalid.values())
-    if bad:
-        tell(f"{bad:,} of {tally.consumed:,} records are invalid and left out:")
-    for record in examples:
-        line = f"{record.partition.topic}, line {record.offset + 1}"
-        count = tally.invalid[record.reason]
-        tell(f"{count:>9,} {record.reason}, first in {line}: {record.detail}: {record.preview}")

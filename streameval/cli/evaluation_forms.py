@@ -47,6 +47,8 @@ def evaluated_files(files: Files, asked: Asked, written_as: str) -> None:
         SourceError: a file is damaged.
         MissingExtraError: the files are tables, and pyarrow is not installed.
     """
+    if asked.every is not None and _are_tables(files):
+        raise WrongCallError("--every reads event time from JSON lines, and tables have none.")
     if files.recommendations is not None or files.truth is not None:
         _of_pair(files, asked, written_as)
     elif not files.paths:
@@ -60,6 +62,11 @@ def evaluated_files(files: Files, asked: Asked, written_as: str) -> None:
         evaluated_tables(files.paths, config, files.separator, written_as)
     else:
         evaluated(files.paths, asked, written_as)
+
+
+def _are_tables(files: Files) -> bool:
+    pair = files.recommendations is not None or files.truth is not None
+    return pair or any(map(is_table, files.paths))
 
 
 def _of_pair(files: Files, asked: Asked, written_as: str) -> None:

@@ -7,66 +7,133 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from rich.console import RenderableType
 
 from streameval.cli.ending import output, tell
 from streameval.cli.screen import printed
-from streameval.exporters.table import table
+from streameval.exporters.divisions import has_windows
+from streameval.exporters.table import over_time, table
 from streameval.pipeline.snapshot import Series, Snapshot
 from streameval.reading import UndefinedReading
 
 
+class Taken(NamedTuple):
+    """Readings of a span of event time.
+
+    Attributes:
+        start: of the span, as text; None where they are of everything.
+        snapshot: the readings.
+    """
+
+    start: str | None
+    snapshot: Snapshot
+
+
 def write_readings(snapshot: Snapshot, written_as: str) -> None:
     """Write the readings on standard output, and why any has no value on standard error."""
-    for metric, problem in _refusals(snapshot).items():
+    write_series([Taken(None, snapshot)], written_as)
+
+
+def write_series(taken: Sequence[Taken], written_as: str) -> None:
+    """Write the readings of several spans, in their order; likewise."""
+    for metric, problem in _refusals(taken).items():
         tell(f"{metric} has no value: {problem}.")
     with output():
-        sys.stdout.write(FORMATS[written_as](snapshot))
+        sys.stdout.write(FORMATS[written_as](taken))
 
 
-def _refusals(snapshot: Snapshot) -> dict[str, str]:
+def _refusals(taken: Iterable[Taken]) -> dict[str, str]:
     """What a convention refuses: metric -> why, once however many slices there are."""
-    readings = (entry.reading for entry in snapshot.series)
+    readings = (entry.reading for each in taken for entry in each.snapshot.series)
     return {each.metric: each.problem for each in readings if isinstance(each, UndefinedReading)}
 
 
-def as_json(snapshot: Snapshot) -> str:
-    """A list of objects with metric, labels, value (null when undefined) and count."""
+def as_json(taken: Sequence[Taken]) -> str:
+    """A list of objects with metric, labels, value (null when undefined) and count.
+
+    Where there are any: `start` of the span, `window`, and `since` when a value is complete.
+    """
     escaped = codecs.lookup(sys.stdout.encoding).name != "utf-8"
-    rows = (json.dumps(_row(snapshot, each), ensure_ascii=escaped) for each in snapshot.series)
+    rows = (json.dumps(each, ensure_ascii=escaped) for each in _objects(taken))
     listed = ",\n ".join(rows)
     return f"[{listed}]\n"
 
 
-def as_csv(snapshot: Snapshot) -> str:
-    """One line a reading: metric, a column for each label, value (empty when undefined), count."""
+def as_csv(taken: Sequence[Taken]) -> str:
+    """One line a reading: metric, a column for each label, value (empty when undefined), count.
+
+    Where there are any: the start of the span before them, and the window before the value.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["metric", *snapshot.label_names, "value", "count"])
-    for series in snapshot.series:
-        value = repr(series.reading.value) if series.reading.defined else ""
-        writer.writerow([series.metric.text, *series.labels, value, series.reading.count])
+    labels, windows = _columns(taken), _windowed(taken)
+    start = ["start"] if _timed(taken) else []
+    window = ["window"] if windows else []
+    writer.writerow([*start, "metric", *labels, *window, "value", "count"])
+    for each in taken:
+        begun = [each.start] if start else []
+        for entry in each.snapshot.series:
+            writer.writerow([*begun, *_cells(each.snapshot, entry, labels, windowed=windows)])
     return text.getvalue()
 
 
-def as_table(snapshot: Snapshot) -> str:
+def as_table(taken: Sequence[Taken]) -> str:
     """The same for a person: up to four slices side by side, more below each other."""
-    return printed(table(snapshot))
+    if not _timed(taken):
+        return "".join(printed(table(each.snapshot)) for each in taken)
+    content: RenderableType = over_time([(str(each.start), each.snapshot) for each in taken])
+    return printed(content)
 
 
-FORMATS: Final[Mapping[str, Callable[[Snapshot], str]]] = {
+FORMATS: Final[Mapping[str, Callable[[Sequence[Taken]], str]]] = {
     "table": as_table,
     "json": as_json,
     "csv": as_csv,
 }
 
 
-def _row(snapshot: Snapshot, series: Series) -> dict[str, object]:
-    reading = series.reading
-    return {
-        "metric": series.metric.text,
-        "labels": dict(zip(snapshot.label_names, series.labels, strict=True)),
-        "value": reading.value if reading.defined else None,
-        "count": reading.count,
-    }
+def _objects(taken: Sequence[Taken]) -> Iterator[dict[str, object]]:
+    windowed = _windowed(taken)
+    for each in taken:
+        for entry in each.snapshot.series:
+            found: dict[str, object] = {} if each.start is None else {"start": each.start}
+            found |= {"metric": entry.metric.text, "labels": _labels(each.snapshot, entry)}
+            if windowed:
+                found["window"] = entry.window
+            if entry.since is not None:
+                found["since"] = entry.since
+            reading = entry.reading
+            value = reading.value if reading.defined else None
+            yield found | {"value": value, "count": reading.count}
+
+
+def _cells(
+    snapshot: Snapshot, entry: Series, columns: Sequence[str], *, windowed: bool
+) -> list[object]:
+    labels, reading = _labels(snapshot, entry), entry.reading
+    value = repr(reading.value) if reading.defined else ""
+    window = [entry.window] if windowed else []
+    named = (labels.get(name, "") for name in columns)
+    return [entry.metric.text, *named, *window, value, reading.count]
+
+
+def _labels(snapshot: Snapshot, entry: Series) -> dict[str, str]:
+    names = snapshot.families[entry.family].label_names
+    return dict(zip(names, entry.labels, strict=True))
+
+
+def _columns(taken: Iterable[Taken]) -> list[str]:
+    """Labels and segments of all families, each once."""
+    families = (family for each in taken for family in each.snapshot.families)
+    return list(dict.fromkeys(name for family in families for name in family.label_names))
+
+
+def _windowed(taken: Iterable[Taken]) -> bool:
+    return any(has_windows(each.snapshot) for each in taken)
+
+
+def _timed(taken: Iterable[Taken]) -> bool:
+    return any(each.start is not None for each in taken)

@@ -104,7 +104,8 @@ def _of_trec(results: str, qrels: str) -> tuple[Rows, Rows]:
 
 
 def _reads_scores(config: Config) -> bool:
-    reads = {parse(text).definition.reads for text in config.metrics}
+    texts = [*config.metrics, *(each.name for each in config.metric)]
+    reads = {parse(text).definition.reads for text in texts}
     return bool(reads & {"scores", "ranksums", "event"})
 
 
@@ -115,6 +116,8 @@ def _of_kind(config: Config, kind: Kind) -> Config:
 
 
 def _written(parts: Iterable[Part], config: Config, paths: Sequence[str], written_as: str) -> None:
+    if config.windows is not None or config.segments or config.metric:
+        tell("windows, segments and [[metric]] are read from JSON lines; here all is by labels.")
     whole = config.accumulator()
     slices: dict[tuple[str, ...], Accumulator] = {}
     for labels, columns in parts:

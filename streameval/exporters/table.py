@@ -94,3 +94,26 @@ def _value(entry: Series) -> str:
     reading = entry.reading
     value = reading.value if reading.defined else math.nan
     return ("~" if reading.estimated else "") + figure(value)
+
+
+def over_time(snapshots: Sequence[tuple[str, Snapshot]]) -> Table:
+    """Values with their counts of several spans, a row each.
+
+    Args:
+        snapshots: when each began, and its readings.
+    """
+    grid = Table(header_style="bold")
+    families = (family for _, each in snapshots for family in each.families)
+    names = dict.fromkeys(name for family in families for name in family.label_names)
+    for name in ("start", "metric", *names):
+        grid.add_column(Text(name))
+    for name in ("value", "count"):
+        grid.add_column(name, justify="right")
+    for start, snapshot in snapshots:
+        for entry in snapshot.series:
+            labels = zip(snapshot.families[entry.family].label_names, entry.labels, strict=True)
+            known = dict(labels)
+            shown = (entry.metric.text, *(known.get(name, "") for name in names))
+            words = map(Text, map(printable, (start, *shown)))
+            grid.add_row(*words, _value(entry), f"{entry.reading.count:,}")
+    return grid

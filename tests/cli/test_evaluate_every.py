@@ -1,0 +1,224 @@
+"""Files evaluated span by span of event time."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streameval import Accumulator
+from streameval.aggregation.folding import FoldingOptions
+from streameval.aggregation.spec import FamilySpec
+from streameval.pipeline.decode import Decoder
+from streameval.pipeline.fields import EventFields
+from streameval.pipeline.spans import Spans
+from tests.cli.program import ran
+
+_TIME = ("--time", "at", "--time-unit", "iso8601")
+EVENTS = [
+    {"at": "2026-01-01T00:59:59.999999Z", "recommendations": ["a", "b"], "interactions": ["b"]},
+    {"at": "2026-01-01T03:00:00Z", "recommendations": ["a", "b"], "interactions": ["a"]},
+    {"at": "2026-01-01T01:00:00+01:00", "recommendations": ["a", "b"], "interactions": []},
+    {"at": "2026-01-01T01:00:00Z", "recommendations": ["a"], "interactions": ["z"]},
+]
+CONFIG = """
+metrics = ["ctr"]
+labels = ["variant"]
+segments = ["country"]
+windows = { spans = ["5m"] }
+[source]
+type = "simulator"
+[event]
+time = "ts"
+time_unit = "s"
+event_id = "id"
+"""
+
+
+def written(folder: Path, events: Sequence[dict[str, Any]], name: str = "events.ndjson") -> Path:
+    path = folder / name
+    path.write_text("".join(f"{json.dumps(event)}\n" for event in events))
+    return path
+
+
+def read(*arguments: str | Path) -> list[dict[str, Any]]:
+    done = ran("evaluate", *arguments, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    return found
+
+
+def test_each_span_has_the_events_in_it_whatever_their_order(tmp_path: Path) -> None:
+    path = written(tmp_path, EVENTS)
+    assert read(path, "-m", "mrr", "--every", "1h", *_TIME) == [
+        {"start": "2026-01-01T00:00:00Z", "metric": "mrr", "labels": {}, "value": 0.25, "count": 2},
+        {"start": "2026-01-01T01:00:00Z", "metric": "mrr", "labels": {}, "value": 0.0, "count": 1},
+        {"start": "2026-01-01T03:00:00Z", "metric": "mrr", "labels": {}, "value": 1.0, "count": 1},
+    ]
+
+
+def test_csv_and_table_begin_with_the_start_of_the_span(tmp_path: Path) -> None:
+    events = [each | {"variant": "x,y"} for each in EVENTS]
+    arguments: list[str | Path] = [
+        written(tmp_path, events),
+        "-m",
+        "mrr",
+        "--by",
+        "variant",
+        "--every",
+        "24h",
+        *_TIME,
+    ]
+    rows = list(csv.reader(io.StringIO(ran("evaluate", *arguments, "--format", "csv").stdout)))
+    assert rows == [
+        ["start", "metric", "variant", "value", "count"],
+        ["2026-01-01T00:00:00Z", "mrr", "x,y", "0.375", "4"],
+    ]
+    lines = ran("evaluate", *arguments).stdout.replace("\N{BOX DRAWINGS HEAVY VERTICAL}", "│")
+    cells = [
+        [cell.strip() for cell in line.split("│") if cell.strip()] for line in lines.split("\n")
+    ]
+    assert ["start", "metric", "variant", "value", "count"] in cells
+    assert ["2026-01-01T00:00:00Z", "mrr", "x,y", "0.3750", "4"] in cells
+
+
+_BY = st.sampled_from(["a", "b", "c"])
+_ROWS = st.lists(
+    st.tuples(
+        st.integers(-7_300, 20_000), _BY, _BY, st.lists(st.sampled_from("uvwxyz"), unique=True)
+    ),
+    max_size=30,
+)
+_NAMES = ("ndcg@3", "recall(statistic=median)@3", "distinct_items@2")
+
+
+@given(_ROWS, st.sampled_from([1, 60, 3_600]), st.integers(1, 9))
+def test_a_span_reads_as_its_events_alone(
+    rows: list[tuple[int, str, str, list[str]]], seconds: int, size: int
+) -> None:
+    decoder = Decoder(EventFields(time="ts", time_unit="s"), ["variant", "country"])
+    specs = [
+        FamilySpec(name="labels", dimensions=("variant",), columns=(0,), new=_new),
+        FamilySpec(name="country", dimensions=("country",), columns=(1,), new=_new),
+    ]
+    spans = Spans(specs, seconds * 1_000_000)
+    records = [_record(*row) for row in rows]
+    for begin in range(0, len(records), size):
+        spans.update(decoder.decode_many(records[begin : begin + size]))
+    expected: dict[tuple[int, int, str], Accumulator] = {}
+    for ts, variant, country, interactions in rows:
+        for place, value in enumerate((variant, country)):
+            key = (ts // seconds * seconds * 1_000_000, place, value)
+            expected.setdefault(key, _new()).update(["u", "v", "w", "x"], set(interactions))
+    found = {
+        (start, place, labels[0]): one.state_dict()
+        for start, families in spans.items()
+        for place, slices in enumerate(families)
+        for labels, one in slices.items()
+    }
+    assert found == {key: one.state_dict() for key, one in expected.items()}
+
+
+def _new() -> Accumulator:
+    return Accumulator(*_NAMES)
+
+
+def _record(ts: int, variant: str, country: str, interactions: list[str]) -> bytes:
+    event = {"recommendations": list("uvwx"), "interactions": interactions, "ts": ts}
+    return json.dumps(event | {"variant": variant, "country": country}).encode()
+
+
+def test_values_above_the_cap_fold_alike_in_all_spans() -> None:
+    decoder = Decoder(EventFields(time="ts", time_unit="s"), ["variant"])
+    folding = FoldingOptions(cap=1, named=(frozenset({"b"}),))
+    spec = FamilySpec(
+        name="labels", dimensions=("variant",), columns=(0,), new=_new, folding=folding
+    )
+    spans = Spans([spec], 1_000_000)
+    for ts, variant in enumerate("abcdbcd"):
+        spans.update(decoder.decode_many([_record(ts, variant, "", [])]))
+    shown = [next(iter(slices[0])) for _, slices in spans.items()]
+    kept = {labels for (labels,) in shown}
+    assert {"b", "__other__"} < kept
+    assert len(kept) == 3
+    assert all(shown[place] == shown[place + 3] for place in (1, 2, 3))
+
+
+def test_a_configuration_brings_its_segments_and_its_duplicates(tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text(f'dedup = "1h"\n{CONFIG}')
+    event = {"recommendations": ["a"], "interactions": ["a"], "variant": "v", "country": "nl"}
+    events = [event | {"ts": 7_200, "id": each} for each in (1, 2, 1)]
+    found = read(written(tmp_path, events), "--config", tmp_path / "c.toml", "--every", "1h")
+    assert [(each["labels"], each["count"]) for each in found] == [
+        ({"variant": "v"}, 2),
+        ({"variant": "v", "country": "nl"}, 2),
+    ]
+    assert {each["start"] for each in found} == {"1970-01-01T02:00:00Z"}
+
+
+def test_without_every_the_windows_of_a_configuration_are_read_too(tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text(CONFIG)
+    event = {"recommendations": ["a"], "interactions": ["a"], "variant": "v", "country": "nl"}
+    path = written(tmp_path, [event | {"ts": ts, "id": 1} for ts in (0, 7_200)])
+    found = read(path, "--config", tmp_path / "c.toml")
+    assert [(each["window"], each["count"]) for each in found] == [
+        *(("5m", 1), ("lifetime", 2), ("5m", 1), ("lifetime", 2))
+    ]
+    done = ran("evaluate", path, "--config", tmp_path / "c.toml", "--format", "csv")
+    rows = list(csv.reader(io.StringIO(done.stdout)))
+    assert rows[0] == ["metric", "variant", "country", "window", "value", "count"]
+    assert rows[1] == ["ctr", "v", "", "5m", "1.0", "1"]
+
+
+def test_labels_named_by_hand_are_all_shown(tmp_path: Path) -> None:
+    event = {"recommendations": ["a"], "interactions": ["a"]}
+    path = written(tmp_path, [event | {"arm": number} for number in range(80)])
+    assert len(read(path, "-m", "ctr", "--by", "arm")) == 80
+
+
+def test_other_labels_take_the_place_of_those_of_a_configuration(tmp_path: Path) -> None:
+    table = '[[metric]]\nname = "mrr"\nlabels = ["variant"]\nsegments = ["country"]\n'
+    values = '[label_values]\nvariant = ["v"]\n'
+    (tmp_path / "c.toml").write_text(f"{CONFIG}{table}{values}")
+    event = {"recommendations": ["a"], "interactions": ["a"], "country": "nl", "ts": 0, "id": 1}
+    found = read(written(tmp_path, [event]), "--config", tmp_path / "c.toml", "--by", "country")
+    assert {(each["metric"], *each["labels"].values()) for each in found} == {
+        *(("ctr", "nl"), ("mrr",))
+    }
+
+
+def test_an_event_of_the_first_year_is_in_the_first_span(tmp_path: Path) -> None:
+    event = {"recommendations": ["a"], "interactions": ["a"], "at": "0001-01-01T00:00:00Z"}
+    (found,) = read(written(tmp_path, [event]), "-m", "ctr", "--every", "7d", *_TIME)
+    assert found["start"] == "0001-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--every", "1h"), "--every needs event time: name its field and unit with --time"),
+        (("--every", "hourly", *_TIME), "--every: found 'hourly'; give a whole number and s, m, h"),
+        (("--every", "0s", *_TIME), "--every: found '0s'; give at least 1s."),
+        (("--every", "1h", "--time", "at"), "event.time_unit: missing beside time = 'at'"),
+    ],
+)
+def test_a_call_without_what_it_needs_is_answered(
+    tmp_path: Path, arguments: tuple[str, ...], sentence: str
+) -> None:
+    done = ran("evaluate", written(tmp_path, EVENTS), "-m", "ctr", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert sentence in done.stderr
+
+
+def test_tables_have_no_event_time(tmp_path: Path) -> None:
+    (tmp_path / "events.csv").write_text("recommendations,interactions\na,a\n")
+    done = ran("evaluate", tmp_path / "events.csv", "-m", "ctr", "--every", "1h")
+    assert done.returncode == 2
+    assert "--every reads event time from JSON lines" in done.stderr
