@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Any
+
+import pytest
+from kafka import KafkaProducer
+
+from streameval.broker import Broker
+from streameval.errors import PublishError, SourceError
+from streameval.letters.build import letters_to
+from streameval.letters.census import census, novel
+from streameval.letters.headers import headers_of
+from streameval.letters.reading import LetterTopics
+from streameval.letters.replay import replay
+from tests.kafka.topics import PATIENCE, create, fill, options, shortened
+from tests.letters.samples import letter
+
+
+def _config(address: str) -> dict[str, Any]:
+    return {
+        "bootstrap_servers": address,
+        "bootstrap_timeout_ms": 1_000,
+        "isolation_level": "read_committed",
+    }
+
+
+def _dead(broker: Broker, count: int) -> str:
+    """A topic whose dead letters are so many."""
+    topic = create(broker)
+    with closing(letters_to(options(broker, topic), {})) as letters:
+        letters.send([letter(offset, topic=topic) for offset in range(count)])
+        letters.flush()
+    return topic
+
+
+def _read(broker: Broker, topic: str) -> LetterTopics:
+    return LetterTopics(_config(broker.bootstrap_servers), [f"{topic}.dlq"], [topic])
+
+
+@pytest.mark.kafka
+def test_records_that_are_no_letters_are_counted_and_left_out(broker: Broker) -> None:
+    topic = _dead(broker, 2)
+    fill(broker, f"{topic}.dlq", {0: [b"mine", None]})
+    found = _read(broker, topic)
+    for _ in range(2):
+        assert [each.offset for each in found] == [0, 1]
+        assert found.foreign == 2
+
+
+@pytest.mark.kafka
+def test_letters_that_retention_removed_are_gone(broker: Broker) -> None:
+    topic = _dead(broker, 5)
+    shortened(broker, f"{topic}.dlq", 3)
+    assert [each.offset for each in _read(broker, topic)] == [3, 4]
+    shortened(broker, f"{topic}.dlq", 5)
+    found = _read(broker, topic)
+    assert found.present
+    assert list(found) == []
+
+
+@pytest.mark.kafka
+def test_letters_of_an_aborted_transaction_never_were_and_reading_ends_behind_them(
+    broker: Broker,
+) -> None:
+    topic = _dead(broker, 1)
+    producer = KafkaProducer(
+        bootstrap_servers=broker.bootstrap_servers, transactional_id=f"{topic}-tx"
+    )
+    with closing(producer):
+        producer.init_transactions()
+        for finish in (producer.commit_transaction, producer.abort_transaction):
+            producer.begin_transaction()
+            sent = letter(7, topic=topic)
+            future = producer.send(f"{topic}.dlq", sent.value, sent.key, headers_of(sent))
+            producer.flush()
+            future.get(timeout=PATIENCE)
+            finish()
+    assert [each.offset for each in _read(broker, topic)] == [0, 7]
+
+
+@pytest.mark.kafka
+def test_letters_that_come_while_they_are_read_are_not_read(broker: Broker) -> None:
+    topic = _dead(broker, 3)
+    found = _read(broker, topic)
+    fill(broker, f"{topic}.dlq", {0: [b"later"]})
+    assert [each.offset for each in found] == [0, 1, 2]
+    assert found.foreign == 0
+
+
+def test_a_broker_that_is_not_there_is_an_error() -> None:
+    config = _config("127.0.0.1:1")
+    with pytest.raises(SourceError, match=r"topic events.dlq: cannot reach Kafka at 127.0.0.1:1"):
+        LetterTopics(config, ["events.dlq"], ["events"])
+    with pytest.raises(PublishError, match=r"after 0 records: cannot reach Kafka at 127.0.0.1:1"):
+        replay([letter()], config)
+
+
+def test_reasons_come_by_how_many_records_they_took_each_counted_once() -> None:
+    other = letter(5, topic="another")
+    groups = census([letter(1), letter(1), letter(2), other, letter(2)])
+    assert [(group.reason, group.count) for group in groups] == [("not_json", 3)]
+    assert list(novel([letter(1), other, letter(1)])) == [letter(1), other]
