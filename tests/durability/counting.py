@@ -1,0 +1,67 @@
+"""The smallest real pipeline: windows, a label that folds, duplicates; and records for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import TypeAlias
+
+import msgspec
+
+from streameval.aggregation.folding import FoldingOptions
+from streameval.aggregation.spec import FamilySpec
+from streameval.aggregation.time import Times
+from streameval.pipeline.decode import Decoder
+from streameval.pipeline.fields import EventFields
+from streameval.pipeline.ingest import Ingest
+from streameval.pipeline.layout import Layout
+from streameval.records import Partition
+from tests.durability.hits import Hits
+
+MINUTE = 60_000_000
+START = 1_700_000_000 // 60
+"""The minute in which event time begins."""
+
+TIMES = Times(pane=MINUTE, spans=(3 * MINUTE,), lateness=MINUTE)
+FIELDS = EventFields(time="ts", time_unit="s", event_id="id")
+
+Counting: TypeAlias = Ingest[Hits]
+
+
+def ingest() -> Counting:
+    """A new one, with nothing counted."""
+    families = [
+        FamilySpec(
+            name="labels",
+            dimensions=("variant",),
+            columns=(0,),
+            spans=TIMES.spans,
+            new=Hits,
+            folding=FoldingOptions(cap=2),
+        ),
+        FamilySpec(name="country", dimensions=("country",), columns=(1,), new=Hits),
+    ]
+    layout = Layout(families=families, times=TIMES, dedup=600 * MINUTE)
+    return Ingest(Decoder(FIELDS, ["variant", "country"]), layout, keep_letters=True)
+
+
+def record(number: int, *, minute: int, variant: str, hit: bool = True) -> bytes:
+    """An event; its number is its id."""
+    return msgspec.json.encode(
+        {
+            "recommendations": ["a"],
+            "interactions": ["a" if hit else "b"],
+            "ts": (START + minute) * 60,
+            "id": str(number),
+            "variant": variant,
+            "country": "nl" if number % 2 else "de",
+        }
+    )
+
+
+def digests(of: Counting, partition: Partition) -> Mapping[str, str]:
+    """Of each piece of a state, as a store names them."""
+    return {
+        section.name: blake2b(b"".join(section.content()()), digest_size=32).hexdigest()
+        for section in of.sections(partition)
+    }

@@ -1,0 +1,121 @@
+"""A process that counts: killed, failing and forgetting as a test tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from streameval.daemon.clock import Clock
+from streameval.durability.keeper import Keeper
+from streameval.durability.needs import Totals
+from streameval.durability.terms import Terms
+from streameval.durability.worker import Inline
+from streameval.errors import DeadLetterError
+from streameval.pipeline.evidence import Evidence
+from streameval.pipeline.letters import DeadLetter, Identity
+from streameval.records import Partition, RecordBatch
+from streameval.stores.folder import FolderStore
+from tests.durability.counting import ingest
+from tests.logs.group import Group
+from tests.logs.source import LogSource
+from tests.stores.forgetful import ForgetfulDisk
+
+DISK: Final = Path("/disk")
+STORE: Final = DISK / "state"
+TERMS: Final = Terms(
+    release="0.1.0", cluster=lambda: "c1", group="g1", settings={"pane": "1m"}, interval=10.0
+)
+
+Passing = Callable[[str], None]
+"""Called with the name of each point that is passed; may raise."""
+
+
+class Letters:
+    """Dead letters that wait in memory until they are flushed."""
+
+    def __init__(self, safe: set[Identity], passing: Passing) -> None:
+        self.failing = False
+        self._safe = safe
+        self._passing = passing
+        self._waiting: list[DeadLetter] = []
+
+    def send(self, letters: Sequence[DeadLetter]) -> None:
+        self._waiting.extend(letters)
+
+    def flush(self) -> None:
+        self._passing("letters: before")
+        if self.failing:
+            self.failing = False
+            raise DeadLetterError("events.dlq", "no broker answers", "see that it runs")
+        half = len(self._waiting) // 2
+        self._safe.update(letter.identity for letter in self._waiting[:half])
+        self._passing("letters: half")
+        self._safe.update(letter.identity for letter in self._waiting[half:])
+        self._waiting = []
+
+    def close(self) -> None:
+        pass
+
+
+class Process:
+    """One member of the group with all that it has in memory."""
+
+    def __init__(
+        self, name: str, group: Group, disk: ForgetfulDisk, safe: set[Identity], passing: Passing
+    ) -> None:
+        self.name = name
+        self.now = 0.0
+        self.ingest = ingest()
+        self.letters = Letters(safe, passing)
+        self.source = LogSource(group, name)
+        self.last: RecordBatch | None = None
+        self._group = group
+        self._passing = passing
+        self.keeper = Keeper(
+            self.ingest,
+            FolderStore(STORE, disk, history=0),
+            TERMS,
+            commit=self._commit,
+            evidence=Evidence(self.ingest),
+            letters=self.letters,
+            clock=Clock(wall=lambda: 1_000_000.0 + self.now, monotonic=lambda: self.now),
+            worker=Inline(),
+        )
+        self.source.open(self.keeper)
+        group.hold(name)
+
+    @property
+    def positions(self) -> Mapping[Partition, int]:
+        """What it believes to be its own, and how far it has counted."""
+        return self.ingest.positions
+
+    @property
+    def counted(self) -> Totals:
+        """What its counters show."""
+        return self.keeper.counted
+
+    def work(self, partition: Partition | None = None, count: int = 0) -> None:
+        """Poll once, and count what comes."""
+        if partition is not None:
+            self._group.deliver(self.name, partition, count)
+        for batch in self.source.poll(0):
+            self.keeper.apply(batch)
+            self.last = batch
+
+    def checkpoint(self) -> None:
+        """Let a round of checkpoints take place."""
+        self.now += TERMS.interval
+        for _ in range(len(self.positions) + 1):
+            self.keeper.turn()
+
+    def end(self) -> None:
+        """Leave in order, as after SIGTERM."""
+        self.keeper.finish()
+        self.source.close()
+
+    def _commit(self, positions: Mapping[Partition, int]) -> str | None:
+        self._passing("commit: before")
+        answer = self.source.commit(positions)
+        self._passing("commit: after")
+        return answer

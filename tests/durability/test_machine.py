@@ -1,0 +1,14 @@
+"""Whatever happens, and in whatever order: states are folds of the log, and nothing shows twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.durability.running import run
+
+SCHEDULES = 300
+
+
+@pytest.mark.slow
+def test_no_schedule_breaks_what_must_be_true() -> None:
+    run(SCHEDULES)

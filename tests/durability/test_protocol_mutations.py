@@ -1,0 +1,19 @@
+"""Breaking the protocol on purpose is noticed, or the schedules would prove nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from streameval.errors import StreamevalError
+from tests.durability.breakages import BREAKAGES
+from tests.durability.running import run
+
+SCHEDULES = 150
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", BREAKAGES)
+def test_the_schedules_notice(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    BREAKAGES[how](monkeypatch)
+    with pytest.raises((AssertionError, StreamevalError)):
+        run(SCHEDULES)

@@ -1,0 +1,103 @@
+"""What every state must be: the fold of the log, by one process that nothing ever happens to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from streameval.records import Partition, RecordBatch
+from tests.durability.counting import MINUTE, TIMES, Counting, digests, ingest
+from tests.logs.log import Entry, Log
+
+
+class Fold(NamedTuple):
+    """A partition's log up to an offset.
+
+    Attributes:
+        hits: sum of the metric, by label value as it came.
+        events: valid events, by label value as it came.
+        kept: events whose panes are kept at the end.
+        records: how many there are.
+    """
+
+    hits: Mapping[str, int]
+    events: Mapping[str, int]
+    kept: int
+    records: int
+
+
+class Truth:
+    """Folds a log, and remembers what it has folded."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._folds: dict[tuple[Partition, int], Fold] = {}
+        self._pieces: dict[tuple[Partition, int], Mapping[str, str]] = {}
+        self._reached: dict[Partition, Counting] = {}
+
+    def fold(self, partition: Partition, offset: int) -> Fold:
+        """The partition's log up to this offset, by definition."""
+        key = partition, offset
+        if key not in self._folds:
+            self._folds[key] = _fold([entry.value for entry in self._below(partition, offset)])
+        return self._folds[key]
+
+    def bad(self, partition: Partition, offset: int) -> set[int]:
+        """Offsets of the records below this one that are no event."""
+        return {e.offset for e in self._below(partition, offset) if _is_bad(e.value)}
+
+    def pieces(self, partition: Partition, offset: int) -> Mapping[str, str]:
+        """Digest of each piece of the state at this offset."""
+        key = partition, offset
+        if key not in self._pieces:
+            reached = self._reached.get(partition)
+            if reached is None or reached.positions[partition] > offset:
+                reached = self._reached[partition] = ingest()
+                reached.begin(partition, 0)
+            self._go_on(reached, partition, offset)
+            self._pieces[key] = digests(reached, partition)
+        return self._pieces[key]
+
+    def _go_on(self, reached: Counting, partition: Partition, offset: int) -> None:
+        start = reached.positions[partition]
+        entries = [each for each in self._below(partition, offset) if each.offset >= start]
+        reached.apply(
+            RecordBatch(
+                partition=partition,
+                values=[entry.value for entry in entries],
+                offsets=[entry.offset for entry in entries],
+                next_offset=offset,
+                timestamps=[entry.timestamp for entry in entries],
+            )
+        )
+
+    def _below(self, partition: Partition, offset: int) -> list[Entry]:
+        return [each for each in self._log.entries(partition) if each.offset < offset]
+
+
+def _is_bad(value: bytes | None) -> bool:
+    return value is not None and not value.startswith(b"{")
+
+
+class _Event(msgspec.Struct):
+    id: str
+    ts: int
+    variant: str
+    interactions: list[str]
+
+
+def _fold(values: list[bytes | None]) -> Fold:
+    """By definition, record by record; knows nothing of the package."""
+    events = [msgspec.json.decode(v, type=_Event) for v in values if v and not _is_bad(v)]
+    clock = max((event.ts for event in events), default=0) * 1_000_000
+    first = {event.id: event for event in reversed(events)}.values()
+    hits, counts = Counter[str](), Counter[str]()
+    for event in first:
+        hits[event.variant] += event.interactions == ["a"]
+        counts[event.variant] += 1
+    border = (clock - TIMES.kept) // MINUTE * MINUTE
+    kept = sum(event.ts * 1_000_000 >= border for event in first)
+    return Fold(hits, counts, kept, len(values))

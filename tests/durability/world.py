@@ -1,0 +1,215 @@
+"""A log, a group, a disk and three processes, and what must be true of them at every moment."""
+
+from __future__ import annotations
+
+import copy
+import errno
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+
+from streameval.durability.checkpoint import Place
+from streameval.errors import SourceError
+from streameval.pipeline.letters import Identity
+from streameval.records import Partition
+from streameval.stores.folder import FolderStore
+from tests.durability.counting import digests
+from tests.durability.hits import METRIC
+from tests.durability.process import DISK, STORE, Process
+from tests.durability.truth import Truth
+from tests.logs.group import Group
+from tests.logs.log import Log
+from tests.stores.forgetful import Crash, ForgetfulDisk, Step
+
+TOPIC: Final = "events"
+PARTITIONS: Final = (Partition(TOPIC, 0), Partition(TOPIC, 1))
+NAMES: Final = ("a", "b", "c")
+WRITES: Final = frozenset({"create", "write", "sync", "sync_folder", "rename", "remove"})
+
+
+class Trap:
+    """Ends the process when it passes a point for the nth time."""
+
+    def __init__(self) -> None:
+        self._point, self._left = "", 0
+        self.refused: frozenset[str] = frozenset()
+
+    def set(self, point: str, times: int) -> None:
+        """From now on."""
+        self._point, self._left = point, times
+
+    def __call__(self, point: str) -> None:
+        if point in self.refused:
+            raise OSError(errno.ENOSPC, "no space left on device", point)
+        if self._left and point == self._point:
+            self._left -= 1
+            if not self._left:
+                raise Crash(point)
+
+
+class World:
+    """Everything there is."""
+
+    def __init__(self) -> None:
+        self.log = Log()
+        self.log.add_topic(TOPIC, len(PARTITIONS))
+        self.group = Group(self.log, [TOPIC])
+        self.disk = ForgetfulDisk(DISK)
+        self.trap = Trap()
+        self.disk.before = self._step
+        self.safe: set[Identity] = set()
+        self.truth = Truth(self.log)
+        self.untouched = True
+        self.processes = {name: self._started(name) for name in NAMES}
+        self._gone: Counter[tuple[int, str, str]] = Counter()
+        self._shown: dict[str, Counter[tuple[int, str, str]]] = {}
+        self._checked: set[tuple[Partition, int, int]] = set()
+        self._durable: dict[Partition, int] = {}
+
+    def crash(self, name: str, act: Callable[[], None], *, power: bool) -> None:
+        """Let the process act until it is killed; another one takes its name."""
+        try:
+            act()
+        except Crash:
+            pass
+        finally:
+            self.trap.set("", 0)
+        self.group.crash(name)
+        if power:
+            self.disk.crash()
+        self.restart(name)
+        self.untouched = False
+
+    def restart(self, name: str) -> None:
+        """Another process takes the name of one that has ended."""
+        self._gone.update(_shown(self.processes[name]))
+        self._shown.pop(name, None)
+        self.processes[name] = self._started(name)
+
+    def holder(self, partition: Partition) -> Process | None:
+        """Whose it is, as the group knows."""
+        name = self.group.holder.get(partition)
+        return None if name is None else self.processes[name]
+
+    def readers(self, partition: Partition) -> list[Process]:
+        """All who believe that it is theirs."""
+        return [each for each in self.processes.values() if partition in each.positions]
+
+    def lose(self, name: str, partition: Partition) -> None:
+        """It is somebody else's from now on, and the process does not know it."""
+        self.group.lose(name, [partition])
+        self.untouched = False
+
+    def fail_commit(self, name: str, *, landed: bool) -> None:
+        """The next one of the process answers with trouble; landed: it is taken all the same."""
+        self.group.fail_commits(name, landed=landed)
+        self.untouched = False
+
+    def check(self) -> None:
+        """All that must be true."""
+        for process in self.processes.values():
+            self._check_states(process)
+            self._check_never_falls(process)
+        self._check_durable()
+        self._check_counters()
+
+    def deliver_twice(self, process: Process) -> None:
+        """A batch comes again: refused, and nothing changes."""
+        batch = process.last
+        if batch is None or batch.partition not in process.positions or not batch.offsets:
+            return
+        if process.positions[batch.partition] < batch.next_offset:
+            return
+        before = process.positions[batch.partition]
+        try:
+            process.keeper.apply(batch)
+        except SourceError:
+            assert process.positions[batch.partition] == before
+        else:
+            raise AssertionError("it was counted twice")
+
+    def _started(self, name: str) -> Process:
+        return Process(name, self.group, self.disk, self.safe, self.trap)
+
+    def _step(self, step: Step) -> None:
+        self.trap(f"disk: {step.call}")
+
+    def _check_states(self, process: Process) -> None:
+        for partition, position in process.positions.items():
+            state = process.ingest.partitions[partition]
+            key = partition, position, id(state)
+            if key in self._checked:
+                continue
+            fold = self.truth.fold(partition, position)
+            assert digests(process.ingest, partition) == self.truth.pieces(partition, position)
+            tally = state.tally
+            invalid = sum(tally.invalid.values())
+            assert tally.valid + invalid + tally.tombstones + tally.duplicates == fold.records
+            kept = [s.items for s in state.families["labels"].slices() if "/past" not in s.section]
+            assert sum(each.lists for items in kept for _, each in items) == fold.kept
+            self._checked.add(key)
+
+    def _check_durable(self) -> None:
+        """What is there if the power fails now is whole, and covers what was committed."""
+        self._look()
+        for partition, offset in self._durable.items():
+            assert self.group.committed.get(partition, 0) <= offset, "committed <= checkpoint"
+            bad = self.truth.bad(partition, offset)
+            safe = {each.offset for each in self.safe if each.partition == partition}
+            assert bad <= safe, "letters are safe before the checkpoint that passes them"
+            assert safe <= self.truth.bad(partition, self.log.end(partition))
+        for process in self.processes.values():
+            for partition, offset in process.keeper.health.offsets.items():
+                assert offset <= process.positions[partition], "checkpoint <= processed"
+
+    def _look(self) -> None:
+        """Read what would be there if the power failed now, where anything was written."""
+        written = sum(step.call in WRITES for step in self.disk.steps)
+        self.disk.steps.clear()
+        if not written:
+            return
+        self.disk.before = _nothing
+        disk = copy.deepcopy(self.disk)
+        self.disk.before = self._step
+        disk.crash()
+        store = FolderStore(STORE, disk)
+        for partition in PARTITIONS:
+            place = Place(TOPIC, self.log.identity(TOPIC) or "", partition.number)
+            found = store.newest(place)
+            assert not found.passed_over, found.passed_over
+            assert found.saved is not None
+            offset = self._durable[partition] = found.saved.header.offset
+            assert found.saved.digests == self.truth.pieces(partition, offset)
+
+    def _check_never_falls(self, process: Process) -> None:
+        before, now = self._shown.get(process.name, Counter()), _shown(process)
+        assert all(now[key] >= count for key, count in before.items()), "a counter fell"
+        self._shown[process.name] = now
+
+    def _check_counters(self) -> None:
+        """All processes that ever were have shown no more than what was committed."""
+        shown = self._gone + sum(map(_shown, self.processes.values()), Counter())
+        folds = [self.truth.fold(p, self.group.committed.get(p, 0)) for p in PARTITIONS]
+        events: Counter[str] = sum((Counter(fold.events) for fold in folds), Counter())
+        hits: Counter[str] = sum((Counter(fold.hits) for fold in folds), Counter())
+        for kind, true in (("sum", hits), ("count", events)):
+            for variant, most in true.items():
+                assert shown[0, variant, kind] <= most, (variant, kind)
+            for family in range(2):
+                total = sum(n for (of, _, what), n in shown.items() if (of, what) == (family, kind))
+                assert total <= true.total(), (family, kind)
+                assert total == true.total() or not self.untouched, (family, kind)
+
+
+def _shown(process: Process) -> Counter[tuple[int, str, str]]:
+    found: Counter[tuple[int, str, str]] = Counter()
+    for (family, labels, metric), (total, count) in process.counted.items():
+        assert metric == METRIC
+        assert total == int(total)
+        found[family, labels[0], "sum"] += int(total)
+        found[family, labels[0], "count"] += count
+    return found
+
+
+def _nothing(_: Step) -> None:
+    pass
