@@ -1,1 +1,1 @@
-"""Containers of accumulators, by label; they know no metric."""
+"""Containers of accumulators, by time and by label values; they know no metric."""
