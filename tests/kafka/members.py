@@ -69,7 +69,8 @@ class Reading:
         """One poll; asserts that what comes is ours."""
         for batch in self.source.poll(0.05):
             assert batch.partition in self.told.own
-            self.told.values.setdefault(batch.partition.number, []).extend(batch.values)
+            if batch.values:
+                self.told.values.setdefault(batch.partition.number, []).extend(batch.values)
             self.told.positions[batch.partition] = batch.next_offset
 
 
@@ -93,6 +94,7 @@ def until(condition: Callable[[], bool], *members: Reading) -> None:
     deadline = time.monotonic() + PATIENCE
     while not condition():
         if time.monotonic() > deadline:
-            raise TimeoutError([(each.told.happened, each.source.trouble) for each in members])
+            found = [(each.told.happened, each.told.positions, each.source) for each in members]
+            raise TimeoutError([(*told, source.trouble) for *told, source in found])
         for member in members:
             member.step()
