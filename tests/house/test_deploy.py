@@ -31,7 +31,8 @@ def promtool() -> str:
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_every_example_of_a_configuration_loads(path: Path) -> None:
     config = load(path)
-    assert [metric.text for metric in config.accumulator().metrics] == config.metrics
+    named = [*config.metrics, *(each.name for each in config.metric)]
+    assert [metric.text for metric in config.accumulator().metrics] == named
 
 
 def test_there_is_an_example_for_every_source() -> None:
@@ -57,7 +58,7 @@ def test_prometheus_accepts_the_scrape_configuration_and_the_rules(promtool: str
     command = [promtool, "check", "config", str(DEPLOY / "prometheus" / "prometheus.yml")]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
-    assert "3 rules found" in result.stdout
+    assert "6 rules found" in result.stdout
 
 
 def test_the_service_runs_what_the_image_runs() -> None:
