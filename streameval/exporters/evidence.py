@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import NamedTuple, TypeAlias
 
 from streameval.catalogue import parse
 from streameval.exporters.counters import Counters, Key
-from streameval.exporters.families import Family, Sample, counts_up
+from streameval.exporters.families import Family, Sample
 from streameval.exporters.sheet import Line, Sheet
 from streameval.metric import Metric
+from streameval.pipeline.evidence import counts_up
 from streameval.pipeline.snapshot import LIFETIME, Counted, Series, Snapshot
 from streameval.reading import Reading
 
@@ -96,7 +98,12 @@ def _counters_of(snapshot: Snapshot) -> Iterator[_Counter]:
             yield _Counter(entry.family, entry.labels, entry.metric, now)
     for key, now in (snapshot.counted or {}).items():
         if key not in shown:
-            yield _Counter(key[0], key[1], parse(key[2]), now)
+            yield _Counter(key[0], key[1], _metric(key[2]), now)
+
+
+@cache
+def _metric(text: str) -> Metric:
+    return parse(text)
 
 
 def _now(reading: Reading) -> Counted | None:

@@ -10,6 +10,7 @@ import msgspec
 
 from streameval.grammar import spelling
 from streameval.metric import Metric, Value
+from streameval.pipeline.evidence import counts_up
 
 Kind: TypeAlias = Literal["summary", "counter", "gauge"]
 
@@ -53,12 +54,6 @@ def own_family(
     full = PREFIX + name
     suffix = "_total" if kind == "counter" else ""
     return Family(full, kind, text, [Sample(full + suffix, *sample) for sample in samples])
-
-
-def counts_up(metric: Metric) -> bool:
-    """Whether a metric's totals only grow, so that they may be exported as counters."""
-    never_negative = metric.definition.bounds[0] >= 0 and metric.values.get("relevant") != "all"
-    return metric.is_mean and never_negative
 
 
 def family_name(metric: Metric, segment: str | None = None) -> str:

@@ -10,13 +10,13 @@ from streameval.exporters.families import (
     Family,
     Kind,
     Sample,
-    counts_up,
     family_name,
     metric_labels,
     slice_labels,
 )
 from streameval.exporters.sentences import gauge_help, mean_help, summary_help, support_help
 from streameval.metric import Metric
+from streameval.pipeline.evidence import counts_up
 from streameval.pipeline.snapshot import LIFETIME, Snapshot
 from streameval.reading import Reading
 
