@@ -10,13 +10,16 @@ from pathlib import Path
 import msgspec
 from typer import Exit
 
+from streameval.aggregation.time import span_text
 from streameval.cli.ending import FAILED, output, reading, tell
 from streameval.config import Config, load
 from streameval.errors import StreamevalError
 from streameval.exporters.web import try_address
+from streameval.pipeline.snapshot import LIFETIME
 from streameval.sources.build import source_of
 from streameval.sources.kafka_secrets import redacted
 from streameval.sources.options import KafkaOptions, SourceOptions
+from streameval.sources.owning import Positions
 
 
 def checked(path: Path, *, connect: bool) -> None:
@@ -40,11 +43,28 @@ def _plan(path: Path, config: Config) -> Iterator[tuple[str, str]]:
     yield "source", _source(config.source)
     yield "metrics", ", ".join(metric.text for metric in config.accumulator().metrics)
     yield "labels", ", ".join(config.labels) or "none: one value a metric"
+    yield from _divided(config)
     items = config.items()
     if items is not None:
         yield "catalog", f"{items if isinstance(items, int) else len(items):,} items"
     yield "time", _time(config)
+    if config.state is not None:
+        yield "state", f"in {config.state.path}, every {config.state.interval}"
+    if config.dead_letters is not None:
+        letters = config.dead_letters
+        yield "letters", f"to {letters.path or letters.topic or 'a topic <input>.dlq'}"
     yield "serves", f"http://{config.web.listen}/ with /metrics and /api/v1/metrics"
+
+
+def _divided(config: Config) -> Iterator[tuple[str, str]]:
+    """What is there beyond labels, and which metrics are kept elsewhere than the others."""
+    if config.segments:
+        yield "segments", ", ".join(config.segments)
+    if config.windows is not None:
+        yield "windows", ", ".join([*map(span_text, config.times().spans), LIFETIME])
+    families = config.families()
+    if len(families) > 1 + len(config.segments):
+        yield "families", ", ".join(family.name for family in families)
 
 
 def _source(options: SourceOptions) -> str:
@@ -82,7 +102,7 @@ def _try_source(options: SourceOptions) -> str:
 
         return probe(options, os.environ)
     source = source_of(options, os.environ)
-    source.open({})
+    source.open(Positions())
     source.close()
     return f"{source.name} can be read."
 

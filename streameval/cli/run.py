@@ -5,11 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument
+from typer import Argument, Option
 
 
 def run(
     config: Annotated[Path, Argument(metavar="CONFIG", help="A TOML file; see `check`.")],
+    *,
+    enable_lifecycle: Annotated[
+        bool, Option("--web.enable-lifecycle", help="Let POST /-/reload read the file anew.")
+    ] = False,
 ) -> None:
     """Run the daemon: read the source, count, and serve the values over HTTP.
 
@@ -21,8 +25,12 @@ def run(
     Logs go to standard error. SIGTERM or Ctrl-C ends it in order, with status 0; a second one at
     once. When a source of files is at its end, the daemon goes on serving what it read.
 
-    Values are since start: state is not kept over a restart yet, and nothing is committed to Kafka.
+    With [state], values outlive the process: each start goes on where the newest checkpoint ends,
+    and a record counts once, whatever happened in between. Without it they are since start.
+
+    SIGHUP reads the file anew: metrics, windows and the like change at once, what was counted
+    stays. A file that cannot be used leaves the old one in force.
     """
     from streameval.cli.running import serve  # noqa: PLC0415  only where used
 
-    serve(config)
+    serve(config, lifecycle=enable_lifecycle)

@@ -14,8 +14,12 @@ from streameval.daemon import Daemon, Stop, configure, emit
 from streameval.errors import StreamevalError
 
 
-def serve(path: Path) -> None:
+def serve(path: Path, *, lifecycle: bool) -> None:
     """Run the daemon until a signal asks it to stop.
+
+    Args:
+        path: of the configuration.
+        lifecycle: whether POST /-/reload is answered.
 
     Raises:
         ConfigError: the configuration does not say something that can be done.
@@ -25,7 +29,7 @@ def serve(path: Path) -> None:
     configure()
     try:
         with reading(path):
-            daemon = Daemon(config, os.environ, reread=lambda: load(path))
+            daemon = Daemon(config, os.environ, reread=lambda: load(path), lifecycle=lifecycle)
         with Stop().on_signals() as stop:
             daemon.run(until=stop)
     except StreamevalError as error:

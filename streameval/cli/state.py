@@ -78,3 +78,52 @@ def rewind(
     from streameval.cli.state_rewind import rewound  # noqa: PLC0415  only where used
 
     rewound(path, to, dry_run=dry_run, force=force)
+
+
+@state.command()
+def export(
+    paths: Paths,
+    *,
+    partition: Annotated[
+        list[str] | None,
+        Option(metavar="TOPIC/NUMBER", help="Only this one; may be given several times."),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        Option(metavar="CONFIG", help="Read other metrics, or files that have moved."),
+    ] = None,
+    format: Annotated[  # noqa: A002  the option is called --format
+        Literal["table", "json", "csv"], Option(help="How to write it.")
+    ] = "json",
+) -> None:
+    """Write the readings of all states together: every window, and the lifetime.
+
+    Reads what is saved and nothing else; a daemon may be running on the folder.
+
+    ```
+    streameval state export state
+    streameval state export eu/state us/state --format table
+    ```
+    """
+    from streameval.cli.state_export import exported  # noqa: PLC0415  only where used
+
+    exported(paths, partitions=partition or (), config=config, written_as=format)
+
+
+@state.command()
+def merge(
+    paths: Paths,
+    *,
+    into: Annotated[Path, Option(metavar="PATH", help="A folder that is not there yet.")],
+) -> None:
+    """Bring several stores of one group together in a new one: the highest offset wins.
+
+    For replicas that kept their state on disks of their own, before they share a folder.
+
+    ```
+    streameval state merge node-1/state node-2/state --into shared/state
+    ```
+    """
+    from streameval.cli.state_merge import merged  # noqa: PLC0415  only where used
+
+    merged(paths, into)

@@ -57,9 +57,8 @@ def held_in(paths: Sequence[Path], partitions: Sequence[str] = ()) -> list[Held]
     for name in partitions:
         if name not in names:
             known_names = ", ".join(sorted(names)) or "none"
-            raise WrongCallError(
-                f"--partition {name!r}: there is no state of it, but of {known_names}."
-            )
+            problem = f"--partition {name!r}: there is no state of it, but of {known_names}."
+            raise WrongCallError(problem)
     wanted = set(partitions) or names
     return [each for each in found if f"{each.place.topic}/{each.place.number}" in wanted]
 

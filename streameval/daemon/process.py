@@ -27,6 +27,9 @@ SINCE_START = (
     "restart, and nothing is committed to Kafka"
 )
 
+_PATIENCE = 120.0
+"""Seconds; saving and restoring a large state takes a few."""
+
 
 class Daemon:
     """Counts what a source delivers, and serves it. It listens from the moment it is made.
@@ -36,6 +39,7 @@ class Daemon:
         environment: what ${NAME} in the configuration stands for, usually `os.environ`.
         clock: where time comes from.
         reread: reads the configuration anew; None where it cannot change.
+        lifecycle: whether POST /-/reload may ask for that.
         observe: handed each snapshot after it is published, on the ingest thread.
 
     Raises:
@@ -50,6 +54,7 @@ class Daemon:
         *,
         clock: Clock = Clock(),  # noqa: B008  immutable
         reread: Callable[[], Config] | None = None,
+        lifecycle: bool = False,
         observe: Callable[[Snapshot], None] | None = None,
     ) -> None:
         self._config = config
@@ -61,7 +66,12 @@ class Daemon:
         self._exporter = PrometheusExporter(
             version=version("streameval"), kafka=isinstance(config.source, KafkaOptions)
         )
-        app = application(self.current, self._exporter, turning=lambda: self._loop.turning)
+        app = application(
+            self.current,
+            self._exporter,
+            turning=lambda: self._loop.turning,
+            reload=self._reload if lifecycle and self._reloading else None,
+        )
         self._server = Server(app, config.web.listen)
 
     @property
@@ -85,6 +95,15 @@ class Daemon:
         with self._server, self._on_signal():
             self._say_what_starts()
             self._loop.run(until)
+
+    def _reload(self) -> str | None:
+        """Ask the loop, and wait for its answer; called on a thread of the server."""
+        if self._reloading is None:
+            return "the configuration cannot change"
+        try:
+            return self._reloading.wishes.make().wait(_PATIENCE)
+        except TimeoutError:
+            return f"no answer within {_PATIENCE:g} s; see the log"
 
     def _on_signal(self) -> AbstractContextManager[None]:
         return nullcontext() if self._reloading is None else self._reloading.wishes.on_signal()

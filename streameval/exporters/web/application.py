@@ -28,6 +28,7 @@ def application(
     exporter: PrometheusExporter,
     *,
     turning: Callable[[], bool] = lambda: True,
+    reload: Callable[[], str | None] | None = None,
 ) -> Starlette:
     """The web application over what `current` answers.
 
@@ -35,8 +36,11 @@ def application(
         current: the latest snapshot, None before the first; asked from several threads.
         exporter: renders /metrics.
         turning: whether the ingest loop still turns; what /-/healthy answers by.
+        reload: reads the configuration anew and says what was wrong with it; None where that may
+            not be asked for over the network.
     """
     answers = _Answers(current, exporter, turning)
+    lifecycle = [] if reload is None else [Route("/-/reload", _reloading(reload), methods=["POST"])]
     return Starlette(
         routes=[
             Route("/", answers.page),
@@ -44,6 +48,7 @@ def application(
             Route("/api/v1/metrics", answers.document),
             Route("/-/healthy", answers.healthy),
             Route("/-/ready", answers.ready),
+            *lifecycle,
             Mount("/static", StaticFiles(directory=_STATIC)),
         ],
         exception_handlers={404: _nothing_there, 405: _wrong_method},
@@ -89,6 +94,16 @@ class _Answers:
     def ready(self, _: Request) -> Response:
         now = self._state(self._current())
         return PlainTextResponse(f"{now.sentence}\n") if now.ready else _refusal(now.sentence)
+
+
+def _reloading(reload: Callable[[], str | None]) -> Callable[[Request], Response]:
+    def answer(_: Request) -> Response:
+        problem = reload()
+        if problem is None:
+            return PlainTextResponse("Reloaded.\n")
+        return PlainTextResponse(f"Not reloaded: {problem}\n", status_code=500)
+
+    return answer
 
 
 def _refusal(sentence: str) -> Response:

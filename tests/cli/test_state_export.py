@@ -1,0 +1,100 @@
+"""`streameval state export` and `merge`: what was saved, read elsewhere."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.program import ran
+from tests.daemon.running import running
+
+CONFIG = """
+metrics = ["ctr", "hit_rate@10", "ndcg@10", "item_coverage@10", "ndcg(statistic=median)@10"]
+labels = ["variant"]
+segments = ["country"]
+catalog = 1200
+dedup = "10m"
+[event]
+time = "ts"
+time_unit = "iso8601"
+event_id = "event_id"
+[windows]
+spans = ["1m", "1h"]
+[source]
+type = "files"
+paths = [{paths}]
+[state]
+path = "{state}"
+[web]
+listen = "127.0.0.1:0"
+"""
+
+
+def counted(folder: Path, name: str, seed: int) -> Path:
+    """A store of a daemon that has read a file of 3,000 simulated events to its end."""
+    made = ran("simulate", "--events", "3000", "--seed", str(seed))
+    (folder / f"{name}.ndjson").write_text(made.stdout)
+    store = folder / f"{name}-state"
+    with running(CONFIG.format(paths=f'"{name}.ndjson"', state=store), folder) as daemon:
+        daemon.consumed(3_000)
+        assert daemon.stop() == 0
+    return store
+
+
+def test_it_says_what_evaluate_says_of_the_same_records_bit_for_bit(tmp_path: Path) -> None:
+    store = counted(tmp_path, "monday", 1)
+    exported = ran("state", "export", store)
+    config, file = tmp_path / "streameval.toml", tmp_path / "monday.ndjson"
+    evaluated = ran("evaluate", file, "--config", config, "--format", "json")
+    assert exported.stdout == evaluated.stdout
+    entries = json.loads(exported.stdout)
+    assert {each["window"] for each in entries} == {"1m", "1h", "lifetime"}
+    assert {tuple(each["labels"]) for each in entries} == {("variant",), ("variant", "country")}
+
+
+def test_several_stores_are_read_as_one_and_partitions_alone(tmp_path: Path) -> None:
+    stores = [counted(tmp_path, "monday", 1), counted(tmp_path, "tuesday", 2)]
+    files = [tmp_path / "monday.ndjson", tmp_path / "tuesday.ndjson"]
+    config = tmp_path / "streameval.toml"
+    together = ran("evaluate", *files, "--config", config, "--format", "csv")
+    assert ran("state", "export", *stores, "--format", "csv").stdout == together.stdout
+    name = f"{files[0]}/0"
+    alone = ran("state", "export", *stores, "--partition", name, "--format", "csv")
+    monday = ran("evaluate", files[0], "--config", config, "--format", "csv")
+    assert alone.stdout == monday.stdout
+    unknown = ran("state", "export", *stores, "--partition", "nowhere/7")
+    assert unknown.returncode == 2
+    assert f"there is no state of it, but of {name}" in unknown.stderr
+
+
+def test_other_metrics_can_be_read_that_the_state_can_answer(tmp_path: Path) -> None:
+    store = counted(tmp_path, "monday", 1)
+    config = tmp_path / "other.toml"
+    text = (tmp_path / "streameval.toml").read_text().replace('"ctr",', '"map@5",')
+    config.write_text(text)
+    exported = ran("state", "export", store, "--config", config)
+    evaluated = ran("evaluate", tmp_path / "monday.ndjson", "--config", config, "--format", "json")
+    assert "map@5" in exported.stdout
+    assert exported.stdout == evaluated.stdout
+
+
+def test_stores_of_one_group_become_one(tmp_path: Path) -> None:
+    store = counted(tmp_path, "monday", 1)
+    merged = tmp_path / "merged"
+    done = ran("state", "merge", store, store, "--into", merged)
+    assert done.returncode == 0
+    assert "offset 3,000" in done.stdout
+    assert ran("state", "export", merged).stdout == ran("state", "export", store).stdout
+    assert ran("state", "verify", merged).returncode == 0
+    again = ran("state", "merge", store, "--into", merged)
+    assert (again.returncode, "is there already" in again.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("command", [["export"], ["merge", "--into", "new"]])
+def test_a_folder_without_state_is_refused(tmp_path: Path, command: list[str]) -> None:
+    done = ran("state", command[0], tmp_path, *command[1:])
+    assert done.returncode == 2
+    assert "no store of checkpoints" in done.stderr
+    assert "Traceback" not in done.stderr
