@@ -10,6 +10,7 @@ import pytest
 from streameval.broker import Broker
 from tests.cli.program import ran
 from tests.daemon.test_daemon import FILE, KAFKA, SECRET, SIMULATOR, free_port
+from tests.house.checkout import ROOT
 from tests.kafka.topics import filled
 
 
@@ -121,3 +122,15 @@ def test_what_the_kafka_client_refuses_names_the_file(
 def test_a_configuration_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
     path = written(tmp_path, '\ufeffmetrics = ["ctr"]\nsource = {type = "simulator"}')
     assert ran("check", path).returncode == 0
+
+
+def test_it_says_how_readings_are_divided_and_where_state_is_kept(tmp_path: Path) -> None:
+    example = ROOT / "deploy" / "config" / "durable.toml"
+    done = ran("check", written(tmp_path, example.read_text()))
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+    assert lines["segments"] == "country"
+    assert lines["windows"] == "5m, 1h, 24h, lifetime"
+    assert lines["families"] == "labels, labels[24h], country"
+    assert lines["state"] == f"in {tmp_path}/state, every 10s"
+    assert lines["letters"] == "to recommendation-events.dlq"
