@@ -45,7 +45,7 @@ class Accumulator:
         popularity: how many users had to do with each item before; needed by novelty.
         similarity: how alike two items are; needed by list_diversity.
         depth: ranks kept; by default the largest cut-off asked for, or whole lists where a
-            metric has none.
+            metric has none; 0 keeps whole lists in any case.
         max_items: most distinct items counted exactly for coverage; beyond it is estimated.
 
     Raises:

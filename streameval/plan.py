@@ -16,6 +16,9 @@ from streameval.statistics.ranksums import RankSumsOptions
 from streameval.statistics.samples import Sampling
 from streameval.statistics.scores import ScoresOptions
 
+WHOLE = 0
+"""As a depth: keep whole lists, though the metrics need fewer ranks."""
+
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The statistics of one Accumulator.
@@ -38,6 +41,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 def planned(metrics: Sequence[Metric], depth: int | None, max_items: int) -> Plan:
     """The least that answers the metrics, whatever their order.
 
+    Args:
+        metrics: what is asked for.
+        depth: ranks to keep; None the least, WHOLE all there are.
+        max_items: most distinct items counted exactly.
+
     Raises:
         MetricError: there is no metric.
         CutoffExceedsDepthError: a metric lies beyond a depth that was asked for.
@@ -47,9 +55,12 @@ def planned(metrics: Sequence[Metric], depth: int | None, max_items: int) -> Pla
     if max_items < 1:
         raise MetricError(f"max_items={max_items}: at least one item must be kept")
     ranked = [metric for metric in metrics if metric.definition.reads in ("hits", "lists")]
-    for metric in ranked:
-        check_depth(metric, depth)
-    if depth is None and all(metric.k is not None for metric in ranked):
+    if depth == WHOLE:
+        depth = None
+    elif depth is not None:
+        for metric in ranked:
+            check_depth(metric, depth)
+    elif all(metric.k is not None for metric in ranked):
         depth = max((metric.k for metric in ranked if metric.k is not None), default=None)
     events = [metric for metric in metrics if metric.definition.reads == "event"]
     return Plan(

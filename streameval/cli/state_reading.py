@@ -10,7 +10,7 @@ from streameval.accumulator import Accumulator
 from streameval.cli.ending import WrongCallError, tell
 from streameval.cli.state_stores import store_at
 from streameval.config import Config, load
-from streameval.config.counting import counting
+from streameval.config.counting import counting, fitted
 from streameval.config.schema import from_schema
 from streameval.durability.checkpoint import Place
 from streameval.durability.store import Saved
@@ -77,6 +77,7 @@ def counted(held: Sequence[Held], config_path: Path | None) -> tuple[Config, Ing
     """
     newest = max(held, key=lambda each: each.saved.header.written_at)
     config = load(config_path) if config_path else from_schema(newest.saved.header.schema)
+    config = fitted(config, newest.saved.header.settings)
     ingest = counting(config)
     for number, each in enumerate(held):
         # Stores of several clusters may have partitions of the same name.

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
 from streameval.accumulator import Accumulator
 from streameval.aggregation.folding import FoldingOptions
 from streameval.aggregation.spec import FamilySpec
@@ -12,6 +17,7 @@ from streameval.pipeline.decode import Decoder
 from streameval.pipeline.ingest import Ingest
 from streameval.pipeline.layout import Layout
 from streameval.pipeline.limits import Limits
+from streameval.plan import WHOLE
 
 
 def counting(
@@ -31,6 +37,25 @@ def counting(
     """
     decoder = Decoder(config.event, config.dimensions())
     return Ingest(decoder, layout(config), keep_letters=keep_letters, limits=limits)
+
+
+def fitted(config: Config, settings: Mapping[str, Any]) -> Config:
+    """The configuration with the depth of a saved state, where that one is deeper.
+
+    Which metrics are asked for may change from start to start; where no depth is configured,
+    fewer ranks are no reason to give up what was counted.
+
+    Args:
+        config: as it is written.
+        settings: those of the state, as `Config.settings` gave them.
+    """
+    if config.depth is not None or "depth" not in settings:
+        return config
+    needed, saved = config.kept_depth(), settings["depth"]
+    deeper = needed is not None and (saved is None or saved > needed)
+    if not deeper:
+        return config
+    return msgspec.structs.replace(config, depth=WHOLE if saved is None else saved)
 
 
 def layout(config: Config) -> Layout[Accumulator]:

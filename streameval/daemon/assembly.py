@@ -10,7 +10,7 @@ import msgspec
 
 from streameval.accumulator import Accumulator
 from streameval.config import Config
-from streameval.config.counting import counting
+from streameval.config.counting import counting, fitted
 from streameval.config.durations import SECOND, microseconds
 from streameval.config.options import DeadLetterOptions, StateOptions
 from streameval.config.schema import schema
@@ -36,6 +36,7 @@ class Assembly(msgspec.Struct, kw_only=True):
     """The parts of a daemon, each made for the others.
 
     Attributes:
+        config: that is in force.
         source: where records come from; not open yet.
         ingest: what counts them.
         owner: keeps state, or does not.
@@ -44,6 +45,7 @@ class Assembly(msgspec.Struct, kw_only=True):
         worker: does what is slow; None where no state is kept.
     """
 
+    config: Config
     source: Source
     ingest: Ingest[Accumulator]
     owner: Keeper | Transient
@@ -88,37 +90,42 @@ def assembled(
         SourceError: a file that it names cannot be read.
         DeadLetterError: the file for dead letters cannot be written.
     """
+    kept = None if config.state is None else store(config.state)
+    config = config if kept is None else fitted(config, kept.settings())
     source = source or source_of(config.source, environment, group=config.state is not None)
     options = _letters(config)
     letters = None
     if options is not None:
         topic, path = options.topic, options.path
         letters = letters_to(config.source, environment, topic=topic, path=path)
-    ingest = counting(
-        config,
-        keep_letters=letters is not None,
-        limits=limits(config),
-    )
-    worker = None if config.state is None else Threaded()
-    if config.state is None or worker is None:
-        owner: Keeper | Transient = Transient(ingest, letters)
-    else:
-        owner = Keeper(
-            ingest,
-            store(config.state),
-            terms(config, config.state, source),
-            commit=source.commit,
-            evidence=Evidence(ingest),
-            letters=letters,
-            clock=clock,
-            worker=worker,
-        )
-    return Assembly(
+    ingest = counting(config, keep_letters=letters is not None, limits=limits(config))
+    worker = None if kept is None else Threaded()
+    parts = Assembly(
+        config=config,
         source=source,
         ingest=ingest,
-        owner=owner,
+        owner=Transient(ingest, letters),
         letters=letters,
         snapshots=pictures(config, source, ingest, clock.wall()),
+        worker=worker,
+    )
+    if kept is not None and worker is not None and config.state is not None:
+        agreed = terms(config, config.state, source)
+        parts.owner = _keeper(parts, kept, agreed, clock, worker)
+    return parts
+
+
+def _keeper(
+    parts: Assembly, kept: FolderStore, agreed: Terms, clock: Clock, worker: Threaded
+) -> Keeper:
+    return Keeper(
+        parts.ingest,
+        kept,
+        agreed,
+        commit=parts.source.commit,
+        evidence=Evidence(parts.ingest),
+        letters=parts.letters,
+        clock=clock,
         worker=worker,
     )
 

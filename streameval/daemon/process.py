@@ -60,7 +60,7 @@ class Daemon:
         self._config = config
         self._observe = observe
         self._current: Snapshot | None = None
-        self._reloading = None if reread is None else Reloading(config, reread)
+        self._reloading = None if reread is None else Reloading(reread)
         parts = assembled(config, environment, clock)
         self._loop = Loop(parts, self._publish, clock, self._reloading)
         self._exporter = PrometheusExporter(

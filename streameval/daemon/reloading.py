@@ -14,17 +14,14 @@ class Reloading:
     """Puts a configuration that was changed in place of the one in force.
 
     Args:
-        config: the one in force.
         reread: reads it anew.
 
     Attributes:
         wishes: from a signal, or from the web.
-        config: the one in force.
     """
 
-    def __init__(self, config: Config, reread: Callable[[], Config]) -> None:
+    def __init__(self, reread: Callable[[], Config]) -> None:
         self.wishes = Wishes()
-        self.config = config
         self._reread = reread
 
     def apply(self, parts: Assembly) -> Assembly:
@@ -33,7 +30,4 @@ class Reloading:
         Raises:
             StreamevalError: it cannot be used; the parts given go on as they are.
         """
-        config = self._reread()
-        found = replaced(parts, self.config, config)
-        self.config = config
-        return found
+        return replaced(parts, self._reread())

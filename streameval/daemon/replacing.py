@@ -10,7 +10,7 @@ import msgspec
 from streameval.accumulator import Accumulator
 from streameval.aggregation.spec import FamilySpec
 from streameval.config import Config
-from streameval.config.counting import counting
+from streameval.config.counting import counting, fitted
 from streameval.daemon.assembly import Assembly, limits, pictures, terms
 from streameval.durability.keeper import Keeper
 from streameval.durability.transient import Transient
@@ -22,7 +22,7 @@ _FIXED: Final = ("source", "state", "dead_letters", "web")
 """What a process is bound to from its start."""
 
 
-def replaced(parts: Assembly, old: Config, new: Config) -> Assembly:
+def replaced(parts: Assembly, new: Config) -> Assembly:
     """The parts of a daemon that goes on under another configuration.
 
     Goes the way of a restart: what is held is saved, and read back under the new configuration.
@@ -30,14 +30,15 @@ def replaced(parts: Assembly, old: Config, new: Config) -> Assembly:
 
     Args:
         parts: of the daemon that runs.
-        old: its configuration.
-        new: the other one.
+        new: the other configuration.
 
     Raises:
         ConfigError: something differs that only a restart can change.
         StreamevalError: a metric cannot be understood, the state cannot go on, ...
     """
+    old = parts.config
     _refuse_fixed(old, new)
+    new = fitted(new, old.settings())
     ingest = counting(new, keep_letters=parts.letters is not None, limits=limits(new))
     owner: Keeper | Transient
     if isinstance(parts.owner, Keeper) and new.state is not None:
@@ -51,6 +52,7 @@ def replaced(parts: Assembly, old: Config, new: Config) -> Assembly:
     ingest.tally = parts.ingest.tally
     return msgspec.structs.replace(
         parts,
+        config=new,
         ingest=ingest,
         owner=owner,
         snapshots=pictures(

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from streameval.durability.checkpoint import Draft, Place
-from streameval.errors import DamagedStateError, StoreError
+from streameval.durability.checkpoint import Draft, Header, Place
+from streameval.errors import DamagedStateError, StateVersionError, StoreError
 from streameval.stores.aside import move_aside
 from streameval.stores.claim import Claim, claim
 from streameval.stores.cleaning import Cleaner
 from streameval.stores.disk import Disk, RealDisk
 from streameval.stores.layout import Entry
 from streameval.stores.naming import BLOBS, CLAIM, decoded, file_of, folder_of, number_of
-from streameval.stores.reading import FolderSaved, FoundSaved, offsets_in, sound
+from streameval.stores.reading import FolderSaved, FoundSaved, light, offsets_in, sound
 from streameval.stores.retention import WEEK
 from streameval.stores.trouble import told_of
 from streameval.stores.writing import ensured, write
@@ -73,6 +73,25 @@ class FolderStore:
         with suppress(NotADirectoryError, FileNotFoundError):
             return [name for name in self.disk.names(folder) if decoded(name) is not None]
         return []
+
+    def settings(self) -> Mapping[str, Any]:
+        """What the state that was written last says of its settings; empty where there is none.
+
+        A quick look: files that are damaged are passed over, nothing is checked as a whole.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        with told_of(self.path):
+            headers = [header for place in self._places() for header in self._headers(place)]
+        last = max(headers, key=lambda header: header.written_at, default=None)
+        return {} if last is None else last.settings
+
+    def _headers(self, place: Place) -> Iterator[Header]:
+        folder = folder_of(self.path, place)
+        for offset in offsets_in(self.disk, folder)[-1:]:
+            with suppress(DamagedStateError, StateVersionError, FileNotFoundError):
+                yield light(self.disk, folder / file_of(offset)).header
 
     def offsets(self, place: Place) -> list[int]:
         """Of all its checkpoints that are there, sound or not, ascending."""
