@@ -124,3 +124,22 @@ def test_a_real_prometheus_answers_the_known_mean(tmp_path: Path) -> None:
         assert asked.settled(last, 60) == 60
         assert asked.value(first) == 0
         assert asked.value("count(streameval_build_info)") == 1
+
+
+def test_a_real_prometheus_combines_windows_by_what_is_behind_them(tmp_path: Path) -> None:
+    program("prometheus")
+    series = [
+        windowed(mean("ndcg@10", (variant,), total, count), window)
+        for variant, total, count in (("a", 3.0, 12), ("b", 5.0, 8))
+        for window in _WINDOWS
+    ]
+    exporter = PrometheusExporter(version="1.2.3")
+    with (
+        Server(application(lambda: picture(*series), exporter), "127.0.0.1:0") as server,
+        prometheus(tmp_path, server.address.removeprefix("http://")) as asked,
+    ):
+        name = "streameval_ndcg_window"
+        both = f"sum by (window) ({name}_mean * {name}_support) / sum by (window) ({name}_support)"
+        for window in _WINDOWS:
+            chosen = f'({both}) and on (window) {name}_mean{{window="{window}"}}'
+            assert asked.settled(chosen, 0.4) == pytest.approx(0.4, abs=1e-9)
