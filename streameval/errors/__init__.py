@@ -1,6 +1,6 @@
 """Every error a user can meet: typed, carrying its data, saying what to do."""
 
-from streameval.errors.base import (
+from streameval.errors.root import (
     StreamevalError,
     nearest,
 )

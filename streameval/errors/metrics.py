@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from streameval.errors.base import StreamevalError, nearest
+from streameval.errors.root import StreamevalError, nearest
 
 
 def _suggestion(text: str, known: Iterable[str]) -> str:

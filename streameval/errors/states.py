@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from streameval.errors.base import StreamevalError
+from streameval.errors.root import StreamevalError
 
 
 class UnlikeStateError(StreamevalError):

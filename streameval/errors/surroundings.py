@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streameval.errors.base import StreamevalError
+from streameval.errors.root import StreamevalError
 
 
 class InvalidEventError(StreamevalError):
