@@ -44,5 +44,5 @@ def _replaced(partition: Partition, records: Sequence[Any]) -> Mapping[int, int]
 
 
 def _origin(record: Any) -> Origin:
-    # A header may be null in Kafka; to whoever reads it, it says as much as an empty one.
+    # A header may be null in Kafka, but the client cannot write such a one again.
     return Origin(record.key, [(name, value or b"") for name, value in record.headers])

@@ -3,10 +3,11 @@ from __future__ import annotations
 from contextlib import closing
 
 import pytest
-from kafka import KafkaAdminClient
+from kafka import KafkaAdminClient, KafkaProducer
 
 from streameval.broker import Broker
-from streameval.records import Partition
+from streameval.records import Origin, Partition
+from streameval.sources.replacing import replacing
 from tests.kafka.topics import by_partition, create, drained, fill, filled, opened, options
 
 pytestmark = pytest.mark.kafka
@@ -80,3 +81,22 @@ def test_reading_commits_nothing_and_makes_no_group(broker: Broker) -> None:
         with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
             groups = {group["group_id"] for group in admin.list_groups()}
     assert topic not in groups
+
+
+def test_a_record_tells_its_time_its_key_its_headers_and_what_it_replaces(broker: Broker) -> None:
+    topic = filled(broker, {0: [b"bad"], 1: []})
+    mine, other = Partition(topic, 0), Partition(topic, 1)
+    sent = [[("trace", b"1"), replacing(mine, 0)], [replacing(other, 0)], []]
+    with closing(KafkaProducer(bootstrap_servers=broker.bootstrap_servers)) as producer:
+        for number, headers in enumerate(sent):
+            producer.send(
+                topic, b"good", key=b"k", partition=0, headers=headers, timestamp_ms=1000 + number
+            )
+    with opened(options(broker, topic)) as source:
+        batches = [batch for batch in drained(source, 4) if batch.values]
+    places = [(batch, place) for batch in batches for place in range(len(batch.values))]
+    origins = [batch.origin(place) for batch, place in places if batch.origin is not None]
+    assert [time for batch in batches for time in batch.timestamps or ()][1:] == [1000, 1001, 1002]
+    assert [batch.replaced.get(place) for batch, place in places] == [None, 0, None, None]
+    assert origins[0] == Origin(None, [])
+    assert origins[1] == Origin(b"k", [("trace", b"1"), replacing(mine, 0)])
