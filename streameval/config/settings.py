@@ -23,7 +23,7 @@ from streameval.config.options import (
 from streameval.events import Id
 from streameval.metric import Metric
 from streameval.pipeline.fields import EventFields
-from streameval.plan import planned
+from streameval.plan import WHOLE, planned
 from streameval.sources.files import lines
 from streameval.sources.options import SourceOptions
 from streameval.statistics.exposures import MAX_ITEMS
@@ -115,7 +115,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             MetricError: a metric cannot be understood, or lacks its inputs.
             SourceError: a file cannot be read.
         """
-        inputs, depth = self._inputs(), self.kept_depth()
+        inputs, depth = self._inputs(), self.kept_depth() or WHOLE
         return [
             (group, Accumulator(*group.metrics, **inputs, depth=depth)) for group in self.families()
         ]
