@@ -158,8 +158,8 @@ def terms(config: Config, options: StateOptions, source: Source) -> Terms:
     chosen = {name: getattr(options, name) for name in Policies.__struct_fields__}
     return Terms(
         release=version("streameval"),
-        cluster=lambda: getattr(source, "cluster", source.name),
-        group=config.source.group if isinstance(config.source, KafkaOptions) else source.name,
+        cluster=lambda: source.cluster,
+        group=config.source.group if isinstance(config.source, KafkaOptions) else source.cluster,
         settings=config.settings(),
         schema=schema(config),
         policies=Policies(**chosen),

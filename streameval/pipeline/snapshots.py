@@ -14,6 +14,8 @@ from streameval.pipeline.partition import PartitionState
 from streameval.pipeline.readable import Beginnings, Readable
 from streameval.pipeline.snapshot import (
     LIFETIME,
+    Counted,
+    CountedKey,
     Health,
     PartitionHealth,
     Series,
@@ -66,6 +68,7 @@ class Snapshots(Generic[R]):
         self._idle = idle
         self.version = version
         self._reads: dict[Key, _Read] = {}
+        self._asleep: set[tuple[int, tuple[str, ...]]] = set()
         spans = {span for spec in ingest.layout.families for span in spec.spans}
         self._spans = {span_text(span): span for span in spans}
         self._families = tuple(
@@ -86,6 +89,7 @@ class Snapshots(Generic[R]):
             around: what only the caller can know.
         """
         before, self._reads = self._reads, {}
+        self._asleep.clear()
         series = tuple(self._series(before))
         self.version += 1
         return Snapshot(
@@ -96,7 +100,7 @@ class Snapshots(Generic[R]):
             families=self._families,
             series=series,
             health=self._health(around),
-            counted=around.counted,
+            counted=self._awake(around.counted),
         )
 
     def _series(self, before: Mapping[Key, _Read]) -> Iterator[Series]:
@@ -104,7 +108,7 @@ class Snapshots(Generic[R]):
             begun = self._beginnings(family.name)
             reads = [
                 self._read((family.name, window, labels), index, whole, before)
-                for window, labels, whole in self._slices(family.name)
+                for window, labels, whole in self._slices(index, family.name)
             ]
             for one_metric in zip(*(read.series for read in reads), strict=True):
                 for each, read in zip(one_metric, reads, strict=True):
@@ -126,7 +130,7 @@ class Snapshots(Generic[R]):
             return series
         return msgspec.structs.replace(series, since=moment / SECOND)
 
-    def _slices(self, name: str) -> Iterator[tuple[str, tuple[str, ...], R]]:
+    def _slices(self, index: int, name: str) -> Iterator[tuple[str, tuple[str, ...], R]]:
         """Windows and lifetime of each slice, by its labels; lifetime last."""
         view, clock = self._ingest.views[name], self._ingest.clock
         found: dict[tuple[str, ...], list[tuple[str, R]]] = {}
@@ -137,8 +141,18 @@ class Snapshots(Generic[R]):
             found.setdefault(labels, []).append((LIFETIME, whole))
         seen = view.seen()
         for labels in sorted(found):
-            if not self._is_idle(seen.get(labels), clock):
+            if self._is_idle(seen.get(labels), clock):
+                self._asleep.add((index, labels))
+            else:
                 yield from ((window, labels, whole) for window, whole in found[labels])
+
+    def _awake(
+        self, counted: Mapping[CountedKey, Counted] | None
+    ) -> Mapping[CountedKey, Counted] | None:
+        """Counters leave together with the other values of their labels."""
+        if counted is None or not self._asleep:
+            return counted
+        return {key: pair for key, pair in counted.items() if key[:2] not in self._asleep}
 
     def _is_idle(self, seen: int | None, clock: int | None) -> bool:
         if seen is None or clock is None or self._idle is None:

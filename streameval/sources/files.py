@@ -64,6 +64,11 @@ class FilesSource:
         return self._paths[0] if len(self._paths) == 1 else f"{len(self._paths)} files"
 
     @property
+    def cluster(self) -> str:
+        """Always "files"."""
+        return "files"
+
+    @property
     def finished(self) -> bool:
         """Whether the end of every file has been reached."""
         return len(self._ends) == len(self._paths)

@@ -53,6 +53,11 @@ class KafkaSource:
         return self._base.name
 
     @property
+    def cluster(self) -> str:
+        """The id of the cluster."""
+        return self._base.watch.cluster
+
+    @property
     def finished(self) -> bool:
         """Never: a topic has no end."""
         return False

@@ -76,6 +76,14 @@ class Cluster:
             refused=_refused(errors),
         )
 
+    def identity(self) -> str:
+        """The id that the cluster got when it was made.
+
+        Raises:
+            KafkaError: the broker does not answer.
+        """
+        return str(self._admin.describe_cluster()["cluster_id"])
+
     def offsets(self, partitions: Collection[Partition], spec: int) -> dict[Partition, int]:
         """The offset that `spec` means in each partition: EARLIEST, LATEST or milliseconds.
 

@@ -73,6 +73,11 @@ class KafkaGroupSource:
         return self._base.name
 
     @property
+    def cluster(self) -> str:
+        """The id of the cluster."""
+        return self._base.watch.cluster
+
+    @property
     def finished(self) -> bool:
         """Never: a topic has no end."""
         return False

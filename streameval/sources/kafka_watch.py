@@ -30,6 +30,7 @@ class ClusterWatch:
 
     Attributes:
         found: every partition so far, as it was when it was found.
+        cluster: its id; empty before the first look.
         looked: whether the cluster has answered once.
         first: those of them that were there at the first look.
         ends: the offset after the last committed record of each partition, as last known.
@@ -54,6 +55,7 @@ class ClusterWatch:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kafka-watch", daemon=True)
         self.found: Mapping[Partition, Assignment] = {}
+        self.cluster = ""
         self.looked = False
         self.first: frozenset[Partition] = frozenset()
         self.ends: Mapping[Partition, int] = {}
@@ -101,6 +103,7 @@ class ClusterWatch:
 
     def _look(self) -> None:
         cluster = self._cluster or self._connect()
+        self.cluster = self.cluster or cluster.identity()
         topics = cluster.topics(self._topics)
         self._refuse_replaced(topics)
         new = [partition for partition in topics.partitions if partition not in self.found]

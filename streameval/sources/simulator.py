@@ -59,6 +59,11 @@ class SimulatorSource:
         self._block: tuple[int, Block] | None = None
 
     @property
+    def cluster(self) -> str:
+        """Always "simulator"."""
+        return "simulator"
+
+    @property
     def finished(self) -> bool:
         """Whether all of a limited number of records have been handed out."""
         return self._options.events is not None and self._next >= self._options.events

@@ -20,6 +20,13 @@ class Source(Protocol):
         """What to call it in a message: a topic, a path, "simulator"."""
 
     @property
+    def cluster(self) -> str:
+        """What offsets belong to: the id of a Kafka cluster, "files", "simulator".
+
+        Known from the first time on that partitions are handed over.
+        """
+
+    @property
     def finished(self) -> bool:
         """Whether no record can come any more (the end of files); never true of live sources."""
 

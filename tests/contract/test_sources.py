@@ -146,6 +146,7 @@ def test_a_source_tells_its_name_and_no_trouble(content: Content) -> None:
         source.open(Positions())
         _read(source, content.ends)
         assert source.name
+        assert source.cluster
         assert source.trouble is None
 
 

@@ -21,6 +21,7 @@ class LogSource:
         batch: most records of a partition in one poll.
     """
 
+    cluster = "in memory"
     finished = False
     trouble: str | None = None
 

@@ -126,6 +126,16 @@ def test_a_label_value_without_events_for_long_leaves() -> None:
     assert {each.labels for each in take(snapshots(ingest, idle=999_000_000)).series} == {("new",)}
 
 
+def test_counters_leave_together_with_the_values_of_their_labels() -> None:
+    ingest = ingest_of(layout(["ctr"], spans=(5 * MINUTE,)))
+    ingest.apply(batch([record(ts=0, variant="old"), record(ts=1_000, variant="new")]))
+    counted = {(0, (name,), "ctr"): (1.0, 2) for name in ("old", "new", "elsewhere")}
+    taken = snapshots(ingest, idle=999_000_000).take(
+        200.0, Circumstances(ready=True, counted=counted)
+    )
+    assert [labels for _, labels, _ in taken.counted or {}] == [("new",), ("elsewhere",)]
+
+
 def test_what_began_later_says_since_when() -> None:
     before = ingest_of(layout(["ctr"], spans=(5 * MINUTE,)))
     before.apply(batch([record(ts=1_000)]))
