@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from streameval.aggregation.section import Section
-from streameval.durability.checkpoint import Draft, Header, Part
+from streameval.durability.checkpoint import Draft, Header, Part, Place
 from streameval.durability.counted import whole
 from streameval.durability.needs import Counts, Evidence, Fold, Totals
 from streameval.durability.outbox import Outbox
@@ -97,7 +97,9 @@ class Holding:
         job: the checkpoint that is being written.
     """
 
-    def __init__(self, resumption: Resumption, counts: Counts, evidence: Evidence) -> None:
+    def __init__(
+        self, resumption: Resumption, counts: Counts, evidence: Evidence, store: Store
+    ) -> None:
         self.resumption = resumption
         self.partition = resumption.assignment.partition
         self.offset: int | None = None
@@ -106,6 +108,7 @@ class Holding:
         self.job: Job[Outcome] | None = None
         self._counts = counts
         self._evidence = evidence
+        self._store = store
         self._saved: Saved | None = None
         self._marks: Mapping[str, Mark] = {}
         self._sums: dict[str, tuple[int, Totals]] = {}
@@ -203,12 +206,16 @@ class Holding:
         return Part(name=section.name, content=content, settled=True, digest=mark.digest)
 
     def _content(self, section: Section, mark: Mark) -> Callable[[], Iterator[bytes]]:
-        name, saved = section.name, self._saved
+        name, saved, place = section.name, self._saved, self.resumption.place
         if saved is not None:
             return lambda: iter([saved.read(name)])
-        return (lambda: _vanished(name)) if mark.apart else section.content()
+        # A store that has it by its digest asks for no content: copying it would be for nothing.
+        return (lambda: _again(self._store, place, name)) if mark.apart else section.content()
 
 
-def _vanished(name: str) -> Iterator[bytes]:
-    problem = f"the file of {name}, which an earlier checkpoint wrote, is gone"
-    raise StoreError("state", problem, "the next checkpoint writes it again")
+def _again(store: Store, place: Place, part: str) -> Iterator[bytes]:
+    saved = store.newest(place).saved
+    if saved is None or part not in saved.digests:
+        problem = f"{part} of {place}, which an earlier checkpoint wrote, is gone"
+        raise StoreError("state", problem, "the next checkpoint writes it again")
+    yield saved.read(part)

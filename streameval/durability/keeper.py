@@ -241,7 +241,7 @@ class Keeper:
         return resumption
 
     def _hold(self, resumption: Resumption) -> Holding:
-        holding = Holding(resumption, self._counts, self._evidence)
+        holding = Holding(resumption, self._counts, self._evidence, self._store)
         self._holdings[holding.partition] = holding
         if holding.position >= holding.counted:
             self._show(holding)

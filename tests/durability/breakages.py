@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
+from streameval.aggregation import lateness
 from streameval.durability.checkpoint import Part
 from streameval.durability.confirming import Confirmed, Confirming
 from streameval.durability.counted import Durable
@@ -20,7 +21,7 @@ from streameval.durability.saving import Saving
 from streameval.durability.worker import Job
 from streameval.pipeline import partition as counting
 from streameval.records import Assignment, Partition
-from streameval.stores import folder, writing
+from streameval.stores import folder, reading, writing
 from streameval.stores.layout import Layout
 from streameval.stores.naming import BLOBS, file_of
 from tests.stores.forgetful import ForgetfulDisk
@@ -67,7 +68,7 @@ def _begins_elsewhere(choose: Callable[[Assignment, int], int]) -> Breakage:
 
 
 def _late_events_are_in_the_newest_pane(patch: pytest.MonkeyPatch) -> None:
-    kept = counting.late
+    kept = lateness.late
 
     def late(times: Any, clock: int | None, division: Any) -> Any:
         judged = kept(times, clock, division)
@@ -139,7 +140,7 @@ def _counters_begin_at_what_was_restored(patch: pytest.MonkeyPatch) -> None:
 
 
 def _the_lowest_checkpoint_is_loaded(patch: pytest.MonkeyPatch) -> None:
-    kept = folder.offsets_in
+    kept = reading.offsets_in
     patch.setattr(folder, "offsets_in", lambda *of: kept(*of)[::-1])
 
 

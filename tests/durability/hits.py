@@ -44,10 +44,9 @@ class Hits:
 
     def read(self, metric: str) -> Reading:
         value = self.hits / self.lists if self.lists else float("nan")
-        found = Reading(
+        return Reading(
             metric=metric, value=value, count=self.lists, lists=self.lists, total=float(self.hits)
         )
-        return found
 
     def needs(self, metric: str | Metric) -> frozenset[str]:  # noqa: ARG002  there is one only
         return frozenset({"hits"})

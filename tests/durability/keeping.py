@@ -1,0 +1,117 @@
+"""A keeper with a log of one's own choosing, and what it is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from streameval.daemon.clock import Clock
+from streameval.durability.keeper import Keeper
+from streameval.durability.news import News
+from streameval.durability.policies import Policies
+from streameval.durability.store import Store
+from streameval.durability.terms import Terms
+from streameval.durability.worker import Inline
+from streameval.pipeline.evidence import Evidence
+from streameval.records import Assignment, Partition, RecordBatch
+from tests.durability.counting import ingest, record
+from tests.durability.hits import METRIC
+from tests.durability.process import Letters
+from tests.stores.memory import MemoryStore
+
+P = Partition("events", 0)
+TERMS = Terms(release="0.1.0", cluster=lambda: "c1", group="g1", settings={"pane": "1m"})
+
+
+def assignment(**changed: Any) -> Assignment:
+    """Partition 0 of 4, with a hundred records, none of them committed."""
+    usual = Assignment(partition=P, identity="id-1", begin=0, end=100, start=0, partitions=4)
+    return msgspec.structs.replace(usual, **changed)
+
+
+def batch(start: int, stop: int, partition: Partition = P) -> RecordBatch:
+    """Events of one variant, every one of them a hit."""
+    numbers = range(start, stop)
+    return RecordBatch(
+        partition=partition,
+        values=[record(number, minute=0, variant="x") for number in numbers],
+        offsets=numbers,
+        next_offset=stop,
+    )
+
+
+class Kept:
+    """A keeper in a process of its own, with hands for its clock.
+
+    Attributes:
+        commits: what was committed.
+        trouble: what the group answers to a commit.
+    """
+
+    def __init__(self, store: Store | None = None, **terms: Any) -> None:
+        self.now = 0.0
+        self.store = store or MemoryStore()
+        self.commits: list[Mapping[Partition, int]] = []
+        self.trouble: str | None = None
+        self.ingest = ingest()
+        self.letters = Letters(set(), lambda _: None)
+        self.keeper = Keeper(
+            self.ingest,
+            self.store,
+            msgspec.structs.replace(TERMS, **terms),
+            commit=self._commit,
+            evidence=Evidence(self.ingest),
+            letters=self.letters,
+            clock=Clock(wall=lambda: 1000.0 + self.now, monotonic=lambda: self.now),
+            worker=Inline(),
+        )
+
+    def assign(self, **changed: Any) -> int:
+        """Hand partition 0 over; returns where it begins."""
+        given = assignment(**changed)
+        return self.keeper.assigned([given])[given.partition]
+
+    def count(self, start: int, stop: int) -> None:
+        """Count these offsets of partition 0."""
+        self.keeper.apply(batch(start, stop))
+
+    def checkpoint(self) -> None:
+        """Let a round take place."""
+        self.now += TERMS.interval
+        for _ in range(5):
+            self.keeper.turn()
+
+    @property
+    def shown(self) -> int:
+        """How many events the counters show."""
+        return self.keeper.counted.get((0, ("x",), METRIC), (0.0, 0))[1]
+
+    @property
+    def events(self) -> Sequence[str]:
+        """What the news since the last time was about."""
+        return [each.event for each in self.news()]
+
+    def news(self) -> Sequence[News]:
+        """Since the last time."""
+        return self.keeper.take_news()
+
+    def _commit(self, positions: Mapping[Partition, int]) -> str | None:
+        if self.trouble is None:
+            self.commits.append(positions)
+        return self.trouble
+
+
+def after(offset: int, store: Store | None = None, **terms: Any) -> Store:
+    """A store with a checkpoint at this offset, written by a process that is gone."""
+    kept = Kept(store, **terms)
+    kept.assign()
+    kept.count(0, offset)
+    kept.keeper.finish()
+    return kept.store
+
+
+def with_policy(policy: str, choice: str) -> Policies:
+    """All others fail."""
+    return msgspec.structs.replace(Policies(), **{policy: choice})

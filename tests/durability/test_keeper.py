@@ -1,0 +1,199 @@
+"""The keeper of state, step by step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streameval.durability.checkpoint import Draft
+from streameval.durability.store import Store
+from streameval.errors import SourceError, StoreError
+from tests.durability.keeping import Kept, P, after, batch
+from tests.stores.memory import MemoryStore
+
+
+class Failing(MemoryStore):
+    """Refuses to save while it is told to."""
+
+    full = False
+
+    def save(self, draft: Draft) -> Any:
+        if self.full:
+            raise StoreError("memory", "no space left on device", "make room")
+        return super().save(draft)
+
+
+class Recorded(MemoryStore):
+    """Remembers every draft."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.drafts: list[Draft] = []
+
+    def save(self, draft: Draft) -> Any:
+        self.drafts.append(draft)
+        return super().save(draft)
+
+
+def test_a_partition_goes_on_from_its_checkpoint_and_its_counters_from_zero() -> None:
+    kept = Kept(after(10))
+    assert kept.assign(committed=10) == 10
+    assert kept.shown == 0
+    kept.count(10, 14)
+    assert kept.shown == 0
+    kept.checkpoint()
+    assert (kept.shown, kept.commits) == (4, [{P: 14}])
+
+
+def test_one_that_begins_has_a_checkpoint_at_once() -> None:
+    store = MemoryStore()
+    Kept(store).assign(start=40)
+    assert Kept(store).assign(start=90) == 40
+
+
+def test_checkpoints_are_made_after_the_interval_and_only_of_what_changed() -> None:
+    kept = Kept(store := Recorded())
+    kept.assign()
+    kept.count(0, 5)
+    kept.now = 9.9
+    kept.keeper.turn()
+    assert len(store.drafts) == 1
+    kept.now = 10.0
+    kept.keeper.turn()
+    assert [draft.header.offset for draft in store.drafts] == [0, 5]
+    kept.checkpoint()
+    assert len(store.drafts) == 2
+
+
+def test_checkpoints_are_made_after_so_many_records() -> None:
+    kept = Kept(store := Recorded(), events=5)
+    kept.assign()
+    kept.count(0, 4)
+    kept.keeper.turn()
+    assert len(store.drafts) == 1
+    kept.count(4, 5)
+    kept.keeper.turn()
+    assert store.drafts[-1].header.offset == 5
+
+
+def test_what_did_not_change_is_settled_and_names_its_digest() -> None:
+    kept = Kept(store := Recorded())
+    kept.assign()
+    for start in (0, 5, 10):
+        kept.count(start, start + 5)
+        kept.checkpoint()
+    settled = {part.name for part in store.drafts[-1].parts if part.settled}
+    assert settled == {"labels/past"}
+    assert all(part.digest for part in store.drafts[-1].parts if part.settled)
+    heir = Kept(store)
+    heir.assign(committed=15)
+    heir.count(15, 16)
+    heir.checkpoint()
+    assert {part.name for part in store.drafts[-1].parts if part.settled} == settled
+
+
+def test_a_failed_checkpoint_shows_and_commits_nothing_and_is_tried_again() -> None:
+    store = Failing()
+    kept = Kept(store)
+    kept.assign()
+    kept.count(0, 5)
+    store.full = True
+    kept.checkpoint()
+    assert (kept.shown, kept.commits[-1], kept.keeper.health.failures) == (0, {P: 0}, 1)
+    (news,) = kept.news()
+    assert "no space left on device" in news.fields["problem"]
+    store.full = False
+    kept.checkpoint()
+    assert (kept.shown, kept.commits[-1]) == (5, {P: 5})
+    assert kept.keeper.health.offsets == {P: 5}
+
+
+def test_dead_letters_that_are_not_safe_hold_the_checkpoint_back() -> None:
+    kept = Kept(store := Recorded())
+    kept.assign()
+    kept.count(0, 5)
+    kept.letters.failing = True
+    kept.checkpoint()
+    assert [draft.header.offset for draft in store.drafts] == [0]
+    kept.checkpoint()
+    assert [draft.header.offset for draft in store.drafts] == [0, 5]
+
+
+def test_what_the_group_does_not_take_is_not_shown_until_it_does() -> None:
+    kept = Kept()
+    kept.assign()
+    kept.checkpoint()
+    kept.count(0, 5)
+    kept.trouble = "the group refused the commit"
+    kept.checkpoint()
+    assert (kept.shown, kept.keeper.commit_failures) == (0, 1)
+    assert kept.keeper.health.offsets == {P: 5}
+    kept.trouble = None
+    kept.checkpoint()
+    assert (kept.shown, kept.commits[-1]) == (5, {P: 5})
+
+
+def test_what_is_revoked_is_saved_and_gone_and_its_counters_stay() -> None:
+    store: Store = MemoryStore()
+    kept = Kept(store)
+    kept.assign()
+    kept.count(0, 5)
+    kept.keeper.revoked([P])
+    assert (kept.shown, kept.commits) == (5, [{P: 5}])
+    assert not kept.ingest.positions
+    assert Kept(store).assign(committed=5) == 5
+
+
+def test_what_is_lost_is_forgotten_unsaved() -> None:
+    store: Store = MemoryStore()
+    kept = Kept(store)
+    kept.assign()
+    kept.count(0, 5)
+    kept.keeper.lost([P])
+    assert (kept.shown, kept.commits, kept.ingest.positions) == (0, [], {})
+    assert Kept(store).assign() == 0
+
+
+def test_no_budget_leaves_the_work_to_the_next_owner() -> None:
+    store: Store = MemoryStore()
+    kept = Kept(store, budget=0.0)
+    kept.assign()
+    kept.count(0, 5)
+    kept.keeper.revoked([P])
+    assert kept.shown == 0
+    heir = Kept(store)
+    assert heir.assign() == 0
+
+
+def test_a_partition_that_comes_back_is_not_shown_twice_though_its_checkpoint_is_older() -> None:
+    kept = Kept()
+    kept.assign()
+    kept.count(0, 5)
+    kept.checkpoint()
+    assert isinstance(kept.store, MemoryStore)
+    del next(iter(kept.store.saved.values()))[5]
+    kept.keeper.lost([P])
+    assert kept.assign() == 0
+    kept.count(0, 7)
+    kept.checkpoint()
+    assert kept.shown == 7
+
+
+def test_abandoning_saves_nothing_not_even_when_partitions_are_revoked_after_it() -> None:
+    kept = Kept(store := Recorded())
+    kept.assign()
+    kept.count(0, 5)
+    kept.keeper.abandon()
+    kept.checkpoint()
+    kept.keeper.revoked([P])
+    assert [draft.header.offset for draft in store.drafts] == [0]
+
+
+def test_a_batch_that_comes_twice_is_refused_and_changes_nothing() -> None:
+    kept = Kept()
+    kept.assign()
+    kept.count(0, 5)
+    with pytest.raises(SourceError, match="came again"):
+        kept.keeper.apply(batch(3, 8))
+    assert kept.ingest.positions == {P: 5}

@@ -1,0 +1,215 @@
+"""What cannot go on silently: each has a sentence and a policy, and goes on when told to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import pytest
+
+from streameval.durability.checkpoint import Draft, Place
+from streameval.durability.policies import CHOICES, Policies
+from streameval.durability.store import Store
+from streameval.errors import ForeignStoreError, RefusedStateError, StateVersionError
+from streameval.records import Partition
+from tests.durability.keeping import Kept, after, assignment, with_policy
+from tests.stores.memory import MemoryFound, MemoryStore
+
+
+class Newer(MemoryStore):
+    """Its newest checkpoint is of a later release."""
+
+    def newest(self, place: Place) -> MemoryFound:
+        if place in self.saved:
+            raise StateVersionError("the checkpoint", 2, 1)
+        return super().newest(place)
+
+
+class Torn(MemoryStore):
+    """Its newest checkpoint is damaged, and so passed over."""
+
+    def newest(self, place: Place) -> MemoryFound:
+        found = super().newest(place)
+        return MemoryFound(saved=found.saved, passed_over=["offset 20 is passed over"])
+
+
+class Case(NamedTuple):
+    """A state that must not go on by itself.
+
+    Attributes:
+        store: what is there.
+        given: how the assignment differs.
+        terms: how the terms differ.
+        says: part of the sentence.
+        begins: where it begins when told to go on.
+        state: how many events are in the state then.
+        skipped: offsets counted as lost.
+    """
+
+    store: Callable[[], Store]
+    given: dict[str, Any]
+    says: str
+    begins: int
+    state: int
+    terms: Mapping[str, Any] = MappingProxyType({})
+    skipped: int = 0
+
+
+CASES = {
+    "on_retention": Case(
+        lambda: after(10), {"begin": 15}, "5 offsets were never counted", 15, 10, skipped=5
+    ),
+    "on_recreated": Case(lambda: after(10), {"identity": "id-2"}, "state of id-1", 0, 0),
+    "on_truncated": Case(lambda: after(10), {"end": 7}, "the log has lost records", 0, 0),
+    "on_new_partitions": Case(
+        lambda: after(10),
+        {"partition": Partition("events", 4), "start": 90, "begin": 3, "partitions": 5},
+        "the topic had 4 partitions",
+        3,
+        0,
+    ),
+    "on_unknown_version": Case(
+        lambda: after(10, Newer()), {}, "state version 2 is not known", 0, 0
+    ),
+    "on_other_settings": Case(
+        lambda: after(10),
+        {},
+        'pane is "5m" here and was "1m"',
+        0,
+        0,
+        {"settings": {"pane": "5m"}},
+    ),
+    "on_foreign_progress": Case(
+        lambda: after(10), {"committed": 30}, "has committed offset 30", 10, 10
+    ),
+}
+
+
+@pytest.mark.parametrize("policy", CASES)
+def test_it_is_refused_with_a_sentence_that_names_the_policy(policy: str) -> None:
+    case = CASES[policy]
+    kept = Kept(case.store(), **case.terms)
+    with pytest.raises(RefusedStateError, match=case.says) as refused:
+        kept.assign(**case.given)
+    assert refused.value.policy == policy
+    assert f'{policy} = "{CHOICES[policy][0]}"' in str(refused.value)
+    assert refused.value.where.startswith("events[")
+    assert not kept.ingest.positions
+
+
+@pytest.mark.parametrize("policy", CASES)
+def test_it_goes_on_where_the_policy_says_so_and_tells_of_it(policy: str) -> None:
+    case = CASES[policy]
+    kept = Kept(case.store(), policies=with_policy(policy, CHOICES[policy][0]), **case.terms)
+    assert kept.assign(**case.given) == case.begins
+    (state,) = kept.ingest.partitions.values()
+    assert state.tally.valid == case.state
+    assert kept.keeper.skipped == case.skipped
+    (news,) = kept.news()
+    assert case.says in news.fields["problem"]
+
+
+def test_every_policy_has_a_case_and_fails_by_default() -> None:
+    assert set(CASES) == set(CHOICES) == set(Policies.__struct_fields__)
+    assert {getattr(Policies(), policy) for policy in CHOICES} == {"fail"}
+
+
+def test_a_restart_is_not_undone_by_the_next_start() -> None:
+    store = after(10)
+    terms = {"settings": {"pane": "5m"}, "policies": with_policy("on_other_settings", "restart")}
+    kept = Kept(store, **terms)
+    kept.assign()
+    kept.count(0, 4)
+    kept.keeper.finish()
+    again = Kept(store, settings={"pane": "5m"})
+    assert again.assign(committed=4) == 4
+    assert again.events == []
+
+
+def test_a_restart_moves_the_commit_of_the_group_back() -> None:
+    kept = Kept(after(10), policies=with_policy("on_truncated", "restart"))
+    kept.assign(end=7)
+    kept.checkpoint()
+    assert kept.commits == [{Partition("events", 0): 0}]
+
+
+def test_records_below_a_foreign_commit_enter_the_state_and_no_counter() -> None:
+    kept = Kept(after(10), policies=with_policy("on_foreign_progress", "rebuild"))
+    kept.assign(committed=30)
+    kept.count(10, 25)
+    kept.checkpoint()
+    assert (kept.shown, kept.commits) == (0, [])
+    kept.count(25, 37)
+    kept.checkpoint()
+    assert kept.shown == 7
+    assert kept.ingest.partitions[Partition("events", 0)].tally.valid == 37
+
+
+def test_a_rebuild_that_is_cut_off_goes_on_without_counting_twice() -> None:
+    store = after(10)
+    kept = Kept(store, policies=with_policy("on_foreign_progress", "rebuild"))
+    kept.assign(committed=30)
+    kept.count(10, 25)
+    kept.keeper.finish()
+    heir = Kept(store, policies=with_policy("on_foreign_progress", "rebuild"))
+    assert heir.assign(committed=30) == 25
+    heir.count(25, 37)
+    heir.checkpoint()
+    assert heir.shown == 7
+
+
+def test_a_commit_that_a_damaged_file_explains_needs_no_policy() -> None:
+    kept = Kept(after(10, Torn()))
+    assert kept.assign(committed=20) == 10
+    assert kept.events == [
+        "a damaged checkpoint was passed over",
+        "state is rebuilt up to the group's commit",
+    ]
+    kept.count(10, 23)
+    kept.checkpoint()
+    assert kept.shown == 3
+
+
+def test_a_commit_without_any_checkpoint_is_foreign() -> None:
+    with pytest.raises(RefusedStateError, match="no sound one is there"):
+        Kept().assign(committed=1)
+    assert Kept().assign(committed=0) == 0
+
+
+def test_partitions_of_a_first_start_are_not_taken_for_new_ones() -> None:
+    store = after(10)
+    assert Kept(store).assign(partition=Partition("events", 3)) == 0
+
+
+def test_a_store_of_another_group_is_refused() -> None:
+    with pytest.raises(ForeignStoreError, match="'g2'"):
+        Kept(after(10), group="g2").assign()
+
+
+def test_nothing_is_begun_unless_everything_may_go_on() -> None:
+    store = after(10)
+    kept = Kept(store)
+
+    fresh = assignment(partition=Partition("events", 1))
+    with pytest.raises(RefusedStateError):
+        kept.keeper.assigned([fresh, assignment(end=7)])
+    assert not kept.ingest.positions
+    assert [place.number for place in store.places()] == [0]
+
+
+def test_the_state_of_a_draft_says_all_that_is_needed_elsewhere() -> None:
+    drafts: list[Draft] = []
+
+    class Seen(MemoryStore):
+        def save(self, draft: Draft) -> Any:
+            drafts.append(draft)
+            return super().save(draft)
+
+    after(10, Seen())
+    header = drafts[-1].header
+    assert (header.cluster, header.group, header.release) == ("c1", "g1", "0.1.0")
+    assert header.place == Place("events", "id-1", 0)
+    assert (header.offset, header.counted, header.partitions) == (10, 10, 4)
+    assert header.clock == 1_700_000_000 // 60 * 60 * 1_000_000
+    assert header.settings == {"pane": "1m"}
