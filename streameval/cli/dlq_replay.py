@@ -10,7 +10,7 @@ from typing import Any
 
 from streameval.cli.dlq_letters import letters_of
 from streameval.cli.ending import WrongCallError, output, tell
-from streameval.errors.base import nearest
+from streameval.errors import nearest
 from streameval.letters.replay import Choice, chosen, replay
 from streameval.pipeline.invalid import REASONS
 from streameval.pipeline.letters import DeadLetter, Identity

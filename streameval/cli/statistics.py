@@ -39,8 +39,8 @@ STATISTICS: Mapping[Reads, Kept] = {
     ),
     "exposures": Kept(
         "how often each item was shown, by cut-off",
-        "one count for each item and band between cut-offs, exact to 1,000,000 of them "
-        "(`max_items`), beyond that a sample by hash and the reading says `estimated`",
+        "one count for each item and cut-off, exact to 1,000,000 items (`max_items`), beyond "
+        "that a sample by hash and the reading says `estimated`",
     ),
     "pairings": Kept(
         "how often each item stood in lists of each length",
