@@ -42,7 +42,7 @@ class Assembly(msgspec.Struct, kw_only=True):
         owner: keeps state, or does not.
         letters: where invalid records go; None where they are counted only.
         snapshots: takes pictures of what was counted.
-        worker: does what is slow; None where no state is kept.
+        worker: does what is slow.
     """
 
     config: Config
@@ -51,7 +51,7 @@ class Assembly(msgspec.Struct, kw_only=True):
     owner: Keeper | Transient
     letters: DeadLetters | None
     snapshots: Snapshots[Accumulator]
-    worker: Threaded | None
+    worker: Threaded
 
     @property
     def dead_lettered(self) -> int | None:
@@ -67,8 +67,7 @@ class Assembly(msgspec.Struct, kw_only=True):
     def close(self) -> None:
         """Let go of everything; what is being written is written first."""
         self.source.close()
-        if self.worker is not None:
-            self.worker.close()
+        self.worker.close()
         if self.letters is not None:
             self.letters.close()
 
@@ -99,17 +98,17 @@ def assembled(
         topic, path = options.topic, options.path
         letters = letters_to(config.source, environment, topic=topic, path=path)
     ingest = counting(config, keep_letters=letters is not None, limits=limits(config))
-    worker = None if kept is None else Threaded()
+    worker = Threaded()
     parts = Assembly(
         config=config,
         source=source,
         ingest=ingest,
-        owner=Transient(ingest, letters),
+        owner=Transient(ingest, letters, clock, worker),
         letters=letters,
         snapshots=pictures(config, source, ingest, clock.wall()),
         worker=worker,
     )
-    if kept is not None and worker is not None and config.state is not None:
+    if kept is not None and config.state is not None:
         agreed = terms(config, config.state, source)
         parts.owner = _keeper(parts, kept, agreed, clock, worker)
     return parts

@@ -40,15 +40,15 @@ def replaced(parts: Assembly, new: Config) -> Assembly:
     _refuse_fixed(old, new)
     new = fitted(new, old.settings())
     ingest = counting(new, keep_letters=parts.letters is not None, limits=limits(new))
-    owner: Keeper | Transient
-    if isinstance(parts.owner, Keeper) and new.state is not None:
-        agreed = terms(new, new.state, parts.source)
-        owner = parts.owner.replaced(ingest, Evidence(ingest), agreed, _renumbered(parts, ingest))
-    else:
+    owner: Keeper | Transient = parts.owner
+    if isinstance(owner, Transient):
         _refuse_unlike(old.settings(), new.settings())
         for partition, position in parts.ingest.positions.items():
             ingest.restore(partition, position, _held(parts.ingest.sections(partition)))
-        owner = Transient(ingest, parts.letters)
+        owner = owner.replaced(ingest)
+    elif new.state is not None:
+        agreed = terms(new, new.state, parts.source)
+        owner = owner.replaced(ingest, Evidence(ingest), agreed, _renumbered(parts, ingest))
     ingest.tally = parts.ingest.tally
     return msgspec.structs.replace(
         parts,

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from streameval.durability.needs import Counts, Totals
+from streameval.durability.needs import Clock, Counts, Totals
 from streameval.durability.news import News
 from streameval.durability.outbox import Outbox
+from streameval.durability.worker import Job, Worker
 from streameval.errors import DeadLetterError
 from streameval.pipeline.letters import DeadLetters
 from streameval.pipeline.snapshot import CheckpointHealth
 from streameval.records import Assignment, Partition, RecordBatch
+
+INTERVAL = 10.0
+"""Seconds between flushes of dead letters."""
 
 
 class Transient:
@@ -19,15 +23,31 @@ class Transient:
     Args:
         counts: what is counted.
         letters: where invalid records go; None where they are counted only.
+        clock: where time comes from.
+        worker: does what is slow.
     """
 
     counted: Totals | None = None
     health: CheckpointHealth | None = None
     commit_failures = 0
 
-    def __init__(self, counts: Counts, letters: DeadLetters | None) -> None:
+    def __init__(
+        self, counts: Counts, letters: DeadLetters | None, clock: Clock, worker: Worker
+    ) -> None:
         self._counts = counts
         self._outbox = Outbox(letters)
+        self._clock = clock
+        self._worker = worker
+        self._flushed_at = clock.monotonic()
+        self._flush: Job[None] | None = None
+        self._news: list[News] = []
+
+    def replaced(self, counts: Counts) -> Transient:
+        """One that goes on with other counts, and has all else of this one."""
+        fresh = Transient(counts, None, self._clock, self._worker)
+        fresh._outbox, fresh._flushed_at = self._outbox, self._flushed_at
+        fresh._flush, fresh._news = self._flush, self._news
+        return fresh
 
     def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
         """Begin each with nothing counted, where it is configured to begin."""
@@ -45,12 +65,22 @@ class Transient:
             self._counts.drop(partition)
 
     def apply(self, batch: RecordBatch) -> None:
-        """Count a batch; its invalid records go their way at once."""
+        """Count a batch; its invalid records go their way at once.
+
+        Raises:
+            SourceError: it begins before its partition's position.
+        """
         self._counts.apply(batch)
         self._outbox.send(self._counts.take_letters())
 
     def turn(self) -> None:
-        """Nothing is to be saved."""
+        """Make invalid records safe now and then; to be called between batches."""
+        if self._flush is not None and self._flush.done():
+            self._take(self._flush)
+        due = self._clock.monotonic() - self._flushed_at >= INTERVAL
+        if due and self._flush is None:
+            self._flushed_at = self._clock.monotonic()
+            self._flush = self._worker.submit(self._outbox.flush)
 
     def finish(self) -> None:
         """Make invalid records safe.
@@ -68,5 +98,14 @@ class Transient:
             return  # whatever ends the process is told instead
 
     def take_news(self) -> Sequence[News]:
-        """There is none."""
-        return ()
+        """What happened since the last call."""
+        taken, self._news = self._news, []
+        return taken
+
+    def _take(self, flush: Job[None]) -> None:
+        self._flush = None
+        try:
+            flush.result()
+        except DeadLetterError as error:
+            fields = {"problem": str(error)}
+            self._news.append(News("warning", "dead letters are not safe yet", fields))

@@ -9,7 +9,7 @@ import pytest
 from streameval.daemon.clock import Clock
 from streameval.durability.outbox import Outbox
 from streameval.durability.splitting import split
-from streameval.durability.stateless import Stateless
+from streameval.durability.transient import Transient
 from streameval.durability.worker import Inline
 from streameval.errors import DeadLetterError
 from streameval.pipeline.letters import DeadLetter
@@ -109,12 +109,10 @@ def test_without_a_destination_nothing_waits() -> None:
 def test_without_a_store_everything_begins_where_it_is_configured() -> None:
     now = [0.0]
     counts, small = ingest(), Small(100)
-    clock = Clock(monotonic=lambda: now[0])
-    owner = Stateless(counts, letters=small, clock=clock, worker=Inline())
+    owner = Transient(counts, small, Clock(monotonic=lambda: now[0]), Inline())
     assert owner.assigned([assignment(start=4, committed=50)]) == {P: 4}
     owner.apply(batch(4, 6))
-    bad = RecordBatch(partition=P, values=[b"garbage"], offsets=[6], next_offset=7)
-    owner.apply(bad)
+    owner.apply(RecordBatch(partition=P, values=[b"garbage"], offsets=[6], next_offset=7))
     assert (counts.positions, small.waiting) == ({P: 7}, [6])
     owner.turn()
     assert small.safe == []
@@ -126,9 +124,18 @@ def test_without_a_store_everything_begins_where_it_is_configured() -> None:
     assert not counts.positions
 
 
-def test_without_a_store_letters_that_are_not_safe_are_told_of() -> None:
+def test_without_a_store_letters_that_are_not_safe_are_told_of_and_tried_again() -> None:
+    now = [0.0]
     small = Small(100)
-    owner = Stateless(ingest(), letters=small, clock=Clock(), worker=Inline())
+    owner = Transient(ingest(), small, Clock(monotonic=lambda: now[0]), Inline())
     small.refusing = True
-    owner.finish()
+    now[0] = 10.0
+    owner.turn()
+    owner = owner.replaced(ingest())
+    owner.turn()
     assert [each.event for each in owner.take_news()] == ["dead letters are not safe yet"]
+    with pytest.raises(DeadLetterError):
+        owner.finish()
+    owner.abandon()
+    small.refusing = False
+    owner.finish()
