@@ -13,7 +13,7 @@ from kafka.errors import KafkaError
 
 from streameval.errors import PublishError
 from streameval.letters.census import Seen
-from streameval.pipeline.letters import REPLACES, DeadLetter, Identity
+from streameval.pipeline.letters import REPLACES, DeadLetter, Identity, replacing
 from streameval.sources.kafka_client import UNUSABLE, connect, explanation, hush, unusable
 
 _ANSWER_SECONDS: Final = 30.0
@@ -104,7 +104,7 @@ class _Sending:
         if number not in known:
             raise self.failure(f"it has no partition {number} (any more)")
         headers = [pair for pair in letter.headers if pair[0] != REPLACES]
-        headers.append((REPLACES, str(letter.replaced).encode()))
+        headers.append(replacing(letter.replaced))
         self._unanswered.append(producer.send(topic, letter.value, letter.key, headers, number))
         if len(self._unanswered) > _IN_FLIGHT:
             self.settle(_IN_FLIGHT // 2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
@@ -130,14 +130,26 @@ def letters_of(batch: RecordBatch, invalid: Sequence[tuple[int, InvalidEvent]]) 
     return [_letter(batch, place, event) for place, event in invalid]
 
 
-def replaced_offset(partition: Partition, headers: Sequence[tuple[str, bytes]]) -> int | None:
+def replacing(identity: Identity) -> tuple[str, bytes]:
+    """The header that says which record this one stands for.
+
+    Example:
+        >>> replacing(Identity(Partition("events", 2), 41))
+        ('streameval.replaces', b'events/2/41')
+    """
+    return REPLACES, str(identity).encode()
+
+
+def replaced_offset(
+    partition: Partition, headers: Iterable[tuple[str, bytes | None]]
+) -> int | None:
     """The offset of the invalid record that a record with these headers stands for.
 
     None where it stands for none, or for one of another partition. The first one counts.
     """
     own = f"{partition.topic}/{partition.number}/".encode()
     for name, value in headers:
-        if name == REPLACES and value.startswith(own):
+        if name == REPLACES and value is not None and value.startswith(own):
             offset = value.removeprefix(own)
             return int(offset) if offset.isdigit() else None
     return None

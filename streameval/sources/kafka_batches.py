@@ -7,8 +7,8 @@ from typing import Any
 
 from kafka import TopicPartition
 
+from streameval.pipeline.letters import replaced_offset
 from streameval.records import Origin, Partition, RecordBatch
-from streameval.sources.replacing import replaced
 
 
 def batch_of(partition: Partition, records: Sequence[Any]) -> RecordBatch:
@@ -39,7 +39,7 @@ def topic_partition(partition: Partition) -> TopicPartition:
 
 def _replaced(partition: Partition, records: Sequence[Any]) -> Mapping[int, int]:
     headed = [place for place, record in enumerate(records) if record.headers]
-    found = {place: replaced(partition, records[place].headers) for place in headed}
+    found = {place: replaced_offset(partition, records[place].headers) for place in headed}
     return {place: offset for place, offset in found.items() if offset is not None}
 
 

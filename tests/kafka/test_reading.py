@@ -6,8 +6,8 @@ import pytest
 from kafka import KafkaAdminClient, KafkaProducer
 
 from streameval.broker import Broker
+from streameval.pipeline.letters import Identity, replacing
 from streameval.records import Origin, Partition
-from streameval.sources.replacing import replacing
 from tests.kafka.topics import by_partition, create, drained, fill, filled, opened, options
 
 pytestmark = pytest.mark.kafka
@@ -86,7 +86,7 @@ def test_reading_commits_nothing_and_makes_no_group(broker: Broker) -> None:
 def test_a_record_tells_its_time_its_key_its_headers_and_what_it_replaces(broker: Broker) -> None:
     topic = filled(broker, {0: [b"bad"], 1: []})
     mine, other = Partition(topic, 0), Partition(topic, 1)
-    sent = [[("trace", b"1"), replacing(mine, 0)], [replacing(other, 0)], []]
+    sent = [[("trace", b"1"), replacing(Identity(mine, 0))], [replacing(Identity(other, 0))], []]
     with closing(KafkaProducer(bootstrap_servers=broker.bootstrap_servers)) as producer:
         for number, headers in enumerate(sent):
             producer.send(
@@ -99,4 +99,4 @@ def test_a_record_tells_its_time_its_key_its_headers_and_what_it_replaces(broker
     assert [time for batch in batches for time in batch.timestamps or ()][1:] == [1000, 1001, 1002]
     assert [batch.replaced.get(place) for batch, place in places] == [None, 0, None, None]
     assert origins[0] == Origin(None, [])
-    assert origins[1] == Origin(b"k", [("trace", b"1"), replacing(mine, 0)])
+    assert origins[1] == Origin(b"k", [("trace", b"1"), replacing(Identity(mine, 0))])

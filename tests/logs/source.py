@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from streameval.errors import SourceError
+from streameval.pipeline.letters import replaced_offset
 from streameval.records import Assignment, Origin, Owner, Partition, RecordBatch
-from streameval.sources.replacing import replaced
 from tests.logs.group import Group, Member, Order
 from tests.logs.log import Entry
 
@@ -156,7 +156,9 @@ class LogSource:
 
 
 def _batch_of(partition: Partition, entries: Sequence[Entry], stop: int) -> RecordBatch:
-    stands_for = {place: replaced(partition, each.headers) for place, each in enumerate(entries)}
+    stands_for = {
+        place: replaced_offset(partition, each.headers) for place, each in enumerate(entries)
+    }
     return RecordBatch(
         partition=partition,
         values=[each.value for each in entries],

@@ -6,9 +6,9 @@ from typing import NamedTuple
 import pytest
 
 from streameval.errors import SourceError
+from streameval.pipeline.letters import Identity, replacing
 from streameval.records import Assignment, Partition, RecordBatch
 from streameval.sources.owning import Positions
-from streameval.sources.replacing import replacing
 from tests.logs.group import Group
 from tests.logs.log import Log
 from tests.logs.source import LogSource
@@ -170,8 +170,8 @@ def test_a_topic_made_again_has_another_identity(world: World) -> None:
 
 
 def test_a_record_says_what_it_replaces_and_where_it_comes_from(world: World) -> None:
-    world.log.append(P, b"fixed", headers=[replacing(P, 2)])
-    world.log.append(P, b"elsewhere", headers=[replacing(Q, 2)])
+    world.log.append(P, b"fixed", headers=[replacing(Identity(P, 2))])
+    world.log.append(P, b"elsewhere", headers=[replacing(Identity(Q, 2))])
     world.group.assign("a", [P])
     (batch,) = world.a.poll(0)
     assert batch.replaced == {4: 2}
