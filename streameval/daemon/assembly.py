@@ -31,6 +31,9 @@ from streameval.sources.options import KafkaOptions
 from streameval.sources.source import Source
 from streameval.stores.folder import FolderStore
 
+_BUDGET = 60.0
+"""Seconds for the last checkpoints, where no group waits for them."""
+
 
 class Assembly(msgspec.Struct, kw_only=True):
     """The parts of a daemon, each made for the others.
@@ -164,6 +167,7 @@ def terms(config: Config, options: StateOptions, source: Source) -> Terms:
         policies=Policies(**chosen),
         interval=microseconds(options.interval) / SECOND,
         events=options.events,
+        budget=getattr(source, "budget", _BUDGET),
     )
 
 

@@ -47,7 +47,13 @@ def other_settings(here: Mapping[str, Any], saved: Mapping[str, Any]) -> str | N
         for key in sorted({*here, *saved})
         if _shown(here, key, None) != _shown(saved, key, None)
     ]
-    return f"its state was made with other settings: {'; '.join(differing)}" if differing else None
+    if not differing:
+        return None
+    told = f"its state was made with other settings: {'; '.join(differing)}"
+    saved_depth = _shown(saved, "depth", None)
+    if saved_depth in (None, "null") or saved_depth == _shown(here, "depth", None):
+        return told
+    return f"{told} (it can be kept with depth = {saved_depth} and no cut-off beyond that)"
 
 
 def foreign_progress(offset: int, committed: int | None, *, found: bool) -> str | None:

@@ -52,15 +52,19 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
         return chosen
 
 
-CHOICES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+_ANEW = "counting begins anew where `start` says, and what was counted is set aside"
+
+CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
-        "on_retention": ("skip",),
-        "on_recreated": ("restart",),
-        "on_truncated": ("restart",),
-        "on_new_partitions": ("accept",),
-        "on_unknown_version": ("restart",),
-        "on_other_settings": ("restart",),
-        "on_foreign_progress": ("rebuild",),
+        "on_retention": {"skip": "the gap is told, and never counted"},
+        "on_recreated": {"restart": _ANEW},
+        "on_truncated": {"restart": _ANEW},
+        "on_new_partitions": {"accept": "new partitions count from their first record"},
+        "on_unknown_version": {"restart": _ANEW},
+        "on_other_settings": {"restart": f"{_ANEW}; or write the settings as they were"},
+        "on_foreign_progress": {
+            "rebuild": "records up to the commit are counted again, in no counter"
+        },
     }
 )
-"""What each policy can be besides "fail"."""
+"""What each policy can be besides "fail", and what it does then."""

@@ -1,9 +1,5 @@
 """Every error a user can meet: typed, carrying its data, saying what to do."""
 
-from streameval.errors.root import (
-    StreamevalError,
-    nearest,
-)
 from streameval.errors.metrics import (
     CutoffExceedsDepthError,
     MetricError,
@@ -18,6 +14,10 @@ from streameval.errors.metrics import (
     UndefinedMetricError,
     UnknownConventionError,
     UnknownMetricError,
+)
+from streameval.errors.root import (
+    StreamevalError,
+    nearest,
 )
 from streameval.errors.states import (
     DamagedStateError,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from streameval.errors.root import StreamevalError
 
@@ -68,10 +68,10 @@ class ForeignStoreError(StoreError):
 class RefusedStateError(StreamevalError):
     """Going on from a saved state would be wrong in a way that must not be silent."""
 
-    def __init__(self, where: str, problem: str, policy: str, choices: Sequence[str]) -> None:
+    def __init__(self, where: str, problem: str, policy: str, choices: Mapping[str, str]) -> None:
         self.where = where
         self.problem = problem
         self.policy = policy
         self.choices = choices
-        offered = " or ".join(f'{policy} = "{choice}"' for choice in choices)
+        offered = " or ".join(f'{policy} = "{it}" ({does})' for it, does in choices.items())
         super().__init__(f"{where}: {problem}. To go on, set [state] {offered}.")

@@ -21,6 +21,11 @@ from streameval.sources.options import KafkaOptions
 from streameval.sources.owning import Positions
 from streameval.sources.stalling import Stall, StallWatch
 
+_POLL_INTERVAL_MS: Final = 300_000
+"""Of the client, where nothing else is configured."""
+
+_BUDGET_SHARE: Final = 0.2
+
 _LOG: Final = logging.getLogger("streameval.sources.kafka")
 
 
@@ -76,6 +81,12 @@ class KafkaGroupSource:
     def cluster(self) -> str:
         """The id of the cluster."""
         return self._base.watch.cluster
+
+    @property
+    def budget(self) -> float:
+        """Seconds in which partitions that are taken away should be finished."""
+        longest: int = self._base.config.get("max_poll_interval_ms", _POLL_INTERVAL_MS)
+        return _BUDGET_SHARE * longest / 1000
 
     @property
     def finished(self) -> bool:
