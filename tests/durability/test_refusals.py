@@ -102,7 +102,9 @@ def test_it_is_refused_with_a_sentence_that_names_the_policy(policy: str) -> Non
 @pytest.mark.parametrize("policy", CASES)
 def test_it_goes_on_where_the_policy_says_so_and_tells_of_it(policy: str) -> None:
     case = CASES[policy]
-    kept = Kept(case.store(), policies=with_policy(policy, [*CHOICES[policy]][0]), **case.terms)
+    kept = Kept(
+        case.store(), policies=with_policy(policy, next(iter(CHOICES[policy]))), **case.terms
+    )
     assert kept.assign(**case.given) == case.begins
     (state,) = kept.ingest.partitions.values()
     assert state.tally.valid == case.state
