@@ -79,8 +79,8 @@ def advice(evidence: Evidence, lists: int) -> str | None:
 def _options(metric: Metric, evidence: Evidence) -> Hashable:
     """Which of the statistics kept a metric reads."""
     if metric.definition.reads == "exposures":
-        exposures = evidence.exposures
-        if exposures is None or not exposures.covers(metric.k):
+        exposures = evidence.exposures(metric.k)
+        if exposures is None:
             raise NotKeptError(metric.text, "what it needs was not counted at that cut-off")
         return exposures.options
     ranked = metric.definition.reads in ("hits", "lists")

@@ -88,11 +88,10 @@ class Evidence:
         }
         self.by_lists = not plan.events and all(map(_of_lists, plan.needs))
 
-    @property
-    def exposures(self) -> Exposures | None:
-        """The statistic of items shown; None where no metric reads it."""
-        found = [each for each in self.statistics.values() if isinstance(each, Exposures)]
-        return found[0] if found else None
+    def exposures(self, k: int | None) -> Exposures | None:
+        """The statistic of items shown up to rank k (None: anywhere); None where there is none."""
+        shown = (each for each in self.statistics.values() if isinstance(each, Exposures))
+        return next((each for each in shown if each.covers(k)), None)
 
     @property
     def without_scores(self) -> bool:

@@ -131,7 +131,11 @@ def _chosen(options: object) -> Iterator[tuple[str, str]]:
 
 def _needs(metrics: Sequence[Metric], depth: int | None, max_items: int) -> tuple[Hashable, ...]:
     needs = [need(metric, depth) for metric in metrics]
-    needs.append(_exposures_options(metrics, max_items))
+    needs += [
+        _exposures_options(metric, max_items)
+        for metric in metrics
+        if metric.definition.reads == "exposures"
+    ]
     return tuple(sorted({options for options in needs if options is not None}, key=str))
 
 
@@ -140,12 +144,7 @@ def _by_text(metrics: Mapping[str, Metric]) -> tuple[Metric, ...]:
     return tuple(metrics[text] for text in sorted(metrics))
 
 
-def _exposures_options(metrics: Sequence[Metric], max_items: int) -> ExposuresOptions | None:
-    cutoffs = {metric.k for metric in metrics if metric.definition.reads == "exposures"}
-    if not cutoffs:
-        return None
-    return ExposuresOptions(
-        cutoffs=tuple(sorted(k for k in cutoffs if k is not None)),
-        whole=None in cutoffs,
-        max_items=max_items,
-    )
+def _exposures_options(metric: Metric, max_items: int) -> ExposuresOptions:
+    # One for each cut-off: with several in one, another cut-off would restart them all.
+    cutoffs = () if metric.k is None else (metric.k,)
+    return ExposuresOptions(cutoffs=cutoffs, whole=metric.k is None, max_items=max_items)

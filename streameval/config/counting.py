@@ -52,8 +52,9 @@ def fitted(config: Config, settings: Mapping[str, Any]) -> Config:
     if config.depth is not None or "depth" not in settings:
         return config
     needed, saved = config.kept_depth(), settings["depth"]
-    deeper = needed is not None and (saved is None or saved > needed)
-    if not deeper:
+    if needed is None and _ranked(config):
+        return config
+    if needed is not None and saved is not None and saved <= needed:
         return config
     return msgspec.structs.replace(config, depth=WHOLE if saved is None else saved)
 
@@ -71,6 +72,11 @@ def layout(config: Config) -> Layout[Accumulator]:
         dedup=None if config.dedup is None else microseconds(config.dedup),
         max_ahead=microseconds(config.max_ahead),
     )
+
+
+def _ranked(config: Config) -> bool:
+    metrics = [metric for group in config.families() for metric in group.metrics]
+    return any(metric.definition.reads in ("hits", "lists") for metric in metrics)
 
 
 def _spec(config: Config, group: Group, empty: Accumulator) -> FamilySpec[Accumulator]:

@@ -50,10 +50,10 @@ def other_settings(here: Mapping[str, Any], saved: Mapping[str, Any]) -> str | N
     if not differing:
         return None
     told = f"its state was made with other settings: {'; '.join(differing)}"
-    saved_depth = _shown(saved, "depth", None)
-    if saved_depth in (None, "null") or saved_depth == _shown(here, "depth", None):
+    depth = saved.get("depth")
+    if depth is None or depth == here.get("depth"):
         return told
-    return f"{told} (it can be kept with depth = {saved_depth} and no cut-off beyond that)"
+    return f"{told} (it can be kept with depth = {depth} and no cut-off beyond that)"
 
 
 def foreign_progress(offset: int, committed: int | None, *, found: bool) -> str | None:

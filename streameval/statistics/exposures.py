@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, repeat
-from operator import add
+from operator import add, itemgetter
 from typing import Any, TypeAlias
 
 import msgspec
@@ -257,7 +257,7 @@ class Exposures:
 def _cut(lists: Sequence[Sequence[Id]], start: int, stop: int | None) -> Iterable[Sequence[Id]]:
     if not start and (stop is None or max(map(len, lists), default=0) <= stop):
         return lists
-    return (items[start:stop] for items in lists)
+    return map(itemgetter(slice(start, stop)), lists)
 
 
 def _add(band: Counter[Id], shown: Mapping[Id, int]) -> None:

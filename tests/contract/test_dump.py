@@ -143,7 +143,7 @@ def test_what_started_late_is_saved_and_merged_as_it_is() -> None:
         ("ndcg@5", {"hits(depth=5)", "graded:ndcg@5"}),
         ("ndcg@3", {"hits(depth=5)"}),
         ("mrr(statistic=median)@5", {"hits(depth=5)", "values:mrr@5"}),
-        ("distinct_items@3", {"exposures(cutoffs=3+5)"}),
+        ("distinct_items@3", {"exposures(cutoffs=3)"}),
         ("personalization@3", {"pairings(cutoff=3)"}),
         ("auc(positive=one)", {"scores(positive=one)"}),
         ("gauc(single=true)", {"ranksums(single=true)"}),
@@ -155,6 +155,44 @@ def test_a_reading_names_what_it_rests_on(metric: str, names: set[str]) -> None:
     texts += ["distinct_items@3", "distinct_items@5", "personalization@3", "auc(positive=one)"]
     accumulator = Accumulator(*texts, "gauc(single=true)")
     assert accumulator.needs(metric) == names
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "begins"),
+    [
+        (["item_coverage@2"], ["item_coverage@2", "item_coverage@5"], {"exposures(cutoffs=5)"}),
+        (["item_coverage@5"], ["item_coverage@2", "item_coverage@5"], {"exposures(cutoffs=2)"}),
+        (["item_coverage@5"], ["item_coverage@5", "gini"], {"exposures(whole=true)"}),
+        (["item_coverage@2", "item_coverage@5"], ["item_coverage@5"], set()),
+        (["item_coverage@2", "gini@5"], ["distinct_items@2"], set()),
+        (["personalization@2"], ["personalization@2", "personalization"], {"pairings"}),
+        (["auc"], ["auc", "auc(positive=one)"], {"scores(positive=one)"}),
+        (["gauc"], ["gauc", "gauc(single=true)"], {"ranksums(single=true)"}),
+        (["mrr@5"], ["mrr@5", "mrr(repeats=every)@5"], {"hits(depth=5,repeats=every)"}),
+        (["ndcg@5"], ["ndcg@5", "ndcg@2"], {"graded:ndcg@2"}),
+        (
+            ["mrr(statistic=median)@5"],
+            ["mrr(statistic=median)@5", "mrr(statistic=median)@2"],
+            {"values:mrr@2"},
+        ),
+        (["mae"], ["mae", "rmse"], {"events:rmse"}),
+    ],
+)
+def test_another_metric_restarts_nothing_that_was_counted(
+    old: list[str], new: list[str], begins: set[str]
+) -> None:
+    """All that both have stays bit for bit; what is new counts what comes from then on."""
+    early, late = stream(), stream(seed=8)
+    grown = laws.made(new)
+    assert grown.adopt(dumped(laws.counted(old, early))) == begins
+    for event in late:
+        laws.count(grown, event)
+    whole, since = (laws.counted(new, events) for events in ([*early, *late], late))
+    for metric in new:
+        started, needed = grown.needs(metric) & begins, grown.needs(metric)
+        if started in (frozenset(), needed):
+            assert grown.read(metric) == (since if started else whole).read(metric)
+    assert any(not grown.needs(metric) & begins for metric in new)
 
 
 @pytest.mark.parametrize("metric", ["auc", "rmse", "distinct_items@2", "mrr(statistic=median)@5"])

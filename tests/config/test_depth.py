@@ -1,0 +1,44 @@
+"""Ranks kept by a saved state, and what is asked for at the next start."""
+
+from __future__ import annotations
+
+import pytest
+
+from streameval.config import Config
+from streameval.config.counting import fitted
+from streameval.durability.checks import other_settings
+from streameval.sources.options import SimulatorOptions
+
+
+def _config(*metrics: str, depth: int | None = None) -> Config:
+    return Config(metrics=[*metrics], depth=depth, catalog=100, source=SimulatorOptions())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "depth"),
+    [
+        (["ndcg@20"], ["ndcg@10"], 20),
+        (["ndcg@20"], ["ndcg@20", "mrr@5"], 20),
+        (["mrr"], ["ndcg@10"], None),
+        (["ndcg@20"], ["item_coverage@50"], 20),
+        (["mrr"], ["item_coverage@50"], None),
+    ],
+)
+def test_what_is_kept_is_enough_and_stays(old: list[str], new: list[str], depth: int) -> None:
+    saved = _config(*old).settings()
+    now = fitted(_config(*new), saved)
+    assert now.kept_depth() == depth
+    assert other_settings(now.settings(), saved) is None
+
+
+@pytest.mark.parametrize(
+    ("new", "depth"), [(["ndcg@10"], None), (["mrr"], None), (["ndcg@2"], 2), (["ndcg@2"], 9)]
+)
+def test_what_is_not_enough_is_refused_and_the_way_to_keep_it_is_told(
+    new: list[str], depth: int | None
+) -> None:
+    saved = _config("ndcg@5").settings()
+    problem = other_settings(fitted(_config(*new, depth=depth), saved).settings(), saved)
+    assert problem is not None
+    assert "depth is" in problem
+    assert "and was 5 (it can be kept with depth = 5 and no cut-off beyond that)" in problem
