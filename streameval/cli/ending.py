@@ -15,9 +15,13 @@ from typer import Exit, TyperException
 from streameval.errors import (
     AddressInUseError,
     ConfigError,
+    ForeignStoreError,
     MetricError,
     MissingExtraError,
+    RefusedStateError,
+    StateVersionError,
     StreamevalError,
+    TooManyInvalidError,
 )
 
 DONE: Final = 0
@@ -37,7 +41,18 @@ class OutputError(StreamevalError):
         super().__init__(f"cannot write to standard output: {problem}; write somewhere else.")
 
 
-_CALLERS = (AddressInUseError, ConfigError, MetricError, MissingExtraError, WrongCallError)
+_CALLERS = (
+    AddressInUseError,
+    ConfigError,
+    ForeignStoreError,
+    MetricError,
+    MissingExtraError,
+    RefusedStateError,
+    StateVersionError,
+    TooManyInvalidError,
+    WrongCallError,
+)
+"""Starting again by itself would help nobody: somebody has to decide first."""
 
 
 def status_of(error: StreamevalError) -> int:
