@@ -8,19 +8,22 @@ from pathlib import Path
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response
-from starlette.routing import Mount, Route
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from streameval.exporters.prometheus import CONTENT_TYPE, PrometheusExporter
 from streameval.exporters.web.document import document
-from streameval.exporters.web.headers import SafeHeaders
+from streameval.exporters.web.guard import Guard
+from streameval.exporters.web.headers import ConfiguredHeaders, SafeHeaders
 from streameval.exporters.web.page import page
+from streameval.exporters.web.protection import Shield
 from streameval.exporters.web.state import State, state
 from streameval.pipeline.snapshot import Snapshot
 
 _STATIC = Path(__file__).parent / "static"
 _PATHS = "/, /metrics, /api/v1/metrics, /-/healthy and /-/ready"
+_HEALTH = ("/-/healthy", "/-/ready")
 
 
 def application(
@@ -29,6 +32,9 @@ def application(
     *,
     turning: Callable[[], bool] = lambda: True,
     reload: Callable[[], str | None] | None = None,
+    prefix: str = "",
+    shield: Shield | None = None,
+    open_health: bool = False,
 ) -> Starlette:
     """The web application over what `current` answers.
 
@@ -38,22 +44,43 @@ def application(
         turning: whether the ingest loop still turns; what /-/healthy answers by.
         reload: reads the configuration anew and says what was wrong with it; None where that may
             not be asked for over the network.
+        prefix: all paths begin with it; "" or "/like/this".
+        shield: whom it is answered; None means everybody.
+        open_health: whether the health checks are answered without a password all the same.
     """
     answers = _Answers(current, exporter, turning)
     lifecycle = [] if reload is None else [Route("/-/reload", _reloading(reload), methods=["POST"])]
+    shield = shield or Shield()
     return Starlette(
-        routes=[
-            Route("/", answers.page),
-            Route("/metrics", answers.metrics),
-            Route("/api/v1/metrics", answers.document),
-            Route("/-/healthy", answers.healthy),
-            Route("/-/ready", answers.ready),
-            *lifecycle,
-            Mount("/static", StaticFiles(directory=_STATIC)),
-        ],
+        routes=_under(
+            prefix,
+            [
+                Route("/", answers.page),
+                Route("/metrics", answers.metrics),
+                Route("/api/v1/metrics", answers.document),
+                Route("/-/healthy", answers.healthy),
+                Route("/-/ready", answers.ready),
+                *lifecycle,
+                Mount("/static", StaticFiles(directory=_STATIC)),
+            ],
+        ),
         exception_handlers={404: _nothing_there, 405: _wrong_method},
-        middleware=[SafeHeaders.middleware()],
+        middleware=[
+            ConfiguredHeaders.middleware(shield),
+            SafeHeaders.middleware(),
+            Guard.middleware(shield, [prefix + path for path in _HEALTH] if open_health else []),
+        ],
     )
+
+
+def _under(prefix: str, routes: list[BaseRoute]) -> list[BaseRoute]:
+    if not prefix:
+        return routes
+
+    def to_the_page(_: Request) -> Response:
+        return RedirectResponse(f"{prefix}/", status_code=302)
+
+    return [Mount(prefix, routes=routes), Route("/", to_the_page), Route(prefix, to_the_page)]
 
 
 class _Answers:

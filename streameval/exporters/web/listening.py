@@ -8,7 +8,7 @@ import socket
 from streameval.address import HOW, host_and_port
 from streameval.errors import AddressInUseError
 
-_WAITING = 128
+_WAITING = 512
 
 
 def listening(listen: str) -> socket.socket:

@@ -2,51 +2,80 @@
 
 from __future__ import annotations
 
+import asyncio
+import ipaddress
+import math
+import socket
 import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
 import uvicorn
 from starlette.applications import Starlette
 
+from streameval.exporters.web.connection import Connection
+from streameval.exporters.web.gate import Gate
+from streameval.exporters.web.limits import Limits
 from streameval.exporters.web.listening import http_address, listening
-
-_CONNECTIONS = 256
-"""Beyond so many at once, a connection is answered 503."""
+from streameval.exporters.web.protection import Protection, Shield
 
 
 class Server:
-    """Serves an application until it is stopped; its address is taken when it is made.
+    """Serves an application until it is stopped; its addresses are taken when it is made.
 
     Args:
         app: what is served.
-        listen: "HOST:PORT", an IPv6 address in brackets; port 0 takes a free one.
+        listen: "HOST:PORT", an IPv6 address in brackets; port 0 takes a free one. Or several.
+        shield: certificates; by default none: plain HTTP.
+        limits: how much of us one client may take.
 
     Raises:
-        AddressInUseError: the address is taken, or not ours to take.
+        AddressInUseError: an address is taken, or not ours to take; none is taken then.
     """
 
-    def __init__(self, app: Starlette, listen: str) -> None:
-        self._socket = listening(listen)
-        self._address = http_address(self._socket)
-        self._server = uvicorn.Server(_settings(app))
+    def __init__(
+        self,
+        app: Starlette,
+        listen: str | Sequence[str],
+        shield: Shield | None = None,
+        limits: Limits = Limits(),  # noqa: B008  frozen
+    ) -> None:
+        self._shield = shield or Shield()
+        self._sockets = _taken([listen] if isinstance(listen, str) else listen)
+        self._addresses = [http_address(each) for each in self._sockets]
+        self._exposed = [each for each in self._sockets if not _is_loopback(each)]
+        self._server = _Uvicorn(_settings(app, limits), self._shield, limits)
         self._thread = threading.Thread(target=self._serve, name="streameval-http", daemon=True)
 
     @property
     def address(self) -> str:
-        """Where it serves: "http://HOST:PORT"."""
-        return self._address
+        """Where it serves, "http://HOST:PORT"; the first of several."""
+        return self.addresses[0]
+
+    @property
+    def addresses(self) -> list[str]:
+        """Where it serves, in the order given."""
+        secure = self._shield.current.context is not None
+        return [each.replace("http:", "https:", 1) if secure else each for each in self._addresses]
+
+    @property
+    def exposed(self) -> bool:
+        """Whether other machines may reach it."""
+        return bool(self._exposed)
 
     def start(self) -> None:
         """Begin to answer; what connected before is answered too."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Answer what is being asked, for a second at most, and let go of the address."""
+        """Answer what is being asked, for a second at most, and let go of the addresses."""
         self._server.should_exit = True
         if self._thread.ident is not None:
             self._thread.join()
-        self._socket.close()
+        for each in self._sockets:
+            each.close()
 
     def __enter__(self) -> Self:
         self.start()
@@ -61,7 +90,38 @@ class Server:
         self.stop()
 
     def _serve(self) -> None:
-        self._server.run(sockets=[self._socket])
+        self._server.run(sockets=self._sockets)
+
+
+class _Uvicorn(uvicorn.Server):
+    """uvicorn behind a gate: it bounds neither connections nor handshakes of its own."""
+
+    def __init__(self, config: uvicorn.Config, shield: Shield, limits: Limits) -> None:
+        super().__init__(config)
+        self._limits = limits
+        self._gate = Gate(self._connection, shield, limits)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to accept."""
+        self.servers: list[asyncio.Server] = []
+        self._gate.open(sockets or [])
+        self.started = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept no more, and answer what is being asked."""
+        await self._gate.close()
+        await super().shutdown(sockets)
+
+    def _connection(
+        self, protection: Protection, closed: Callable[[Connection], None]
+    ) -> Connection:
+        return Connection(
+            self.config,
+            self.server_state,
+            limits=self._limits,
+            sans=protection.sans,
+            closed=closed,
+        )
 
 
 def try_address(listen: str) -> str:
@@ -74,7 +134,18 @@ def try_address(listen: str) -> str:
         return http_address(taken)
 
 
-def _settings(app: Starlette) -> uvicorn.Config:
+def _taken(listen: Sequence[str]) -> list[socket.socket]:
+    with ExitStack() as stack:
+        taken = [stack.enter_context(listening(each)) for each in listen]
+        stack.pop_all()
+        return taken
+
+
+def _is_loopback(taken: socket.socket) -> bool:
+    return ipaddress.ip_address(taken.getsockname()[0].partition("%")[0]).is_loopback
+
+
+def _settings(app: Starlette, limits: Limits) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http="h11",
@@ -84,7 +155,7 @@ def _settings(app: Starlette) -> uvicorn.Config:
         log_config=None,
         access_log=False,
         server_header=False,
-        limit_concurrency=_CONNECTIONS,
-        timeout_keep_alive=65,
+        proxy_headers=False,
+        timeout_keep_alive=math.ceil(limits.idle),
         timeout_graceful_shutdown=1,
     )
