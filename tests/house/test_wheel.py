@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
+import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from tests.house.checkout import PACKAGE, ROOT, files
+from streameval.exporters.web.charts.hook import FILES, ChartsError, bring
+from tests.house.checkout import PACKAGE, ROOT, files, modules
+
+BUILDING = PACKAGE / "exporters" / "web" / "charts"
+CHARTS = "streameval/exporters/web/static/uplot"
 
 _USE = """
 import streameval
@@ -58,7 +66,8 @@ def _python(installed: Path, *arguments: str) -> subprocess.CompletedProcess[str
 
 
 def test_the_wheel_holds_every_file_of_the_package(wheel: Path) -> None:
-    tracked = {str(path.relative_to(ROOT)) for path in files() if path.is_relative_to(PACKAGE)}
+    package = (path for path in files() if path.is_relative_to(PACKAGE))
+    tracked = {str(path.relative_to(ROOT)) for path in package if not path.is_relative_to(BUILDING)}
     assert {"streameval/py.typed", "streameval/metrics/ndcg.py"} <= tracked
     assert tracked <= _names(wheel)
 
@@ -99,4 +108,61 @@ def test_every_module_of_the_installed_wheel_imports(installed: Path) -> None:
     )
     result = _python(installed, "-c", every)
     assert result.returncode == 0, result.stderr
-    assert int(result.stdout) >= len(list(PACKAGE.rglob("*.py"))) - 1
+    shipped = [path for path in modules() if not path.is_relative_to(BUILDING)]
+    assert int(result.stdout) >= len(shipped) - 1
+
+
+def test_the_wheel_brings_the_charts_of_the_page_with_their_licence(wheel: Path) -> None:
+    assert {f"{CHARTS}/{name}" for name in FILES} <= _names(wheel)
+    with zipfile.ZipFile(wheel) as archive:
+        assert b"Permission is hereby granted" in archive.read(f"{CHARTS}/LICENSE")
+        assert b"uPlot" in archive.read(f"{CHARTS}/uPlot.iife.min.js")
+
+
+def test_the_wheel_leaves_out_what_only_builds_it(wheel: Path) -> None:
+    assert not [name for name in _names(wheel) if "/web/charts/" in name]
+
+
+def test_a_source_distribution_has_no_charts_and_builds_a_wheel_that_has(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(tmp_path), str(ROOT)]
+    result = subprocess.run(build, capture_output=True, text=True, check=False)
+    if "ChartsError" in result.stdout + result.stderr and os.environ.get("CI") != "true":
+        pytest.skip("no package registry of npm is within reach")
+    assert result.returncode == 0, result.stdout + result.stderr
+    (source,), (built,) = tmp_path.glob("*.tar.gz"), tmp_path.glob("*.whl")
+    with tarfile.open(source) as archive:
+        names = archive.getnames()
+    assert [name for name in names if name.endswith("charts/package-lock.json")]
+    assert not [name for name in names if "/uplot/" in name]
+    assert {f"{CHARTS}/{name}" for name in FILES} <= _names(built)
+
+
+def test_charts_that_cannot_be_fetched_are_said_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("npm_config_registry", "http://127.0.0.1:9/")
+    monkeypatch.setenv("npm_config_fetch_retries", "0")
+    monkeypatch.setenv("npm_config_cache", str(tmp_path / "cache"))
+    with pytest.raises(ChartsError, match="registry of npm must be within reach"):
+        bring(BUILDING, tmp_path / "goal")
+    assert not (tmp_path / "goal").exists()
+
+
+def test_charts_of_another_digest_are_refused(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    shutil.copytree(BUILDING, lock, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+    other = "sha512-" + "A" * 86 + "=="
+    path = lock / "package-lock.json"
+    text = re.sub(r"sha512-[^\"]+", other, path.read_text(encoding="utf-8"))
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ChartsError):
+        bring(lock, tmp_path / "goal")
+    assert not (tmp_path / "goal").exists()
+
+
+def test_charts_that_are_there_are_left_alone(tmp_path: Path) -> None:
+    digest = hashlib.sha256((BUILDING / "package-lock.json").read_bytes()).hexdigest()
+    for name in (*FILES, "lock.sha256"):
+        (tmp_path / name).write_text(digest, encoding="utf-8")
+    bring(BUILDING, tmp_path)
+    assert {path.read_text(encoding="utf-8") for path in tmp_path.iterdir()} == {digest}

