@@ -11,13 +11,31 @@ from streameval.durability.policies import Policies
 
 
 class WebOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where the page, the API and /metrics are served.
+    """Where the page, the API and /metrics are served, and to whom.
 
     Attributes:
-        listen: "HOST:PORT"; an IPv6 address in brackets: "[::1]:9877".
+        listen: "HOST:PORT", an IPv6 address in brackets: "[::1]:9877"; or a list of several.
+        config_file: certificates and users, as exporters of Prometheus have them.
+        route_prefix: all paths begin with it, for example "/streameval".
+        health_without_auth: whether health checks are answered without a password all the same.
+        max_connections: at once; the one idle longest makes room for one more.
     """
 
-    listen: str = "127.0.0.1:9877"
+    listen: str | list[str] = "127.0.0.1:9877"
+    config_file: str | None = None
+    route_prefix: str = "/"
+    health_without_auth: bool = False
+    max_connections: Annotated[int, Meta(ge=1)] = 512
+
+    @property
+    def addresses(self) -> list[str]:
+        """Where to listen, as a list."""
+        return [self.listen] if isinstance(self.listen, str) else self.listen
+
+    @property
+    def prefix(self) -> str:
+        """What all paths begin with: "", or a path without a slash at its end."""
+        return self.route_prefix.rstrip("/")
 
 
 class WindowsOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -63,6 +81,7 @@ class StateOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         on_truncated: the log ends before the offset of the state.
         on_new_partitions: there are partitions that the state knows nothing of.
         on_unknown_version: a state was written by a release that this one does not know.
+        on_damaged: no checkpoint of a partition is sound.
         on_other_settings: decoding, labels, segments, panes or depth are not those of the state.
         on_foreign_progress: the group has committed more than any checkpoint holds.
     """
@@ -76,7 +95,8 @@ class StateOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     on_truncated: Literal["fail", "restart"] = "fail"
     on_new_partitions: Literal["fail", "accept"] = "fail"
     on_unknown_version: Literal["fail", "restart"] = "fail"
-    on_other_settings: Literal["fail", "restart"] = "fail"
+    on_damaged: Literal["fail", "restart"] = "fail"
+    on_other_settings: Literal["fail", "restart", "accept"] = "fail"
     on_foreign_progress: Literal["fail", "rebuild"] = "fail"
 
     def policies(self) -> Policies:

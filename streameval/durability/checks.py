@@ -56,6 +56,18 @@ def other_settings(here: Mapping[str, Any], saved: Mapping[str, Any]) -> str | N
     return f"{told} (it can be kept with depth = {depth} and no cut-off beyond that)"
 
 
+def same_shape(here: Mapping[str, Any], saved: Mapping[str, Any]) -> bool:
+    """Whether only decoding differs, so that what was counted can be counted on.
+
+    Example:
+        >>> same_shape({"event": {"time": "ts"}, "pane": 60}, {"event": {"time": "at"}, "pane": 60})
+        True
+        >>> same_shape({"pane": 60}, {"pane": 30})
+        False
+    """
+    return {**here, "event": None} == {**saved, "event": None}
+
+
 def foreign_progress(offset: int, committed: int | None, *, found: bool) -> str | None:
     """The group has committed what no checkpoint covers.
 

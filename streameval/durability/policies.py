@@ -20,7 +20,9 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
         on_truncated: the state has counted records that the log does not have.
         on_new_partitions: the topic has more partitions than when its state began.
         on_unknown_version: a newer release wrote the state.
-        on_other_settings: decoding, labels, panes or depth differ.
+        on_damaged: every checkpoint of a partition is damaged.
+        on_other_settings: decoding, labels, panes or depth differ; where it is decoding alone,
+            "accept" counts on.
         on_foreign_progress: the group has committed more than any checkpoint covers; records
             below that rebuild the state, and never count in counters again.
     """
@@ -30,7 +32,8 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
     on_truncated: Literal["fail", "restart"] = "fail"
     on_new_partitions: Literal["fail", "accept"] = "fail"
     on_unknown_version: Literal["fail", "restart"] = "fail"
-    on_other_settings: Literal["fail", "restart"] = "fail"
+    on_damaged: Literal["fail", "restart"] = "fail"
+    on_other_settings: Literal["fail", "restart", "accept"] = "fail"
     on_foreign_progress: Literal["fail", "rebuild"] = "fail"
 
     def obey(self, policy: str, where: str, problem: str) -> str:
@@ -61,7 +64,11 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "on_truncated": {"restart": _ANEW},
         "on_new_partitions": {"accept": "new partitions count from their first record"},
         "on_unknown_version": {"restart": _ANEW},
-        "on_other_settings": {"restart": f"{_ANEW}; or write the settings as they were"},
+        "on_damaged": {"restart": _ANEW},
+        "on_other_settings": {
+            "restart": f"{_ANEW}; or write the settings as they were",
+            "accept": "where only [event] differs: what was counted stays, and counting goes on",
+        },
         "on_foreign_progress": {
             "rebuild": "records up to the commit are counted again, in no counter"
         },

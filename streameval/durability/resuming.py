@@ -6,16 +6,18 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from streameval.durability.checkpoint import Place
+from streameval.durability.checkpoint import Header, Place
 from streameval.durability.checks import (
     foreign_progress,
     lost_records,
     new_partition,
     other_settings,
     recreated,
+    same_shape,
     truncated,
 )
 from streameval.durability.news import News
+from streameval.durability.policies import Policies
 from streameval.durability.store import Saved, Store
 from streameval.durability.terms import Terms
 from streameval.errors import StateVersionError
@@ -81,7 +83,10 @@ class Resuming:
             _news(place, "a damaged checkpoint was passed over", problem=problem)
             for problem in found.passed_over
         ]
-        if found.saved is None:
+        if found.saved is None and torn:
+            problem = f"no checkpoint of it is sound: {'; '.join(found.passed_over)}"
+            decided = self.anew(assignment, "on_damaged", problem)
+        elif found.saved is None:
             decided = self._first(assignment, place)
         else:
             decided = self._onward(assignment, found.saved, torn=bool(torn))
@@ -107,6 +112,19 @@ class Resuming:
             news=[told],
         )
 
+    def _accepts(self, header: Header, differing: str, news: list[News]) -> bool:
+        """Whether only decoding differs, and the policy is to go on with what was counted.
+
+        Raises:
+            RefusedStateError: that is the policy, and more differs.
+        """
+        if self._policies.on_other_settings != "accept":
+            return False
+        if not same_shape(self._terms.settings, header.settings):
+            Policies().obey("on_other_settings", str(header.place), differing)
+        news.append(_news(header.place, "other decoding was accepted", problem=differing))
+        return True
+
     def _first(self, assignment: Assignment, place: Place) -> Resumption:
         problem = new_partition(place.number, self._known(place))
         if problem is None:
@@ -130,14 +148,13 @@ class Resuming:
         )
 
     def _onward(self, assignment: Assignment, saved: Saved, *, torn: bool) -> Resumption:
-        header = saved.header
-        for policy, problem in (
-            ("on_other_settings", other_settings(self._terms.settings, header.settings)),
-            ("on_truncated", truncated(header.offset, assignment.end)),
-        ):
-            if problem is not None:
-                return self.anew(assignment, policy, problem)
-        news: list[News] = []
+        header, news = saved.header, list[News]()
+        differing = other_settings(self._terms.settings, header.settings)
+        if differing is not None and not self._accepts(header, differing, news):
+            return self.anew(assignment, "on_other_settings", differing)
+        problem = truncated(header.offset, assignment.end)
+        if problem is not None:
+            return self.anew(assignment, "on_truncated", problem)
         offset = self._past_retention(assignment, header.offset, header.place, news)
         counted = self._counted(assignment, header.place, offset, news, torn=torn, found=True)
         return Resumption(

@@ -31,7 +31,8 @@ class Torn(MemoryStore):
 
     def newest(self, place: Place) -> MemoryFound:
         found = super().newest(place)
-        return MemoryFound(saved=found.saved, passed_over=["offset 20 is passed over"])
+        torn = ["offset 20 is passed over"] if found.saved else []
+        return MemoryFound(saved=found.saved, passed_over=torn)
 
 
 class Case(NamedTuple):
@@ -56,7 +57,16 @@ class Case(NamedTuple):
     skipped: int = 0
 
 
+class AllTorn(MemoryStore):
+    """Every checkpoint in it is damaged."""
+
+    def newest(self, place: Place) -> MemoryFound:
+        torn = ["offset 10 is passed over"] if place in self.saved else []
+        return MemoryFound(saved=None, passed_over=torn)
+
+
 CASES = {
+    "on_damaged": Case(lambda: after(10, AllTorn()), {}, "no checkpoint of it is sound", 0, 0),
     "on_retention": Case(
         lambda: after(10), {"begin": 15}, "5 offsets were never counted", 15, 10, skipped=5
     ),
@@ -109,13 +119,32 @@ def test_it_goes_on_where_the_policy_says_so_and_tells_of_it(policy: str) -> Non
     (state,) = kept.ingest.partitions.values()
     assert state.tally.valid == case.state
     assert kept.keeper.skipped == case.skipped
-    (news,) = kept.news()
+    news = kept.news()[-1]
     assert case.says in news.fields["problem"]
 
 
 def test_every_policy_has_a_case_and_fails_by_default() -> None:
     assert set(CASES) == set(CHOICES) == set(Policies.__struct_fields__)
     assert {getattr(Policies(), policy) for policy in CHOICES} == {"fail"}
+
+
+ACCEPT = with_policy("on_other_settings", "accept")
+
+
+def test_other_decoding_alone_may_be_accepted_and_what_was_counted_stays() -> None:
+    kept = Kept(after(10), settings={"pane": "1m", "event": {"time": "at"}}, policies=ACCEPT)
+    assert kept.assign() == 10
+    (state,) = kept.ingest.partitions.values()
+    assert state.tally.valid == 10
+    (news,) = kept.news()
+    assert news.event == "other decoding was accepted"
+
+
+def test_another_shape_is_refused_even_so() -> None:
+    kept = Kept(after(10), settings={"pane": "5m"}, policies=ACCEPT)
+    with pytest.raises(RefusedStateError, match="pane is"):
+        kept.assign()
+    assert not kept.ingest.positions
 
 
 def test_a_restart_is_not_undone_by_the_next_start() -> None:
