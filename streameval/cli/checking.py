@@ -12,7 +12,8 @@ from typer import Exit
 
 from streameval.aggregation.time import span_text
 from streameval.cli.ending import FAILED, output, reading, tell
-from streameval.config import Config, load
+from streameval.config import Config, WebOptions, load
+from streameval.config.web_file import protection
 from streameval.errors import StreamevalError
 from streameval.exporters.web import try_address
 from streameval.pipeline.snapshot import LIFETIME
@@ -53,7 +54,7 @@ def _plan(path: Path, config: Config) -> Iterator[tuple[str, str]]:
     if config.dead_letters is not None:
         letters = config.dead_letters
         yield "letters", f"to {letters.path or letters.topic or 'a topic <input>.dlq'}"
-    yield "serves", f"http://{config.web.listen}/ with /metrics and /api/v1/metrics"
+    yield "serves", _served(config.web)
 
 
 def _divided(config: Config) -> Iterator[tuple[str, str]]:
@@ -83,7 +84,7 @@ def _time(config: Config) -> str:
 def _connect(config: Config) -> None:
     attempts: dict[str, Callable[[], str]] = {
         "connected": lambda: _try_source(config.source),
-        "free": lambda: _try_address(config.web.listen),
+        "free": lambda: _try_addresses(config.web),
     }
     failed = False
     for name, attempt in attempts.items():
@@ -107,5 +108,13 @@ def _try_source(options: SourceOptions) -> str:
     return f"{source.name} can be read."
 
 
-def _try_address(listen: str) -> str:
-    return f"{try_address(listen)}/"
+def _try_addresses(web: WebOptions) -> str:
+    return ", ".join(f"{try_address(each)}{web.prefix}/" for each in web.addresses)
+
+
+def _served(web: WebOptions) -> str:
+    asked = protection(web.config_file)
+    scheme = "http" if asked.context is None else "https"
+    places = ", ".join(f"{scheme}://{each}{web.prefix}/" for each in web.addresses)
+    users = f" for {len(asked.users)} users" if asked.users else ""
+    return f"{places} with {web.prefix}/metrics and {web.prefix}/api/v1/metrics{users}"

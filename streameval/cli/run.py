@@ -11,6 +11,23 @@ from typer import Argument, Option
 def run(
     config: Annotated[Path, Argument(metavar="CONFIG", help="A TOML file; see `check`.")],
     *,
+    listen: Annotated[
+        list[str] | None,
+        Option(
+            "--web.listen",
+            "--web.listen-address",
+            metavar="HOST:PORT",
+            help="Where to serve; may be given several times.",
+        ),
+    ] = None,
+    web_config: Annotated[
+        Path | None,
+        Option("--web.config.file", metavar="FILE", help="TLS and users; see docs/web.md."),
+    ] = None,
+    route_prefix: Annotated[
+        str | None,
+        Option("--web.route-prefix", metavar="PATH", help="What all paths begin with."),
+    ] = None,
     enable_lifecycle: Annotated[
         bool, Option("--web.enable-lifecycle", help="Let POST /-/reload read the file anew.")
     ] = False,
@@ -29,8 +46,16 @@ def run(
     and a record counts once, whatever happened in between. Without it they are since start.
 
     SIGHUP reads the file anew: metrics, windows and the like change at once, what was counted
-    stays. A file that cannot be used leaves the old one in force.
+    stays; certificates and users are those of now. A file that cannot be used leaves the old one
+    in force.
+
+    ```
+    streameval run streameval.toml --web.listen 0.0.0.0:9877 --web.config.file web.yml
+    ```
+
+    Options of the web stand above [web] of the file.
     """
     from streameval.cli.running import serve  # noqa: PLC0415  only where used
 
-    serve(config, lifecycle=enable_lifecycle)
+    said = {"listen": listen or None, "config_file": web_config, "route_prefix": route_prefix}
+    serve(config, said, lifecycle=enable_lifecycle)

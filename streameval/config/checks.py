@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import datetime
 
-from streameval.address import HOW, host_and_port
 from streameval.config.labels import Problem, label_problems, mapping_problems
 from streameval.config.metric_checks import extent_problems, input_problems, metric_problems
 from streameval.config.place_checks import dead_letter_problems
 from streameval.config.settings import Config
 from streameval.config.time_checks import duplicate_problems, duration_problems, window_problems
+from streameval.config.web_checks import web_problems
 from streameval.errors import ConfigError, SourceError, nearest
 from streameval.pipeline.decode import Decoder
 from streameval.sources.options import KafkaOptions
@@ -65,11 +65,6 @@ def _is_start(text: str) -> bool:
         return False
 
 
-def _listen(config: Config) -> Iterator[Problem]:
-    if host_and_port(config.web.listen) is None:
-        yield "web.listen", f"found {config.web.listen!r}; {HOW}."
-
-
 def _catalog(config: Config) -> Iterator[Problem]:
     try:
         items = config.items()
@@ -94,7 +89,7 @@ _CHECKS: tuple[Callable[[Config], Iterator[Problem]], ...] = (
     extent_problems,
     _start,
     dead_letter_problems,
-    _listen,
+    web_problems,
     _catalog,
     input_problems,
 )

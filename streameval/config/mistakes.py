@@ -63,39 +63,46 @@ _SOURCES: Mapping[str, type[msgspec.Struct]] = {
 }
 
 
-def explained(path: str, message: str, table: Mapping[str, Any]) -> ConfigError:
+def explained(
+    path: str,
+    message: str,
+    table: Mapping[str, Any],
+    tables: Mapping[str, type[msgspec.Struct]] | None = None,
+) -> ConfigError:
     """The error to show for one of msgspec.
 
     Args:
         path: the file.
         message: what msgspec said.
         table: the content of the file.
+        tables: what may stand in each of its tables; by default in those of a configuration.
     """
+    tables = _tables(table) if tables is None else tables
     found = _MESSAGE.fullmatch(message)
     what, key = (found["what"], found["key"] or "") if found else (message, "")
     if field := _FIELD.fullmatch(what):
-        return _about_a_key(path, f"{key}.{field['name']}".lstrip("."), table, what)
+        return _about_a_key(path, f"{key}.{field['name']}".lstrip("."), tables, what)
     key, value = _exact(key, table)
     if expected := _EXPECTED.fullmatch(what):
         problem = f"found {_shown(value)}; give {_wanted(expected)}."
     elif what.startswith("Invalid"):
-        problem = _not_a_choice(value, _choices(key, table))
+        problem = _not_a_choice(value, _choices(key, tables))
     else:
         problem = what
     return ConfigError(path, key, problem)
 
 
-def _about_a_key(path: str, key: str, table: Mapping[str, Any], what: str) -> ConfigError:
+def _about_a_key(
+    path: str, key: str, tables: Mapping[str, type[msgspec.Struct]], what: str
+) -> ConfigError:
     if "missing" in what:
         usual = re.sub(r"\[\d+\]", "", key)
         example = f"; for example {_EXAMPLES[usual]}" if usual in _EXAMPLES else ""
         return ConfigError(path, key, f"this key is missing{example}.")
     section, name = _parted(key)
-    known = _keys(_tables(table)[section])
+    known = _keys(tables[section])
     elsewhere = [
-        f"{_bracketed(other)} {name}".strip()
-        for other, it in _tables(table).items()
-        if name in _keys(it)
+        f"{_bracketed(other)} {name}".strip() for other, it in tables.items() if name in _keys(it)
     ]
     meant = " or ".join([repr(each) for each in nearest(name, known)] or elsewhere)
     hint = f" Did you mean {meant}?" if meant else ""
@@ -119,11 +126,11 @@ def _not_a_choice(value: object, choices: list[str]) -> str:
     return f"found {_shown(value)}; allowed are {', '.join(map(repr, choices))}.{hint}"
 
 
-def _choices(key: str, table: Mapping[str, Any]) -> list[str]:
+def _choices(key: str, tables: Mapping[str, type[msgspec.Struct]]) -> list[str]:
     section, name = _parted(key)
     if key == "source.type":
         return list(_SOURCES)
-    hint = typing.get_type_hints(_tables(table)[section]).get(name)
+    hint = typing.get_type_hints(tables[section]).get(name)
     return [choice for literal in _literals(hint) for choice in typing.get_args(literal)]
 
 

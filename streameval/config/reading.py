@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,10 +22,14 @@ T = TypeVar("T", bound=msgspec.Struct | None)
 _PLACE = re.compile(r"(?P<what>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of .*)\)")
 
 
-def load(path: str | Path) -> Config:
+def load(path: str | Path, change: Callable[[Config], Config] = lambda config: config) -> Config:
     """The configuration in a TOML file.
 
     Paths in it (`catalog`, `source.paths`, `popularity.path`, ...) are relative to the file.
+
+    Args:
+        path: of the file.
+        change: what is said elsewhere in place of it, before it is looked at as a whole.
 
     Raises:
         ConfigError: names the file, the key, what was found there and what is allowed.
@@ -34,7 +39,7 @@ def load(path: str | Path) -> Config:
         config = msgspec.convert(table, Config)
     except msgspec.ValidationError as error:
         raise explained(str(path), str(error), table) from None
-    return checked(str(path), _beside(Path(path), config))
+    return checked(str(path), change(_beside(Path(path), config)))
 
 
 def _table(path: Path) -> dict[str, Any]:
@@ -75,6 +80,7 @@ def _beside(path: Path, config: Config) -> Config:
         "similarity": _beside_files(path, config.similarity),
         "state": _beside_files(path, config.state),
         "dead_letters": _beside_files(path, config.dead_letters),
+        "web": _beside_files(path, config.web),
     }
     return msgspec.structs.replace(config, catalog=catalog, source=source, **named)
 
@@ -82,6 +88,8 @@ def _beside(path: Path, config: Config) -> Config:
 def _beside_files(path: Path, options: T) -> T:
     if options is None:
         return options
-    named = {name: getattr(options, name, None) for name in ("path", "vectors", "pairs")}
+    named = {
+        name: getattr(options, name, None) for name in ("path", "vectors", "pairs", "config_file")
+    }
     there = {name: str(path.parent / file) for name, file in named.items() if file is not None}
     return msgspec.structs.replace(options, **there)

@@ -11,13 +11,14 @@ from typing import Any
 import msgspec
 
 from streameval.config import Config
+from streameval.config.web_file import protection
 from streameval.daemon.assembly import assembled
 from streameval.daemon.clock import Clock
 from streameval.daemon.log import emit
 from streameval.daemon.loop import Loop
 from streameval.daemon.reloading import Reloading
 from streameval.exporters.prometheus import PrometheusExporter
-from streameval.exporters.web import Server, application
+from streameval.exporters.web import Limits, Server, Shield, application
 from streameval.pipeline.snapshot import Snapshot
 from streameval.sources.kafka_secrets import redacted
 from streameval.sources.options import KafkaOptions
@@ -60,7 +61,9 @@ class Daemon:
         self._config = config
         self._observe = observe
         self._current: Snapshot | None = None
-        self._reloading = None if reread is None else Reloading(reread)
+        web = config.web
+        self._shield = Shield(protection(web.config_file))
+        self._reloading = None if reread is None else Reloading(reread, self._shield)
         parts = assembled(config, environment, clock)
         self._loop = Loop(parts, self._publish, clock, self._reloading)
         self._exporter = PrometheusExporter(
@@ -71,13 +74,21 @@ class Daemon:
             self._exporter,
             turning=lambda: self._loop.turning,
             reload=self._reload if lifecycle and self._reloading else None,
+            prefix=web.prefix,
+            shield=self._shield,
+            open_health=web.health_without_auth,
         )
-        self._server = Server(app, config.web.listen)
+        limits = Limits(connections=web.max_connections)
+        self._server = Server(app, web.addresses, self._shield, limits)
 
     @property
     def address(self) -> str:
-        """Where it serves: "http://HOST:PORT"."""
-        return self._server.address
+        """Where it serves, "http://HOST:PORT" and the prefix of all paths; the first of several."""
+        return self._addresses[0]
+
+    @property
+    def _addresses(self) -> list[str]:
+        return [f"{each}{self._config.web.prefix}" for each in self._server.addresses]
 
     def current(self) -> Snapshot | None:
         """The latest snapshot; None before the first. May be asked from any thread."""
@@ -119,10 +130,13 @@ class Daemon:
             logging.INFO,
             "started",
             version=version("streameval"),
-            address=self.address,
+            address=self.address if len(self._addresses) == 1 else self._addresses,
             configuration=_shown(self._config),
             note=SINCE_START if self._config.state is None else None,
         )
+        danger = self._server.danger
+        if danger is not None:
+            emit(logging.WARNING, "exposed", danger=danger)
 
 
 def _shown(config: Config) -> dict[str, Any]:

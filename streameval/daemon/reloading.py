@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from streameval.config import Config
+from streameval.config.web_file import protection
 from streameval.daemon.assembly import Assembly
 from streameval.daemon.replacing import replaced
 from streameval.daemon.wishes import Wishes
+from streameval.exporters.web import Shield
 
 
 class Reloading:
@@ -15,14 +17,16 @@ class Reloading:
 
     Args:
         reread: reads it anew.
+        shield: the certificates and users in force; they are read anew with it.
 
     Attributes:
         wishes: from a signal, or from the web.
     """
 
-    def __init__(self, reread: Callable[[], Config]) -> None:
+    def __init__(self, reread: Callable[[], Config], shield: Shield) -> None:
         self.wishes = Wishes()
         self._reread = reread
+        self._shield = shield
 
     def apply(self, parts: Assembly) -> Assembly:
         """The parts under the configuration as it is written now.
@@ -30,4 +34,9 @@ class Reloading:
         Raises:
             StreamevalError: it cannot be used; the parts given go on as they are.
         """
-        return replaced(parts, self._reread())
+        config = self._reread()
+        fresh = protection(config.web.config_file)
+        self._shield.check(fresh)
+        parts = replaced(parts, config)
+        self._shield.use(fresh)
+        return parts

@@ -71,8 +71,8 @@ class AddressInUseError(StreamevalError):
         self.address = address
         self.problem = problem
         super().__init__(
-            f"cannot listen on {address}: {problem}; choose another address with --listen "
-            "(or [web] listen)."
+            f"cannot listen on {address}: {problem}; choose another address with "
+            "[web] listen, --web.listen (run) or --listen (demo)."
         )
 
 

@@ -36,7 +36,10 @@ MISTAKES = {
     ),
     "unknown key without a likeness": (
         'metrics = ["ctr"]\n' + _SOURCE + "[web]\nzzz = 1\n",
-        "web.zzz: unknown key. Allowed here: listen.",
+        (
+            "web.zzz: unknown key. Allowed here: listen, config_file, route_prefix, "
+            "health_without_auth, max_connections."
+        ),
     ),
     "no metrics": (
         _SOURCE,

@@ -58,9 +58,9 @@ class Users:
         self._turn = asyncio.Lock()
         self._waiting = 0
 
-    def __bool__(self) -> bool:
-        """Whether there is any."""
-        return bool(self._hashes)
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._hashes)
 
     async def verdict(self, header: bytes | None) -> Verdict:
         """What becomes of a request with this `Authorization`; None where it has none."""

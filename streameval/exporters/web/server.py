@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
-import math
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
-import uvicorn
 from starlette.applications import Starlette
 
-from streameval.exporters.web.connection import Connection
-from streameval.exporters.web.gate import Gate
 from streameval.exporters.web.limits import Limits
 from streameval.exporters.web.listening import http_address, listening
-from streameval.exporters.web.protection import Protection, Shield
+from streameval.exporters.web.protection import Shield
+from streameval.exporters.web.serving import Serving
+
+_OPEN: Final = (
+    "other machines can reach it, and there is neither TLS nor a password: whoever reaches it "
+    "reads it; give --web.config.file, or listen on 127.0.0.1 only"
+)
+_READABLE: Final = (
+    "other machines can reach it without TLS: passwords can be read on the way; give "
+    "tls_server_config in the web configuration file"
+)
 
 
 class Server:
@@ -45,8 +50,7 @@ class Server:
         self._shield = shield or Shield()
         self._sockets = _taken([listen] if isinstance(listen, str) else listen)
         self._addresses = [http_address(each) for each in self._sockets]
-        self._exposed = [each for each in self._sockets if not _is_loopback(each)]
-        self._server = _Uvicorn(_settings(app, limits), self._shield, limits)
+        self._server = Serving(app, self._shield, limits)
         self._thread = threading.Thread(target=self._serve, name="streameval-http", daemon=True)
 
     @property
@@ -61,9 +65,12 @@ class Server:
         return [each.replace("http:", "https:", 1) if secure else each for each in self._addresses]
 
     @property
-    def exposed(self) -> bool:
-        """Whether other machines may reach it."""
-        return bool(self._exposed)
+    def danger(self) -> str | None:
+        """What other machines may do that they perhaps should not; None where there is nothing."""
+        now = self._shield.current
+        if now.context is not None or not any(map(_is_exposed, self._sockets)):
+            return None
+        return _READABLE if now.users else _OPEN
 
     def start(self) -> None:
         """Begin to answer; what connected before is answered too."""
@@ -93,37 +100,6 @@ class Server:
         self._server.run(sockets=self._sockets)
 
 
-class _Uvicorn(uvicorn.Server):
-    """uvicorn behind a gate: it bounds neither connections nor handshakes of its own."""
-
-    def __init__(self, config: uvicorn.Config, shield: Shield, limits: Limits) -> None:
-        super().__init__(config)
-        self._limits = limits
-        self._gate = Gate(self._connection, shield, limits)
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to accept."""
-        self.servers: list[asyncio.Server] = []
-        self._gate.open(sockets or [])
-        self.started = True
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accept no more, and answer what is being asked."""
-        await self._gate.close()
-        await super().shutdown(sockets)
-
-    def _connection(
-        self, protection: Protection, closed: Callable[[Connection], None]
-    ) -> Connection:
-        return Connection(
-            self.config,
-            self.server_state,
-            limits=self._limits,
-            sans=protection.sans,
-            closed=closed,
-        )
-
-
 def try_address(listen: str) -> str:
     """The address, after it was taken and let go again.
 
@@ -141,21 +117,5 @@ def _taken(listen: Sequence[str]) -> list[socket.socket]:
         return taken
 
 
-def _is_loopback(taken: socket.socket) -> bool:
-    return ipaddress.ip_address(taken.getsockname()[0].partition("%")[0]).is_loopback
-
-
-def _settings(app: Starlette, limits: Limits) -> uvicorn.Config:
-    return uvicorn.Config(
-        app,
-        http="h11",
-        loop="asyncio",
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_keep_alive=math.ceil(limits.idle),
-        timeout_graceful_shutdown=1,
-    )
+def _is_exposed(taken: socket.socket) -> bool:
+    return not ipaddress.ip_address(taken.getsockname()[0].partition("%")[0]).is_loopback

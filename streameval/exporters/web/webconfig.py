@@ -92,7 +92,7 @@ class WebConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     basic_auth_users: dict[str, str] = {}
 
 
-TABLES: Final = {
+TABLES: Final[dict[str, type[msgspec.Struct]]] = {
     "": WebConfig,
     "tls_server_config": TlsServerConfig,
     "http_server_config": HttpServerConfig,

@@ -1,0 +1,37 @@
+"""Whether what is said of serving makes sense."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from streameval.address import HOW, host_and_port
+from streameval.config.labels import Problem
+from streameval.config.settings import Config
+from streameval.config.web_file import protection
+
+_PREFIX: Final = re.compile(r"/|(/[A-Za-z0-9._~-]+)+/?")
+
+
+def web_problems(config: Config) -> Iterator[Problem]:
+    """Addresses that are none or given twice, a prefix that is no path, and what the file says.
+
+    Raises:
+        ConfigError: in the web configuration file itself.
+    """
+    web = config.web
+    if not web.addresses:
+        yield "web.listen", 'found []; give at least one address, for example "127.0.0.1:9877".'
+    for each in web.addresses:
+        if host_and_port(each) is None:
+            yield "web.listen", f"found {each!r}; {HOW}."
+    for each in sorted(set(web.addresses)):
+        if web.addresses.count(each) > 1 and not each.endswith(":0"):
+            yield "web.listen", f"found {each!r} twice; give each address once."
+    steps = web.route_prefix.split("/")
+    if not _PREFIX.fullmatch(web.route_prefix) or "." in steps or ".." in steps:
+        problem = "give a path that begins with a slash, for example '/streameval'."
+        yield "web.route_prefix", f"found {web.route_prefix!r}; {problem}"
+    if web.config_file is not None:
+        protection(web.config_file)

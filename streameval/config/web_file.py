@@ -1,0 +1,99 @@
+"""From a web configuration file, in YAML, to what it comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from streameval.config.mistakes import explained
+from streameval.errors import ConfigError
+from streameval.exporters.web.protection import Protection
+from streameval.exporters.web.webconfig import TABLES, WebConfig
+
+_SECTIONS: Final = frozenset(TABLES) - {""}
+
+
+def protection(path: str | None) -> Protection:
+    """What is served to whom, with every certificate read; None: plain HTTP, open to all.
+
+    Raises:
+        ConfigError: names the file, the key, what was found there and what is allowed.
+    """
+    return Protection() if path is None else Protection(path, web_config(path))
+
+
+def web_config(path: str) -> WebConfig:
+    """What a web configuration file says; certificates are not looked at yet.
+
+    Raises:
+        ConfigError: names the file, the key, what was found there and what is allowed.
+    """
+    table = _table(path)
+    try:
+        # Scalars are texts until here: a user named 123 or "no" is a text, a number is one.
+        return msgspec.convert(table, WebConfig, strict=False)
+    except msgspec.ValidationError as error:
+        raise explained(path, str(error), table, TABLES) from None
+
+
+def _table(path: str) -> dict[str, Any]:
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        problem = f"{(error.strerror or str(error)).lower()}; check the path and its permissions."
+        raise ConfigError(path, "", problem) from error
+    except UnicodeDecodeError as error:
+        problem = f"byte {error.start} is not UTF-8; save the file as UTF-8 text."
+        raise ConfigError(path, "", problem) from error
+    try:
+        loader = _Loader(text)
+        found = loader.get_single_data() or {}
+    except yaml.MarkedYAMLError as error:
+        raise _syntax_error(path, error) from None
+    except yaml.YAMLError as error:
+        first = str(error).splitlines()[0]
+        raise ConfigError(path, "", f"this is not YAML: {first}.") from None
+    if not isinstance(found, dict):
+        problem = f"found {msgspec.json.encode(found).decode()[:60]}; give keys with values."
+        raise ConfigError(path, "", problem)
+    return _without_blanks(found)
+
+
+def _syntax_error(path: str, error: yaml.MarkedYAMLError) -> ConfigError:
+    mark = error.problem_mark or error.context_mark
+    where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+    return ConfigError(path, where, f"this is not YAML: {error.problem or error.context}.")
+
+
+def _without_blanks(table: dict[str, Any]) -> dict[str, Any]:
+    """Without keys that have nothing behind them; a user's password is no such key."""
+    there = {name: each for name, each in table.items() if each != ""}
+    for name in _SECTIONS & set(there):
+        if isinstance(there[name], dict):
+            there[name] = {key: each for key, each in there[name].items() if each != ""}
+            headers = there[name].get("headers")
+            if isinstance(headers, dict):
+                there[name]["headers"] = {key: each for key, each in headers.items() if each != ""}
+    return there
+
+
+class _Loader(yaml.BaseLoader):
+    """Every scalar a text; a key that stands twice is refused, not overwritten."""
+
+    def construct_mapping(
+        self,
+        node: yaml.MappingNode,
+        deep: bool = False,  # noqa: FBT001, FBT002  PyYAML's own
+    ) -> dict[Hashable, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            name = str(key.value)
+            if name in seen:
+                problem = f"the key {name!r} stands twice"
+                raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+            seen.add(name)
+        return super().construct_mapping(node, deep)
