@@ -89,6 +89,16 @@ class Views(Generic[A]):
         self._clock = clock
         return self._window(span, clock).sorted()
 
+    def panes(self) -> list[tuple[Place, Block[A]]]:
+        """What is kept of event time, the newest first; blocks for reading only."""
+        self._refresh()
+        return [
+            (Place(blocks.size, start), block)
+            for blocks in (self._panes, self._hours)
+            for start in reversed(blocks.starts)
+            for block in blocks.between(start, start + 1)
+        ]
+
     def seen(self) -> Mapping[Labels, int | None]:
         """Largest event time of each combination, microseconds; None where there is no time."""
         self._refresh()

@@ -8,6 +8,7 @@ from typing import TypeAlias
 import msgspec
 
 from streameval.metric import Metric
+from streameval.pipeline.past import Past
 from streameval.reading import Reading
 from streameval.records import Partition
 
@@ -160,6 +161,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         health: the pipeline's own counts.
         counted: what checkpoints have made durable since the process started, of series that were
             ever seen, moved away or not; None where state is not durable.
+        past: what the values were before.
     """
 
     version: int
@@ -170,6 +172,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     series: tuple[Series, ...]
     health: Health
     counted: Mapping[CountedKey, Counted] | None = None
+    past: Past = Past()
 
     @property
     def label_names(self) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ import msgspec
 
 from streameval.aggregation.time import SECOND, span_text
 from streameval.pipeline.circumstances import Circumstances
+from streameval.pipeline.history import History
 from streameval.pipeline.ingest import Ingest
 from streameval.pipeline.partition import PartitionState
 from streameval.pipeline.readable import Beginnings, Readable
@@ -80,6 +81,7 @@ class Snapshots(Generic[R]):
             )
             for spec in ingest.layout.families
         )
+        self._history = History([ingest.views[spec.name] for spec in ingest.layout.families])
 
     def take(self, now: float, around: Circumstances) -> Snapshot:
         """All readings at this moment.
@@ -101,6 +103,7 @@ class Snapshots(Generic[R]):
             series=series,
             health=self._health(around),
             counted=self._awake(around.counted),
+            past=self._history.take(now, self._ingest.clock, series),
         )
 
     def _series(self, before: Mapping[Key, _Read]) -> Iterator[Series]:
