@@ -28,7 +28,7 @@ def operations(snapshot: Snapshot, *, lag: bool) -> list[Family]:
     """
     health = snapshot.health
     families = [*_counts(health), *special_counts(health), _event_time(health.partitions)]
-    families += [_taken(snapshot), _refused(snapshot)]
+    families += [_taken(snapshot), _ready(health), _refused(snapshot)]
     if lag:
         families.append(_lag(health.partitions))
     return [*families, *keeping(health)]
@@ -91,6 +91,16 @@ def _taken(snapshot: Snapshot) -> Family:
         "When the values on this page were read from the pipeline, seconds since the epoch. "
         "time() minus this stays near 1 s while the pipeline turns.",
         [({}, snapshot.taken_at)],
+    )
+
+
+def _ready(health: Health) -> Family:
+    return own_family(
+        "ready",
+        "gauge",
+        "Whether the source has answered and reading has begun, as /-/ready says; 0 where it has "
+        "not, or has ended.",
+        [({}, float(health.ready))],
     )
 
 

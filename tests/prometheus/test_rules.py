@@ -1,0 +1,106 @@
+"""The rules and alerts that people copy: generated, tried by promtool, and each explained."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from deploy.prometheus.generate import rules
+from tests.house.checkout import ROOT
+from tests.prometheus.server import program
+
+RULES = ROOT / "deploy" / "prometheus"
+FILES = (RULES / "metrics.yml", RULES / "pipeline.yml")
+CASES = sorted((Path(__file__).parent / "cases").glob("*.yml"))
+RUNBOOK = (ROOT / "docs" / "runbook.md").read_text(encoding="utf-8")
+_ALERT = re.compile(r"^ +- alert: (\w+)\n((?:(?! +- (?:alert|record):).*\n)*)", re.MULTILINE)
+ALERTS = {
+    name: body for path in FILES for name, body in _ALERT.findall(path.read_text(encoding="utf-8"))
+}
+ADVICE = ("**What it means.**", "**How to look.**", "**What to do.**", "**When to silence.**")
+
+
+def _promtool(*arguments: str) -> str:
+    command = [program("promtool"), *arguments]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+def test_the_rules_about_metrics_are_those_that_the_generator_writes() -> None:
+    assert rules() == FILES[0].read_text(encoding="utf-8")
+
+
+@pytest.mark.prometheus
+def test_promtool_accepts_the_rules() -> None:
+    accepted = _promtool("check", "rules", "--lint-fatal", *map(str, FILES))
+    assert re.findall(r"(\d+) rules found", accepted) == ["104", "13"]
+
+
+@pytest.mark.prometheus
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_the_rules_say_what_they_should_of_made_up_traffic(path: Path) -> None:
+    assert "SUCCESS" in _promtool("test", "rules", str(path))
+
+
+@pytest.mark.parametrize("name", ALERTS)
+def test_an_alert_is_shown_firing_and_silent(name: str) -> None:
+    written = "".join(path.read_text(encoding="utf-8") for path in CASES)
+    asked = rf'^ +- expr: .*ALERTS{{alertname="{name}".*\n +eval_time: .*\n +exp_samples:'
+    fires = re.findall(rf'{asked}\n +- labels: .*alertstate="firing"', written, re.MULTILINE)
+    silent = re.findall(rf"{asked} \[\]", written, re.MULTILINE)
+    assert fires
+    assert silent
+
+
+@pytest.mark.parametrize("name", ALERTS)
+def test_an_alert_says_what_it_is_and_where_to_read_on(name: str) -> None:
+    body = ALERTS[name]
+    for key in ("severity:", "summary:", "description:"):
+        assert key in body
+    assert f"runbook_url: docs/runbook.md#{name.lower()}\n" in body
+
+
+@pytest.mark.parametrize("name", ALERTS)
+def test_the_runbook_says_of_an_alert_what_to_do(name: str) -> None:
+    section = RUNBOOK.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+    assert [each for each in ADVICE if each not in section] == []
+
+
+def test_the_runbook_speaks_of_no_alert_that_is_gone() -> None:
+    assert set(re.findall(r"^## (Streameval\w+)$", RUNBOOK, re.MULTILINE)) == set(ALERTS)
+
+
+_INTENDED = {
+    "even": (("control", "treatment"), {}, True),
+    "intended": (("control", "treatment"), {"control": "0.9", "treatment": "0.1"}, False),
+}
+
+
+@pytest.mark.prometheus
+@pytest.mark.parametrize("case", _INTENDED)
+def test_a_split_that_is_intended_is_no_mismatch(case: str, tmp_path: Path) -> None:
+    variants, shares, fires = _INTENDED[case]
+    written = rules(("ctr", "hit_rate"), ("variant", "campaign"), shares=shares)
+    (tmp_path / "metrics.yml").write_text(written, encoding="utf-8")
+    series = [
+        {
+            "series": f'streameval_hit_rate_count{{job="s",variant="{variant}",campaign="{each}"}}',
+            "values": f"0+{lists}x330",
+        }
+        for variant, lists in zip(variants, (180, 20), strict=True)
+        for each in ("spring", "autumn")
+    ]
+    expected = {
+        "expr": 'count(ALERTS{alertname="StreamevalSampleRatioMismatch",alertstate="firing"})',
+        "eval_time": "27h",
+        "exp_samples": [{"labels": "{}", "value": 1}] if fires else [],
+    }
+    test = {"interval": "5m", "input_series": series, "promql_expr_test": [expected]}
+    suite = {"rule_files": ["metrics.yml"], "evaluation_interval": "5m", "tests": [test]}
+    (tmp_path / "test.yml").write_text(json.dumps(suite), encoding="utf-8")
+    assert "SUCCESS" in _promtool("test", "rules", str(tmp_path / "test.yml"))
