@@ -9,6 +9,7 @@ from typing import Final, Generic, TypeVar
 from streameval.aggregation.blocks import Block
 from streameval.aggregation.cap import Labels
 from streameval.aggregation.place import Place
+from streameval.aggregation.time import span_text
 from streameval.aggregation.views import Views
 from streameval.pipeline.past import FamilyPast, Mean, PaneMeans
 from streameval.pipeline.readable import Readable
@@ -30,6 +31,7 @@ class Panes(Generic[R]):
         self._view = view
         metrics = view.spec.new().metrics if view.spec.spans else ()
         self._texts = tuple(metric.text for metric in metrics if metric.is_mean)
+        self._spans = {span_text(span): span for span in view.spec.spans}
         self._known: dict[Place, _Pane[R]] = {}
 
     def take(self, most: int) -> FamilyPast:
@@ -50,7 +52,7 @@ class Panes(Generic[R]):
             left[known] -= pane.read(block, left[known])
             self._known[place] = pane
         panes = tuple(pane.means for pane in reversed(self._known.values()))
-        return FamilyPast(self._texts, panes, self._kept())
+        return FamilyPast(self._texts, panes, self._kept(), self._spans)
 
     def _kept(self) -> int:
         return max((family.kept for family in self._view.families), default=0)

@@ -37,11 +37,13 @@ class FamilyPast(msgspec.Struct, frozen=True):
         panes: spans of event time, ascending and without a gap in what was read; empty where
             there is no event time or no window.
         kept: how far back from the clock panes are kept, microseconds.
+        spans: how long each window is, by its name, microseconds.
     """
 
     means: tuple[str, ...] = ()
     panes: tuple[PaneMeans, ...] = ()
     kept: int = 0
+    spans: Mapping[str, int] = {}
 
 
 class SeenValues(msgspec.Struct, frozen=True):

@@ -104,6 +104,7 @@ def test_the_api_has_each_reading_with_its_labels_and_null_where_undefined(site:
         "low": None,
         "high": None,
         "problem": None,
+        "difference": None,
     }
     assert (second["value"], second["count"]) == (None, 0)
 

@@ -8,16 +8,16 @@ from pathlib import Path
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from streameval.exporters.prometheus import CONTENT_TYPE, PrometheusExporter
-from streameval.exporters.web.document import document
+from streameval.exporters.web.api import Api
 from streameval.exporters.web.guard import Guard
 from streameval.exporters.web.headers import ConfiguredHeaders, SafeHeaders
-from streameval.exporters.web.page import page
 from streameval.exporters.web.protection import Shield
+from streameval.exporters.web.sharing import refusal
 from streameval.exporters.web.state import State, state
 from streameval.pipeline.snapshot import Snapshot
 
@@ -55,9 +55,8 @@ def application(
         routes=_under(
             prefix,
             [
-                Route("/", answers.page),
+                *Api(current, answers.state).routes(),
                 Route("/metrics", answers.metrics),
-                Route("/api/v1/metrics", answers.document),
                 Route("/-/healthy", answers.healthy),
                 Route("/-/ready", answers.ready),
                 *lifecycle,
@@ -96,31 +95,21 @@ class _Answers:
         self._exporter = exporter
         self._turning = turning
 
-    def _state(self, snapshot: Snapshot | None) -> State:
+    def state(self, snapshot: Snapshot | None) -> State:
         return state(snapshot, turning=self._turning())
-
-    def page(self, _: Request) -> Response:
-        snapshot = self._current()
-        return HTMLResponse(page(snapshot, self._state(snapshot)))
 
     def metrics(self, _: Request) -> Response:
         body = self._exporter.exposition(self._current())
         return Response(body, headers={"Content-Type": CONTENT_TYPE})
 
-    def document(self, _: Request) -> Response:
-        snapshot = self._current()
-        if snapshot is None:
-            return _refusal(self._state(snapshot).sentence)
-        return Response(document(snapshot), media_type="application/json")
-
     def healthy(self, _: Request) -> Response:
         if self._turning():
             return PlainTextResponse("Healthy: records are being read, or waited for.\n")
-        return _refusal("Not healthy: the ingest loop has stopped turning.")
+        return refusal("Not healthy: the ingest loop has stopped turning.")
 
     def ready(self, _: Request) -> Response:
-        now = self._state(self._current())
-        return PlainTextResponse(f"{now.sentence}\n") if now.ready else _refusal(now.sentence)
+        now = self.state(self._current())
+        return PlainTextResponse(f"{now.sentence}\n") if now.ready else refusal(now.sentence)
 
 
 def _reloading(reload: Callable[[], str | None]) -> Callable[[Request], Response]:
@@ -131,10 +120,6 @@ def _reloading(reload: Callable[[], str | None]) -> Callable[[Request], Response
         return PlainTextResponse(f"Not reloaded: {problem}\n", status_code=500)
 
     return answer
-
-
-def _refusal(sentence: str) -> Response:
-    return PlainTextResponse(f"{sentence}\n", status_code=503, headers={"Retry-After": "1"})
 
 
 def _nothing_there(request: Request, _: Exception) -> Response:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from streameval.exporters.comparison import comparison, differences
+from streameval.exporters.web.state import State, state
 from streameval.pipeline.snapshot import (
+    LIFETIME,
     CheckpointHealth,
     Health,
     PartitionHealth,
@@ -15,30 +18,50 @@ from streameval.pipeline.snapshot import (
 from streameval.reading import UndefinedReading
 
 
-def document(snapshot: Snapshot) -> bytes:
+def document(snapshot: Snapshot, said: State | None = None) -> bytes:
     """Everything in a snapshot as JSON; each number is the exact double, null where undefined.
 
     `metrics` has one object per metric, slice and window: `metric`, `labels` (with the segment's,
     where there is one), `segment` (its name, else null), `window`, `since` (event time from which
     on the value is complete, seconds since the epoch; null for all history), `value`, `count`,
     `lists`, `total` (null where the metric is not a mean), `estimated`, `low` and `high` (certain
-    bounds of a value that is not exact) and `problem` (why a convention has no value, else null).
+    bounds of a value that is not exact), `problem` (why a convention has no value, else null) and
+    `difference` (the value less that of the control, null where there is none). `comparison` says
+    which label is compared and which of its values is the control; null where there is one only.
+
+    Args:
+        snapshot: what is shown.
+        said: how the daemon is; by default what the snapshot says of it.
     """
+    compared = comparison(snapshot)
     return msgspec.json.encode(
         {
             "source": snapshot.source,
             "started_at": snapshot.started_at,
             "taken_at": snapshot.taken_at,
             "version": snapshot.version,
+            "state": (said or state(snapshot, turning=True))._asdict(),
+            "families": [_family(family) for family in snapshot.families],
+            "comparison": None if compared is None else compared._asdict(),
             "metrics": [
-                _entry(entry, snapshot.families[entry.family]) for entry in snapshot.series
+                _entry(entry, snapshot.families[entry.family], difference)
+                for entry, difference in zip(snapshot.series, differences(snapshot), strict=True)
             ],
             "health": _health(snapshot.health),
         }
     )
 
 
-def _entry(entry: Series, family: SeriesFamily) -> dict[str, object]:
+def _family(family: SeriesFamily) -> dict[str, object]:
+    return {
+        "name": family.name,
+        "segment": family.segment,
+        "label_names": family.label_names,
+        "windows": (*family.windows, LIFETIME),
+    }
+
+
+def _entry(entry: Series, family: SeriesFamily, difference: float | None) -> dict[str, object]:
     # msgspec writes the shortest text that reads back as the same double, and NaN as null.
     reading = entry.reading
     return {
@@ -55,6 +78,7 @@ def _entry(entry: Series, family: SeriesFamily) -> dict[str, object]:
         "low": reading.low,
         "high": reading.high,
         "problem": reading.problem if isinstance(reading, UndefinedReading) else None,
+        "difference": difference,
     }
 
 

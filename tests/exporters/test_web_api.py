@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+import concurrent.futures
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import jsonschema
+import msgspec
+import pytest
+
+from streameval.catalogue import catalogue, parse
+from streameval.exporters.prometheus import PrometheusExporter
+from streameval.exporters.web import Server, application
+from streameval.exporters.web.api import Api
+from streameval.exporters.web.definitions import definition
+from streameval.exporters.web.state import state
+from streameval.pipeline.past import FamilyPast, PaneMeans, Past
+from streameval.pipeline.snapshot import Snapshot
+from tests.exporters.pictures import (
+    busy_health,
+    mean,
+    picture,
+    property_of_all,
+    refused,
+    windowed,
+)
+
+MINUTE = 60_000_000
+
+
+class Site:
+    """A real server whose snapshot the test sets."""
+
+    def __init__(self) -> None:
+        self.snapshot: Snapshot | None = full()
+        app = application(lambda: self.snapshot, PrometheusExporter(version="1"))
+        self.server = Server(app, "127.0.0.1:0")
+
+    def get(self, path: str, **headers: str) -> httpx.Response:
+        address = f"{self.server.address}/api/v1/{path}"
+        return httpx.get(address, headers=headers, timeout=30, trust_env=False)
+
+    def schema(self, name: str) -> dict[str, Any]:
+        return {"$ref": f"#/components/schemas/{name}", **self.get("openapi.json").json()}
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    site = Site()
+    with site.server:
+        yield site
+
+
+def full(version: int = 1) -> Snapshot:
+    """Something of everything: windows, a segment, a refusal, a property, kept panes."""
+    series = [
+        windowed(mean("ndcg@10", (*variant, *country), 3.0 * number, 10), window, family)
+        for family, country in enumerate([(), ("nl",)])
+        for number, variant in enumerate((("control",), ("treatment",)), 1)
+        for window in ("5m", "lifetime")
+    ]
+    series += [property_of_all("item_coverage@10", ("control",), 0.5)]
+    series += [refused("capri:recall@5", ("control",))]
+    rows = {("control",): [(1.0, 2)], ("treatment",): [(float("nan"), 3)]}
+    panes = tuple(PaneMeans(minute * MINUTE, MINUTE, rows) for minute in range(10))
+    kept = FamilyPast(("ndcg@10",), panes, 7 * MINUTE, {"5m": 5 * MINUTE})
+    snapshot = picture(
+        *series, version=version, windows=("5m",), segments=("country",), state=busy_health()
+    )
+    past = Past(clock=10 * MINUTE - 1_000_000, families=(kept, FamilyPast()))
+    return msgspec.structs.replace(snapshot, past=past)
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("metrics", "Metrics"),
+        ("catalogue", "Catalogue"),
+        ("history?metric=ndcg@10", "History"),
+        ("history?metric=ndcg@10&window=5m&segment=country", "History"),
+        ("history?metric=item_coverage@10&window=lifetime", "History"),
+    ],
+)
+def test_answers_are_as_their_description_says(site: Site, path: str, name: str) -> None:
+    answer = site.get(path)
+    assert answer.headers["content-type"] == "application/json"
+    jsonschema.Draft202012Validator(site.schema(name)).validate(answer.json())
+
+
+def test_the_description_describes_every_path_and_each_answer_in_whole(site: Site) -> None:
+    described = site.get("openapi.json").json()
+    api = Api(lambda: None, lambda now: state(now, turning=True))
+    assert set(described["paths"]) == {each.path for each in api.routes()} - {"/"}
+    objects = [found for found in _objects(described["components"]) if "properties" in found]
+    assert all(found["additionalProperties"] is False for found in objects)
+    assert all(set(found["required"]) == set(found["properties"]) for found in objects)
+
+
+def _objects(node: object) -> Iterator[dict[str, Any]]:
+    if isinstance(node, dict):
+        yield node
+    for child in (
+        node.values() if isinstance(node, dict) else node if isinstance(node, list) else []
+    ):
+        yield from _objects(child)
+
+
+def test_who_has_the_last_answer_is_not_sent_it_again(site: Site) -> None:
+    for path in ("metrics", "catalogue", "history?metric=ndcg@10"):
+        first = site.get(path)
+        again = site.get(path, **{"If-None-Match": first.headers["etag"]})
+        assert (again.status_code, again.content) == (304, b"")
+    site.snapshot = full(2)
+    later = site.get("metrics", **{"If-None-Match": first.headers["etag"]})
+    assert (later.status_code, later.json()["version"]) == (200, 2)
+
+
+def test_an_answer_is_compressed_for_those_only_who_ask_for_it(site: Site) -> None:
+    packed = site.get("metrics", **{"Accept-Encoding": "gzip"})
+    plain = site.get("metrics", **{"Accept-Encoding": "identity"})
+    assert packed.headers["content-encoding"] == "gzip"
+    assert "content-encoding" not in plain.headers
+    assert packed.json() == plain.json()
+
+
+def test_fifty_who_ask_at_once_share_one_rendering() -> None:
+    snapshot = full()
+    app = application(lambda: snapshot, PrometheusExporter(version="1"))
+    api = Api(lambda: snapshot, lambda now: state(now, turning=True))
+    app.router.routes[:0] = api.routes()
+    with Server(app, "127.0.0.1:0") as server:
+        address = f"{server.address}/api/v1/metrics"
+        with concurrent.futures.ThreadPoolExecutor(10) as pool:
+            found = list(pool.map(lambda _: httpx.get(address, trust_env=False).content, range(50)))
+    assert len(set(found)) == 1
+    assert api.documents.renderings == 1
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("", "There is no metric ''; there is: ndcg@10, item_coverage@10, capri:recall@5."),
+        ("metric=mrr", "There is no metric 'mrr'"),
+        ("metric=ndcg@10&window=1h", "There is no window '1h'; there is: pane, lifetime."),
+        ("metric=ndcg@10&segment=age", "There is no segment 'age'; there is: country."),
+    ],
+)
+def test_a_history_of_what_there_is_not_says_what_there_is(
+    site: Site, query: str, said: str
+) -> None:
+    answer = site.get(f"history?{query}")
+    assert answer.status_code == 404
+    assert said.replace("pane, lifetime", "pane, 5m, lifetime")[:40] in answer.text
+
+
+def test_before_the_first_snapshot_the_api_says_so(site: Site) -> None:
+    site.snapshot = None
+    for path in ("metrics", "catalogue", "history?metric=ndcg@10"):
+        assert site.get(path).status_code == 503
+    assert site.get("openapi.json").json()["openapi"] == "3.1.0"
+
+
+def test_panes_are_points_of_their_own(site: Site) -> None:
+    control, treatment = site.get("history?metric=ndcg@10").json()["series"]
+    assert control["labels"] == {"variant": "control"}
+    assert control["points"] == [[60.0 * minute, 0.5, 2] for minute in range(10)]
+    assert treatment["points"][0] == [0.0, None, 3]
+
+
+def test_a_window_has_points_only_where_all_of_it_is_kept(site: Site) -> None:
+    control, _ = site.get("history?metric=ndcg@10&window=5m").json()["series"]
+    ends = [480.0, 540.0, 599.0]
+    assert control["points"] == [[end, 0.5, 10] for end in ends]
+
+
+def test_the_lifetime_goes_back_from_what_it_is_now(site: Site) -> None:
+    control, _ = site.get("history?metric=ndcg@10&window=lifetime").json()["series"]
+    last, before = control["points"][-1], control["points"][-2]
+    assert last == [599.0, 0.3, 10]
+    assert before == [540.0, (3.0 - 1.0) / 8, 8]
+    assert control["points"][4] == [300.0, None, 0]
+
+
+def test_the_difference_is_to_the_control_with_the_same_other_labels(site: Site) -> None:
+    answer = site.get("metrics").json()
+    assert answer["comparison"] == {"label": "variant", "control": "control"}
+    found = {
+        (entry["metric"], *entry["labels"].values(), entry["window"]): entry["difference"]
+        for entry in answer["metrics"]
+    }
+    assert found["ndcg@10", "treatment", "nl", "5m"] == pytest.approx(0.3)
+    assert found["ndcg@10", "control", "5m"] is None
+    assert found["capri:recall@5", "control", "lifetime"] is None
+
+
+@pytest.mark.parametrize(
+    ("variants", "control"),
+    [
+        (["b", "a"], "a"),
+        (["b", "control", "a"], "control"),
+        (["a", "baseline"], "baseline"),
+        (["__other__", "x"], "x"),
+        (["only"], None),
+    ],
+)
+def test_the_control_is_named_so_or_comes_first(
+    site: Site, variants: list[str], control: str | None
+) -> None:
+    site.snapshot = picture(*(mean("ndcg@10", (variant,), 1.0, 2) for variant in variants))
+    found = site.get("metrics").json()["comparison"]
+    assert (found and found["control"]) == control
+
+
+def test_the_label_variant_is_compared_wherever_it_stands(site: Site) -> None:
+    site.snapshot = picture(
+        *(mean("mrr", (model, variant), 1.0, 2) for model in "xy" for variant in "ab"),
+        label_names=("model", "variant"),
+    )
+    assert site.get("metrics").json()["comparison"] == {"label": "variant", "control": "a"}
+
+
+@pytest.mark.parametrize("name", sorted(catalogue()))
+def test_every_definition_says_what_it_is(name: str) -> None:
+    found = definition(parse(name))
+    assert found["summary"]
+    assert found["source"]
+    assert "Example" not in json.dumps(found)
+    assert ">>>" not in json.dumps(found)
