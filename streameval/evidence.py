@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, Self
+from functools import partial
+from typing import Any, Protocol, Self, TypeAlias
 
 import msgspec
 
@@ -24,6 +25,8 @@ from streameval.statistics.profiles import HitsOptions
 from streameval.statistics.ranksums import RankSums, RankSumsOptions
 from streameval.statistics.scores import Scores, ScoresOptions
 from streameval.statistics.values import Values
+
+_Kept: TypeAlias = tuple[Metric, Distribution]
 
 
 class Statistic(Protocol):
@@ -187,14 +190,15 @@ class Evidence:
         def reading(metrics: Sequence[Metric]) -> list[Metric]:
             return [m for m in metrics if hits_options(m, self.plan.depth) == options]
 
-        graded, values = reading(self.plan.graded), reading(self.plan.values)
-        if not graded and not values:
-            return None
-        return lambda lists: self._follow(graded, values, lists)
+        graded = [(m, self.graded[m.text]) for m in reading(self.plan.graded)]
+        values = [(m, self.values[m.per_list]) for m in reading(self.plan.values)]
+        # It must not know this object, which knows it: a ring would wait for the garbage collector.
+        return partial(_follow, graded, values) if graded or values else None
 
-    def _follow(self, graded: Sequence[Metric], values: Sequence[Metric], lists: Lists) -> None:
-        if isinstance(lists, GradedLists):
-            for metric in graded:
-                self.graded[metric.text].add(values_of(metric, lists), counting(metric, lists))
-        for metric in values:
-            self.values[metric.per_list].add(values_of(metric, lists), counting(metric, lists))
+
+def _follow(graded: Sequence[_Kept], values: Sequence[_Kept], lists: Lists) -> None:
+    if isinstance(lists, GradedLists):
+        for metric, kept in graded:
+            kept.add(values_of(metric, lists), counting(metric, lists))
+    for metric, kept in values:
+        kept.add(values_of(metric, lists), counting(metric, lists))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from streameval.daemon.assembly import Assembly
 from streameval.daemon.clock import Clock
 from streameval.daemon.delegate import Delegate
+from streameval.daemon.garbage import Garbage
 from streameval.daemon.log import emit
 from streameval.daemon.pace import Pace
 from streameval.daemon.reloading import Reloading
@@ -52,6 +53,7 @@ class Loop:
         self._pace = Pace(clock.monotonic)
         self._invalid = InvalidRecords(clock.monotonic)
         self._trouble, self._advice = SourceTrouble(clock.monotonic), Advice()
+        self._garbage = Garbage(clock.monotonic)
         self._ready = False
         self._turned_at = clock.monotonic()
 
@@ -73,9 +75,10 @@ class Loop:
         """
         try:
             self._parts.source.open(Delegate(lambda: self._parts.owner))
-            while not until():
-                self._reload_when_asked()
-                self._turn()
+            with self._garbage:
+                while not until():
+                    self._reload_when_asked()
+                    self._turn()
             self._ready = False
             self._parts.owner.finish()
         except StreamevalError:
@@ -96,6 +99,7 @@ class Loop:
         owner.turn()
         self._show_when_due()
         self._turned_at = self._clock.monotonic()
+        self._garbage.turn(idle=not batches)
         self._tell()
 
     def _reload_when_asked(self) -> None:
