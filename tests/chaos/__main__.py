@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 import tempfile
 import time
@@ -11,39 +12,62 @@ from pathlib import Path
 
 from streameval.broker import Broker
 from streameval.sources.kafka_client import hush
-from tests.chaos.scenarios import SCENARIOS, Stage
+from tests.chaos.proxy import Proxy
+from tests.chaos.rough import rough_broker
+from tests.chaos.scenarios import SCENARIOS, played
+from tests.chaos.stage import Stage
 
 
 def main(arguments: Sequence[str]) -> int:
     """Play scenarios one after the other, and print a verdict for each."""
     asked = _parsed(arguments)
     hush()
-    broker = Broker()
-    broker.start()
     failed = 0
-    try:
+    with rough_broker() as (broker, proxy):
         for name in asked.scenario or SCENARIOS:
-            failed += not _played(name, broker, asked)
-    finally:
-        broker.remove()
+            failed += not _well(name, broker, proxy, asked)
     return 1 if failed else 0
 
 
 def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
-    parser.add_argument("scenario", nargs="*", choices=[*SCENARIOS, []], metavar="SCENARIO")
+    names = ", ".join(SCENARIOS)
+    parser.add_argument(
+        "scenario", nargs="*", metavar="SCENARIO", help=f"by default all of {names}"
+    )
     parser.add_argument("--times", type=int, default=3, help="how often each hurts")
-    parser.add_argument("--seed", type=int, default=int(time.time()), help="of everything random")
-    return parser.parse_args(arguments)
+    parser.add_argument("--count", type=int, default=2, help="members that come and go")
+    parser.add_argument("--minutes", type=float, default=1.0, help="of the soak")
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="of all chance")
+    asked = parser.parse_args(arguments)
+    unknown = [name for name in asked.scenario if name not in SCENARIOS]
+    if unknown:
+        parser.error(f"no scenario {', '.join(unknown)}; there are {names}")
+    return asked
 
 
-def _played(name: str, broker: Broker, asked: argparse.Namespace) -> bool:
-    print(f"{name:<16} seed {asked.seed}, {asked.times} times ...", end=" ", flush=True)
+def _well(name: str, broker: Broker, proxy: Proxy, asked: argparse.Namespace) -> bool:
+    print(f"{name:<15} seed {asked.seed} ...", end=" ", flush=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"streameval-{name}-"))
     began = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        stage = Stage(broker=broker, folder=Path(folder), seed=asked.seed, times=asked.times)
-        found = SCENARIOS[name](stage)
-    print(f"{'; '.join(found) if found else 'as it should be'} ({time.monotonic() - began:.0f} s)")
+    broker.start()
+    stage = Stage(
+        broker=broker,
+        proxy=proxy,
+        folder=folder,
+        seed=asked.seed,
+        times=asked.times,
+        count=asked.count,
+        minutes=asked.minutes,
+    )
+    found = played(name, stage)
+    print(f"{'FAILED' if found else 'as it should be'} ({time.monotonic() - began:.0f} s)")
+    for fault in found:
+        print(f"    {fault}")
+    if found:
+        print(f"    states and logs are in {folder}")
+    else:
+        shutil.rmtree(folder)
     return not found
 
 

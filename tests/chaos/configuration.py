@@ -20,7 +20,7 @@ time_unit = "s"
 event_id = "id"
 
 [windows]
-spans = ["5m", "1h", "24h"]
+spans = {spans}
 
 [source]
 type = "kafka"
@@ -29,14 +29,15 @@ group = "{group}"
 {member}
 
 [source.kafka]
-bootstrap_servers = "{address}"
+bootstrap_servers = "{broker}"
 session_timeout_ms = {session}
 heartbeat_interval_ms = 300
 {kafka}
 
 [state]
 path = "{store}"
-interval = "{interval}"
+interval = "1s"
+{events}
 {policies}
 
 [dead_letters]
@@ -52,12 +53,14 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         address: of the broker.
+        proxy: where daemons find it instead; None where they go there directly.
         topic: that is read.
         folder: where the store and the configuration lie.
         group: of the consumers.
         member: name of a static member; None for a dynamic one.
         session: after so long without a heartbeat a member is gone; milliseconds.
-        interval: between checkpoints.
+        events: records after which there is a checkpoint even within the second.
+        spans: of windows.
         policies: further lines of [state].
         kafka: further lines of [source.kafka].
     """
@@ -65,10 +68,12 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     address: str
     topic: str
     folder: Path
+    proxy: str | None = None
     group: str = "chaos"
     member: str | None = None
     session: int = 3_000
-    interval: str = "1s"
+    events: int | None = None
+    spans: str = '["5m", "1h", "24h"]'
     policies: str = ""
     kafka: str = ""
 
@@ -81,7 +86,9 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         """The configuration, as a file."""
         values = {name: getattr(self, name) for name in self.__struct_fields__}
         values["store"] = self.store
+        values["broker"] = self.proxy or self.address
         values["member"] = f'member = "{self.member}"' if self.member else ""
+        values["events"] = f"events = {self.events}" if self.events else ""
         path = self.folder / f"{self.member or 'dynamic'}.toml"
         path.write_text(_TEXT.format(**values))
         return path

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import random
+import threading
 from collections.abc import Iterator
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
 
 import msgspec
 from kafka import KafkaProducer
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 """Seconds after which an answer of the broker counts as lost."""
 
 START = 1_750_000_000
@@ -18,23 +21,25 @@ START = 1_750_000_000
 
 _ITEMS = [f"item-{number}" for number in range(200)]
 _BAD = (b"{", b"\xff\xfe", b"[]", b'{"recommendations": 3}', b'{"recommendations": [NaN]}')
+_BURSTS = 10
+"""A second, of flowing traffic."""
 
 
 class Content(msgspec.Struct):
-    """What was written to the partitions of a topic.
+    """What was written to a topic, and is to be read.
 
     Attributes:
-        records: how many, by partition.
+        count: records.
         bad: places of those that are no event, as (partition, offset).
     """
 
-    records: dict[int, int] = {}
-    bad: set[tuple[int, int]] = set()
+    count: int = 0
+    bad: set[tuple[int, int]] = msgspec.field(default_factory=set)
 
-    @property
-    def count(self) -> int:
-        """All records."""
-        return sum(self.records.values())
+    def lost(self, partition: int, begin: int, end: int) -> None:
+        """These offsets of a partition will not be read by anybody."""
+        self.count -= end - begin
+        self.bad -= {(partition, offset) for offset in range(begin, end)}
 
 
 class Writer:
@@ -42,57 +47,100 @@ class Writer:
 
     Args:
         address: of the broker.
-        topic: with as many partitions as are asked for.
-        partitions: how many it has.
+        topic: that is there.
+        partitions: how many it has; may be raised later.
         seed: equal seeds give equal records.
+        step: seconds of event time from one record to the next.
+        settings: further ones of the producer.
     """
 
-    def __init__(self, address: str, topic: str, partitions: int, seed: int) -> None:
-        self._address = address
-        self._topic = topic
-        self._partitions = partitions
-        self._random = random.Random(seed)
-        self._written = 0
+    def __init__(
+        self,
+        address: str,
+        topic: str,
+        partitions: int,
+        seed: int,
+        *,
+        step: float = 0.25,
+        **settings: Any,
+    ) -> None:
         self.content = Content()
+        self.topic = topic
+        self.partitions = partitions
+        self._random = random.Random(seed)
+        self._step = step
+        self._written = 0
+        self.producer = KafkaProducer(
+            bootstrap_servers=address, linger_ms=5, acks="all", enable_idempotence=True, **settings
+        )
 
-    def write(self, count: int) -> None:
+    def write(self, count: int, *, counts: bool = True) -> None:
         """Append so many records; all are acknowledged when this returns.
+
+        Args:
+            count: how many.
+            counts: whether they are to be read by anybody, as those of an aborted transaction
+                are not.
 
         Raises:
             KafkaError: the broker refuses one.
         """
-        settings = {"bootstrap_servers": self._address, "linger_ms": 5, "retries": 100}
-        with closing(KafkaProducer(**settings)) as producer:
-            sent = [
-                producer.send(self._topic, value, key, partition=partition)
-                for partition, key, value in self._records(count)
-            ]
-            for future in sent:
-                future.get(timeout=PATIENCE)
+        sent = [
+            (bad, self.producer.send(self.topic, value, key, partition=partition))
+            for partition, key, value, bad in self._records(count)
+        ]
+        for bad, future in sent:
+            written = future.get(timeout=PATIENCE)
+            self.content.count += counts
+            if bad and counts:
+                self.content.bad.add((written.partition, written.offset))
 
-    def _records(self, count: int) -> Iterator[tuple[int, bytes, bytes | None]]:
+    @contextmanager
+    def flowing(self, rate: int) -> Iterator[None]:
+        """Within, so many records a second are written beside whatever else is done.
+
+        Raises:
+            KafkaError: the broker refuses one.
+        """
+        ended = threading.Event()
+
+        def flow() -> None:
+            while not ended.is_set():
+                self.write(max(1, rate // _BURSTS))
+                ended.wait(1 / _BURSTS)
+
+        with ThreadPoolExecutor(1, "traffic") as pool:
+            traffic = pool.submit(flow)
+            try:
+                yield
+            finally:
+                ended.set()
+            traffic.result(PATIENCE)
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self.producer.close(timeout=5)
+
+    def _records(self, count: int) -> Iterator[tuple[int, bytes, bytes | None, bool]]:
         for _ in range(count):
-            draw = self._random.random()
-            partition = self._random.randrange(self._partitions)
-            offset = self.content.records.get(partition, 0)
-            self.content.records[partition] = offset + 1
+            draw, partition = self._random.random(), self._random.randrange(self.partitions)
             self._written += 1
             value: bytes | None = self._event()
-            if draw < 0.01:
+            bad = draw < 0.01
+            if bad:
                 value = self._random.choice(_BAD)
-                self.content.bad.add((partition, offset))
             elif draw < 0.015:
                 value = None
-            yield partition, b"user-%d" % self._random.randrange(50), value
+            yield partition, b"user-%d" % self._random.randrange(50), value, bad
 
     def _event(self) -> bytes:
         draw = self._random
-        # A second each, out of order by minutes, and now and then a whole day late.
-        late = draw.choices((0, 90, 900, 86_400), weights=(80, 15, 4, 1))[0] * draw.random()
+        # A step each, out of order by minutes, and now and then a whole day late.
+        late = draw.choices((0, 90, 900, 86_400), weights=(90, 8, 1.5, 0.5))[0] * draw.random()
         shown = draw.sample(_ITEMS, 10)
         event = {
-            "id": f"event-{draw.randrange(self._written + 1)}",
-            "ts": START + self._written * 2 - late,
+            "id": f"event-{self._written - draw.choice((0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 7, 400))}",
+            "ts": START + self._written * self._step - late,
             "variant": draw.choice(("control", "treatment")),
             "country": draw.choice(("nl", "de", "fr")),
             "recommendations": shown,

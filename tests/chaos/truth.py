@@ -6,101 +6,118 @@ import time
 from collections.abc import Mapping
 from contextlib import closing
 from hashlib import blake2b
-from pathlib import Path
 
-import msgspec
 from kafka import KafkaConsumer, TopicPartition
 
-from streameval.config import Config, load
+from streameval.accumulator import Accumulator
+from streameval.config import load
 from streameval.config.counting import counting
-from streameval.pipeline.tally import Tally
+from streameval.daemon.assembly import pictures
+from streameval.exporters.prometheus import PrometheusExporter
+from streameval.pipeline.circumstances import Circumstances
+from streameval.pipeline.ingest import Ingest
 from streameval.records import Partition
 from streameval.sources.kafka import KafkaSource
+from streameval.sources.kafka_cluster import Cluster
+from streameval.sources.kafka_start import LATEST
 from streameval.sources.options import KafkaOptions
 from streameval.sources.owning import Positions
-from streameval.stores.folder import FolderStore
+from tests.chaos.configuration import Setting
+from tests.chaos.daemons import counters, samples
 
 PATIENCE = 120.0
 """Seconds after which reading a topic counts as hanging."""
 
-Digests = Mapping[Partition, Mapping[str, str]]
 
-
-class Truth(msgspec.Struct, frozen=True, kw_only=True):
-    """The fold of a whole log, made without any store, group or crash.
-
-    Attributes:
-        digests: of each part of each partition's state.
-        positions: offset after the last record of each partition.
-        tally: what became of all records.
-    """
-
-    digests: Digests
-    positions: Mapping[Partition, int]
-    tally: Tally
-
-
-def folded(path: Path, count: int) -> Truth:
-    """The log that a configuration reads, folded by a single process from its beginning.
+class Fold:
+    """A log that is folded by one process, without any store, group or crash.
 
     Args:
-        path: of the configuration.
-        count: how many records there are in all.
-
-    Raises:
-        TimeoutError: they do not come.
+        setting: whose configuration says what is read, and how it is counted.
     """
-    config = load(path)
-    ingest = counting(config)
-    deadline = time.monotonic() + PATIENCE
-    with closing(KafkaSource(_options(config), {})) as source:
-        source.open(Positions())
-        while ingest.tally.consumed < count:
-            for batch in source.poll(0.2):
-                ingest.apply(batch)
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{count} records awaited, {ingest.tally.consumed} read")
-        tally = ingest.tally
-    digests = {
-        partition: {
-            section.name: _digest(b"".join(section.content()()))
-            for section in ingest.sections(partition)
+
+    def __init__(self, setting: Setting) -> None:
+        self._setting = setting
+        self._config = load(setting.written())
+        self.ingest: Ingest[Accumulator] = counting(self._config)
+
+    @property
+    def digests(self) -> dict[int, dict[str, str]]:
+        """Of each part of each partition's state, by number of the partition."""
+        return {
+            partition.number: {
+                section.name: _digest(b"".join(section.content()()))
+                for section in self.ingest.sections(partition)
+            }
+            for partition in self.ingest.partitions
         }
-        for partition in ingest.partitions
-    }
-    return Truth(digests=digests, positions=ingest.positions, tally=tally)
+
+    @property
+    def positions(self) -> dict[int, int]:
+        """Offset after the last record of each partition."""
+        return {partition.number: o for partition, o in self.ingest.positions.items()}
+
+    def counters(self) -> dict[str, float]:
+        """What counters would show of all of it."""
+        source = KafkaSource(self._options, {})
+        picture = pictures(self._config, source, self.ingest, 0.0)
+        exporter = PrometheusExporter(version="", kafka=True, patience=0.0)
+        snapshot = picture.take(0.0, Circumstances(ready=True))
+        return counters(samples(exporter.exposition(snapshot).decode()))
+
+    def read(self, begins: Mapping[int, int] | None = None) -> None:
+        """Fold what there is from where it stands.
+
+        Args:
+            begins: where to go on instead, by number of the partition.
+
+        Raises:
+            TimeoutError: it does not come.
+        """
+        targets = ends(self._setting)
+        topic = self._setting.topic
+        told = {Partition(topic, number): offset for number, offset in (begins or {}).items()}
+        deadline = time.monotonic() + PATIENCE
+        with closing(KafkaSource(self._options, {})) as source:
+            source.open(Positions({**self.ingest.positions, **told}))
+            while any(self.positions.get(each, 0) < end for each, end in targets.items()):
+                for batch in source.poll(0.2):
+                    self.ingest.apply(batch)
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"{targets} awaited, {self.positions} read")
+
+    @property
+    def _options(self) -> KafkaOptions:
+        assert isinstance(self._config.source, KafkaOptions)
+        return self._config.source
 
 
-def saved(store: Path) -> tuple[Digests, dict[Partition, int]]:
-    """What the newest sound checkpoints hold: digests of their parts, and their offsets."""
-    digests, positions = {}, {}
-    kept = FolderStore(store)
-    for place in kept.places():
-        found = kept.newest(place).saved
-        if found is not None:
-            partition = Partition(place.topic, place.number)
-            digests[partition] = dict(found.digests)
-            positions[partition] = found.header.offset
-    return digests, positions
+def ends(setting: Setting) -> dict[int, int]:
+    """The offset after the last committed record of each partition of a topic."""
+    with closing(Cluster({"bootstrap_servers": setting.address})) as cluster:
+        partitions = cluster.topics([setting.topic]).partitions
+        found = cluster.offsets(partitions, LATEST)
+    return {partition.number: offset for partition, offset in found.items()}
 
 
 def dead_letters(address: str, topic: str) -> set[tuple[int, int]]:
     """Identities of the records that were set aside, as (partition, offset)."""
-    settings = {"bootstrap_servers": address, "consumer_timeout_ms": 2_000}
-    with closing(KafkaConsumer(**settings)) as consumer:
-        numbers = consumer.partitions_for_topic(topic) or ()
-        consumer.assign([TopicPartition(topic, number) for number in numbers])
-        consumer.seek_to_beginning()
-        found = [dict(record.headers) for record in consumer] if numbers else []
+    with closing(KafkaConsumer(bootstrap_servers=address, isolation_level="read_committed")) as c:
+        numbers = c.partitions_for_topic(topic) or ()
+        places = [TopicPartition(topic, number) for number in numbers]
+        if not places:
+            return set()
+        targets = c.end_offsets(places)
+        c.assign(places)
+        c.seek_to_beginning()
+        found = []
+        while any(c.position(place) < targets[place] for place in places):
+            polled = c.poll(timeout_ms=200)
+            found += [dict(record.headers) for batch in polled.values() for record in batch]
     return {
         (int(each["streameval.dlq.partition"]), int(each["streameval.dlq.offset"]))
         for each in found
     }
-
-
-def _options(config: Config) -> KafkaOptions:
-    assert isinstance(config.source, KafkaOptions)
-    return config.source
 
 
 def _digest(content: bytes) -> str:

@@ -1,100 +1,88 @@
-"""`python -m tests.chaos.victim POINT CONFIG`: a daemon that is killed when it gets to a point."""
+"""`python -m tests.chaos.victim TRICK[+TRICK...] CONFIG`: a daemon with something wrong about it.
+
+A trick is one of `TRICKS`, or a point of `tests.chaos.points` at which the process dies.
+"""
 
 from __future__ import annotations
 
 import errno
-import functools
-import importlib
 import os
-import signal
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
+import streameval.daemon.process
 from streameval.cli import main
+from streameval.pipeline.ingest import Ingest
+from streameval.stores.disk import RealDisk
+from tests.chaos.breakages import BREAKAGES
+from tests.chaos.points import POINTS, deadly
+
+SLOWNESS = 0.7
+"""Seconds for a batch, as long as it is slow."""
 
 
-class Point(NamedTuple):
-    """Where a process dies.
-
-    Attributes:
-        module: that holds the class.
-        owner: the class.
-        method: that is called.
-        after: whether the method is let through first.
-        reach: at which call, counted from 1.
-    """
-
-    module: str
-    owner: str
-    method: str
-    after: bool = False
-    reach: int = 2
-
-
-_KEEPER = "streameval.durability.keeper"
-FULL = "disk-full"
-"""Instead of a point: the disk is full while a file of this name lies beside the configuration."""
-
-_DISK = ("streameval.stores.disk", "RealDisk")
-_GROUP = ("streameval.sources.kafka_group", "KafkaGroupSource")
-
-POINTS: Mapping[str, Point] = MappingProxyType(
-    {
-        "before-write": Point(*_DISK, "create", reach=4),
-        "before-fsync": Point(*_DISK, "create", after=True, reach=4),
-        "before-rename": Point(*_DISK, "rename", reach=3),
-        "after-rename": Point(*_DISK, "rename", after=True, reach=3),
-        "before-commit": Point(*_GROUP, "commit"),
-        "after-commit": Point(*_GROUP, "commit", after=True),
-        "in-restore": Point("streameval.pipeline.ingest", "Ingest", "restore"),
-        "in-revoke": Point(_KEEPER, "Keeper", "revoked", reach=1),
-        "after-revoke": Point(_KEEPER, "Keeper", "revoked", after=True, reach=1),
-        "in-flush": Point("streameval.letters.topic", "TopicLetters", "flush"),
-        "after-flush": Point("streameval.letters.topic", "TopicLetters", "flush", after=True),
-    }
-)
-"""Every step of a checkpoint, of taking over, and of giving away."""
-
-
-def deadly(point: Point) -> None:
-    """Put death where the point is."""
-    owner = getattr(importlib.import_module(point.module), point.owner)
-    method = getattr(owner, point.method)
-    calls = 0
-
-    @functools.wraps(method)
-    def reached(*arguments: Any, **named: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls < point.reach:
-            return method(*arguments, **named)
-        found = method(*arguments, **named) if point.after else None
-        os.kill(os.getpid(), signal.SIGKILL)
-        return found
-
-    setattr(owner, point.method, reached)
-
-
-def breakable(flag: Path) -> None:
-    """Let no file be written as long as `flag` exists: the disk is full."""
-    disk: Any = getattr(importlib.import_module(_DISK[0]), _DISK[1])
+def disk_full(folder: Path) -> None:
+    """No file can be written as long as there is one named `disk-full` in the folder."""
+    disk: Any = RealDisk
     create = disk.create
 
     def refused(*arguments: Any) -> None:
-        if flag.exists():
+        if (folder / "disk-full").exists():
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(arguments[1]))
         create(*arguments)
 
     disk.create = refused
 
 
+def slow(folder: Path) -> None:
+    """Batches take long as long as there is a file named `slow` in the folder."""
+    ingest: Any = Ingest
+    apply = ingest.apply
+
+    def dragging(*arguments: Any) -> Any:
+        if (folder / "slow").exists():
+            time.sleep(SLOWNESS)
+        return apply(*arguments)
+
+    ingest.apply = dragging
+
+
+def last_words(folder: Path) -> None:
+    """Leave what the last scrape would have been in a file, as nobody can be that quick."""
+    daemon: Any = streameval.daemon.process.Daemon
+    run = daemon.run
+
+    def told(self: Any, *arguments: Any, **named: Any) -> None:
+        try:
+            run(self, *arguments, **named)
+        finally:
+            # A counter that nobody has seen yet shows 0 the first time.
+            self._exporter.exposition(self.current())
+            (folder / f"words-{os.getpid()}").write_bytes(self._exporter.exposition(self.current()))
+
+    daemon.run = told
+
+
+TRICKS: Mapping[str, Callable[[Path], None]] = MappingProxyType(
+    {"disk-full": disk_full, "slow": slow, "last-words": last_words}
+)
+
+
+def _play(tricks: str, folder: Path) -> None:
+    for name in tricks.split("+"):
+        if name in POINTS:
+            deadly(POINTS[name])
+        elif name in BREAKAGES:
+            BREAKAGES[name]()
+        else:
+            TRICKS[name](folder)
+
+
 if __name__ == "__main__":
-    if sys.argv[1] == FULL:
-        breakable(Path(sys.argv[2]).parent / FULL)
-    else:
-        deadly(POINTS[sys.argv[1]])
+    _play(sys.argv[1], Path(sys.argv[2]).parent)
     sys.argv = ["streameval", "run", sys.argv[2]]
     main()

@@ -1,0 +1,75 @@
+"""Processes that are killed: whenever, and at each step."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+from tests.chaos.check import Faults
+from tests.chaos.configuration import Setting
+from tests.chaos.daemons import Daemon
+from tests.chaos.log import Writer
+from tests.chaos.points import GIVING, POINTS
+from tests.chaos.stage import Stage
+
+_RATE = 200
+
+
+def kill(stage: Stage) -> Faults:
+    """kill -9 at random while records come in; a static member."""
+    draw = stage.draw
+    setting = stage.setting(member="one", events=200)
+    writer = stage.writer(setting)
+    for _ in range(stage.times):
+        with stage.daemon(setting) as daemon, writer.flowing(draw.randrange(100, 500)):
+            daemon.until(daemon.ready)
+            time.sleep(draw.random())
+            daemon.scrape()
+            time.sleep(draw.random() / 10)
+            daemon.kill()
+        stage.look(setting)
+    return stage.finished(setting, writer)
+
+
+def points(stage: Stage) -> Faults:
+    """kill -9 at each step of a checkpoint, of taking over, and of ending."""
+    setting = stage.setting(member="one", events=200)
+    writer = stage.writer(setting)
+    for name in POINTS:
+        if name not in GIVING:
+            dies_at(stage, setting, writer, name)
+    return stage.finished(setting, writer)
+
+
+def dies_at(stage: Stage, setting: Setting, writer: Writer, point: str) -> None:
+    """A daemon counts until it gets to the point."""
+    with stage.daemon(setting, point) as daemon, writer.flowing(_RATE):
+        if point == "in-finish":
+            daemon.until(daemon.ready)
+            daemon.stop()
+        daemon.until(lambda: not (daemon.scrape() and daemon.running), alive=False)
+        died(stage, daemon, point)
+    stage.look(setting)
+
+
+def revoke(stage: Stage) -> Faults:
+    """kill -9 while partitions are given away."""
+    setting = stage.setting(session=1_500)
+    writer = stage.writer(setting)
+    for name in GIVING:
+        with stage.daemon(setting, name) as giver, writer.flowing(_RATE):
+            giver.until(giver.offsets)
+            with stage.daemon(setting) as taker:
+                giver.refused()
+                died(stage, giver, name)
+                taker.until(taker.ready)
+                taker.scrape()
+        stage.look(setting)
+    return stage.finished(setting, writer)
+
+
+def died(stage: Stage, daemon: Daemon, point: str) -> None:
+    """It must have been the point that killed it."""
+    status = daemon.refused()
+    sentence = f"{point} was not reached: {daemon.path.name} ended in status {status}"
+    stage.demand(status == -signal.SIGKILL, sentence)

@@ -1,0 +1,96 @@
+"""Partitions that move between processes, whether these agree or not."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections import deque
+from contextlib import ExitStack
+
+from tests.chaos.check import Faults
+from tests.chaos.configuration import Setting
+from tests.chaos.daemons import Daemon
+from tests.chaos.stage import Stage
+
+_RATE = 200
+_ASLEEP = 3.0
+"""Seconds, twice the session: whoever is silent for so long is put out of the group."""
+
+
+def move(stage: Stage) -> Faults:
+    """Partitions go from A to B and back to A, over one store."""
+    setting = stage.setting()
+    writer = stage.writer(setting)
+    for _ in range(stage.times):
+        with stage.daemon(setting, "last-words") as first:
+            first.until(first.ready)
+            with writer.flowing(_RATE), stage.daemon(setting, "last-words") as second:
+                second.until(second.ready)
+                second.until(second.offsets)
+                stage.demand(first.stop() == 0, "A did not end in order")
+                second.until(lambda: len(second.offsets()) == writer.partitions)
+                with stage.daemon(setting, "last-words") as again:
+                    again.until(again.ready)
+                    again.until(again.offsets)
+                    stage.demand(second.stop() == 0, "B did not end in order")
+                    stage.demand(again.stop() == 0, "A did not end in order again")
+    return stage.finished(setting, writer, exact=True)
+
+
+def members(stage: Stage) -> Faults:
+    """Members join and leave, one every two seconds, while records come in."""
+    setting = stage.setting()
+    writer = stage.writer(setting)
+    with ExitStack() as stack, writer.flowing(_RATE):
+        there = deque(_joined(stage, setting, stack) for _ in range(stage.count - 1))
+        for _ in range(2 * stage.times):
+            newest = _joined(stage, setting, stack)
+            newest.until(newest.ready)
+            there.append(newest)
+            time.sleep(2.0)
+            oldest = there.popleft()
+            stage.demand(oldest.stop() == 0, f"{oldest.path.name} did not end in order")
+        for each in there:
+            stage.demand(each.stop() == 0, f"{each.path.name} did not end in order")
+    return stage.finished(setting, writer, exact=True)
+
+
+def zombie(stage: Stage) -> Faults:
+    """A member sleeps longer than its session while another takes over, and then wakes up."""
+    setting = stage.setting(session=1_500)
+    writer = stage.writer(setting)
+    for _ in range(stage.times):
+        with stage.daemon(setting, "last-words") as sleeper, writer.flowing(_RATE):
+            sleeper.until(lambda: len(sleeper.offsets()) == writer.partitions)
+            sleeper.process.send_signal(signal.SIGSTOP)
+            with stage.daemon(setting, "last-words") as heir:
+                heir.until(lambda: len(heir.offsets()) == writer.partitions)
+                time.sleep(1.0)
+                sleeper.process.send_signal(signal.SIGCONT)
+                sleeper.until(sleeper.offsets)
+                time.sleep(1.0)
+                stage.demand(sleeper.stop() == 0, "the sleeper did not end in order")
+                stage.demand(heir.stop() == 0, "the heir did not end in order")
+    return stage.finished(setting, writer)
+
+
+def slow(stage: Stage) -> Faults:
+    """Counting takes longer than max.poll.interval, and so another member takes over."""
+    setting = stage.setting(kafka="max_poll_interval_ms = 2000", session=1_500)
+    writer = stage.writer(setting)
+    flag = setting.folder / "slow"
+    with stage.daemon(setting, "slow+last-words") as dawdler, writer.flowing(_RATE):
+        dawdler.until(lambda: len(dawdler.offsets()) == writer.partitions)
+        for _ in range(stage.times):
+            flag.touch()
+            with stage.daemon(setting, "last-words") as heir:
+                heir.until(lambda: len(heir.offsets()) == writer.partitions)
+                flag.unlink()
+                stage.demand(heir.stop() == 0, "the heir did not end in order")
+            dawdler.until(lambda: len(dawdler.offsets()) == writer.partitions)
+        dawdler.stop()
+    return stage.finished(setting, writer)
+
+
+def _joined(stage: Stage, setting: Setting, stack: ExitStack) -> Daemon:
+    return stack.enter_context(stage.daemon(setting, "last-words"))

@@ -1,0 +1,83 @@
+"""The steps of a daemon at which it can be made to die."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import signal
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+
+class Point(NamedTuple):
+    """Where a process dies.
+
+    Attributes:
+        module: that holds the class.
+        owner: the class.
+        method: that is called.
+        after: whether the method is let through first.
+        reach: at which call, counted from 1.
+        about: text in the first argument of the calls that count.
+    """
+
+    module: str
+    owner: str
+    method: str
+    after: bool = False
+    reach: int = 2
+    about: str = ""
+
+
+_DISK = ("streameval.stores.disk", "RealDisk")
+_GROUP = ("streameval.sources.kafka_group", "KafkaGroupSource")
+_KEEPER = ("streameval.durability.keeper", "Keeper")
+_LETTERS = ("streameval.letters.topic", "TopicWriter")
+_SAVING = ("streameval.durability.saving", "Saving")
+_BLOB, _CHECKPOINT = "/blobs/", ".checkpoint"
+
+POINTS: Mapping[str, Point] = MappingProxyType(
+    {
+        "in-first": Point(*_SAVING, "first"),
+        "before-letters": Point(*_LETTERS, "write"),
+        "amid-letters": Point(*_LETTERS, "_answered"),
+        "after-letters": Point(*_LETTERS, "write", after=True),
+        "after-blob": Point(*_DISK, "rename", after=True, about=_BLOB),
+        "before-write": Point(*_DISK, "create", about=_CHECKPOINT),
+        "before-fsync": Point(*_DISK, "sync", about=_CHECKPOINT),
+        "before-rename": Point(*_DISK, "rename", about=_CHECKPOINT),
+        "after-rename": Point(*_DISK, "rename", after=True, about=_CHECKPOINT),
+        "before-commit": Point(*_GROUP, "commit"),
+        "after-commit": Point(*_GROUP, "commit", after=True),
+        "in-restore": Point("streameval.pipeline.ingest", "Ingest", "restore"),
+        "in-revoke": Point(*_KEEPER, "revoked", reach=1),
+        "after-revoke": Point(*_KEEPER, "revoked", after=True, reach=1),
+        "in-finish": Point(*_KEEPER, "finish", reach=1),
+    }
+)
+"""Every step of beginning, of a checkpoint, of taking over, of giving away, and of ending."""
+
+GIVING = ("in-revoke", "after-revoke")
+"""Those that another member is needed for."""
+
+
+def deadly(point: Point) -> None:
+    """Put death where the point is."""
+    owner = getattr(importlib.import_module(point.module), point.owner)
+    method = getattr(owner, point.method)
+    calls = 0
+
+    @functools.wraps(method)
+    def reached(*arguments: Any, **named: Any) -> Any:
+        nonlocal calls
+        calls += not point.about or point.about in str(arguments[1])
+        if calls < point.reach:
+            return method(*arguments, **named)
+        if point.after:
+            method(*arguments, **named)
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError("unreachable")
+
+    setattr(owner, point.method, reached)

@@ -1,0 +1,130 @@
+"""Trouble with what a daemon stands on: the broker, the network, the disk, its own files."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.chaos.check import Faults
+from tests.chaos.configuration import Setting
+from tests.chaos.daemons import Daemon
+from tests.chaos.proxy import FETCH, HEARTBEAT, OFFSET_COMMIT, PRODUCE, Proxy
+from tests.chaos.stage import Stage
+
+_RATE = 200
+
+
+def broker_restart(stage: Stage) -> Faults:
+    """The broker is killed and comes back while a daemon reads."""
+    setting = stage.setting(member="one")
+    writer = stage.writer(setting)
+    with stage.daemon(setting, "last-words") as daemon:
+        daemon.until(daemon.ready)
+        with writer.flowing(_RATE):
+            for _ in range(stage.times):
+                time.sleep(1.5)
+                stage.broker.kill()
+                time.sleep(1.0)
+                stage.broker.start()
+        stage.settled(setting, daemon)
+        stage.demand(daemon.stop() == 0, "it did not end in order")
+    return stage.finished(setting, writer)
+
+
+def cut(stage: Stage) -> Faults:
+    """Requests arrive and their answers do not; all is slow; nothing passes, and nobody is told."""
+    proxy = _required(stage.proxy)
+    setting = stage.setting(member="one", proxy=proxy.address, events=200)
+    writer = stage.writer(setting)
+    with stage.daemon(setting, "last-words") as daemon, writer.flowing(_RATE):
+        daemon.until(daemon.ready)
+        for _ in range(stage.times):
+            for kind in (OFFSET_COMMIT, FETCH, PRODUCE, HEARTBEAT):
+                before = proxy.cuts
+                proxy.cut_answers(kind)
+                daemon.until(lambda: proxy.cuts > before)  # noqa: B023  asked at once
+                daemon.until(goes_on(daemon))
+            proxy.delay = 0.3
+            daemon.until(goes_on(daemon))
+            proxy.delay = 0.0
+            proxy.freeze()
+            time.sleep(2.0)
+            proxy.thaw()
+            daemon.until(goes_on(daemon))
+        stage.demand(daemon.stop() == 0, "it did not end in order")
+    return stage.finished(setting, writer)
+
+
+def disk_full(stage: Stage) -> Faults:
+    """The disk of the store is full for a while; counting goes on, and is saved later."""
+    setting = stage.setting(member="one", events=200)
+    writer = stage.writer(setting)
+    flag = setting.folder / "disk-full"
+    with stage.daemon(setting, "disk-full+last-words") as daemon, writer.flowing(_RATE):
+        daemon.until(daemon.ready)
+        for _ in range(stage.times):
+            flag.touch()
+            failures = daemon.failures()
+            daemon.until(lambda: daemon.failures() > failures + 1)  # noqa: B023  asked at once
+            flag.unlink()
+            daemon.until(goes_on(daemon))
+        stage.demand(daemon.stop() == 0, "it did not end in order")
+    return stage.finished(setting, writer, exact=True)
+
+
+def torn(stage: Stage) -> Faults:
+    """The newest checkpoints are damaged while the daemon is down; the older ones serve."""
+    setting = stage.setting(events=200)
+    writer = stage.writer(setting)
+    for _ in range(stage.times):
+        with stage.daemon(setting, "last-words") as daemon:
+            for _ in range(3):
+                writer.write(500)
+                stage.settled(setting, daemon)
+            stage.demand(daemon.stop() == 0, "it did not end in order")
+        damaged(setting)
+        with stage.daemon(setting, "last-words") as daemon:
+            stage.settled(setting, daemon)
+            stage.demand(daemon.stop() == 0, "it did not end in order")
+            told = daemon.log.count("a damaged checkpoint was passed over")
+            stage.demand(told == 2, f"of 2 damaged checkpoints, {told} were told of")
+    return stage.finished(setting, writer, exact=True)
+
+
+def goes_on(daemon: Daemon) -> Callable[[], bool]:
+    """That every partition has come to another checkpoint than it has now."""
+    before = daemon.offsets()
+
+    def further() -> bool:
+        now = daemon.offsets()
+        return len(now) >= len(before) and all(now[each] > before.get(each, 0) for each in now)
+
+    return further
+
+
+def damaged(setting: Setting) -> None:
+    """Take the end off one newest checkpoint, and turn a bit in that of another partition."""
+    for damage, file in zip((_truncate, _flip), _newest(setting), strict=False):
+        damage(file)
+
+
+def _newest(setting: Setting) -> list[Path]:
+    """Checkpoints of the highest offset, one for each partition."""
+    folders = sorted({file.parent for file in setting.store.glob("*/*/*/*.checkpoint")})
+    return [max(folder.glob("*.checkpoint")) for folder in folders]
+
+
+def _truncate(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-100])
+
+
+def _flip(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
+def _required(proxy: Proxy | None) -> Proxy:
+    assert proxy is not None
+    return proxy
