@@ -78,19 +78,22 @@ class Running:
 
 
 @contextmanager
-def running(config: Path | str, folder: Path, **environment: str) -> Iterator[Running]:
+def running(
+    config: Path | str, folder: Path, *options: str, **environment: str
+) -> Iterator[Running]:
     """A daemon with this configuration, listening; killed in the end if it still runs.
 
     Args:
         config: the file, or its content.
         folder: where the content is written.
+        options: of `streameval run`.
         environment: in addition to none at all.
     """
     if isinstance(config, str):
         (folder / "streameval.toml").write_text(config)
         config = folder / "streameval.toml"
     with subprocess.Popen(
-        [sys.executable, "-m", "streameval", "run", str(config)],
+        [sys.executable, "-m", "streameval", "run", str(config), *options],
         stderr=subprocess.PIPE,
         text=True,
         env=environment,
@@ -98,7 +101,7 @@ def running(config: Path | str, folder: Path, **environment: str) -> Iterator[Ru
         try:
             daemon = Running(process)
             daemon.until(lambda: daemon.said("started"))
-            found = re.search(r'address="?(http://[^\s"]+)', daemon.said("started")[0])
+            found = re.search(r'address=\S*?(https?://[^\s"\\]+)', daemon.said("started")[0])
             assert found is not None
             daemon.address = found[1]
             yield daemon

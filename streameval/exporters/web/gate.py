@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from streameval.exporters.web.connection import Connection, Step
@@ -71,26 +72,30 @@ class Gate:
                 continue
             protection = self._shield.current
             connection = self._make(protection, self._forget)
-            self._inside[connection] = loop.create_task(self._begin(connection, taken, protection))
+            task = loop.create_task(self._begin(connection, taken, protection))
+            self._inside[connection] = task
+            task.add_done_callback(partial(self._begun, connection, taken))
 
     async def _begin(
         self, connection: Connection, taken: socket.socket, protection: Protection
     ) -> None:
         secure = protection.context is not None
-        try:
-            await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: connection,
-                taken,
-                ssl=protection.context,
-                ssl_handshake_timeout=self._limits.handshake if secure else None,
-                ssl_shutdown_timeout=_FAREWELL if secure else None,
-            )
-        except OSError:
-            # A client that goes, is too slow or has no right certificate is not our trouble.
+        await asyncio.get_running_loop().connect_accepted_socket(
+            lambda: connection,
+            taken,
+            ssl=protection.context,
+            ssl_handshake_timeout=self._limits.handshake if secure else None,
+            ssl_shutdown_timeout=_FAREWELL if secure else None,
+        )
+
+    def _begun(
+        self, connection: Connection, taken: socket.socket, task: asyncio.Task[None]
+    ) -> None:
+        # A client that goes, is too slow or has no right certificate is not our trouble. A task
+        # may be cancelled before its first step: then nobody else closes the socket.
+        if task.cancelled() or task.exception() is not None:
+            taken.close()
             self._forget(connection)
-        except asyncio.CancelledError:
-            self._forget(connection)
-            raise
 
     def _make_room(self) -> bool:
         waiting = (each for each in self._inside if each.step is not Step.ANSWERING)

@@ -50,6 +50,7 @@ class Server:
         self._shield = shield or Shield()
         self._sockets = _taken([listen] if isinstance(listen, str) else listen)
         self._addresses = [http_address(each) for each in self._sockets]
+        self._exposed = any(map(_is_exposed, self._sockets))
         self._server = Serving(app, self._shield, limits)
         self._thread = threading.Thread(target=self._serve, name="streameval-http", daemon=True)
 
@@ -68,7 +69,7 @@ class Server:
     def danger(self) -> str | None:
         """What other machines may do that they perhaps should not; None where there is nothing."""
         now = self._shield.current
-        if now.context is not None or not any(map(_is_exposed, self._sockets)):
+        if now.context is not None or not self._exposed:
             return None
         return _READABLE if now.users else _OPEN
 

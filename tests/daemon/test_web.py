@@ -1,0 +1,186 @@
+"""TLS, users, addresses and prefix of the real daemon, and what a reload does to them."""
+
+from __future__ import annotations
+
+import re
+import resource
+import signal
+import socket
+import ssl
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.cli.program import ran
+from tests.daemon.running import PATIENCE, Running, running
+from tests.exporters.certificates import Authority
+from tests.exporters.guarded import hashed, trusting
+
+CONFIG = """
+metrics = ["ctr@10"]
+[source]
+type = "simulator"
+events_per_second = 2000
+[web]
+listen = "127.0.0.1:0"
+"""
+
+
+def web(**users: str) -> str:
+    lines = [f"  {user}: {hashed(password)}\n" for user, password in users.items()]
+    tls = "tls_server_config: { cert_file: server.crt, key_file: server.key }\n"
+    return tls + "basic_auth_users:\n" + "".join(lines)
+
+
+class Client:
+    """Asks an encrypted daemon as a user."""
+
+    def __init__(self, daemon: Running, trust: ssl.SSLContext, *user: str) -> None:
+        assert daemon.address.startswith("https://")
+        self._address = daemon.address
+        self._user = httpx.BasicAuth(*user) if user else None
+        self._trust = trust
+
+    def ask(self, path: str, method: str = "GET") -> int:
+        with httpx.Client(verify=self._trust, trust_env=False, timeout=PATIENCE) as client:
+            return client.request(method, f"{self._address}{path}", auth=self._user).status_code
+
+
+def reload(daemon: Running, event: str) -> str:
+    told = len(daemon.said(event))
+    daemon.process.send_signal(signal.SIGHUP)
+    daemon.until(lambda: len(daemon.said(event)) > told)
+    return daemon.said(event)[-1]
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    made = Authority(tmp_path)
+    made.issue("server")
+    return made
+
+
+def test_users_and_certificates_are_read_anew_and_a_bad_file_keeps_the_old(
+    tmp_path: Path, authority: Authority
+) -> None:
+    file = tmp_path / "web.yml"
+    file.write_text(web(ana="first"))
+    with running(CONFIG + 'config_file = "web.yml"\n', tmp_path) as daemon:
+        trust = trusting(authority.file)
+        first, second = Client(daemon, trust, "ana", "first"), Client(daemon, trust, "ana", "next")
+        daemon.until(lambda: first.ask("/-/ready") == 200)
+        assert Client(daemon, trust).ask("/-/healthy") == 401
+
+        file.write_text(web(ana="next"))
+        reload(daemon, "reloaded")
+        assert (first.ask("/metrics"), second.ask("/metrics")) == (401, 200)
+
+        (tmp_path / "server.crt").write_text("no certificate")
+        assert "there is no PEM certificate in it" in reload(daemon, "reload_refused")
+        assert second.ask("/metrics") == 200
+
+        file.write_text("")
+        assert "tls_server_config: was there before" in reload(daemon, "reload_refused")
+        assert second.ask("/metrics") == 200
+
+        file.write_text(web(ana="next"))
+        renewed = Authority(tmp_path, "renewed")
+        renewed.issue("server")
+        reload(daemon, "reloaded")
+        assert Client(daemon, trusting(renewed.file), "ana", "next").ask("/metrics") == 200
+        with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+            second.ask("/metrics")
+        assert daemon.stop() == 0
+
+
+def test_a_configuration_that_is_refused_leaves_users_as_they_are(
+    tmp_path: Path, authority: Authority
+) -> None:
+    (tmp_path / "web.yml").write_text(web(ana="first"))
+    with running(CONFIG + 'config_file = "web.yml"\n', tmp_path) as daemon:
+        client = Client(daemon, trusting(authority.file), "ana", "first")
+        daemon.until(lambda: client.ask("/-/ready") == 200)
+        (tmp_path / "web.yml").write_text(web(ana="next"))
+        changed = CONFIG.replace("ctr@10", "no_such") + 'config_file = "web.yml"\n'
+        (tmp_path / "streameval.toml").write_text(changed)
+        assert "unknown metric" in reload(daemon, "reload_refused")
+        assert client.ask("/metrics") == 200
+        assert daemon.stop() == 0
+
+
+def test_the_command_line_stands_above_the_file(tmp_path: Path, authority: Authority) -> None:
+    (tmp_path / "web.yml").write_text(web(ana="x"))
+    options = [
+        *("--web.listen", "127.0.0.1:0", "--web.listen", "127.0.0.2:0"),
+        *("--web.config.file", str(tmp_path / "web.yml")),
+        *("--web.route-prefix", "/eval", "--web.enable-lifecycle"),
+    ]
+    with running(CONFIG, tmp_path, *options) as daemon:
+        addresses = re.findall(r"https://127\.0\.0\.[12]:\d+/eval", daemon.said("started")[0])
+        assert len(addresses) == 2
+        for address in addresses:
+            with httpx.Client(verify=trusting(authority.file), trust_env=False) as client:
+                answer = client.post(f"{address}/-/reload", auth=("ana", "x"), timeout=PATIENCE)
+                assert (answer.status_code, answer.text) == (200, "Reloaded.\n")
+        assert daemon.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "sentence"),
+    [
+        ("--web.listen", "nowhere", "the command line: --web.listen: found 'nowhere'; write HOST"),
+        ("--web.route-prefix", "x y", "the command line: --web.route-prefix: found 'x y'; give"),
+        ("--web.config.file", "no.yml", "no.yml: no such file or directory; check the path"),
+    ],
+)
+def test_a_wrong_option_is_said_in_one_line(
+    tmp_path: Path, option: str, value: str, sentence: str
+) -> None:
+    file = tmp_path / "streameval.toml"
+    file.write_text(CONFIG)
+    done = ran("run", str(file), option, value)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"streameval: {sentence}")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(("listen", "lines"), [("0.0.0.0:0", 1), ("127.0.0.1:0", 0)])
+def test_an_address_that_others_reach_unasked_is_pointed_out_once(
+    tmp_path: Path, listen: str, lines: int
+) -> None:
+    with running(CONFIG, tmp_path, "--web.listen", listen) as daemon:
+        daemon.until(lambda: daemon.get("/-/ready").status_code == 200)
+        assert daemon.stop() == 0
+    assert len(daemon.said("exposed")) == lines
+    assert all(" level=warning " in line for line in daemon.said("exposed"))
+
+
+def test_where_no_more_files_can_be_opened_a_scrape_is_answered_all_the_same(
+    tmp_path: Path,
+) -> None:
+    with running(CONFIG, tmp_path) as daemon, ExitStack() as stack:
+        daemon.until(lambda: daemon.get("/-/ready").status_code == 200)
+        resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (64, 64))
+        port = int(daemon.address.rsplit(":", 1)[1])
+        for _ in range(200):
+            stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=PATIENCE))
+        assert daemon.get("/metrics").status_code == 200
+        assert daemon.stop() == 0
+
+
+def test_check_says_where_and_to_whom_it_would_be_served(
+    tmp_path: Path, authority: Authority
+) -> None:
+    (tmp_path / "web.yml").write_text(web(ana="x", bob="y"))
+    assert authority.file.exists()
+    file = tmp_path / "streameval.toml"
+    more = 'config_file = "web.yml"\nroute_prefix = "/eval"\n'
+    file.write_text(CONFIG.replace('"127.0.0.1:0"', '["127.0.0.1:0", "127.0.0.2:0"]') + more)
+    done = ran("check", str(file), "--connect")
+    assert done.returncode == 0
+    assert (
+        "serves    https://127.0.0.1:0/eval/, https://127.0.0.2:0/eval/ with /eval/metrics and "
+        "/eval/api/v1/metrics for 2 users\n" in done.stdout
+    )

@@ -1,0 +1,83 @@
+"""A real server behind a web configuration file that the test writes."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import bcrypt
+import httpx
+
+from streameval.config.web_file import protection
+from streameval.exporters.prometheus import PrometheusExporter
+from streameval.exporters.web import Limits, Server, Shield, application
+from tests.exporters.pictures import mean, picture
+
+
+class Guarded:
+    """The server, its web configuration file, and a way to ask it."""
+
+    def __init__(
+        self,
+        file: Path,
+        text: str = "",
+        *,
+        listen: str | Sequence[str] = "127.0.0.1:0",
+        limits: Limits | None = None,
+        prefix: str = "",
+        open_health: bool = False,
+    ) -> None:
+        self.file = file
+        file.write_text(text)
+        self.shield = Shield(protection(str(file)))
+        app = application(
+            lambda: picture(mean("ndcg@10", ("a",), 1.0, 2)),
+            PrometheusExporter(version="1"),
+            reload=lambda: None,
+            prefix=prefix,
+            shield=self.shield,
+            open_health=open_health,
+        )
+        self.server = Server(app, listen, self.shield, limits or Limits())
+
+    @property
+    def port(self) -> int:
+        return int(self.server.address.rsplit(":", 1)[1])
+
+    def reload(self, text: str | None = None) -> None:
+        """As the daemon does it when it is asked."""
+        if text is not None:
+            self.file.write_text(text)
+        self.shield.use(protection(str(self.file)))
+
+    def get(self, path: str = "/metrics", **options: Any) -> httpx.Response:
+        return self.ask("GET", path, **options)
+
+    def ask(self, method: str, path: str, *, verify: Any = True, **options: Any) -> httpx.Response:
+        with httpx.Client(verify=verify, trust_env=False, timeout=60) as client:
+            return client.request(method, self.server.address + path, **options)
+
+
+@contextmanager
+def guarded(file: Path, text: str = "", **options: Any) -> Iterator[Guarded]:
+    """A server that serves."""
+    site = Guarded(file, text, **options)
+    with site.server:
+        yield site
+
+
+def trusting(authority: Path, own: tuple[Path, Path] | None = None) -> ssl.SSLContext:
+    """A client that trusts an authority, with a certificate and key of its own perhaps."""
+    context = ssl.create_default_context(cafile=authority)
+    context.verify_flags &= ~ssl.VerifyFlags.VERIFY_X509_STRICT
+    if own is not None:
+        context.load_cert_chain(*own)
+    return context
+
+
+def hashed(password: str) -> str:
+    """By bcrypt, as cheaply as it allows."""
+    return bcrypt.hashpw(password.encode(), bcrypt.gensalt(4)).decode()

@@ -1,0 +1,223 @@
+"""Clients that take more than they need: none of them delays a scrape."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from streameval.exporters.web import Limits
+from tests.exporters.certificates import Authority
+from tests.exporters.guarded import Guarded, guarded, trusting
+
+_CLIENT_HELLO = bytes([22, 3, 1, 2, 0, 1, 0, 1, 252])
+"""The head of a first message of TLS that is never finished."""
+
+
+@contextmanager
+def connections(port: int, count: int, opening: bytes = b"") -> Iterator[list[socket.socket]]:
+    """So many, that say this and then nothing."""
+    with ExitStack() as stack:
+        made = []
+        for _ in range(count):
+            each = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
+            each.sendall(opening)
+            made.append(each)
+        yield made
+
+
+def ended(connection: socket.socket) -> bool:
+    """Waits until the other side has ended it."""
+    try:
+        while connection.recv(65_536):
+            pass
+    except ConnectionResetError:
+        return True
+    return True
+
+
+def send_for_ever(connection: socket.socket, data: bytes) -> None:
+    while True:
+        connection.sendall(data)
+
+
+@pytest.fixture
+def secure(tmp_path: Path) -> Callable[[Limits], Guarded]:
+    authority = Authority(tmp_path)
+    authority.issue("server")
+    text = "tls_server_config: { cert_file: server.crt, key_file: server.key }"
+    return lambda limits: Guarded(tmp_path / "web.yml", text, limits=limits)
+
+
+@pytest.mark.parametrize("opening", [b"", b"GET /metrics HTTP/1.1\r\nHost: x\r\n"])
+def test_idle_connections_delay_no_scrape(tmp_path: Path, opening: bytes) -> None:
+    with guarded(tmp_path / "web.yml") as site, connections(site.port, 500, opening):
+        assert site.get().status_code == 200
+
+
+def test_handshakes_that_hang_delay_no_scrape(
+    secure: Callable[[Limits], Guarded], tmp_path: Path
+) -> None:
+    site = secure(Limits())
+    trust = trusting(tmp_path / "authority.crt")
+    with (
+        site.server,
+        connections(site.port, 250),
+        connections(site.port, 250, _CLIENT_HELLO),
+    ):
+        assert site.get(verify=trust).status_code == 200
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+def test_one_connection_more_than_there_is_room_for_ends_the_idlest(
+    secure: Callable[[Limits], Guarded], tmp_path: Path, *, encrypted: bool
+) -> None:
+    limits = Limits(connections=20)
+    site = secure(limits) if encrypted else Guarded(tmp_path / "plain.yml", limits=limits)
+    trust = trusting(tmp_path / "authority.crt") if encrypted else True
+    with site.server, connections(site.port, 20) as idle:
+        for _ in range(3):
+            assert site.get(verify=trust).status_code == 200
+        assert ended(idle[0])
+        with connections(site.port, 100) as more:
+            assert all(ended(each) for each in idle)
+            assert ended(more[0])
+            assert site.get(verify=trust).status_code == 200
+
+
+def test_a_connection_that_is_used_outlives_those_that_are_not(tmp_path: Path) -> None:
+    with (
+        guarded(tmp_path / "web.yml", limits=Limits(connections=8)) as site,
+        httpx.Client(trust_env=False, timeout=60) as client,
+    ):
+        addresses = set()
+        with connections(site.port, 7):
+            for _ in range(12):
+                answer = client.get(f"{site.server.address}/metrics")
+                stream = answer.extensions["network_stream"]
+                addresses.add(stream.get_extra_info("client_addr"))
+                with connections(site.port, 1):
+                    pass
+        assert len(addresses) == 1
+
+
+@pytest.mark.parametrize(
+    "opening",
+    [
+        b"",
+        b"GET /metrics HTTP/1.1\r\nHos",
+        b"POST /-/reload HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n1234",
+        b"POST /-/reload HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
+    ],
+)
+def test_a_request_that_does_not_end_is_ended(tmp_path: Path, opening: bytes) -> None:
+    with (
+        guarded(tmp_path / "web.yml", limits=Limits(request=0.2)) as site,
+        connections(site.port, 1, opening) as (client,),
+    ):
+        assert ended(client)
+        assert site.get().status_code == 200
+
+
+def test_a_request_that_comes_drop_by_drop_gets_no_more_time(tmp_path: Path) -> None:
+    with (
+        guarded(tmp_path / "web.yml", limits=Limits(request=0.5)) as site,
+        connections(site.port, 1, b"GET / HTTP/1.1\r\n") as (client,),
+    ):
+        client.settimeout(0.02)
+        for _ in range(3_000):
+            try:
+                client.sendall(b"a: b\r\n")
+                assert client.recv(100) == b""
+            except TimeoutError:
+                continue
+            except ConnectionError:
+                pass
+            break
+        else:
+            pytest.fail("the connection goes on for ever")
+
+
+def test_a_connection_that_asks_nothing_more_is_ended(tmp_path: Path) -> None:
+    with (
+        guarded(tmp_path / "web.yml", limits=Limits(idle=0.2)) as site,
+        connections(site.port, 1, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n") as (client,),
+    ):
+        assert client.recv(1000).startswith(b"HTTP/1.1 200")
+        assert ended(client)
+
+
+def test_a_handshake_that_does_not_end_is_ended(secure: Callable[[Limits], Guarded]) -> None:
+    site = secure(Limits(handshake=0.2))
+    with site.server, connections(site.port, 1, _CLIENT_HELLO) as (client,):
+        assert ended(client)
+
+
+def test_an_answer_that_nobody_takes_is_ended(tmp_path: Path) -> None:
+    asked = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 20_000
+    with guarded(tmp_path / "web.yml", limits=Limits(answer=0.2)) as site:
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.connect(("127.0.0.1", site.port))
+            client.settimeout(60)
+            with pytest.raises(ConnectionError):
+                send_for_ever(client, asked)
+        assert site.get().status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/-/reload", "/metrics"])
+def test_a_body_beyond_a_kibibyte_is_refused(tmp_path: Path, path: str) -> None:
+    with guarded(tmp_path / "web.yml") as site:
+        small = site.ask("POST", path, content=b"x" * 1024)
+        large = site.ask("POST", path, content=b"x" * 1025)
+        pieces = site.ask("POST", path, content=iter([b"x" * 600] * 2))
+    assert small.status_code == (200 if path == "/-/reload" else 405)
+    assert (large.status_code, pieces.status_code) == (413, 413)
+    assert large.headers["connection"] == "close"
+    assert "at most 1024 bytes" in large.text
+
+
+def test_a_body_that_goes_on_for_ever_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    opening = b"POST /-/reload HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n"
+    with (
+        guarded(tmp_path / "web.yml") as site,
+        connections(site.port, 1, opening) as (client,),
+    ):
+        assert client.recv(1000).startswith(b"HTTP/1.1 413")
+        assert ended(client)
+
+
+def test_a_head_that_is_too_long_is_refused(tmp_path: Path) -> None:
+    opening = b"GET / HTTP/1.1\r\nHost: x\r\nX-Long: " + b"x" * 20_000
+    with (
+        guarded(tmp_path / "web.yml") as site,
+        connections(site.port, 1, opening) as (client,),
+    ):
+        assert client.recv(1000).startswith(b"HTTP/1.1 400")
+        assert ended(client)
+
+
+def test_beyond_the_rate_a_request_is_told_to_wait(tmp_path: Path) -> None:
+    text = "rate_limit: { interval: 1h, burst: 3 }"
+    with guarded(tmp_path / "web.yml", text, open_health=True) as site:
+        assert [site.get().status_code for _ in range(5)] == [200, 200, 200, 429, 429]
+        assert site.get().headers["retry-after"] == "1"
+        assert site.get("/-/healthy").status_code == 200
+        site.reload("rate_limit: { interval: 0, burst: 3 }")
+        assert site.get().status_code == 200
+
+
+def test_a_server_stops_though_clients_hang(secure: Callable[[Limits], Guarded]) -> None:
+    site = secure(Limits())
+    with (
+        connections(site.port, 5),
+        connections(site.port, 5, _CLIENT_HELLO) as hanging,
+        site.server,
+    ):
+        pass
+    assert not site.server._thread.is_alive()
+    assert len(hanging) == 5

@@ -1,0 +1,182 @@
+"""Names and passwords, and what must pass without them."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import bcrypt
+import pytest
+
+from streameval.errors import ConfigError
+from streameval.exporters.web.auth import Users, Verdict
+from tests.exporters.guarded import Guarded, guarded, hashed
+
+PATHS = ("/", "/metrics", "/api/v1/metrics", "/-/healthy", "/-/ready", "/static/page.css", "/no")
+
+
+def text(**users: str) -> str:
+    lines = [f"  {user}: {hashed(password)}\n" for user, password in users.items()]
+    return "basic_auth_users:\n" + "".join(lines)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Guarded]:
+    with guarded(tmp_path / "web.yml", text(ana="s3cret", bob="another")) as site:
+        yield site
+
+
+def header(user: str, password: str) -> bytes:
+    return b"Basic " + base64.b64encode(f"{user}:{password}".encode())
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_nothing_is_answered_without_a_password(site: Guarded, path: str) -> None:
+    answer = site.get(path)
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"] == 'Basic realm="streameval", charset="UTF-8"'
+    assert answer.headers["content-security-policy"].startswith("default-src 'self';")
+
+
+@pytest.mark.parametrize(
+    ("user", "password", "status"),
+    [
+        ("ana", "s3cret", 200),
+        ("bob", "another", 200),
+        ("ana", "another", 401),
+        ("ana", "", 401),
+        ("", "", 401),
+        ("eve", "s3cret", 401),
+        ("ana", "s3cret ", 401),
+        ("Ana", "s3cret", 401),
+    ],
+)
+def test_a_user_reads_with_the_own_password_only(
+    site: Guarded, user: str, password: str, status: int
+) -> None:
+    for _ in range(2):
+        assert site.get(auth=(user, password)).status_code == status
+
+
+@pytest.mark.parametrize(
+    "value", ["", "Basic", "Basic !", "Basic YW5h", "Bearer x", "Basic YW5h OnMzY3JldA=="]
+)
+def test_what_is_no_name_and_password_is_refused(site: Guarded, value: str) -> None:
+    assert site.get(headers={"Authorization": value}).status_code == 401
+
+
+def test_reloading_needs_a_password_too(site: Guarded) -> None:
+    assert site.ask("POST", "/-/reload").status_code == 401
+    assert site.ask("POST", "/-/reload", auth=("ana", "s3cret")).status_code == 200
+
+
+def test_a_reload_changes_who_may_read(site: Guarded) -> None:
+    assert site.get(auth=("ana", "s3cret")).status_code == 200
+    site.reload(text(ana="new", eve="me too"))
+    assert site.get(auth=("ana", "s3cret")).status_code == 401
+    assert site.get(auth=("ana", "new")).status_code == 200
+    assert site.get(auth=("eve", "me too")).status_code == 200
+    assert site.get(auth=("bob", "another")).status_code == 401
+
+
+def test_a_reload_that_fails_changes_nothing(site: Guarded) -> None:
+    with pytest.raises(ConfigError, match=r"basic_auth_users\.ana: no bcrypt hash is found"):
+        site.reload("basic_auth_users: { ana: plain }")
+    assert site.get(auth=("ana", "s3cret")).status_code == 200
+
+
+def test_health_checks_are_open_by_choice_only(tmp_path: Path) -> None:
+    with guarded(tmp_path / "web.yml", text(ana="x"), open_health=True, prefix="/eval") as site:
+        found = {path: site.get(f"/eval{path}").status_code for path in PATHS}
+        assert site.get("/-/healthy").status_code == 401
+    assert found.pop("/-/healthy") == 200
+    assert found.pop("/-/ready") == 200
+    assert set(found.values()) == {401}
+
+
+def test_a_hash_of_htpasswd_is_one_of_ours() -> None:
+    made = hashed("s3cret").replace("$2b$", "$2y$", 1)
+    users = Users("web.yml", {"ana": made})
+    assert asyncio.run(users.verdict(header("ana", "s3cret"))) is Verdict.ADMITTED
+
+
+def test_a_password_beyond_what_bcrypt_reads_is_read_to_there() -> None:
+    users = Users("web.yml", {"ana": hashed("x" * 72)})
+    assert asyncio.run(users.verdict(header("ana", "x" * 100))) is Verdict.ADMITTED
+    assert asyncio.run(users.verdict(header("ana", "x" * 71))) is Verdict.REFUSED
+
+
+class Checks:
+    """bcrypt's own check, counted, and the threads it ran on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.hashes: list[bytes] = []
+        self.threads: set[str] = set()
+        self._check = bcrypt.checkpw
+        monkeypatch.setattr(bcrypt, "checkpw", self)
+
+    def __call__(self, password: bytes, expected: bytes) -> bool:
+        self.hashes.append(expected)
+        self.threads.add(threading.current_thread().name)
+        return self._check(password, expected)
+
+
+def test_a_password_is_checked_once_and_off_the_event_loop(
+    site: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checks = Checks(monkeypatch)
+    with ThreadPoolExecutor(8) as pool:
+        asked = [pool.submit(site.get, auth=("ana", "s3cret")) for _ in range(16)]
+        assert {each.result().status_code for each in asked} == {200}
+    assert len(checks.hashes) == 1
+    assert "streameval-http" not in checks.threads
+
+
+def test_an_unknown_user_costs_as_much_as_a_known_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = bcrypt.hashpw(b"x", bcrypt.gensalt(6)).decode()
+    users = Users("web.yml", {"ana": hashed("s3cret"), "bob": slow})
+    checks = Checks(monkeypatch)
+    assert asyncio.run(users.verdict(header("eve", "x"))) is Verdict.REFUSED
+    assert checks.hashes == [slow.encode()]
+
+
+def test_wrong_passwords_push_no_right_one_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    users = Users("web.yml", {"ana": hashed("s3cret")})
+
+    async def ask() -> int:
+        assert await users.verdict(header("ana", "s3cret")) is Verdict.ADMITTED
+        for number in range(300):
+            assert await users.verdict(header("ana", str(number))) is Verdict.REFUSED
+        checks = Checks(monkeypatch)
+        assert await users.verdict(header("ana", "s3cret")) is Verdict.ADMITTED
+        return len(checks.hashes)
+
+    assert asyncio.run(ask()) == 0
+
+
+def test_so_many_checks_wait_and_those_that_are_known_do_not() -> None:
+    users = Users("web.yml", {"ana": hashed("s3cret")})
+
+    async def ask() -> tuple[list[Verdict], Verdict]:
+        await users.verdict(header("ana", "s3cret"))
+        waiting = [asyncio.ensure_future(users.verdict(header("eve", str(n)))) for n in range(100)]
+        await asyncio.sleep(0)
+        known = await users.verdict(header("ana", "s3cret"))
+        return await asyncio.gather(*waiting), known
+
+    verdicts, known = asyncio.run(ask())
+    assert known is Verdict.ADMITTED
+    assert verdicts.count(Verdict.BUSY) == 36
+    assert verdicts.count(Verdict.REFUSED) == 64
+
+
+def test_no_password_is_kept() -> None:
+    users = Users("web.yml", {"ana": hashed("s3cret")})
+    assert asyncio.run(users.verdict(header("ana", "s3cret"))) is Verdict.ADMITTED
+    kept = [mark for recent in users._remembered.values() for mark in recent._marks]
+    assert kept
+    assert all(b"s3cret" not in mark and len(mark) == 64 for mark in kept)
