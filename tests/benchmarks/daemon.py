@@ -85,7 +85,7 @@ def _counting(source: KafkaOptions, metrics: list[str]) -> Callable[[], int]:
 
     def count() -> int:
         daemon = Daemon(config, {})
-        tally = daemon._loop._ingest.tally
+        tally = daemon._loop._parts.ingest.tally
         daemon.run(until=lambda: tally.consumed >= RECORDS)
         return tally.consumed
 

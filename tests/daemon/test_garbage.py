@@ -77,7 +77,8 @@ def test_what_is_counted_is_freed_without_the_collector() -> None:
 
 def _counted() -> None:
     first, second = (Accumulator(*_METRICS, catalog=9) for _ in "ab")
-    first.update_many([(["a", "b"], {"b": 2.0}), (["c"], ["c"])])
+    first.update(["a", "b"], {"b": 2.0})
+    first.update(["c"], ["c"])
     second.merge(first.copy())
     second.adopt(b"".join(first.dump()))
     second.compute()

@@ -1,0 +1,129 @@
+"""Ingest from a real topic with windows, labels and checkpoints, against a bare client on it."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+from kafka import KafkaConsumer, TopicPartition
+
+from streameval.broker import Broker
+from streameval.config import Config, WebOptions
+from streameval.config.options import StateOptions, WindowsOptions
+from streameval.daemon import Daemon
+from streameval.pipeline.fields import EventFields
+from streameval.sources.options import KafkaOptions
+from streameval.sources.traffic import ITEMS
+from tests.benchmarks.daemon import PARTITIONS, RECORDS, _filled
+
+ROUNDS = 3
+RANKS = ["ctr", "hit_rate@10", "ndcg@10"]
+CASES = {
+    "ranks, never saved": (RANKS, "1h"),
+    "ranks, saved every 10 s": (RANKS, "10s"),
+    "ranks, saved every second": (RANKS, "1s"),
+    "ranks and items, every 10 s": ([*RANKS, "item_coverage@10"], "10s"),
+}
+
+
+def main() -> None:
+    """Print records per second of all, and their ratios to the bare client."""
+    with Broker() as broker, tempfile.TemporaryDirectory() as folder:
+        source = _filled(broker)
+        tasks: dict[str, Callable[[], _Cost]] = {"bare client": lambda: _bare(source)}
+        for name, (metrics, interval) in CASES.items():
+            tasks[name] = _counting(source, Path(folder), metrics, interval)
+        rounds = [{name: task() for name, task in tasks.items()} for _ in range(ROUNDS)]
+    print(f"{RECORDS:,} records, {PARTITIONS} partitions, 2 labels, 3 windows, {ROUNDS} rounds")
+    bare = _least(rounds, "bare client")
+    for name in tasks:
+        best = _least(rounds, name)
+        print(f"{name:>31}: {1e6 / best.wall:9,.0f} records/s; {best.work:.1f} us of work each;")
+        print(f"{'':>31}  of the bare client {bare.wall / best.wall:.2f},", end=" ")
+        print(f"by processor time {bare.work / best.work:.2f}")
+
+
+class _Cost(NamedTuple):
+    """Of one record, from when the first ones have come to the last one; microseconds."""
+
+    wall: float
+    work: float
+
+
+class _Meter:
+    """Measures from when the first records have come: joining a group is no part of it."""
+
+    def __init__(self) -> None:
+        self._first: tuple[int, float, float] | None = None
+
+    def observe(self, count: int) -> bool:
+        """Say how many records have come; returns whether those are all."""
+        if self._first is None and count:
+            self._first = count, time.perf_counter(), time.process_time()
+        return count >= RECORDS
+
+    def cost(self) -> _Cost:
+        """What it was until now."""
+        if self._first is None:
+            raise RuntimeError("no records came")
+        count, wall, work = self._first
+        each = 1e6 / (RECORDS - count)
+        return _Cost((time.perf_counter() - wall) * each, (time.process_time() - work) * each)
+
+
+def _least(rounds: Sequence[Mapping[str, _Cost]], name: str) -> _Cost:
+    return _Cost(*(min(found) for found in zip(*(each[name] for each in rounds), strict=True)))
+
+
+def _bare(source: KafkaOptions) -> _Cost:
+    consumer = KafkaConsumer(
+        **source.kafka,
+        enable_auto_commit=False,
+        isolation_level="read_committed",
+        max_poll_records=10_000,
+    )
+    with closing(consumer):
+        consumer.assign([TopicPartition(source.topics[0], each) for each in range(PARTITIONS)])
+        consumer.seek_to_beginning()
+        count, meter = 0, _Meter()
+        while not meter.observe(count):
+            count += sum(map(len, consumer.poll(timeout_ms=100).values()))
+        return meter.cost()
+
+
+def _counting(
+    source: KafkaOptions, folder: Path, metrics: list[str], interval: str
+) -> Callable[[], _Cost]:
+    def count() -> _Cost:
+        name = uuid.uuid4().hex
+        config = Config(
+            metrics=metrics,
+            labels=["variant", "country"],
+            catalog=ITEMS,
+            event=EventFields(time="ts", time_unit="iso8601"),
+            source=msgspec.structs.replace(source, group=name),
+            windows=WindowsOptions(spans=["5m", "1h", "24h"]),
+            state=StateOptions(path=str(folder / name), interval=interval),
+            web=WebOptions(listen="127.0.0.1:0"),
+        )
+        daemon, meter, found = Daemon(config, {}), _Meter(), list[_Cost]()
+        tally = daemon._loop._parts.ingest.tally
+
+        def until() -> bool:
+            done = meter.observe(tally.consumed)
+            if done:
+                found.append(meter.cost())
+            return done
+
+        daemon.run(until)
+        if tally.valid != RECORDS:
+            raise RuntimeError(f"counted {tally.valid} of {RECORDS}")
+        return found[0]
+
+    return count

@@ -1,0 +1,179 @@
+"""How long counting stands still while large states are copied, encoded, written and restored."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from streameval.accumulator import Accumulator
+from streameval.config import Config
+from streameval.config.counting import counting
+from streameval.config.options import WindowsOptions
+from streameval.daemon.clock import Clock
+from streameval.daemon.garbage import Garbage
+from streameval.durability.keeper import Keeper
+from streameval.durability.store import Saved
+from streameval.durability.terms import Terms
+from streameval.durability.worker import Threaded
+from streameval.pipeline.evidence import Evidence
+from streameval.pipeline.fields import EventFields
+from streameval.pipeline.ingest import Ingest
+from streameval.records import Assignment, Partition, RecordBatch
+from streameval.sources.options import SimulatorOptions
+from streameval.sources.traffic import EPOCH
+from streameval.stores.folder import FolderStore
+
+PARTITIONS = tuple(Partition("events", number) for number in range(4))
+CELLS = 100_000
+BATCH = 250
+"""Records; counting them takes a millisecond or two."""
+
+METRICS = ["ctr", "hit_rate@10", "ndcg@10", "item_coverage@20"]
+SECONDS = 30.0
+INTERVAL = 5.0
+
+
+class _Run(msgspec.Struct):
+    """Parts of a daemon, without a source."""
+
+    ingest: Ingest[Accumulator]
+    keeper: Keeper
+    worker: Threaded
+
+
+def main() -> None:
+    """Print the longest turns with checkpoints and without, and what a restore costs."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, interval in (("without checkpoints", 1e9), ("checkpoints", INTERVAL)):
+            run = _made(FolderStore(Path(folder) / name), interval)
+            run.keeper.assigned([_assignment(each) for each in PARTITIONS])
+            batches = _batches()
+            while min(map(run.ingest.positions.__getitem__, PARTITIONS)) * 20 < CELLS * 2:
+                run.keeper.apply(next(batches))
+            with Garbage(time.monotonic) as garbage:
+                turns = list(_turns(run, batches, garbage))
+            _print(name, turns)
+            run.keeper.finish()
+            run.worker.close()
+        _print_restore(FolderStore(Path(folder) / "checkpoints"))
+
+
+def _turns(
+    run: _Run, batches: Iterator[RecordBatch], garbage: Garbage
+) -> Iterator[tuple[float, float, float]]:
+    """Seconds of each turn as the loop makes them; those of processor time; and of the keeper's."""
+    until = time.monotonic() + SECONDS
+    while time.monotonic() < until:
+        batch = next(batches)
+        wall, work = time.perf_counter(), time.thread_time()
+        run.keeper.apply(batch)
+        kept = time.thread_time()
+        run.keeper.turn()
+        kept = time.thread_time() - kept
+        garbage.turn(idle=False)
+        yield time.perf_counter() - wall, time.thread_time() - work, kept
+
+
+def _print(name: str, turns: Sequence[tuple[float, ...]]) -> None:
+    wall, work, kept = (np.array(column) * 1e3 for column in zip(*turns, strict=True))
+    usual = float(np.median(wall))
+    print(f"{name}: {len(turns):,} turns of {usual:.1f} ms; longest {wall.max():.0f} ms,", end=" ")
+    print(f"the 99.9th percentile {np.quantile(wall, 0.999):.0f} ms;", end=" ")
+    print(f"by processor time {work.max():.0f} ms, the keeper's part {kept.max():.1f} ms")
+
+
+def _print_restore(store: FolderStore) -> None:
+    run = _made(store, 1e9)
+    sizes = [sum(len(saved.read(part)) for part in saved.digests) for saved in _saved(store)]
+    wall, work = time.perf_counter(), time.process_time()
+    run.keeper.assigned([_assignment(each) for each in PARTITIONS])
+    wall, work = time.perf_counter() - wall, time.process_time() - work
+    print(
+        f"restored {sum(sizes) / 1e6:.0f} MB of {len(sizes)} partitions in {wall:.2f} s;", end=" "
+    )
+    print(f"{work:.2f} s of processor time")
+    run.worker.close()
+
+
+def _saved(store: FolderStore) -> Iterator[Saved]:
+    for place in sorted(store.places()):
+        saved = store.newest(place).saved
+        if saved is not None:
+            yield saved
+
+
+def _made(store: FolderStore, interval: float) -> _Run:
+    config = Config(
+        metrics=METRICS,
+        labels=["variant", "country"],
+        catalog=10 * CELLS,
+        event=EventFields(time="ts", time_unit="iso8601"),
+        source=SimulatorOptions(),
+        windows=WindowsOptions(spans=["5m", "1h", "24h"]),
+    )
+    ingest, worker = counting(config), Threaded()
+    keeper = Keeper(
+        ingest,
+        store,
+        Terms(
+            release="0",
+            cluster=lambda: "benchmark",
+            group="benchmark",
+            settings=config.settings(),
+            interval=interval,
+        ),
+        commit=lambda _: None,
+        evidence=Evidence(ingest),
+        letters=None,
+        clock=Clock(),
+        worker=worker,
+    )
+    return _Run(ingest, keeper, worker)
+
+
+def _assignment(partition: Partition) -> Assignment:
+    return Assignment(
+        partition=partition,
+        identity="benchmark",
+        begin=0,
+        end=1 << 40,
+        start=0,
+        partitions=len(PARTITIONS),
+    )
+
+
+def _batches() -> Iterator[RecordBatch]:
+    """Each partition in its turn; 20 items a list of a large catalogue, all in one minute."""
+    pool = [_record(number) for number in range(40_000)]
+    start = 0
+    while True:
+        for number, partition in enumerate(PARTITIONS):
+            first = (start * len(PARTITIONS) + number * BATCH) % len(pool)
+            yield RecordBatch(
+                partition=partition,
+                values=pool[first : first + BATCH],
+                offsets=range(start, start + BATCH),
+                next_offset=start + BATCH,
+            )
+        start += BATCH
+
+
+def _record(number: int) -> bytes:
+    draw = np.random.default_rng(number)
+    items = [f"item-{int(each)}" for each in CELLS * draw.random(20) ** 2]
+    return msgspec.json.encode(
+        {
+            "user": f"user-{number}",
+            "variant": "ab"[number % 2],
+            "country": ("DE", "FR")[number // 2 % 2],
+            "ts": EPOCH + timedelta(milliseconds=number),
+            "recommendations": items,
+            "interactions": items[:1] if number % 10 == 0 else [],
+        }
+    )
