@@ -21,7 +21,13 @@ PATIENCE = 120.0
 """Seconds after which waiting for a daemon counts as hanging."""
 
 _ROOT = Path(__file__).parents[2]
-_OFFSET = re.compile(r"streameval_checkpoint_offset\[\('partition', '(\d+)'\)")
+_PAUSE = 0.2
+"""Seconds between looks at a daemon; parsing what it shows costs more than the daemon itself."""
+
+_OFFSET = re.compile(
+    r'^streameval_checkpoint_offset\{.*?partition="(\d+)".*?\} (\S+)$', re.MULTILINE
+)
+_FAILURES = re.compile(r"^streameval_checkpoint_failures_total (\S+)$", re.MULTILINE)
 
 
 class Daemon:
@@ -32,15 +38,14 @@ class Daemon:
         trick: what is wrong with it, see `tests.chaos.victim`; by default nothing.
 
     Attributes:
-        shown: the counters of its last scrape, by sample.
         path: of its log.
     """
 
     def __init__(self, setting: Setting, trick: str = "") -> None:
         program = ["tests.chaos.victim", trick] if trick else ["streameval", "run"]
-        self.shown: Mapping[str, float] = {}
         self.path = setting.folder / f"daemon-{len(list(setting.folder.glob('*.log'))):03}.log"
-        self._address = ""
+        self._address = self._body = ""
+        self._client = httpx.Client(timeout=5.0, verify=False)  # it costs much, and is not needed
         with self.path.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", *program, str(setting.written())],
@@ -79,29 +84,34 @@ class Daemon:
                 raise ChildProcessError(f"{self.path.name} ended: {self._end()}")
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{self.path.name} went on for {PATIENCE:g} s: {self._end()}")
-            time.sleep(0.05)
+            time.sleep(_PAUSE)
 
     def ready(self) -> bool:
         """Whether it has its partitions, or knows that it has none."""
         return self._get("/-/ready") is not None
 
+    @property
+    def shown(self) -> dict[str, float]:
+        """The counters of its last scrape, by sample."""
+        return counters(samples(self._body))
+
     def offsets(self) -> dict[int, int]:
         """What its checkpoints cover, by number of the partition."""
-        found = ((_OFFSET.match(name), value) for name, value in self.scrape().items())
-        return {int(match[1]): int(value) for match, value in found if match is not None}
-
-    def scrape(self) -> Mapping[str, float]:
-        """What /metrics says, by sample; nothing where it does not answer."""
-        body = self._get("/metrics")
-        if body is None:
+        if not self.scrape():
             return {}
-        found = samples(body)
-        self.shown = counters(found)
-        return found
+        return {int(number): int(float(value)) for number, value in _OFFSET.findall(self._body)}
+
+    def scrape(self) -> bool:
+        """Look at /metrics; whether it answers."""
+        body = self._get("/metrics")
+        self._body = self._body if body is None else body
+        return body is not None
 
     def failures(self) -> float:
         """Checkpoints that failed."""
-        return self.scrape().get("streameval_checkpoint_failures_total[]", 0.0)
+        self.scrape()
+        found = _FAILURES.search(self._body)
+        return float(found[1]) if found else 0.0
 
     def kill(self) -> None:
         """End it at once."""
@@ -125,21 +135,24 @@ class Daemon:
 
     def _ended(self) -> int:
         status = self.process.wait(PATIENCE)
+        self._client.close()
         if self._words.exists():
-            self.shown = counters(samples(self._words.read_text()))
+            self._body = self._words.read_text()
         return status
 
     def _end(self) -> str:
         return " | ".join(self.log.splitlines()[-5:])
 
     def _get(self, path: str) -> str | None:
+        if not self.running:
+            return None
         if not self._address:
             found = re.search(r'event=started .*?address="?(http://[^\s"]+)', self.log)
             if found is None:
                 return None
             self._address = found[1]
         try:
-            answer = httpx.get(f"{self._address}{path}", timeout=5.0)
+            answer = self._client.get(f"{self._address}{path}")
         except httpx.HTTPError:
             return None
         return answer.text if answer.status_code == 200 else None

@@ -112,10 +112,16 @@ class Stage(msgspec.Struct, kw_only=True):
         one.until(covered)
 
     def finished(
-        self, setting: Setting, writer: Writer, fold: Fold | None = None, *, exact: bool = False
+        self,
+        setting: Setting,
+        writer: Writer,
+        fold: Fold | None = None,
+        *,
+        exact: bool = False,
+        trick: str = "last-words",
     ) -> Faults:
         """A daemon of this setting reads to the end and stops in order; what is wrong then."""
-        with self.daemon(setting, "last-words") as daemon:
+        with self.daemon(setting, trick) as daemon:
             daemon.until(daemon.ready)
             self.settled(setting, daemon)
             status = daemon.stop()
