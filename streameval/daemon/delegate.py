@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from streameval.daemon.garbage import set_aside
 from streameval.records import Assignment, Owner, Partition
 
 
@@ -19,7 +20,8 @@ class Delegate:
 
     def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
         """See `Owner.assigned`."""
-        return self._owner().assigned(assignments)
+        with set_aside():
+            return self._owner().assigned(assignments)
 
     def revoked(self, partitions: Sequence[Partition]) -> None:
         """See `Owner.revoked`."""

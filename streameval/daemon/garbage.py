@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, Self
 
@@ -16,6 +17,19 @@ there is nothing to count."""
 
 _NEVER: Final = 1_000_000_000
 """Collections of the middle generation, after which Python would look at everything by itself."""
+
+
+@contextmanager
+def set_aside() -> Iterator[None]:
+    """Around making very much that will live: it is not looked at meanwhile, nor afterwards."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if enabled:
+            gc.enable()
 
 
 class Garbage:

@@ -276,7 +276,8 @@ def _between(
 
 def _band(saved: SavedItems) -> Counter[Id]:
     items, (counts,) = rows_of(saved, columns=1)
-    band: Counter[Id] = Counter(dict(zip(items, counts, strict=True)))
+    band: Counter[Id] = Counter()
+    dict.update(band, zip(items, counts, strict=True))
     if len(band) != len(items):
         message = "an item stands there twice"
         raise ValueError(message)

@@ -16,7 +16,7 @@ from streameval.config import Config
 from streameval.config.counting import counting
 from streameval.config.options import WindowsOptions
 from streameval.daemon.clock import Clock
-from streameval.daemon.garbage import Garbage
+from streameval.daemon.garbage import Garbage, set_aside
 from streameval.durability.keeper import Keeper
 from streameval.durability.store import Saved
 from streameval.durability.terms import Terms
@@ -92,7 +92,8 @@ def _print_restore(store: FolderStore) -> None:
     run = _made(store, 1e9)
     sizes = [sum(len(saved.read(part)) for part in saved.digests) for saved in _saved(store)]
     wall, work = time.perf_counter(), time.process_time()
-    run.keeper.assigned([_assignment(each) for each in PARTITIONS])
+    with set_aside():
+        run.keeper.assigned([_assignment(each) for each in PARTITIONS])
     wall, work = time.perf_counter() - wall, time.process_time() - work
     print(
         f"restored {sum(sizes) / 1e6:.0f} MB of {len(sizes)} partitions in {wall:.2f} s;", end=" "

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from streameval import Accumulator
-from streameval.daemon.garbage import Garbage
+from streameval.daemon.garbage import Garbage, set_aside
 
 _METRICS = ("ndcg@5", "mrr(statistic=median)@5", "item_coverage@5", "mae", "auc", "personalization")
 
@@ -62,6 +62,16 @@ def test_what_was_set_aside_is_collected_when_nothing_comes() -> None:
         now[0] = 1_400.0
         garbage.turn(idle=True)
         assert ring() is None
+
+
+def test_what_is_restored_is_not_looked_at() -> None:
+    gc.collect()
+    before = gc.get_freeze_count()
+    with set_aside():
+        assert not gc.isenabled()
+        kept = [[] for _ in range(10_000)]  # type: ignore[var-annotated]  # nothing is in them
+    assert gc.isenabled()
+    assert gc.get_freeze_count() - before >= len(kept)
 
 
 def test_what_is_counted_is_freed_without_the_collector() -> None:
