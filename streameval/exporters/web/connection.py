@@ -55,7 +55,7 @@ class Connection(H11Protocol):
         self._closed = closed
         self._timer: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn narrows it
         """Begin to wait for a request, or refuse the client."""
         super().connection_made(transport)
         if self._sans and not self._sans & _names(transport):

@@ -1,0 +1,69 @@
+"""The documented web configuration, by promtool; and a real Prometheus that scrapes through it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from streameval.config.web_file import web_config
+from tests.exporters.certificates import Authority
+from tests.exporters.guarded import guarded, hashed
+from tests.prometheus.server import program, running
+
+pytestmark = pytest.mark.prometheus
+
+_PAGE = Path(__file__).resolve().parents[2] / "docs" / "web.md"
+
+
+def documented(beginning: str) -> str:
+    """The example of the page that begins so."""
+    examples = re.findall(r"```yaml\n(.*?)```", _PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    (found,) = (each for each in examples if each.startswith(beginning))
+    return str(found)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """With every file that the examples name."""
+    authority = Authority(tmp_path)
+    authority.issue("server")
+    authority.issue("prometheus")
+    (tmp_path / "clients.crt").write_bytes(authority.file.read_bytes())
+    (tmp_path / "password").write_text("s3cret")
+    return tmp_path
+
+
+def test_the_documented_file_is_one_for_promtool_too(folder: Path) -> None:
+    (folder / "web.yml").write_text(documented("tls_server_config"))
+    command = [program("promtool"), "check", "web-config", str(folder / "web.yml")]
+    # Older releases of it know neither client_allowed_sans nor rate_limit.
+    text = (folder / "web.yml").read_text()
+    plain = re.sub(r"  client_allowed_sans.*\n|rate_limit:\n(?:  .*\n)+", "", text)
+    assert web_config(str(folder / "web.yml")).basic_auth_users
+    (folder / "web.yml").write_text(plain)
+    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stderr
+
+
+def test_a_prometheus_reads_with_certificate_and_password(folder: Path) -> None:
+    text = re.sub(r"prometheus: \$.*", f"prometheus: {hashed('s3cret')}", documented("tls_server"))
+    with guarded(folder / "web.yml", text, prefix="/streameval") as site:
+        target = f"127.0.0.1:{site.port}"
+        scrape = documented("scrape_configs").replace("streameval.example:9877", target)
+        fast = "global: { scrape_interval: 250ms, scrape_timeout: 250ms }\n"
+        with running(folder, fast + scrape) as server:
+            assert server.settled("streameval_ndcg_sum", 1.0) == 1.0
+
+
+def test_a_prometheus_with_another_password_reads_nothing(folder: Path) -> None:
+    text = re.sub(r"prometheus: \$.*", f"prometheus: {hashed('other')}", documented("tls_server"))
+    with guarded(folder / "web.yml", text, prefix="/streameval") as site:
+        target = f"127.0.0.1:{site.port}"
+        scrape = documented("scrape_configs").replace("streameval.example:9877", target)
+        fast = "global: { scrape_interval: 250ms, scrape_timeout: 250ms }\n"
+        with running(folder, fast + scrape) as server:
+            assert server.settled("up", 0.0) == 0.0
+            assert server.value("streameval_ndcg_sum") is None
