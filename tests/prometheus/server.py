@@ -53,6 +53,13 @@ class Prometheus:
             return None
         return _only(answer.json()) if answer.status_code == httpx.codes.OK else None
 
+    def data(self, path: str, **asked: str) -> Any:
+        """What an address of the API answers; raises where it refuses."""
+        address = f"{self._address}/api/v1/{path}"
+        answer = httpx.get(address, params=asked, timeout=60, trust_env=False)
+        assert answer.status_code == httpx.codes.OK, f"{asked}: {answer.text}"
+        return answer.json()["data"]
+
     def settled(self, query: str, expected: float) -> float | None:
         """The value once it is within a millionth of the expected one, or the last one seen."""
         end = time.monotonic() + _PATIENCE
@@ -66,8 +73,15 @@ class Prometheus:
 @contextmanager
 def prometheus(folder: Path, target: str) -> Iterator[Prometheus]:
     """A server that scrapes the target four times a second."""
+    with running(folder, _CONFIGURATION.format(target=target)) as server:
+        yield server
+
+
+@contextmanager
+def running(folder: Path, configuration: str) -> Iterator[Prometheus]:
+    """A server with its configuration and its data in the folder, those that are there included."""
     path = folder / "prometheus.yml"
-    path.write_text(_CONFIGURATION.format(target=target), encoding="utf-8")
+    path.write_text(configuration, encoding="utf-8")
     listen = f"127.0.0.1:{_free_port()}"
     command = [
         program("prometheus"),

@@ -11,6 +11,7 @@ import pytest
 
 from deploy.prometheus.generate import rules
 from tests.house.checkout import ROOT
+from tests.prometheus.remembering import Remembering
 from tests.prometheus.server import program
 
 RULES = ROOT / "deploy" / "prometheus"
@@ -73,6 +74,27 @@ def test_the_runbook_says_of_an_alert_what_to_do(name: str) -> None:
 
 def test_the_runbook_speaks_of_no_alert_that_is_gone() -> None:
     assert set(re.findall(r"^## (Streameval\w+)$", RUNBOOK, re.MULTILINE)) == set(ALERTS)
+
+
+@pytest.mark.prometheus
+@pytest.mark.slow
+def test_a_loss_fires_in_a_real_prometheus_where_it_happens(remembering: Remembering) -> None:
+    dropped = [
+        each for each in remembering.alerts if each["alertname"] == "StreamevalMetricDropped"
+    ]
+    assert {each["variant"] for each in dropped} == {"treatment"}
+    assert {each["metric"] for each in dropped} == {"ctr", "hit_rate", "ndcg"}
+    assert {each.get("k") for each in dropped} == {None, "5", "10"}
+    hour = 'series:streameval_mean:rate1h{metric="ndcg",variant="%s"}'
+    assert remembering.value(hour % "control") == pytest.approx(0.25)
+    assert remembering.value(hour % "treatment") == pytest.approx(0.15)
+
+
+@pytest.mark.prometheus
+@pytest.mark.slow
+def test_nothing_else_is_alarming_in_a_real_prometheus(remembering: Remembering) -> None:
+    alerts = {each["alertname"] for each in remembering.alerts}
+    assert alerts == {"StreamevalMetricDropped", "StreamevalDeadLetters"}
 
 
 _INTENDED = {

@@ -1,0 +1,173 @@
+"""What the dashboards are made of: panels that say what they show, and variables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
+
+from grafana_foundation_sdk.builders import common, dashboard, prometheus, stat, timeseries
+from grafana_foundation_sdk.models.common import LegendDisplayMode, LegendPlacement
+from grafana_foundation_sdk.models.common import TooltipDisplayMode as Tooltip
+from grafana_foundation_sdk.models.dashboard import (
+    DashboardCursorSync,
+    DashboardLinkType,
+    DataSourceRef,
+    VariableHide,
+    VariableOption,
+    VariableRefresh,
+    VariableSort,
+)
+
+DATASOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
+RUNBOOK = "docs/runbook.md"
+TAG = "streameval"
+SPANS = ("5m", "15m", "1h", "6h", "1d")
+# Counters step with the checkpoints: nothing is drawn from less than the shortest span.
+_SHORTEST = SPANS[0]
+_DEPLOYED = 'count by (job, version) (streameval_build_info{job=~"$job"})'
+
+Variable: TypeAlias = (
+    dashboard.QueryVariable
+    | dashboard.CustomVariable
+    | dashboard.TextBoxVariable
+    | dashboard.ConstantVariable
+    | dashboard.DatasourceVariable
+)
+
+
+class Query(NamedTuple):
+    """An expression, and what each of its series is called."""
+
+    expression: str
+    legend: str
+
+
+class Shown(NamedTuple):
+    """What a panel shows.
+
+    Attributes:
+        title: a few words.
+        unit: as Grafana names it.
+        description: what it is, and what to make of it.
+        queries: the series.
+        section: of the runbook that goes with it; empty where the whole does.
+        width: of 24 columns.
+        decimals: shown; None leaves it to Grafana.
+    """
+
+    title: str
+    unit: str
+    description: str
+    queries: Sequence[Query]
+    section: str = ""
+    width: int = 12
+    decimals: int | None = None
+
+
+def chart(shown: Shown) -> timeseries.Panel:
+    """Series over time."""
+    legend = common.VizLegendOptions().display_mode(LegendDisplayMode.TABLE)
+    legend = legend.placement(LegendPlacement.BOTTOM).show_legend(show_legend=True)
+    legend = legend.calcs(["lastNotNull"])
+    tooltip = common.VizTooltipOptions().mode(Tooltip.MULTI)
+    panel = timeseries.Panel().title(shown.title).description(shown.description).unit(shown.unit)
+    panel = panel.height(9).span(shown.width).legend(legend).tooltip(tooltip).datasource(DATASOURCE)
+    panel = panel.fill_opacity(0).interval(_SHORTEST).links([_runbook(shown)])
+    if shown.decimals is not None:
+        panel = panel.decimals(shown.decimals)
+    for query, letter in zip(shown.queries, "ABCDEF", strict=False):
+        panel = panel.with_target(_target(query, letter).range())
+    return panel
+
+
+def figure(shown: Shown) -> stat.Panel:
+    """How it stands now, in one number for each series."""
+    last = common.ReduceDataOptions().calcs(["lastNotNull"])
+    panel = stat.Panel().title(shown.title).description(shown.description).unit(shown.unit)
+    panel = panel.height(4).span(shown.width).reduce_options(last).datasource(DATASOURCE)
+    panel = panel.links([_runbook(shown)])
+    if shown.decimals is not None:
+        panel = panel.decimals(shown.decimals)
+    for query, letter in zip(shown.queries, "ABCDEF", strict=False):
+        panel = panel.with_target(_target(query, letter).instant())
+    return panel
+
+
+def _target(query: Query, letter: str) -> prometheus.Dataquery:
+    found = prometheus.Dataquery().expr(query.expression).legend_format(query.legend)
+    return found.ref_id(letter).datasource(DATASOURCE)
+
+
+def _runbook(shown: Shown) -> dashboard.DashboardLink:
+    place = f"#{shown.section.lower()}" if shown.section else ""
+    return _link("The runbook", "${runbook}" + place)
+
+
+def _link(title: str, url: str) -> dashboard.DashboardLink:
+    return dashboard.DashboardLink(title).type(DashboardLinkType.LINK).url(url)
+
+
+def board(
+    uid: str, title: str, description: str, variables: Sequence[Variable]
+) -> dashboard.Dashboard:
+    """A dashboard without panels, with deployments marked and the other dashboards linked."""
+    others = dashboard.DashboardLink("streameval").type(DashboardLinkType.DASHBOARDS).tags([TAG])
+    others = others.as_dropdown(as_dropdown=True).keep_time(keep_time=True)
+    others = others.include_vars(include_vars=True)
+    deployed = dashboard.AnnotationQuery().name("Deployments").datasource(DATASOURCE)
+    deployed = deployed.expr(f"{_DEPLOYED} unless {_DEPLOYED.replace('})', '} offset 5m)')}")
+    made = dashboard.Dashboard(title).uid(uid).description(description).tags([TAG])
+    made = made.time("now-24h", "now").refresh("1m").readonly().timezone("browser")
+    made = made.tooltip(DashboardCursorSync.CROSSHAIR).annotation(deployed.icon_color("purple"))
+    made = made.link(others).link(_link("The runbook", "${runbook}"))
+    for variable in variables:
+        made = made.with_variable(variable)
+    return made
+
+
+def source_and_job() -> list[Variable]:
+    """What every dashboard begins with."""
+    source = dashboard.DatasourceVariable("datasource").label("data source").type("prometheus")
+    job = asked("job", "label_values(streameval_build_info, job)", "The scrape's jobs.", many=True)
+    runbook = dashboard.TextBoxVariable("runbook").default_value(RUNBOOK)
+    runbook = runbook.hide(VariableHide.HIDE_VARIABLE).current(_option(RUNBOOK))
+    return [source, job, runbook.description("Address under which your people read the runbook.")]
+
+
+def asked(
+    name: str, query: str, description: str, *, regex: str = "", many: bool = False, first: str = ""
+) -> dashboard.QueryVariable:
+    """A variable whose values Prometheus knows.
+
+    Args:
+        name: of the variable.
+        query: as Grafana asks Prometheus.
+        description: for a person.
+        regex: what of an answer is the value.
+        many: whether several, or all, may be chosen.
+        first: chosen at first; all where several may be.
+    """
+    made = dashboard.QueryVariable(name).datasource(DATASOURCE).description(description)
+    made = made.query({"query": query, "refId": name}).regex(regex).label(name)
+    made = made.refresh(VariableRefresh.ON_TIME_RANGE_CHANGED).sort(VariableSort.ALPHABETICAL_ASC)
+    if many:
+        made = made.multi(multi=True).include_all(include_all=True)
+        made = made.current(_option("$__all", "All"))
+        return made if regex else made.all_value(".*")
+    return made.current(_option(first)) if first else made
+
+
+def chosen(name: str, values: Sequence[str], first: str, description: str) -> Variable:
+    """A variable of a few known values."""
+    made = dashboard.CustomVariable(name).values(",".join(values)).label(name)
+    return made.current(_option(first)).description(description)
+
+
+def typed(name: str, value: str, description: str) -> Variable:
+    """A variable that a person types."""
+    made = dashboard.TextBoxVariable(name).default_value(value).label(name)
+    return made.current(_option(value)).description(description)
+
+
+def _option(value: str, text: str = "") -> VariableOption:
+    return VariableOption(selected=True, text=text or value, value=value)

@@ -1,0 +1,106 @@
+"""The dashboards are as their code says, say what they show, and their questions have answers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.grafana.__main__ import FOLDER, dashboards
+from tests.grafana.asking import failures, questions, read, values
+from tests.house.checkout import ROOT
+from tests.prometheus.remembering import Remembering
+
+FILES = sorted(FOLDER.glob("*.json"))
+RUNBOOK = (ROOT / "docs" / "runbook.md").read_text(encoding="utf-8")
+_NAMES = [path.stem for path in FILES]
+
+
+def test_the_dashboards_are_those_that_the_code_makes() -> None:
+    made = dashboards()
+    assert sorted(made) == FILES
+    late = [path.name for path, text in made.items() if path.read_text(encoding="utf-8") != text]
+    assert late == [], "write them: python -m tests.grafana --write"
+
+
+@pytest.mark.parametrize("path", FILES, ids=_NAMES)
+def test_a_panel_says_what_it_shows_in_which_unit_and_where_to_read_on(path: Path) -> None:
+    for panel in read(path)["panels"]:
+        if panel["type"] == "row":
+            continue
+        assert panel["fieldConfig"]["defaults"]["unit"], panel["title"]
+        assert len(panel["description"]) > 20, panel["title"]
+        (link,) = panel["links"]
+        address, _, section = link["url"].partition("#")
+        assert address == "${runbook}"
+        assert f"## {section}\n" in RUNBOOK.lower() or not section, panel["title"]
+
+
+@pytest.mark.parametrize("path", FILES, ids=_NAMES)
+def test_a_panel_asks_the_chosen_data_source(path: Path) -> None:
+    dashboard = read(path)
+    targets = [target for panel in dashboard["panels"] for target in panel.get("targets", [])]
+    asked = [*targets, *dashboard["annotations"]["list"]]
+    assert {each["datasource"]["uid"] for each in asked} == {"${datasource}"}
+    first = dashboard["templating"]["list"][0]
+    assert (first["name"], first["type"], first["query"]) == (
+        "datasource",
+        "datasource",
+        "prometheus",
+    )
+
+
+@pytest.mark.parametrize("path", FILES, ids=_NAMES)
+def test_no_panel_averages_averages(path: Path) -> None:
+    assert [each for each in questions(read(path)) if re.search(r"\bavg|\bmean\(", each[1])] == []
+    shown = path.read_text(encoding="utf-8")
+    assert set(re.findall(r'"calcs": \[\s*([^\]]*?)\s*\]', shown)) == {'"lastNotNull"'}
+
+
+@pytest.mark.parametrize("path", FILES, ids=_NAMES)
+def test_nothing_is_drawn_from_less_than_five_minutes(path: Path) -> None:
+    dashboard = read(path)
+    spans = {span for each in questions(dashboard) for span in re.findall(r"\[(.*?)\]", each[1])}
+    assert spans == {"$span"}
+    (offered,) = (each for each in dashboard["templating"]["list"] if each["name"] == "span")
+    assert offered["query"].split(",") == ["5m", "15m", "1h", "6h", "1d"]
+
+
+@pytest.mark.parametrize("path", FILES, ids=_NAMES)
+def test_panels_lie_beside_each_other_and_fill_the_width(path: Path) -> None:
+    taken: set[tuple[int, int]] = set()
+    for panel in read(path)["panels"]:
+        at = panel["gridPos"]
+        cells = {(at["x"] + x, at["y"] + y) for x in range(at["w"]) for y in range(at["h"])}
+        assert not cells & taken, panel["title"]
+        assert at["x"] + at["w"] <= 24
+        taken |= cells
+    heads = [row for row in {y for _, y in taken} if (0, row) in taken]
+    assert all((23, row) in taken for row in heads)
+
+
+@pytest.mark.prometheus
+@pytest.mark.slow
+@pytest.mark.parametrize("path", FILES, ids=_NAMES)
+def test_every_question_has_finite_answers_in_a_real_prometheus(
+    path: Path, remembering: Remembering
+) -> None:
+    dashboard = read(path)
+    known = values(dashboard, remembering)
+    assert [name for name, those in known.items() if not those] == []
+    asked = questions(dashboard)
+    assert len(asked) >= 8
+    failed = {
+        each.panel: found for each in asked if (found := [*failures(each, known, remembering)])
+    }
+    assert failed == {}
+
+
+@pytest.mark.prometheus
+@pytest.mark.slow
+def test_the_variables_offer_what_there_is(remembering: Remembering) -> None:
+    known = values(read(FOLDER / "metric.json"), remembering)
+    assert known["metric"] == ["ctr", "hit_rate", "ndcg", "recbole_ndcg"]
+    assert (known["segment"], known["property"]) == (["country"], ["item_coverage"])
+    assert known["control"] == ["control"]
