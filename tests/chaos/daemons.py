@@ -71,6 +71,11 @@ class Daemon:
         """What it wrote to standard error."""
         return self.path.read_text(errors="replace")
 
+    def said(self, sentence: str) -> int:
+        """How often it said so; events are logged as one word."""
+        log = self.log
+        return log.count(sentence) + log.count(f"event={sentence.replace(' ', '_')} ")
+
     def until(self, condition: Callable[[], object], *, alive: bool = True) -> None:
         """Wait for something, as long as the process lives.
 

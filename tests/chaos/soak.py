@@ -7,6 +7,7 @@ import statistics
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
 
 import psutil
 
@@ -49,6 +50,7 @@ class Soak:
         self._draw = stage.draw
         self._memory: list[int] = []
         self._files: list[int] = []
+        self._torn: list[Path] = []
         self.eldest = self._join()
         self.others: list[Daemon] = [self._join()]
         self.done: dict[str, int] = {}
@@ -140,7 +142,7 @@ class Soak:
 
     def tear(self) -> None:
         """The newest checkpoints are damaged under whoever reads the partition next."""
-        damaged(self._setting)
+        self._torn += damaged(self._setting, self._torn)
 
     @property
     def _proxy(self) -> Proxy:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from pathlib import Path
 
 from tests.chaos.check import Faults
@@ -87,7 +88,7 @@ def torn(stage: Stage) -> Faults:
         with stage.daemon(setting, "last-words") as daemon:
             stage.settled(setting, daemon)
             stage.demand(daemon.stop() == 0, "it did not end in order")
-            told = daemon.log.count("a damaged checkpoint was passed over")
+            told = daemon.said("a damaged checkpoint was passed over")
             stage.demand(told == 2, f"of 2 damaged checkpoints, {told} were told of")
     return stage.finished(setting, writer, exact=True)
 
@@ -103,16 +104,24 @@ def goes_on(daemon: Daemon) -> Callable[[], bool]:
     return further
 
 
-def damaged(setting: Setting) -> None:
-    """Take the end off one newest checkpoint, and turn a bit in that of another partition."""
-    for damage, file in zip((_truncate, _flip), _newest(setting), strict=False):
-        damage(file)
+def damaged(setting: Setting, before: Collection[Path] = ()) -> list[Path]:
+    """Take the end off one newest checkpoint, and turn a bit in that of another partition.
 
+    Args:
+        setting: of the store.
+        before: what was damaged before; the checkpoint to fall back to is never among it.
 
-def _newest(setting: Setting) -> list[Path]:
-    """Checkpoints of the highest offset, one for each partition."""
+    Returns:
+        What was damaged.
+    """
     folders = sorted({file.parent for file in setting.store.glob("*/*/*/*.checkpoint")})
-    return [max(folder.glob("*.checkpoint")) for folder in folders]
+    newest = [sorted(folder.glob("*.checkpoint"))[-2:] for folder in folders]
+    chosen = [two[-1] for two in newest if len(two) > 1 and not set(two) & set(before)][:2]
+    for damage, file in zip((_truncate, _flip), chosen, strict=False):
+        # Whoever saves meanwhile may remove it.
+        with suppress(FileNotFoundError):
+            damage(file)
+    return chosen
 
 
 def _truncate(file: Path) -> None:
