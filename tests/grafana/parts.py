@@ -117,7 +117,7 @@ def board(
     deployed = dashboard.AnnotationQuery().name("Deployments").datasource(DATASOURCE)
     deployed = deployed.expr(f"{_DEPLOYED} unless {_DEPLOYED.replace('})', '} offset 5m)')}")
     made = dashboard.Dashboard(title).uid(uid).description(description).tags([TAG])
-    made = made.time("now-24h", "now").refresh("1m").readonly().timezone("browser")
+    made = made.time("now-24h", "now").refresh("1m").editable().timezone("browser")
     made = made.tooltip(DashboardCursorSync.CROSSHAIR).annotation(deployed.icon_color("purple"))
     made = made.link(others).link(_link("The runbook", "${runbook}"))
     for variable in variables:
