@@ -41,7 +41,7 @@ class History(Generic[R]):
                 panes that moved, and as many on those not read yet.
         """
         most = max(_LEAST, len(series) // 4)
-        families = tuple(panes.take(most) for panes in self._panes)
+        families = tuple(panes.take(clock, most) for panes in self._panes)
         self._see(now if clock is None else clock / 1_000_000, series)
         seen = tuple(column for _, column in self._columns)
         return Past(clock=clock, families=families, seen=seen)

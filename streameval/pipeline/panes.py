@@ -34,17 +34,19 @@ class Panes(Generic[R]):
         self._spans = {span_text(span): span for span in view.spec.spans}
         self._known: dict[Place, _Pane[R]] = {}
 
-    def take(self, most: int) -> FamilyPast:
+    def take(self, clock: int | None, most: int) -> FamilyPast:
         """The panes as far as they are read, the newest first.
 
         Args:
+            clock: largest event time, microseconds; None where there is none.
             most: readings to be spent on those that moved, and as many on those never read.
         """
-        if not self._texts:
+        if not self._texts or clock is None:
             return FamilyPast()
         before, self._known = self._known, {}
         left = {True: most, False: most}
-        for place, block in self._view.panes()[:LONGEST]:
+        there = self._view.panes()
+        for place, block in there[:LONGEST]:
             known = place in before
             pane = before[place] if known else _Pane(place, self._texts)
             if not known and left[known] <= 0:
@@ -52,10 +54,10 @@ class Panes(Generic[R]):
             left[known] -= pane.read(block, left[known])
             self._known[place] = pane
         panes = tuple(pane.means for pane in reversed(self._known.values()))
-        return FamilyPast(self._texts, panes, self._kept(), self._spans)
-
-    def _kept(self) -> int:
-        return max((family.kept for family in self._view.families), default=0)
+        since = clock - max((family.kept for family in self._view.families), default=0)
+        if len(panes) < len(there):
+            since = panes[0].start
+        return FamilyPast(self._texts, panes, since, self._spans)
 
 
 class _Pane(Generic[R]):
@@ -78,23 +80,23 @@ class _Pane(Generic[R]):
         if block.version == self._version:
             self._known.clear()
             return 0
-        rows: dict[Labels, Sequence[Mean]] = {}
-        spent, whole = 0, True
-        for labels, accumulator in block.items():
-            now = (accumulator, accumulator.version)
-            if self._known.get(labels) == now:
-                rows[labels] = self.means.rows[labels]
-            elif spent < most:
-                rows[labels] = [_mean(accumulator, text) for text in self._texts]
-                self._known[labels] = now
-                spent += len(self._texts)
-            else:
-                whole = False
-                if labels in self.means.rows:
-                    rows[labels] = self.means.rows[labels]
-        self.means = PaneMeans(self.means.start, self.means.size, rows)
-        self._version = block.version if whole else None
-        return spent
+        before, items = self.means.rows, dict(block.items())
+        rows = {labels: before[labels] for labels in items if labels in before}
+        changed = [labels for labels, each in items.items() if self._moved(labels, each)]
+        # What was never read goes first, so that nothing is missing for long.
+        changed.sort(key=before.__contains__)
+        due = changed[: -(-most // len(self._texts))] if most > 0 else []
+        for labels in due:
+            accumulator = items[labels]
+            rows[labels] = [_mean(accumulator, text) for text in self._texts]
+            self._known[labels] = accumulator, accumulator.version
+        whole = len(rows) == len(items)
+        self.means = PaneMeans(self.means.start, self.means.size, rows, whole)
+        self._version = block.version if len(due) == len(changed) else None
+        return len(due) * len(self._texts)
+
+    def _moved(self, labels: Labels, accumulator: R) -> bool:
+        return self._known.get(labels) != (accumulator, accumulator.version)
 
 
 def _mean(accumulator: Readable, text: str) -> Mean:

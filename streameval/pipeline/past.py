@@ -22,11 +22,13 @@ class PaneMeans(msgspec.Struct, frozen=True):
         start: where it begins, microseconds since the epoch.
         size: how long it is, microseconds.
         rows: label values -> one mean for each of the family's metrics that is one.
+        whole: whether every slice was read; where not, what is missing is unknown, not 0.
     """
 
     start: int
     size: int
     rows: Mapping[tuple[str, ...], Sequence[Mean]]
+    whole: bool = True
 
 
 class FamilyPast(msgspec.Struct, frozen=True):
@@ -36,13 +38,13 @@ class FamilyPast(msgspec.Struct, frozen=True):
         means: texts of the metrics that are means, in the order of every row.
         panes: spans of event time, ascending and without a gap in what was read; empty where
             there is no event time or no window.
-        kept: how far back from the clock panes are kept, microseconds.
+        since: event time from which on the panes are whole, microseconds.
         spans: how long each window is, by its name, microseconds.
     """
 
     means: tuple[str, ...] = ()
     panes: tuple[PaneMeans, ...] = ()
-    kept: int = 0
+    since: int = 0
     spans: Mapping[str, int] = {}
 
 

@@ -68,7 +68,7 @@ def full(version: int = 1) -> Snapshot:
         ("treatment",): [(float("nan"), 3)],
     }
     panes = tuple(PaneMeans(minute * MINUTE, MINUTE, rows) for minute in range(10))
-    kept = FamilyPast(("ndcg@10",), panes, 7 * MINUTE, {"5m": 5 * MINUTE})
+    kept = FamilyPast(("ndcg@10",), panes, 3 * MINUTE - 1_000_000, {"5m": 5 * MINUTE})
     snapshot = picture(
         *series, version=version, windows=("5m",), segments=("country",), state=busy_health()
     )

@@ -84,6 +84,11 @@ class Connection(H11Protocol):
             self._timer.cancel()
         self._closed(self)
 
+    @property
+    def waiting(self) -> bool:
+        """Whether it is the client who is waited for: to ask, or to take its answer."""
+        return self.step is not Step.ANSWERING or self.flow.write_paused
+
     def drop(self) -> None:
         """End it at once, whatever is under way."""
         if self.transport is not None:

@@ -22,8 +22,8 @@ _FAREWELL: Final = 0.5
 class Gate:
     """Accepts connections and encrypts them. Nobody waits for a client that is slow at that.
 
-    Where there is no room, the connection that has been idle longest is closed; one that is being
-    answered never is. Where all are being answered, the new one is closed.
+    Where there is no room, the connection whose client has been waited for longest is closed; one
+    that waits for us never is. Where all of them do, the new one is closed.
 
     Args:
         make: a connection under a protection, with whom to tell when it has ended.
@@ -98,7 +98,7 @@ class Gate:
             self._forget(connection)
 
     def _make_room(self) -> bool:
-        waiting = (each for each in self._inside if each.step is not Step.ANSWERING)
+        waiting = (each for each in self._inside if each.waiting)
         oldest = min(waiting, key=lambda each: each.since, default=None)
         if oldest is None:
             return False

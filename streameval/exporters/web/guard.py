@@ -38,6 +38,9 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or pass on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
         now = self._shield.current
         body = await _body(scope, receive)
         if body is None:

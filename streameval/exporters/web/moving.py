@@ -40,14 +40,15 @@ def moving(kept: FamilyPast, entry: Series, clock: int, window: str) -> list[Poi
         return [(each.start / SECOND, *_mean(each.total, each.count)) for each in panes]
     if window == LIFETIME:
         return _lifetime(panes, entry, clock)
-    return _windows(panes, kept.spans[window], clock - kept.kept, clock)
+    return _windows(panes, kept.spans[window], kept.since, clock)
 
 
 def _panes(kept: FamilyPast, entry: Series) -> Iterator[_Pane]:
     place = kept.means.index(entry.metric.text)
     for pane in kept.panes:
         row = pane.rows.get(entry.labels)
-        total, count = (0.0, 0) if row is None else row[place]
+        missing = (0.0 if pane.whole else math.nan, 0)
+        total, count = missing if row is None else row[place]
         yield _Pane(pane.start, pane.start + pane.size, total, count)
 
 

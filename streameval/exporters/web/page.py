@@ -13,6 +13,10 @@ from streameval.exporters.web.markup import tag
 from streameval.exporters.web.state import State
 from streameval.pipeline.snapshot import Snapshot
 
+_HERE = Path(__file__).parent
+_UPLOT = """<link rel="stylesheet" href="static/uplot/uPlot.min.css">
+<script src="static/uplot/uPlot.iife.min.js" defer></script>"""
+
 
 def page(snapshot: Snapshot | None, state: State) -> str:
     """The whole page as HTML.
@@ -28,7 +32,9 @@ def page(snapshot: Snapshot | None, state: State) -> str:
         mood=state.word.lower().replace(" ", "-"),
         word=state.word,
         why=tag("", state.why),
+        charts=_charts(),
         since=_since(snapshot),
+        read="" if snapshot is None else f"Read at {moment(snapshot.taken_at)}.",
         metrics=_metrics(snapshot),
         pipeline=tag("p", "Nothing was read yet.") if snapshot is None else pipeline(snapshot),
     )
@@ -36,7 +42,15 @@ def page(snapshot: Snapshot | None, state: State) -> str:
 
 @cache
 def _template() -> Template:
-    return Template((Path(__file__).parent / "page.html").read_text(encoding="utf-8"))
+    return Template((_HERE / "page.html").read_text(encoding="utf-8"))
+
+
+@cache
+def _charts() -> str:
+    """What draws them; nothing where the package was not built, as in a bare checkout."""
+    if not (_HERE / "static" / "uplot" / "uPlot.iife.min.js").is_file():
+        return ""
+    return _UPLOT
 
 
 def _since(snapshot: Snapshot | None) -> str:
@@ -45,12 +59,9 @@ def _since(snapshot: Snapshot | None) -> str:
     age = span(snapshot.taken_at - snapshot.started_at)
     start = f"{moment(snapshot.started_at)}, {age} ago"
     kept = snapshot.counted is not None
-    since = (
-        f"Values outlive a restart; the last was {start}."
-        if kept
-        else f"Values are since start: {start}."
-    )
-    return f"{since} Read at {moment(snapshot.taken_at)}."
+    if kept:
+        return f"Values outlive a restart; the last was {start}."
+    return f"Values are since start: {start}."
 
 
 def _metrics(snapshot: Snapshot | None) -> str:

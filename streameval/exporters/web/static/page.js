@@ -1,69 +1,216 @@
-"use strict";
-
 // Keeps the page moving without taking focus, selection or scroll position from its reader.
 
+import { Card, nameOf } from "./cards.js";
+import { Choice } from "./choice.js";
+import { pipeline } from "./health.js";
+import { become, tag } from "./markup.js";
+import { View, drawings } from "./metric.js";
+import { moment } from "./words.js";
+
 const EVERY = 2000;
-const updates = document.getElementById("updates");
-const words = document.createElement("span");
-const button = document.createElement("button");
+const known = new Map();
+const cards = new Map();
+const seen = new Set();
+const by = document.getElementById("by");
+const live = document.getElementById("live");
+const grid = tag("div", { class: "cards" });
+const words = tag("span", { role: "status" });
+const button = tag("button", { type: "button" }, "Pause");
+const watcher = new IntersectionObserver((entries) => {
+  for (const { target, isIntersecting } of entries) {
+    if (isIntersecting) seen.add(target);
+    else seen.delete(target);
+  }
+  if (entries.some((entry) => entry.isIntersecting)) histories();
+}, { rootMargin: "200px" });
 let paused = false;
+let found = null;
+let meanings = new Map();
+let view = null;
+let timer = 0;
+let order = [];
 
-function attributes(there, next) {
-  for (const { name, value } of next.attributes) {
-    if (there.getAttribute(name) !== value) there.setAttribute(name, value);
-  }
-  for (const { name } of [...there.attributes]) {
-    if (!next.hasAttribute(name)) there.removeAttribute(name);
-  }
+const choice = new Choice(() => { render(); histories(); });
+
+// Asks only for what changed: the answer before is known by its tag.
+async function ask(path) {
+  const before = known.get(path);
+  const headers = before ? { "If-None-Match": before.tag } : {};
+  const answer = await fetch(path, { headers, cache: "no-store", signal: AbortSignal.timeout(10000) });
+  if (answer.status === 304) return before.content;
+  if (!answer.ok) throw new Error((await answer.text()).trim());
+  const content = await answer.json();
+  if (known.size > 200) known.clear();
+  known.set(path, { tag: answer.headers.get("etag"), content });
+  return content;
 }
 
-function become(there, next) {
-  const alike = there.nodeName === next.nodeName
-    && there.childNodes.length === next.childNodes.length;
-  if (!alike) {
-    there.replaceWith(next.cloneNode(true));
-  } else if (there.nodeType === Node.TEXT_NODE) {
-    if (there.data !== next.data) there.data = next.data;
-  } else {
-    if (there.nodeType === Node.ELEMENT_NODE) attributes(there, next);
-    const children = [...next.childNodes];
-    [...there.childNodes].forEach((child, index) => become(child, children[index]));
-  }
+const context = {
+  choice,
+  get document() { return found; },
+  meaning: (metric) => meanings.get(metric),
+  index: (entry) => order.indexOf(nameOf(entry)),
+  picked(labels) {
+    const compared = found.comparison;
+    const segment = choice.family.segment;
+    const variant = compared === null || choice.has(labels[compared.label]);
+    return variant && (!segment || !choice.value || labels[segment] === choice.value);
+  },
+};
+
+const of = (entry) => (entry.segment ?? "") === (choice.family.segment ?? "");
+
+function offered() {
+  const metrics = [...meanings.values()];
+  const unique = (values) => [...new Set(values)];
+  const label = found.comparison?.label ?? "";
+  const family = found.metrics.filter((entry) => entry.segment === null);
+  return {
+    families: found.families,
+    names: unique(metrics.map((each) => each.name)),
+    cuts: unique(metrics.map((each) => each.k).filter((k) => k !== null)).sort((a, b) => a - b),
+    segments: found.families.map((each) => each.segment).filter((each) => each !== null),
+    values: choice.segment
+      ? unique(found.metrics.map((entry) => entry.labels[choice.segment]).filter(Boolean)).sort()
+      : [],
+    variants: label ? unique(family.map((entry) => entry.labels[label])).sort() : [],
+    label,
+  };
 }
 
-function say(text, old) {
+function render() {
+  if (found === null) return;
+  choice.offer(offered());
+  const all = found.metrics.filter((entry) => of(entry) && entry.window === choice.shown);
+  order = [...new Set(all.map(nameOf))].sort();
+  const shown = all.filter((entry) => context.picked(entry.labels));
+  if (choice.view) single(shown.filter((entry) => entry.metric === choice.view));
+  else overview(shown);
+  become(document.getElementById("health"), filled("health", pipeline(found)));
+  const state = document.getElementById("state");
+  state.className = `state ${found.state.word.toLowerCase().replace(" ", "-")}`;
+  state.querySelector(".pill").textContent = found.state.word;
+  state.querySelector(".why").textContent = found.state.why;
+  state.querySelector(".read").textContent = `Read at ${moment(found.taken_at)}.`;
+  document.title = `${choice.view ? `${choice.view}, ` : ""}${found.source}: `
+    + found.state.word.toLowerCase();
+}
+
+const filled = (id, content) => tag("div", { id }, [...content.childNodes]);
+
+function overview(shown) {
+  view = null;
+  const wanted = [...new Set(shown.map((entry) => entry.metric))].filter((metric) => {
+    const meaning = meanings.get(metric);
+    const named = !choice.metric || meaning?.name === choice.metric;
+    return named && (!choice.k || String(meaning?.k) === choice.k);
+  });
+  for (const [metric, card] of cards) {
+    if (!wanted.includes(metric)) {
+      watcher.unobserve(card.element);
+      seen.delete(card.element);
+      card.chart.close();
+      card.element.remove();
+      cards.delete(metric);
+    }
+  }
+  wanted.forEach((metric, place) => {
+    const card = cards.get(metric) ?? new Card(metric);
+    card.show(shown.filter((entry) => entry.metric === metric), context);
+    if (grid.children[place] !== card.element) grid.insertBefore(card.element, grid.children[place]);
+    if (!cards.has(metric)) watcher.observe(card.element);
+    cards.set(metric, card);
+  });
+  put(wanted.length ? grid : tag("p", { class: "quiet" }, "Nothing of what is picked was counted yet."));
+}
+
+function single(entries) {
+  if (view?.metric !== choice.view) view = new View(choice.view);
+  view.show(entries, context);
+  put(view.element);
+}
+
+function put(element) {
+  if (live.firstChild !== element) live.replaceChildren(element);
+}
+
+async function histories() {
+  if (found === null || paused) return;
+  const segment = choice.family.segment;
+  const path = (metric, window) => `api/v1/history?${new URLSearchParams({
+    metric, window, ...(segment ? { segment } : {}),
+  })}`;
+  if (view) return whole(view, path);
+  const { shown } = choice;
+  await Promise.all([...cards.values()].filter((card) => seen.has(card.element)).map(async (card) => {
+    const { series, time } = await ask(path(card.metric, shown));
+    by.textContent = time === "event" ? "event time" : "the clock of this process, since its start";
+    if (choice.shown !== shown || choice.family.segment !== segment) return;
+    const lines = series.filter((each) => context.picked(each.labels));
+    card.chart.show(card.metric, lines.map((each) => (
+      { name: nameOf(each), index: context.index(each), points: each.points })));
+  }));
+}
+
+async function whole(there, path) {
+  const windows = ["pane", ...choice.family.windows];
+  const answers = await Promise.all(windows.map((window) => ask(path(there.metric, window))));
+  if (view !== there) return;
+  there.draw(drawings(new Map(windows.map((window, place) => [window, answers[place].series])),
+    choice.shown, context));
+}
+
+function say(text, old = false) {
   if (words.textContent !== text) words.textContent = text;
-  updates.classList.toggle("old", old);
+  words.parentElement.classList.toggle("old", old);
 }
 
 async function update() {
-  const answer = await fetch(location.pathname, { signal: AbortSignal.timeout(10000) });
-  const next = new DOMParser().parseFromString(await answer.text(), "text/html");
-  if (paused) return;
-  become(document.querySelector("main"), next.querySelector("main"));
-  document.title = next.title;
-  say("Updates by itself.", false);
+  const next = await ask("api/v1/metrics");
+  if (next !== found) {
+    if (next.metrics.some((entry) => !meanings.has(entry.metric))) {
+      const { metrics } = await ask("api/v1/catalogue");
+      meanings = new Map(metrics.map((each) => [each.metric, each]));
+    }
+    if (paused) return;
+    found = next;
+    render();
+    document.getElementById("plain").replaceChildren();
+    document.body.classList.add("moving");
+    await histories();
+  }
+  say("Updates by itself.");
 }
 
+// A hidden tab asks for nothing; one that took long to be answered asks less often.
 async function turn() {
+  clearTimeout(timer);
+  const start = performance.now();
   if (!paused && !document.hidden) {
     try {
       await update();
-    } catch {
-      say("The daemon does not answer; these values are old.", true);
+    } catch (error) {
+      say(error instanceof TypeError || error.name === "TimeoutError"
+        ? "The daemon does not answer; these values are old." : error.message, true);
     }
   }
-  setTimeout(turn, EVERY);
+  timer = setTimeout(turn, Math.max(EVERY, 10 * (performance.now() - start)));
 }
 
-button.type = "button";
-button.textContent = "Pause";
 button.addEventListener("click", () => {
   paused = !paused;
   button.textContent = paused ? "Go on" : "Pause";
-  say(paused ? "Paused." : "Updates by itself.", false);
+  say(paused ? "Paused." : "Updates by itself.");
+  if (!paused) turn();
 });
-words.setAttribute("role", "status");
-updates.append(words, button);
-say("Updates by itself.", false);
-setTimeout(turn, EVERY);
+document.addEventListener("visibilitychange", () => { if (!document.hidden) turn(); });
+document.addEventListener("click", (event) => {
+  const link = event.target.closest?.("a[data-view]");
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+  event.preventDefault();
+  choice.open(link.dataset.view);
+  document.querySelector("#live [tabindex='-1']")?.focus();
+});
+document.getElementById("updates").append(words, button);
+say("Updates by itself.");
+turn();

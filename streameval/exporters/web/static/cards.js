@@ -1,0 +1,79 @@
+// A card for each metric: every variant's value, what is behind it, its difference, its chart.
+
+import { Chart, swatch } from "./chart.js";
+import { become, tag } from "./markup.js";
+import { difference, figure, moment, number, windowName } from "./words.js";
+
+const dataOf = (value, text) => tag("data", { value: String(value) }, text);
+
+function valueOf(entry) {
+  if (entry.value === null) {
+    const why = entry.problem ?? "No evidence yet";
+    return tag("span", { class: "undefined", title: why }, "\u2013",
+      tag("span", { class: "unseen" }, ` ${why}`));
+  }
+  return tag("span", {}, entry.estimated ? "~" : "", dataOf(entry.value, figure(entry.value)));
+}
+
+export const nameOf = (entry) => Object.values(entry.labels).join(" \u00B7 ") || "all lists";
+
+function differenceOf(entry, context) {
+  const { comparison } = context.document;
+  const found = difference(entry, comparison, context.meaning(entry.metric)?.higher_is_better ?? null);
+  return found === null ? null : tag("div", { class: `difference ${found.kind}` },
+    tag("span", { "aria-hidden": "true" }, `${found.mark} `), found.text);
+}
+
+function row(entry, index, context) {
+  const counts = context.meaning(entry.metric)?.counts ?? "lists";
+  return tag("tr", {},
+    tag("th", { scope: "row" }, swatch(index), ` ${nameOf(entry)}`),
+    tag("td", { class: "count" }, dataOf(entry.count, number(entry.count)),
+      tag("span", { class: "unseen" }, ` ${counts}`)),
+    tag("td", {}, tag("div", { class: "value" }, valueOf(entry)), differenceOf(entry, context)));
+}
+
+export function table(entries, context, caption) {
+  const counts = context.meaning(entries[0].metric)?.counts ?? "lists";
+  return tag("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+    tag("table", { class: "variants" },
+      tag("caption", { class: "unseen" }, caption),
+      tag("thead", {}, tag("tr", {},
+        tag("th", { scope: "col" }, Object.keys(entries[0].labels).join(" \u00B7 ") || "slice"),
+        tag("th", { scope: "col", class: "number" }, counts),
+        tag("th", { scope: "col", class: "number" }, "value"))),
+      tag("tbody", {}, entries.map((entry) => row(entry, context.index(entry), context)))));
+}
+
+export function direction(meaning) {
+  const words = { true: "Higher is better.", false: "Lower is better." };
+  return words[meaning?.higher_is_better] ?? "Neither end is better.";
+}
+
+export class Card {
+  constructor(metric) {
+    this.metric = metric;
+    this.chart = new Chart(150);
+    this.head = tag("div");
+    this.body = tag("div");
+    this.element = tag("article", { class: "card" }, this.head, this.body, this.chart.element);
+  }
+
+  show(entries, context) {
+    const meaning = context.meaning(this.metric);
+    const link = tag("a", { href: context.choice.link(this.metric), "data-view": this.metric },
+      this.metric);
+    become(this.head, tag("div", {},
+      tag("h3", {}, link),
+      tag("p", { class: "quiet" }, `${meaning?.summary ?? ""} ${direction(meaning)}`)));
+    const caption = `${this.metric}, ${windowName(context.choice.shown)}`;
+    become(this.body, tag("div", {}, table(entries, context, caption), sinceOf(entries)));
+  }
+}
+
+export function sinceOf(entries) {
+  const begun = entries.map((entry) => entry.since).filter((since) => since !== null);
+  return begun.length
+    ? tag("p", { class: "quiet" }, `Complete since ${moment(Math.max(...begun))}.`)
+    : null;
+}

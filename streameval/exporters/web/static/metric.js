@@ -1,0 +1,120 @@
+// One metric by itself: what it means, how its variants compare, and its windows over time.
+
+import { direction, nameOf, sinceOf, table } from "./cards.js";
+import { Chart, MOST, swatch } from "./chart.js";
+import { become, tag } from "./markup.js";
+import { figure, moment, windowName } from "./words.js";
+
+export class View {
+  constructor(metric) {
+    this.metric = metric;
+    this.head = tag("div");
+    this.body = tag("div");
+    this.charts = new Map();
+    this.drawings = tag("div", { class: "cards wide" });
+    this.recent = tag("div");
+    this.details = tag("details", { class: "card" },
+      tag("summary", {}, "The same numbers over time, as a table"), this.recent);
+    this.element = tag("div", {}, this.head, this.body, this.drawings, this.details);
+  }
+
+  show(entries, context) {
+    const meaning = context.meaning(this.metric);
+    become(this.head, tag("div", {},
+      tag("p", {}, tag("a", { href: context.choice.link(""), "data-view": "" }, "\u2190 All metrics")),
+      tag("h3", { class: "large", tabindex: "-1" }, this.metric),
+      meaning ? definition(meaning) : null));
+    become(this.body, tag("div", { class: "card" },
+      tag("h4", {}, `Now: ${windowName(context.choice.shown)}`),
+      entries.length ? table(entries, context, `${this.metric}, ${windowName(context.choice.shown)}`)
+        : tag("p", { class: "quiet" }, "Nothing of this is picked."),
+      sinceOf(entries)));
+  }
+
+  // `found`: title of a chart -> its lines.
+  draw(found) {
+    for (const [title, chart] of this.charts) {
+      if (!found.has(title)) {
+        chart.article.remove();
+        chart.close();
+        this.charts.delete(title);
+      }
+    }
+    for (const [title, lines] of found) {
+      const chart = this.charts.get(title) ?? this.add(title);
+      become(chart.legend, legend(lines));
+      chart.show(`${this.metric}, ${title}`, lines);
+    }
+    if (this.details.open) become(this.recent, recent(found));
+  }
+
+  add(title) {
+    const chart = new Chart(240);
+    chart.legend = tag("ul");
+    chart.article = tag("article", { class: "card" }, tag("h4", {}, title), chart.legend, chart.element);
+    this.charts.set(title, chart);
+    this.drawings.append(chart.article);
+    return chart;
+  }
+}
+
+const legend = (lines) => tag("ul", { class: "legend" }, lines.slice(0, MOST).map((line) => {
+  const last = line.points.at(-1)?.[1] ?? null;
+  return tag("li", {}, swatch(line.index), ` ${line.name} `, tag("strong", {}, figure(last)));
+}));
+
+function definition(meaning) {
+  const [low, high] = meaning.range;
+  const words = low === null && high === null ? "any number"
+    : high === null ? `${low} or more` : `${low ?? "any"} to ${high}`;
+  const facts = {
+    Range: words,
+    Direction: direction(meaning),
+    "Counts": `one for each of the ${meaning.counts}`,
+    Convention: meaning.system ?? null,
+    Chosen: Object.entries(meaning.parameters).map((pair) => pair.join(" = ")).join(", ") || null,
+    Source: meaning.source,
+  };
+  return tag("div", { class: "card definition" },
+    tag("p", {}, meaning.summary),
+    meaning.text.split("\n\n").filter(Boolean).map((each) => tag("p", { class: "quiet" }, each)),
+    meaning.formula ? tag("pre", { tabindex: "0", "aria-label": "Formula" }, meaning.formula) : null,
+    tag("dl", { class: "facts" }, Object.entries(facts).filter(([, text]) => text)
+      .map(([name, text]) => tag("div", {}, tag("dt", {}, name), tag("dd", {}, text)))));
+}
+
+function recent(found) {
+  return tag("div", {}, [...found].map(([title, lines]) => {
+    const times = [...new Set(lines.flatMap((line) => line.points.map(([at]) => at)))];
+    const last = times.sort((left, right) => right - left).slice(0, 30);
+    const at = lines.map((line) => new Map(line.points.map(([when, value]) => [when, value])));
+    return tag("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": title },
+      tag("table", { class: "rows" }, tag("caption", {}, title),
+        tag("thead", {}, tag("tr", {}, tag("th", { scope: "col" }, "time"),
+          lines.map((line) => tag("th", { scope: "col", class: "number" }, line.name)))),
+        tag("tbody", {}, last.map((when) => tag("tr", {},
+          tag("th", { scope: "row" }, moment(when)),
+          at.map((values) => tag("td", {}, values.has(when) ? figure(values.get(when)) : "")))))));
+  }));
+}
+
+// What one metric's histories, by window, are drawn as: all variants in the window that is picked,
+// then each variant with its windows.
+export function drawings(histories, picked, context) {
+  const found = new Map();
+  const lines = (window) => (histories.get(window) ?? [])
+    .filter((series) => context.picked(series.labels))
+    .map((series) => ({ name: nameOf(series), index: context.index(series), points: series.points }));
+  found.set(`${windowName(picked)}, side by side`, lines(picked));
+  const panes = lines("pane").filter((line) => line.points.length);
+  if (panes.length) found.set("each pane by itself", panes);
+  const windows = [...histories.keys()].filter((window) => window !== "pane");
+  if (windows.length < 2) return found;
+  for (const { name } of lines(picked).slice(0, MOST)) {
+    found.set(`${name}, every window`, windows.map((window, index) => ({
+      name: windowName(window), index,
+      points: lines(window).find((line) => line.name === name)?.points ?? [],
+    })));
+  }
+  return found;
+}

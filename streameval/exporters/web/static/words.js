@@ -1,0 +1,55 @@
+// Numbers, moments and differences as a person reads them; as the page without scripts has them.
+
+const UNITS = [["d", 86400], ["h", 3600], ["min", 60]];
+const NONE = "\u2013";
+
+export function figure(value) {
+  if (value === null || value === undefined) return NONE;
+  if (Number.isInteger(value) && Math.abs(value) > 1) return value.toLocaleString("en");
+  const size = Math.abs(value);
+  if (size > 0 && size < 0.1) return size < 0.0001 ? value.toExponential(3) : value.toPrecision(4);
+  return value.toLocaleString("en", { minimumFractionDigits: 4, maximumFractionDigits: 4 });
+}
+
+export const number = (count) => count === null || count === undefined
+  ? NONE
+  : count.toLocaleString("en");
+
+export function moment(seconds) {
+  return `${new Date(seconds * 1000).toISOString().slice(0, 19).replace("T", " ")} UTC`;
+}
+
+export function span(seconds) {
+  let left = Math.floor(Math.max(0, seconds));
+  const words = [];
+  for (const [unit, size] of UNITS) {
+    if (left >= size) {
+      words.push(`${Math.floor(left / size)} ${unit}`);
+      left %= size;
+    }
+  }
+  return [...words, `${left} s`].slice(0, 2).join(" ");
+}
+
+const signed = (value, text) => (value < 0 ? `\u2212${text}` : `+${text}`);
+
+// In words and with its sign, so that colour only repeats what is said.
+export function difference(entry, comparison, higherIsBetter) {
+  const by = entry.difference;
+  if (comparison === null || by === null) return null;
+  if (by === 0) return { mark: "=", kind: "same", text: `same as ${comparison.control}` };
+  const before = entry.value - by;
+  const share = before === 0 ? "" : ` (${signed(by / before, percent(by / before))})`;
+  const better = higherIsBetter === null ? null : by > 0 === higherIsBetter;
+  const word = better === null ? (by > 0 ? "higher" : "lower") : better ? "better" : "worse";
+  return {
+    mark: by > 0 ? "\u25B2" : "\u25BC",
+    kind: better === null ? "same" : word,
+    text: `${signed(by, figure(Math.abs(by)))}${share}, ${word} than ${comparison.control}`,
+  };
+}
+
+const percent = (share) => `${(Math.abs(share) * 100).toPrecision(2).replace(/\.0$/, "")}\u00A0%`
+  .replace(/^(\d+)e\+?(\d+)/, (all) => Number(all).toLocaleString("en"));
+
+export const windowName = (window) => (window === "lifetime" ? "all time" : `last ${window}`);
