@@ -17,6 +17,7 @@ from streameval.aggregation.lateness import late
 from streameval.aggregation.spec import FamilySpec
 from streameval.aggregation.time import HOUR, SECOND, Times
 from streameval.aggregation.views import Views
+from streameval.daemon.garbage import Garbage
 from streameval.events import columns_of
 from tests.benchmarks import traffic
 
@@ -46,22 +47,23 @@ def main() -> None:
         day.feed(minute, 0, 0.1)
     day.read()
     counting: list[float] = []
-    gc.disable()  # its pauses are the process's to place; what one costs is printed below
     slides: list[tuple[float, float]] = []
     seconds: list[float] = []
-    for minute in range(HOURS * 60):
-        counting.append(_timed(partial(day.feed, minute, 0, 1 / 60)))
-        slides.append((_timed(day.merge), _timed(day.read)))
-        counting[-1] += _timed(partial(day.feed, minute, 1 / 60, 1))
-        seconds.append(_timed(day.read))
-    pause = _timed(gc.collect)
-    gc.enable()
-    print(f"a full garbage collection of all that: {pause * 1e3:.0f} ms")
+    looks: list[float] = []
+    with Garbage(lambda: 60.0 * len(looks)) as garbage:
+        for minute in range(HOURS * 60):
+            counting.append(_timed(partial(day.feed, minute, 0, 1 / 60)))
+            slides.append((_timed(day.merge), _timed(day.read)))
+            counting[-1] += _timed(partial(day.feed, minute, 1 / 60, 1))
+            seconds.append(_timed(day.read))
+            looks.append(_timed(partial(garbage.turn, idle=False)))
+    print(f"a full garbage collection of all that: {_timed(gc.collect) * 1e3:.0f} ms")
     events = HOURS * 60 * A_MINUTE
     print(f"{events:,} events, {sum(counting) / events * 1e6:.2f} us each with windows and labels")
     merges, readings = zip(*slides[-120:], strict=True)
     _print("the next minute: windows and lifetime merged", merges)
     _print(f"its {len(RANKED)} metrics of 4 slices read besides", readings)
+    _print("a look for garbage made in that minute", looks[-120:])
     _print("all of it after a minute without reading", seconds[-120:])
     print(f"{_resident() - before:.0f} MB more than before")
     _print_saving(day)
