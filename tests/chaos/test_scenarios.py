@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from streameval.broker import Broker
+from tests.chaos.check import Faults
+from tests.chaos.rough import rough_broker
+from tests.chaos.scenarios import ROUGH, SCENARIOS, played
+from tests.chaos.stage import Stage
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
+
+_SEED = 5
+_TIMES = {"kill": 10}
+_AT_ONCE = 3
+"""Scenarios mostly wait; each has a topic, a group and a folder of its own."""
+
+Verdicts = Mapping[str, "Future[Faults]"]
+
+
+@pytest.fixture(scope="module")
+def verdicts(
+    request: pytest.FixtureRequest,
+    _session_broker: Broker,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Verdicts]:
+    """Of the scenarios that were asked for; they are played side by side."""
+    asked = {
+        item.callspec.params.get("scenario")
+        for item in request.session.items
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec")
+    }
+    _session_broker.start()
+    with ExitStack() as stack:
+        smooth = stack.enter_context(ThreadPoolExecutor(_AT_ONCE))
+        alone = stack.enter_context(ThreadPoolExecutor(1))
+
+        def on_session_broker(name: str) -> Faults:
+            return played(name, _stage(_session_broker, tmp_path_factory.mktemp(name), name))
+
+        def on_own_broker(name: str) -> Faults:
+            with rough_broker() as (broker, proxy):
+                stage = _stage(broker, tmp_path_factory.mktemp(name), name)
+                stage.proxy = proxy
+                return played(name, stage)
+
+        yield {
+            name: alone.submit(on_own_broker, name)
+            if name in ROUGH
+            else smooth.submit(on_session_broker, name)
+            for name in SCENARIOS
+            if name in asked
+        }
+        for pool in (smooth, alone):
+            pool.shutdown(cancel_futures=True)
+
+
+def _stage(broker: Broker, folder: Path, name: str) -> Stage:
+    return Stage(broker=broker, folder=folder, seed=_SEED, times=_TIMES.get(name, 1))
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_whatever_happens_the_state_is_the_fold_of_the_log(
+    scenario: str, verdicts: Verdicts
+) -> None:
+    assert verdicts[scenario].result() == []
