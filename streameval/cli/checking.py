@@ -31,6 +31,7 @@ def checked(path: Path, *, connect: bool) -> None:
         Exit: a connection failed; the line before says why.
     """
     config = load(path)
+    protection(config.web.config_file)
     with reading(path):
         source_of(config.source, os.environ)
     with output():

@@ -14,6 +14,7 @@ from typer import Exit
 from streameval.cli.ending import reading, status_of
 from streameval.config import Config, load
 from streameval.config.web_checks import web_problems
+from streameval.config.web_file import protection
 from streameval.daemon import Daemon, Stop, configure, emit
 from streameval.errors import ConfigError, StreamevalError
 
@@ -34,7 +35,9 @@ def serve(path: Path, web: Mapping[str, object], *, lifecycle: bool) -> None:
     """
 
     def read() -> Config:
-        return load(path, lambda config: _with(config, web))
+        config = load(path, lambda config: _with(config, web))
+        protection(config.web.config_file)
+        return config
 
     config = read()
     configure()

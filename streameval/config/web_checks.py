@@ -9,16 +9,14 @@ from typing import Final
 from streameval.address import HOW, host_and_port
 from streameval.config.labels import Problem
 from streameval.config.settings import Config
-from streameval.config.web_file import protection
 
 _PREFIX: Final = re.compile(r"/|(/[A-Za-z0-9._~-]+)+/?")
 
 
 def web_problems(config: Config) -> Iterator[Problem]:
-    """Addresses that are none or given twice, a prefix that is no path, and what the file says.
+    """Addresses that are none or given twice, and a prefix that is no path.
 
-    Raises:
-        ConfigError: in the web configuration file itself.
+    The web configuration file is not read: only who serves may be able to.
     """
     web = config.web
     if not web.addresses:
@@ -33,5 +31,3 @@ def web_problems(config: Config) -> Iterator[Problem]:
     if not _PREFIX.fullmatch(web.route_prefix) or "." in steps or ".." in steps:
         problem = "give a path that begins with a slash, for example '/streameval'."
         yield "web.route_prefix", f"found {web.route_prefix!r}; {problem}"
-    if web.config_file is not None:
-        protection(web.config_file)

@@ -170,6 +170,28 @@ def test_where_no_more_files_can_be_opened_a_scrape_is_answered_all_the_same(
         assert daemon.stop() == 0
 
 
+@pytest.mark.parametrize("command", ["run", "check"])
+def test_a_web_configuration_that_cannot_be_used_is_said_before_anything_is_started(
+    tmp_path: Path, command: str
+) -> None:
+    (tmp_path / "web.yml").write_text("basic_auth_users: { ana: plain }")
+    file = tmp_path / "streameval.toml"
+    file.write_text(CONFIG + 'config_file = "web.yml"\n')
+    done = ran(command, str(file))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"streameval: {tmp_path / 'web.yml'}: basic_auth_users.ana: no b")
+    assert done.stderr.count("\n") == 1
+
+
+def test_what_only_the_daemon_may_read_is_not_needed_to_evaluate(tmp_path: Path) -> None:
+    file = tmp_path / "streameval.toml"
+    file.write_text(CONFIG + 'config_file = "not-here.yml"\n')
+    events = tmp_path / "events.ndjson"
+    events.write_text('{"recommendations": ["a"], "interactions": ["a"]}\n')
+    done = ran("evaluate", str(events), "--config", str(file))
+    assert done.returncode == 0, done.stderr
+
+
 def test_check_says_where_and_to_whom_it_would_be_served(
     tmp_path: Path, authority: Authority
 ) -> None:

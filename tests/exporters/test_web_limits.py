@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import Route
 
-from streameval.exporters.web import Limits
+from streameval.exporters.web import Limits, Server
 from tests.exporters.certificates import Authority
 from tests.exporters.guarded import Guarded, guarded, trusting
 
@@ -30,12 +34,16 @@ def connections(port: int, count: int, opening: bytes = b"") -> Iterator[list[so
         yield made
 
 
+def _port(server: Server) -> int:
+    return int(server.address.rsplit(":", 1)[1])
+
+
 def ended(connection: socket.socket) -> bool:
     """Waits until the other side has ended it."""
     try:
         while connection.recv(65_536):
             pass
-    except ConnectionResetError:
+    except ConnectionError:
         return True
     return True
 
@@ -157,16 +165,61 @@ def test_a_handshake_that_does_not_end_is_ended(secure: Callable[[Limits], Guard
         assert ended(client)
 
 
-def test_an_answer_that_nobody_takes_is_ended(tmp_path: Path) -> None:
-    asked = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 20_000
-    with guarded(tmp_path / "web.yml", limits=Limits(answer=0.2)) as site:
-        with socket.socket() as client:
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            client.connect(("127.0.0.1", site.port))
-            client.settimeout(60)
-            with pytest.raises(ConnectionError):
-                send_for_ever(client, asked)
+def greedy(limits: Limits) -> Server:
+    """Answers with more than any buffer holds."""
+    routes = [
+        Route("/large", lambda _: Response(bytes(32_000_000))),
+        Route("/", lambda _: Response()),
+    ]
+    return Server(Starlette(routes=routes), "127.0.0.1:0", limits=limits)
+
+
+@contextmanager
+def clogged(port: int, count: int) -> Iterator[list[socket.socket]]:
+    """So many that ask, and take only the beginning of their answers."""
+    with connections(port, count, b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n") as made:
+        for each in made:
+            assert each.recv(12) == b"HTTP/1.1 200"
+        yield made
+
+
+def test_an_answer_that_nobody_takes_is_ended() -> None:
+    with greedy(Limits(answer=0.2)) as server, clogged(_port(server), 1) as (client,):
+        deadline = time.monotonic() + 60
+        while server._server.server_state.connections and time.monotonic() < deadline:
+            time.sleep(0.02)
+        taken = sum(map(len, iter(lambda: client.recv(65_536), b"")))
+    assert taken < 32_000_000
+
+
+def test_answers_that_nobody_takes_make_room() -> None:
+    with greedy(Limits(connections=3)) as server, clogged(_port(server), 3):
+        assert httpx.get(server.address, trust_env=False, timeout=60).status_code == 200
+
+
+def test_a_server_stops_though_answers_are_not_taken(caplog: pytest.LogCaptureFixture) -> None:
+    with greedy(Limits()) as server, clogged(_port(server), 2):
+        server.stop()
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+def test_whoever_asks_on_and_on_before_there_is_an_answer_is_ended(tmp_path: Path) -> None:
+    asked = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 1_000
+    with guarded(tmp_path / "web.yml") as site:
+        with (
+            connections(site.port, 1) as (client,),
+            pytest.raises(ConnectionError),
+        ):
+            send_for_ever(client, asked)
         assert site.get().status_code == 200
+
+
+def test_two_requests_at_once_are_answered_in_turn(tmp_path: Path) -> None:
+    asked = b"GET /-/ready HTTP/1.1\r\nHost: x\r\n\r\nGET /no HTTP/1.0\r\n\r\n"
+    with guarded(tmp_path / "web.yml") as site, connections(site.port, 1, asked) as (client,):
+        answer = b"".join(iter(lambda: client.recv(65_536), b""))
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert answer.count(b"HTTP/1.1 404") == 1
 
 
 @pytest.mark.parametrize("path", ["/-/reload", "/metrics"])

@@ -72,7 +72,6 @@ def test_a_configuration_in_the_documents_loads(name: str, code: str, tmp_path: 
     path = tmp_path / "streameval.toml"
     metrics = "" if "metrics" in tomllib.loads(code) else 'metrics = ["mrr"]\n'
     path.write_text(metrics + code, encoding="utf-8")
-    (tmp_path / "web.yml").touch()
     assert load(path).metrics, name
 
 

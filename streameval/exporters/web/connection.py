@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import enum
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from streameval.exporters.web.limits import Limits
+
+_AHEAD: Final = 65_536
+"""Bytes of further requests; uvicorn takes as many as come, and a client can send faster."""
 
 
 class Step(enum.Enum):
@@ -53,6 +56,7 @@ class Connection(H11Protocol):
         self._limits = limits
         self._sans = sans
         self._closed = closed
+        self._ahead = 0
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn narrows it
@@ -64,7 +68,11 @@ class Connection(H11Protocol):
             self._enter(Step.RECEIVING, self._limits.request)
 
     def data_received(self, data: bytes) -> None:
-        """Take a piece of a request."""
+        """Take a piece of a request; whoever asks on and on before we have answered is ended."""
+        self._ahead += len(data) if self.step is Step.ANSWERING else 0
+        if self._ahead > _AHEAD:
+            self.drop()
+            return
         super().data_received(data)
         self._observe()
 
@@ -75,6 +83,7 @@ class Connection(H11Protocol):
         if self._answering:
             self._observe()
         else:
+            self._ahead = 0
             self._enter(Step.IDLE, self._limits.idle)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -87,7 +96,12 @@ class Connection(H11Protocol):
     @property
     def waiting(self) -> bool:
         """Whether it is the client who is waited for: to ask, or to take its answer."""
-        return self.step is not Step.ANSWERING or self.flow.write_paused
+        return self.step is not Step.ANSWERING or self.clogged
+
+    @property
+    def clogged(self) -> bool:
+        """Whether the client does not take its answer."""
+        return self.step is not Step.OPENING and self.flow.write_paused
 
     def drop(self) -> None:
         """End it at once, whatever is under way."""

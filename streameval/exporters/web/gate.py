@@ -51,7 +51,9 @@ class Gate:
         self._accepting = [loop.create_task(self._accept(each)) for each in sockets]
 
     async def close(self) -> None:
-        """Accept no more, and end what is not encrypted yet."""
+        """Accept no more, and end what is not encrypted yet, or takes no answer."""
+        for each in [each for each in self._inside if each.clogged]:
+            each.drop()
         opening = [task for each, task in self._inside.items() if each.step is Step.OPENING]
         ending = [*self._accepting, *opening]
         for task in ending:
