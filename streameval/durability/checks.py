@@ -41,7 +41,12 @@ def other_settings(here: Mapping[str, Any], saved: Mapping[str, Any]) -> str | N
     Example:
         >>> other_settings({"pane": 60, "labels": ["a"]}, {"pane": 30, "labels": ["a"]})
         'its state was made with other settings: pane is 60 here and was 30'
+        >>> other_settings({"event": {"time": "at"}}, {"event": {"time": "ts"}})
+        'its state was made with other settings: event.time is "at" here and was "ts"'
     """
+    depth = saved.get("depth")
+    told_depth = depth is not None and depth != here.get("depth")
+    here, saved = _flat(here), _flat(saved)
     differing = [
         f"{key} is {_shown(here, key)} here and was {_shown(saved, key)}"
         for key in sorted({*here, *saved})
@@ -50,8 +55,7 @@ def other_settings(here: Mapping[str, Any], saved: Mapping[str, Any]) -> str | N
     if not differing:
         return None
     told = f"its state was made with other settings: {'; '.join(differing)}"
-    depth = saved.get("depth")
-    if depth is None or depth == here.get("depth"):
+    if not told_depth:
         return told
     return f"{told} (it can be kept with depth = {depth} and no cut-off beyond that)"
 
@@ -110,6 +114,15 @@ def new_partition(number: int, known: int | None) -> str | None:
         f"the topic had {known} partitions when its state began, and this one is new: keys may "
         "have moved to it"
     )
+
+
+def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """With tables inside written as table.key, so that one key is told and not all of them."""
+    flat: dict[str, Any] = {}
+    for key, value in settings.items():
+        inner = value.items() if isinstance(value, Mapping) and value else ()
+        flat |= {f"{key}.{name}": each for name, each in inner} or {key: value}
+    return flat
 
 
 def _shown(settings: Mapping[str, Any], key: str, longest: int | None = _LONGEST) -> str:
