@@ -43,9 +43,16 @@ class Client:
         self._user = httpx.BasicAuth(*user) if user else None
         self._trust = trust
 
-    def ask(self, path: str, method: str = "GET") -> int:
+    def get(self, path: str) -> httpx.Response:
         with httpx.Client(verify=self._trust, trust_env=False, timeout=PATIENCE) as client:
-            return client.request(method, f"{self._address}{path}", auth=self._user).status_code
+            return client.get(f"{self._address}{path}", auth=self._user)
+
+    def ask(self, path: str) -> int:
+        return self.get(path).status_code
+
+    def reloaded(self) -> bool:
+        """Whether it says that its last reload succeeded."""
+        return "\nstreameval_config_last_reload_successful 1.0\n" in self.get("/metrics").text
 
 
 def reload(daemon: Running, event: str) -> str:
@@ -76,10 +83,11 @@ def test_users_and_certificates_are_read_anew_and_a_bad_file_keeps_the_old(
         file.write_text(web(ana="next"))
         reload(daemon, "reloaded")
         assert (first.ask("/metrics"), second.ask("/metrics")) == (401, 200)
+        daemon.until(second.reloaded)
 
         (tmp_path / "server.crt").write_text("no certificate")
         assert "there is no PEM certificate in it" in reload(daemon, "reload_refused")
-        assert second.ask("/metrics") == 200
+        daemon.until(lambda: not second.reloaded())
 
         file.write_text("")
         assert "tls_server_config: was there before" in reload(daemon, "reload_refused")

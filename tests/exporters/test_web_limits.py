@@ -2,55 +2,19 @@
 
 from __future__ import annotations
 
-import socket
-import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
 import pytest
-from starlette.applications import Starlette
-from starlette.responses import Response
-from starlette.routing import Route
 
-from streameval.exporters.web import Limits, Server
+from streameval.exporters.web import Limits
 from tests.exporters.certificates import Authority
 from tests.exporters.guarded import Guarded, guarded, trusting
+from tests.exporters.hangers import connections, ended, send_for_ever
 
 _CLIENT_HELLO = bytes([22, 3, 1, 2, 0, 1, 0, 1, 252])
 """The head of a first message of TLS that is never finished."""
-
-
-@contextmanager
-def connections(port: int, count: int, opening: bytes = b"") -> Iterator[list[socket.socket]]:
-    """So many, that say this and then nothing."""
-    with ExitStack() as stack:
-        made = []
-        for _ in range(count):
-            each = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
-            each.sendall(opening)
-            made.append(each)
-        yield made
-
-
-def _port(server: Server) -> int:
-    return int(server.address.rsplit(":", 1)[1])
-
-
-def ended(connection: socket.socket) -> bool:
-    """Waits until the other side has ended it."""
-    try:
-        while connection.recv(65_536):
-            pass
-    except ConnectionError:
-        return True
-    return True
-
-
-def send_for_ever(connection: socket.socket, data: bytes) -> None:
-    while True:
-        connection.sendall(data)
 
 
 @pytest.fixture
@@ -163,44 +127,6 @@ def test_a_handshake_that_does_not_end_is_ended(secure: Callable[[Limits], Guard
     site = secure(Limits(handshake=0.2))
     with site.server, connections(site.port, 1, _CLIENT_HELLO) as (client,):
         assert ended(client)
-
-
-def greedy(limits: Limits) -> Server:
-    """Answers with more than any buffer holds."""
-    routes = [
-        Route("/large", lambda _: Response(bytes(32_000_000))),
-        Route("/", lambda _: Response()),
-    ]
-    return Server(Starlette(routes=routes), "127.0.0.1:0", limits=limits)
-
-
-@contextmanager
-def clogged(port: int, count: int) -> Iterator[list[socket.socket]]:
-    """So many that ask, and take only the beginning of their answers."""
-    with connections(port, count, b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n") as made:
-        for each in made:
-            assert each.recv(12) == b"HTTP/1.1 200"
-        yield made
-
-
-def test_an_answer_that_nobody_takes_is_ended() -> None:
-    with greedy(Limits(answer=0.2)) as server, clogged(_port(server), 1) as (client,):
-        deadline = time.monotonic() + 60
-        while server._server.server_state.connections and time.monotonic() < deadline:
-            time.sleep(0.02)
-        taken = sum(map(len, iter(lambda: client.recv(65_536), b"")))
-    assert taken < 32_000_000
-
-
-def test_answers_that_nobody_takes_make_room() -> None:
-    with greedy(Limits(connections=3)) as server, clogged(_port(server), 3):
-        assert httpx.get(server.address, trust_env=False, timeout=60).status_code == 200
-
-
-def test_a_server_stops_though_answers_are_not_taken(caplog: pytest.LogCaptureFixture) -> None:
-    with greedy(Limits()) as server, clogged(_port(server), 2):
-        server.stop()
-    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 def test_whoever_asks_on_and_on_before_there_is_an_answer_is_ended(tmp_path: Path) -> None:

@@ -12,8 +12,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         connections: at once; the one that has been idle longest makes room for one more.
         handshake: until a connection is encrypted.
         request: from its first byte, or from the connection, to its last.
-        answer: from there until the answer has left; reloading may take two minutes.
-        idle: between an answer and the next request; longer than any scrape interval.
+        answer: from there until the answer is there; reloading may take two minutes.
+        idle: from there until it has been taken and the next request begins; longer than the
+            usual scrape interval, so that a connection is kept.
     """
 
     connections: int = 512

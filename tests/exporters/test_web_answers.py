@@ -1,0 +1,110 @@
+"""Answers that take long, and clients that do not take them."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from streameval.exporters.web import Limits, Server
+from tests.exporters.hangers import connections, ended, port_of
+
+_ASKED = b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+def greedy(limits: Limits) -> Server:
+    """Answers with more than any buffer holds."""
+    routes = [
+        Route("/large", lambda _: Response(bytes(32_000_000))),
+        Route("/", lambda _: Response()),
+    ]
+    return Server(Starlette(routes=routes), "127.0.0.1:0", limits=limits)
+
+
+@contextmanager
+def clogged(port: int, count: int) -> Iterator[list[socket.socket]]:
+    """So many that ask, and take only the beginning of their answers."""
+    with connections(port, count, b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n") as made:
+        for each in made:
+            assert each.recv(12) == b"HTTP/1.1 200"
+        yield made
+
+
+def test_an_answer_that_nobody_takes_is_ended() -> None:
+    with greedy(Limits(idle=0.2)) as server, clogged(port_of(server), 1) as (client,):
+        deadline = time.monotonic() + 60
+        while server._server.server_state.connections and time.monotonic() < deadline:
+            time.sleep(0.02)
+        taken = sum(map(len, iter(lambda: client.recv(65_536), b"")))
+    assert taken < 32_000_000
+
+
+def test_answers_that_nobody_takes_make_room() -> None:
+    with greedy(Limits(connections=3)) as server, clogged(port_of(server), 3):
+        assert httpx.get(server.address, trust_env=False, timeout=60).status_code == 200
+
+
+def test_a_server_stops_though_answers_are_not_taken(caplog: pytest.LogCaptureFixture) -> None:
+    with greedy(Limits()) as server, clogged(port_of(server), 2):
+        server.stop()
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+class Slow:
+    """Answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.asked, self.go = threading.Event(), threading.Event()
+
+    async def answer(self, _: Request) -> Response:
+        self.asked.set()
+        await asyncio.to_thread(self.go.wait, 60)
+        return Response("there")
+
+    def server(self, limits: Limits) -> Server:
+        routes = [Route("/slow", self.answer)]
+        return Server(Starlette(routes=routes), "127.0.0.1:0", limits=limits)
+
+
+def test_whoever_waits_for_us_is_not_ended_to_make_room() -> None:
+    slow = Slow()
+    with slow.server(Limits(connections=2)) as server:
+        port = port_of(server)
+        with connections(port, 1, _ASKED) as (patient,):
+            assert slow.asked.wait(60)
+            with connections(port, 20) as idle:
+                assert ended(idle[0])
+                slow.go.set()
+                assert patient.recv(12) == b"HTTP/1.1 200"
+
+
+def test_where_all_wait_for_us_one_more_is_turned_away() -> None:
+    slow = Slow()
+    with slow.server(Limits(connections=1)) as server:
+        port = port_of(server)
+        with connections(port, 1, _ASKED) as (patient,):
+            assert slow.asked.wait(60)
+            with connections(port, 1) as (more,):
+                assert ended(more)
+            slow.go.set()
+            assert patient.recv(12) == b"HTTP/1.1 200"
+
+
+def test_an_answer_that_never_comes_is_waited_for_so_long() -> None:
+    slow = Slow()
+    with (
+        slow.server(Limits(answer=0.2)) as server,
+        connections(port_of(server), 1, _ASKED) as (client,),
+    ):
+        assert ended(client)
+        slow.go.set()
