@@ -32,11 +32,23 @@ def mean(by: str = "", choice: str = CHOICE, before: str = "") -> str:
     return f"{rate('sum', by, choice, before)} / ({rate('count', by, choice, before)} > 0)"
 
 
+def control(by: str = "") -> str:
+    """The mean of what the others are compared with."""
+    return mean(by, 'job=~"$job",${label}="$control",k=~"$k|"')
+
+
 def difference(by: str = "") -> str:
     """Of each variant to the control, on the same labels and cut-off."""
-    control = mean(by, 'job=~"$job",${label}="$control",k=~"$k|"')
     others = mean(by, CHOICE + ',${label}!="$control"')
-    return f"({others}) - ignoring (${{label}}) group_left () ({control})"
+    return f"({others}) - ignoring (${{label}}) group_left () ({control(by)})"
+
+
+def relative() -> Shown:
+    """How far each variant is from the control, as a share of the control's value."""
+    share = f"({difference()}) / ignoring (${{label}}) group_left () (({control()}) > 0)"
+    text = "The difference to the control as a share of the control's value."
+    shown = [Query(share, LEGEND)]
+    return Shown("${metric}: relative", "percentunit", text, shown, COMPARABLE, 12, 2)
 
 
 def variables(*, many: bool) -> list[Variable]:

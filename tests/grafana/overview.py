@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from grafana_foundation_sdk.builders.dashboard import Dashboard, Row
 
-from tests.grafana.comparing import differences, evidence, means, variables
+from tests.grafana.comparing import differences, evidence, means, relative, variables
 from tests.grafana.parts import Query, Shown, board, chart, figure
 
 _EVENTS = 'sum(rate(streameval_events_consumed_total{job=~"$job"}[$span]))'
@@ -21,8 +21,8 @@ def overview() -> Dashboard:
     for shown in _now():
         made = made.with_panel(figure(shown))
     made = made.with_row(Row("${metric}").repeat("metric"))
-    for shown in (means(), differences(), evidence()):
-        made = made.with_panel(chart(shown._replace(width=8)))
+    for shown in (means(), differences(), relative(), evidence()):
+        made = made.with_panel(chart(shown._replace(width=6)))
     return made
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from deploy.prometheus.generate import rules
+from deploy.prometheus.generate import METRICS, rules
 from tests.house.checkout import ROOT
+from tests.prometheus.exposition import PAGE
 from tests.prometheus.remembering import Remembering
 from tests.prometheus.server import program
 
@@ -64,6 +65,21 @@ def test_an_alert_says_what_it_is_and_where_to_read_on(name: str) -> None:
     for key in ("severity:", "summary:", "description:"):
         assert key in body
     assert f"runbook_url: docs/runbook.md#{name.lower()}\n" in body
+
+
+def test_the_rules_ask_for_nothing_that_is_not_exported() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    exported = set(re.findall(r"\| `(streameval_\w+)` \|", page))
+    means = {f"streameval_{metric}" for metric in METRICS}
+    parts = {f"{name}_{part}" for name in means for part in ("sum", "count")}
+    parts |= {f"{name}_window_{part}" for name in means for part in ("mean", "support")}
+    asked = {
+        name
+        for path in FILES
+        for name in re.findall(r"(?<![\w:])(streameval_\w+)", path.read_text(encoding="utf-8"))
+    }
+    assert means <= exported
+    assert asked - exported - parts == set()
 
 
 @pytest.mark.parametrize("name", ALERTS)
