@@ -81,7 +81,7 @@ class Family(Generic[A]):
         starts: NDArray[np.int64] | None,
         times: NDArray[np.int64] | None,
     ) -> None:
-        """Count events, in the order of the log; `advance` then moves the clock.
+        """Count events, in the order of the log; quickest where `advance` moved the clock before.
 
         Args:
             batch: the events.
@@ -96,7 +96,7 @@ class Family(Generic[A]):
             self._move(assigned.moves)
         if starts is None or not self.spec.spans:
             starts = np.full(len(batch), PAST)
-        for start, code, rows in grouped(starts, assigned.codes):
+        for start, code, rows in grouped(self._aged(starts), assigned.codes):
             pane = self._pane(self._place(start))
             pane.count(assigned.keys[code], batch if rows is None else batch.take(rows))
         self.seen.count(assigned.keys, assigned.codes, times)
@@ -184,6 +184,13 @@ class Family(Generic[A]):
         for pane in self.panes.values():
             pane.move(changed)
         self.seen.move(changed)
+
+    def _aged(self, starts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Starts of the panes that are kept for these: of an hour, or PAST, where they are old."""
+        if starts.min() >= max(self._fine, self._kept):
+            return starts
+        hours = np.where(starts < self._fine, starts // HOUR * HOUR, starts)
+        return np.where(starts < self._kept, PAST, hours)
 
     def _place(self, start: int) -> Place:
         """Where the pane that begins there is kept."""

@@ -146,9 +146,10 @@ class PartitionState(Generic[A]):
             judged = late(decoded.times, self.clock, self._layout.times)
             starts, self.clock, too_late = judged.starts, judged.clock, judged.late
         for family in self.families.values():
-            family.update(decoded.batch, decoded.dimensions, starts, decoded.times)
+            # First the clock: what is old already then goes to where the old is at once.
             if self.clock is not None:
                 family.advance(self.clock)
+            family.update(decoded.batch, decoded.dimensions, starts, decoded.times)
         return too_late
 
     def _meta(self) -> Callable[[], Iterator[bytes]]:
