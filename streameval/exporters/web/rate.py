@@ -22,10 +22,10 @@ class Bucket:
         now: seconds that never go back.
 
     Example:
-        >>> seconds = iter([0.0, 0.0, 0.0, 5.0])
+        >>> seconds = iter([0.0, 0.0, 0.0, 0.0, 5.0])
         >>> bucket = Bucket(5.0, 2, lambda: next(seconds))
-        >>> [bucket.allows() for _ in range(3)]
-        [True, True, False]
+        >>> [bucket.allows() for _ in range(4)]
+        [True, True, False, True]
     """
 
     def __init__(self, interval: float, burst: int, now: Callable[[], float]) -> None:

@@ -53,7 +53,7 @@ export function direction(meaning) {
 export class Card {
   constructor(metric) {
     this.metric = metric;
-    this.chart = new Chart(150);
+    this.chart = new Chart(metric, 150);
     this.head = tag("div");
     this.body = tag("div");
     this.element = tag("article", { class: "card" }, this.head, this.body, this.chart.element);

@@ -44,11 +44,11 @@ function said(name, lines) {
 }
 
 export class Chart {
-  constructor(height) {
+  constructor(name, height) {
     this.height = height;
     this.box = tag("div", { class: "plot" });
     this.note = tag("p", { class: "quiet note" });
-    this.holder = tag("div", { class: "chart", role: "img" }, this.box);
+    this.holder = tag("div", { class: "chart", role: "img", "aria-label": `${name} over time` }, this.box);
     this.element = tag("figure", {}, this.holder, this.note);
     this.key = null;
     this.plot = null;

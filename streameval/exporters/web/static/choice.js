@@ -26,6 +26,7 @@ export class Choice {
   take() {
     for (const name of NAMES) this[name] = this.form.elements[name]?.value ?? "";
     if (!this.segment) this.value = "";
+    if (this.window === this.usual) this.window = "";
     const boxes = [...this.form.querySelectorAll("[name=variant]")];
     const on = boxes.filter((box) => box.checked).map((box) => box.value);
     this.variants = on.length === boxes.length ? [] : on;

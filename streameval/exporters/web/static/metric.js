@@ -15,6 +15,7 @@ export class View {
     this.recent = tag("div");
     this.details = tag("details", { class: "card" },
       tag("summary", {}, "The same numbers over time, as a table"), this.recent);
+    this.details.addEventListener("toggle", () => this.tabulate());
     this.element = tag("div", {}, this.head, this.body, this.drawings, this.details);
   }
 
@@ -45,11 +46,16 @@ export class View {
       become(chart.legend, legend(lines));
       chart.show(`${this.metric}, ${title}`, lines);
     }
-    if (this.details.open) become(this.recent, recent(found));
+    this.found = found;
+    this.tabulate();
+  }
+
+  tabulate() {
+    if (this.details.open && this.found) become(this.recent, recent(this.found));
   }
 
   add(title) {
-    const chart = new Chart(240);
+    const chart = new Chart(`${this.metric}, ${title}`, 240);
     chart.legend = tag("ul");
     chart.article = tag("article", { class: "card" }, tag("h4", {}, title), chart.legend, chart.element);
     this.charts.set(title, chart);

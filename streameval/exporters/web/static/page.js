@@ -86,6 +86,7 @@ function render() {
   const shown = all.filter((entry) => context.picked(entry.labels));
   if (choice.view) single(shown.filter((entry) => entry.metric === choice.view));
   else overview(shown);
+  live.dataset.version = found.version;
   become(document.getElementById("health"), filled("health", pipeline(found)));
   const state = document.getElementById("state");
   state.className = `state ${found.state.word.toLowerCase().replace(" ", "-")}`;

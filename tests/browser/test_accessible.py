@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from streameval.exporters.web.charts.hook import ChartsError, fetched
+from tests.browser.site import Site, with_windows
+
+pytestmark = pytest.mark.browser
+
+_LOCK = Path(__file__).parent / "axe"
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    """The text of axe-core, kept in the environment once it was fetched."""
+    digest = hashlib.sha256((_LOCK / "package-lock.json").read_bytes()).hexdigest()
+    kept = Path(sys.prefix) / "share" / f"axe-{digest[:16]}.js"
+    if not kept.is_file():
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(fetched(_LOCK, Path(folder)) / "axe-core" / "axe.min.js", kept)
+        except ChartsError:
+            if os.environ.get("CI") == "true":
+                raise
+            pytest.skip("axe-core is not here, and no package registry of npm is within reach")
+    return kept.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("path", "width"), [("", 1280), ("", 390), ("?view=ndcg@10", 1280), ("?segment=country", 390)]
+)
+def test_axe_finds_no_violation(
+    site: Site, browser: Browser, axe: str, path: str, width: int, scheme: str
+) -> None:
+    site.snapshot = with_windows(1)
+    # Only so that the checker's own script may run; the page's policy is tested elsewhere.
+    context = browser.new_context(bypass_csp=True, viewport={"width": width, "height": 900})
+    page = context.new_page()
+    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]  # one of the two
+    page.goto(site.address + path)
+    expect(page.locator("#live data").first).to_be_visible()
+    page.evaluate(axe)
+    found = page.evaluate("axe.run().then(found => found.violations)")
+    assert [(each["id"], [node["html"] for node in each["nodes"]]) for each in found] == []
