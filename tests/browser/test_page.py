@@ -29,6 +29,7 @@ def test_a_browser_shows_what_the_api_says_and_keeps_up_with_it(site: Site, page
     site.snapshot = moment(2)
     expect(records_read(page)).to_have_text("16")
     assert values(page) == site.expected()
+    assert page.locator("#state .age").inner_text() == "2 s"
     assert said == []
     assert {url for url in asked if not url.startswith(site.address)} == set()
 

@@ -56,7 +56,7 @@ def _charts() -> str:
 def _since(snapshot: Snapshot | None) -> str:
     if snapshot is None:
         return "Values appear as soon as the first records are read."
-    age = span(snapshot.taken_at - snapshot.started_at)
+    age = tag("span", span(snapshot.taken_at - snapshot.started_at), kind="age")
     start = f"{moment(snapshot.started_at)}, {age} ago"
     kept = snapshot.counted is not None
     if kept:

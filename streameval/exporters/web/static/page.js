@@ -5,7 +5,7 @@ import { Choice } from "./choice.js";
 import { pipeline } from "./health.js";
 import { become, tag } from "./markup.js";
 import { View, drawings } from "./metric.js";
-import { moment } from "./words.js";
+import { moment, span } from "./words.js";
 
 const EVERY = 2000;
 const known = new Map();
@@ -92,6 +92,8 @@ function render() {
   state.className = `state ${found.state.word.toLowerCase().replace(" ", "-")}`;
   state.querySelector(".pill").textContent = found.state.word;
   state.querySelector(".why").textContent = found.state.why;
+  const age = state.querySelector(".age");
+  if (age) age.textContent = span(found.taken_at - found.started_at);
   state.querySelector(".read").textContent = `Read at ${moment(found.taken_at)}.`;
   document.title = `${choice.view ? `${choice.view}, ` : ""}${found.source}: `
     + found.state.word.toLowerCase();
