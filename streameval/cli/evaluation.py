@@ -14,7 +14,7 @@ from streameval.cli.ending import FAILED, WrongCallError, tell, wrong_call_where
 from streameval.cli.file_reading import read_all
 from streameval.cli.over_time import OverTime
 from streameval.cli.readings import Taken, write_series
-from streameval.config import Config, load
+from streameval.config import Config, WebOptions, load
 from streameval.config.checks import checked
 from streameval.config.counting import counting as new_counting
 from streameval.config.durations import DurationError, microseconds
@@ -121,8 +121,15 @@ def configured(files: FilesOptions, asked: Asked) -> Config:
         )
     for text in asked.metrics:
         parse(text)
-    base = _uncapped(files) if asked.config is None else load(asked.config)
-    return checked("command line", _changed(msgspec.structs.replace(base, source=files), asked))
+    base = _uncapped(files) if asked.config is None else _of_a_daemon(load(asked.config), files)
+    return checked("command line", _changed(base, asked))
+
+
+def _of_a_daemon(config: Config, files: FilesOptions) -> Config:
+    """What it counts, without what only matters where it runs."""
+    return msgspec.structs.replace(
+        config, source=files, state=None, dead_letters=None, web=WebOptions()
+    )
 
 
 def _uncapped(files: FilesOptions) -> Config:

@@ -40,8 +40,8 @@ def test_a_day_that_is_killed_ten_times_is_the_day_that_evaluate_reads(
         topic=create(broker, partitions=PARTITIONS),
         folder=tmp_path,
         member="one",
-        spans='["10m", "1h", "24h"]',
-        pane="10m",
+        spans='["5m", "1h", "24h"]',
+        pane="1m",
     )
     _killed_while_a_day_comes(setting, broker)
     for number, lines in _partitions(setting).items():
@@ -52,7 +52,7 @@ def test_a_day_that_is_killed_ten_times_is_the_day_that_evaluate_reads(
         config = ("--config", str(setting.written()), "--format", "json")
         evaluated = _streameval("evaluate", str(file), *config)
         assert _readings(exported) == _readings(evaluated)
-        assert {"10m", "1h", "24h", "lifetime"} <= {each["window"] for each in _readings(exported)}
+        assert {"5m", "1h", "24h", "lifetime"} <= {each["window"] for each in _readings(exported)}
 
 
 def _killed_while_a_day_comes(setting: Setting, broker: Broker) -> None:

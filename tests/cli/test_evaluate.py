@@ -231,3 +231,13 @@ def test_the_trec_eval_sample_has_its_printed_digits() -> None:
         ("precision@10", "0.3000"),
         ("mrr", "0.4064"),
     ]
+
+
+def test_the_configuration_of_a_daemon_will_do(tmp_path: Path) -> None:
+    config = Path(__file__).parents[2] / "deploy" / "config" / "durable.toml"
+    (tmp_path / "events.ndjson").write_text(
+        '{"id": "1", "ts": "2026-01-01T00:00:00Z", "variant": "a", "country": "nl",'
+        ' "recommendations": ["x"], "interactions": ["x"]}\n'
+    )
+    done = ran("evaluate", tmp_path / "events.ndjson", "--config", config)
+    assert (done.returncode, done.stderr) == (0, "")
