@@ -1,4 +1,4 @@
-"""How often a snapshot is taken: at most once a second, and never for more than 5 % of the time."""
+"""How often a snapshot is taken: at most once a second, and for no more than 5 % of the time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ _COST_MULTIPLE = 20.0
 
 
 class Pace:
-    """Says when something costly is due again, by what it cost the last time.
+    """Says when something costly is due again, by what it cost the last two times.
+
+    The cheaper of the two counts: one that was slow by chance, or the first after a restart that
+    reads everything, does not make the next one late.
 
     Args:
         clock: seconds that only grow.
@@ -19,6 +22,7 @@ class Pace:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._next = clock()
+        self._before = 0.0
 
     @property
     def remaining(self) -> float:
@@ -27,8 +31,9 @@ class Pace:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Around doing it; the next one is due max(1 s, 20 x its cost) after its start."""
+        """Around doing it; the next one is due max(1 s, 20 x the cost) after its start."""
         start = self._clock()
         yield
         cost = self._clock() - start
-        self._next = start + max(_SHORTEST, _COST_MULTIPLE * cost)
+        self._next = start + max(_SHORTEST, _COST_MULTIPLE * min(cost, self._before))
+        self._before = cost
