@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice, pairwise
-from typing import Annotated, TypeAlias
+from typing import Annotated, TypeAlias, cast
 from zlib import crc32
 
 import msgspec
@@ -124,7 +124,8 @@ def rows_of(saved: SavedItems, *, columns: int) -> tuple[list[Id], list[list[int
     items: list[Id] = []
     found: list[list[int]] = [[] for _ in range(columns)]
     for names, kept in saved:
-        items.extend(map(_item, names) if Ext in set(map(type, names)) else names)
+        packed = Ext in set(map(type, names))
+        items.extend(map(_item, names) if packed else cast("list[Id]", names))
         for column, more in zip(found, columns_of(kept, columns=columns), strict=True):
             column.extend(more.tolist())
         if len(items) != len(found[0]):

@@ -17,12 +17,15 @@ events = st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 40 * MINUT
 
 def judged(memory: Memory, rows: Sequence[tuple[str, int]], clock: int | None = None) -> list[bool]:
     times = np.array([time for _, time in rows], dtype=np.int64)
-    return memory.novel([event_id for event_id, _ in rows], times, clock).tolist()
+    novel = memory.novel([event_id for event_id, _ in rows], times, clock)
+    return [bool(each) for each in novel]
 
 
 def judged_slowly(rows: Sequence[tuple[str, int]]) -> list[bool]:
     """One event at a time, from nothing but the definition."""
-    width, novel, counted, now = MINUTE, [], [], -1
+    width, now = MINUTE, -1
+    novel: list[bool] = []
+    counted: list[tuple[str, int]] = []
     for event_id, time in rows:
         now = max(now, time)
         bucket = time // width

@@ -6,7 +6,7 @@ from streameval.accumulator import Accumulator
 from streameval.pipeline.circumstances import Circumstances
 from streameval.pipeline.ingest import Ingest
 from streameval.pipeline.invalid import REASONS
-from streameval.pipeline.snapshot import Snapshot
+from streameval.pipeline.snapshot import Counted, CountedKey, Snapshot
 from streameval.pipeline.snapshots import Snapshots
 from streameval.records import Partition
 from tests.pipeline.counting import MINUTE, batch, layout, parts, record
@@ -129,7 +129,9 @@ def test_a_label_value_without_events_for_long_leaves() -> None:
 def test_counters_leave_together_with_the_values_of_their_labels() -> None:
     ingest = ingest_of(layout(["ctr"], spans=(5 * MINUTE,)))
     ingest.apply(batch([record(ts=0, variant="old"), record(ts=1_000, variant="new")]))
-    counted = {(0, (name,), "ctr"): (1.0, 2) for name in ("old", "new", "elsewhere")}
+    counted: dict[CountedKey, Counted] = {
+        (0, (name,), "ctr"): (1.0, 2) for name in ("old", "new", "elsewhere")
+    }
     taken = snapshots(ingest, idle=999_000_000).take(
         200.0, Circumstances(ready=True, counted=counted)
     )
