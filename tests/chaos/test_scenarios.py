@@ -43,11 +43,11 @@ def verdicts(
         alone = stack.enter_context(ThreadPoolExecutor(1))
 
         def on_session_broker(name: str) -> Faults:
-            return played(name, _stage(_session_broker, tmp_path_factory.mktemp(name), name))
+            return played(name, _stage(_session_broker, tmp_path_factory.mktemp(name)))
 
         def on_own_broker(name: str) -> Faults:
             with rough_broker() as (broker, proxy):
-                stage = _stage(broker, tmp_path_factory.mktemp(name), name)
+                stage = _stage(broker, tmp_path_factory.mktemp(name))
                 stage.proxy = proxy
                 return played(name, stage)
 
@@ -62,7 +62,7 @@ def verdicts(
             pool.shutdown(cancel_futures=True)
 
 
-def _stage(broker: Broker, folder: Path, name: str) -> Stage:
+def _stage(broker: Broker, folder: Path) -> Stage:
     return Stage(broker=broker, folder=folder, seed=_SEED, times=1)
 
 
