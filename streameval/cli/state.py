@@ -8,8 +8,16 @@ from typing import Annotated, Literal, TypeAlias
 import typer
 from typer import Argument, Option
 
+_ABOUT = """Look into the folder of checkpoints ([state] path), check it, go back in time.
+
+```
+streameval state show state
+streameval state rewind state --to 2026-01-31T12:00:00Z --dry-run
+```
+"""
+
 state = typer.Typer(
-    help="Look into the folder of checkpoints ([state] path), check it, go back in time.",
+    help=_ABOUT,
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )

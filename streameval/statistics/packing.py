@@ -42,11 +42,12 @@ def map_of(size: int) -> bytes:
 
 
 def integers(column: IntArray) -> Ext:
-    r"""A column in the fewest bytes that hold all of it; their number is the extension's code.
+    """A column in the fewest bytes that hold all of it; their number is the extension's code.
 
     Example:
-        >>> integers(np.array([1, 300]))
-        Ext(2, b'\x01\x00,\x01')
+        >>> saved = integers(np.array([1, 300]))
+        >>> saved.code, saved.data.hex()
+        (2, '01002c01')
     """
     low, high = (int(column.min()), int(column.max())) if column.size else (0, 0)
     width = next(each for each in (1, 2, 4, 8) if max(high, ~low) < 1 << 8 * each - 1)
