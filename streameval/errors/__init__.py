@@ -25,6 +25,7 @@ from streameval.errors.states import (
     RefusedStateError,
     StateVersionError,
     StoreError,
+    TooManyOpenError,
     UnlikeStateError,
 )
 from streameval.errors.surroundings import (
@@ -64,6 +65,7 @@ __all__ = [
     "StoreError",
     "StreamevalError",
     "TooManyInvalidError",
+    "TooManyOpenError",
     "UndeclaredMetricError",
     "UndefinedMetricError",
     "UnknownConventionError",

@@ -65,6 +65,21 @@ class ForeignStoreError(StoreError):
         super().__init__(store, problem, "name another folder under [state] path")
 
 
+class TooManyOpenError(StreamevalError):
+    """More lists wait for their interactions than memory was set aside for."""
+
+    def __init__(self, limit: str, waiting: int, allowed: int) -> None:
+        self.limit = limit
+        self.waiting = waiting
+        self.allowed = allowed
+        what = "bytes of lists and interactions" if limit == "max_bytes" else "records"
+        super().__init__(
+            f"{waiting:,} {what} wait for the end of their window, and [attribution] {limit} = "
+            f"{allowed}. Nothing was dropped. Raise {limit}, or make the window shorter; reading "
+            "more slowly does not help."
+        )
+
+
 class RefusedStateError(StreamevalError):
     """Going on from a saved state would be wrong in a way that must not be silent."""
 

@@ -3,15 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from streameval.pipeline.decode import Decoded
 from streameval.pipeline.invalid import InvalidEvent
 
 
-def too_far_ahead(decoded: Decoded, timestamps_ms: Sequence[int], max_ahead_us: int) -> Decoded:
+class Timed(Protocol):
+    """The content of a batch: a msgspec struct of columns."""
+
+    @property
+    def places(self) -> Sequence[int]:
+        """Of each valid record in the batch."""
+
+    @property
+    def times(self) -> NDArray[np.int64] | None:
+        """Event time of each."""
+
+    @property
+    def invalid(self) -> Sequence[tuple[int, InvalidEvent]]:
+        """Places of the others, and why."""
+
+    def keep(self, rows: NDArray[np.bool_]) -> Any:
+        """Some of the valid ones only."""
+
+
+C = TypeVar("C", bound=Timed)
+
+
+def too_far_ahead(decoded: C, timestamps_ms: Sequence[int], max_ahead_us: int) -> C:
     """The same, with events from too far ahead of their records among the invalid.
 
     A function of the log alone: no clock of this machine has a say. Where events have no time,
@@ -34,7 +57,8 @@ def too_far_ahead(decoded: Decoded, timestamps_ms: Sequence[int], max_ahead_us: 
         (decoded.places[row], _invalid(int(decoded.times[row]), int(taken[row]))) for row in rows
     ]
     invalid = sorted([*decoded.invalid, *found], key=lambda each: each[0])
-    return msgspec.structs.replace(decoded.keep(~ahead), invalid=invalid)
+    mended: C = msgspec.structs.replace(decoded.keep(~ahead), invalid=invalid)
+    return mended
 
 
 def _invalid(time: int, taken_ms: int) -> InvalidEvent:

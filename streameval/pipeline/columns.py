@@ -21,12 +21,14 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         times: event time of each, microseconds since the epoch; None where the stream has none.
         dimensions: values of the dimensions of each; None where none are configured.
         event_ids: identity of each; None where the stream has none.
+        users: who saw each list; None where nobody asks.
     """
 
     batch: Batch
     times: NDArray[np.int64] | None
     dimensions: Sequence[tuple[str, ...]] | None
     event_ids: Sequence[str] | None
+    users: Sequence[str | None] | None = None
 
 
 def concatenated(parts: Sequence[Columns]) -> Columns:
@@ -39,6 +41,7 @@ def concatenated(parts: Sequence[Columns]) -> Columns:
         times=np.concatenate(times) if times else None,
         dimensions=_chained([part.dimensions for part in parts]),
         event_ids=_chained([part.event_ids for part in parts]),
+        users=_chained([part.users for part in parts]),
     )
 
 

@@ -30,6 +30,7 @@ class Decoded(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             no time.
         dimensions: values of labels and segments of each event; None where none are configured.
         event_ids: identity of each event; None where the stream has none.
+        users: who saw the list of each event; None where nobody asks.
         invalid: place, and why the record there is no event; ascending.
         tombstones: places of the records that had no value, ascending.
     """
@@ -41,6 +42,7 @@ class Decoded(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     event_ids: Sequence[str] | None
     invalid: Sequence[tuple[int, InvalidEvent]]
     tombstones: Sequence[int]
+    users: Sequence[str | None] | None = None
 
     def keep(self, rows: NDArray[np.bool_]) -> Decoded:
         """Only these events: one truth value for each; the places of the others vanish."""
@@ -56,6 +58,8 @@ class Decoder:
     Args:
         fields: where in a record everything lies.
         dimensions: names of the labels, then of the segments; in the order of `Event.labels`.
+        shown_only: whether records hold what was shown and not what was done with it; then users
+            are among the columns.
 
     Raises:
         ConfigError: the fields contradict each other, or a path is none.
@@ -68,10 +72,12 @@ class Decoder:
         'not_an_object'
     """
 
-    def __init__(self, fields: EventFields, dimensions: Sequence[str]) -> None:
+    def __init__(
+        self, fields: EventFields, dimensions: Sequence[str], *, shown_only: bool = False
+    ) -> None:
         check_fields(fields, dimensions)
-        self._general = GeneralDecoder(fields, dimensions)
-        self._forms = row_decoders(fields, dimensions)
+        self._general = GeneralDecoder(fields, dimensions, shown_only=shown_only)
+        self._forms = row_decoders(fields, dimensions, shown_only=shown_only)
         self._sorter = Sorter(self._forms, self._general)
 
     def decode(self, value: bytes) -> Event | InvalidEvent:
@@ -92,6 +98,7 @@ class Decoder:
             times=columns.times,
             dimensions=columns.dimensions,
             event_ids=columns.event_ids,
+            users=columns.users,
             invalid=found.invalid,
             tombstones=found.tombstones,
         )
@@ -115,6 +122,7 @@ def _one_after_the_other(places: Sequence[Sequence[int]]) -> Sequence[int]:
 def _taken(decoded: Decoded, rows: NDArray[np.intp]) -> Decoded:
     listed: list[int] = rows.tolist()
     places, dimensions, ids = decoded.places, decoded.dimensions, decoded.event_ids
+    users = decoded.users
     return msgspec.structs.replace(
         decoded,
         batch=decoded.batch.take(listed),
@@ -122,4 +130,5 @@ def _taken(decoded: Decoded, rows: NDArray[np.intp]) -> Decoded:
         times=None if decoded.times is None else decoded.times[rows],
         dimensions=None if dimensions is None else [dimensions[row] for row in listed],
         event_ids=None if ids is None else [ids[row] for row in listed],
+        users=None if users is None else [users[row] for row in listed],
     )

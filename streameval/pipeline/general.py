@@ -12,7 +12,7 @@ from streameval.events import Event, Id, columns_of
 from streameval.pipeline.columns import Columns
 from streameval.pipeline.fields import EventFields
 from streameval.pipeline.ids import text_id
-from streameval.pipeline.interactions import InteractionReader
+from streameval.pipeline.interactions import InteractionReader, Outcome
 from streameval.pipeline.invalid import InvalidEvent, Refusal
 from streameval.pipeline.labels import label_text
 from streameval.pipeline.numbers import positions, scores
@@ -22,6 +22,9 @@ from streameval.pipeline.recommendations import RecommendationReader
 from streameval.pipeline.times import microseconds, written_time
 
 
+_NONE = Outcome([], ())
+
+
 class GeneralDecoder:
     """Decodes records through plain Python objects: the reference of what a record means.
 
@@ -29,8 +32,11 @@ class GeneralDecoder:
         ConfigError: a configured path makes no sense.
     """
 
-    def __init__(self, fields: EventFields, dimensions: Sequence[str]) -> None:
+    def __init__(
+        self, fields: EventFields, dimensions: Sequence[str], *, shown_only: bool = False
+    ) -> None:
         self._fields = fields
+        self._shown_only = shown_only
         self._recommendations = compile_path(fields.recommendations, "recommendations", lists=True)
         self._interactions = compile_path(fields.interactions, "interactions", lists=True)
         self._user = compile_path(fields.user, "user")
@@ -61,16 +67,18 @@ class GeneralDecoder:
             times=None if self._time is None else _times(events),
             dimensions=[event.labels for event in events] if self._dimensions else None,
             event_ids=None if self._event_id is None else [str(each.event_id) for each in events],
+            users=_users(events) if self._shown_only else None,
         )
 
     def _paths(self) -> list[Path]:
         optional = (self._time, self._event_id, self._positions, self._scores, self._baseline)
         mapped = [path for path in optional if path is not None]
-        return [self._recommendations, self._interactions, self._user, *mapped, *self._dimensions]
+        outcome = [] if self._shown_only else [self._interactions]
+        return [self._recommendations, *outcome, self._user, *mapped, *self._dimensions]
 
     def _event(self, record: dict[str, Any]) -> Event:
         shown = self._read_recommendations(self._recommendations.of(record))
-        outcome = self._read_interactions(self._interactions.of(record))
+        outcome = self._outcome(record)
         user = self._user.of(record)
         return Event(
             recommendations=shown.items,
@@ -84,6 +92,11 @@ class GeneralDecoder:
             typed=outcome.typed,
             event_id=self._identity(record),
         )
+
+    def _outcome(self, record: dict[str, Any]) -> Outcome:
+        if self._shown_only:
+            return _NONE
+        return self._read_interactions(self._interactions.of(record))
 
     def _ts(self, record: dict[str, Any]) -> int | None:
         if self._time is None or self._fields.time_unit is None:
@@ -115,6 +128,10 @@ class GeneralDecoder:
 
 def _times(events: Sequence[Event]) -> NDArray[np.int64]:
     return np.array([event.ts for event in events], dtype=np.int64)
+
+
+def _users(events: Sequence[Event]) -> list[str | None]:
+    return [None if event.user is None else str(event.user) for event in events]
 
 
 def _optional(text: str | None, key: str, *, lists: bool = False) -> Path | None:

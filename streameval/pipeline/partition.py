@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, NamedTuple
 
 import msgspec
@@ -15,10 +15,11 @@ from streameval.aggregation.section import Section, next_version
 from streameval.aggregation.slices import A
 from streameval.errors import DamagedStateError
 from streameval.pipeline.ahead import too_far_ahead
+from streameval.pipeline.awaited import Awaited
 from streameval.pipeline.decode import Decoded
+from streameval.pipeline.invalid import InvalidEvent
 from streameval.pipeline.layout import Layout
 from streameval.pipeline.memory import PREFIX, Memory
-from streameval.pipeline.ranges import Ranges
 from streameval.pipeline.readable import ALL, PANES
 from streameval.pipeline.tally import Tally
 from streameval.records import RecordBatch
@@ -26,19 +27,15 @@ from streameval.records import RecordBatch
 META = "meta"
 """Name of the section that holds everything but families and remembered ids."""
 
-MOST_RANGES = 100_000
-"""Ranges of invalid records whose replay is awaited; beyond it the oldest are forgotten."""
-
-
 class Applied(NamedTuple):
     """What became of a batch.
 
     Attributes:
-        decoded: its content, with events from the future among the invalid.
+        invalid: place, and why the record there is no event; those from the future among them.
         tally: how many records became what.
     """
 
-    decoded: Decoded
+    invalid: Sequence[tuple[int, InvalidEvent]]
     tally: Tally
 
 
@@ -57,7 +54,7 @@ class PartitionState(Generic[A]):
         self._layout = layout
         self._version = next_version()
         self._memory = None if layout.dedup is None else Memory(layout.dedup)
-        self._outstanding = Ranges()
+        self._outstanding = Awaited()
         self.position = position
         self.clock: int | None = None
         self.tally = Tally()
@@ -71,16 +68,36 @@ class PartitionState(Generic[A]):
         tally = Tally(consumed=len(batch.values), tombstones=len(decoded.tombstones))
         counted = decoded
         if decoded.invalid or batch.replaced:
-            counted = _without(decoded, self._answered(batch, decoded, tally))
+            refused = self._outstanding.refused(
+                batch.offsets, decoded.invalid, batch.replaced, decoded.places, tally
+            )
+            counted = without(decoded, refused)
         counted = self._novel(counted)
-        tally.late = self._count(counted)
+        tally.late = self.count(counted)
         tally.valid = len(counted.places)
         tally.duplicates = len(decoded.places) - tally.valid
         tally.refuse([event for _, event in decoded.invalid])
         self.tally.add(tally)
         self.position = batch.next_offset
         self._version = next_version()
-        return Applied(decoded, tally)
+        return Applied(decoded.invalid, tally)
+
+    def count(self, decoded: Decoded) -> int:
+        """Count events; returns how many were too late for every window."""
+        self._version = next_version()
+        if not decoded.places:
+            return 0
+        starts: NDArray[np.int64] | None = None
+        too_late = 0
+        if decoded.times is not None:
+            judged = late(decoded.times, self.clock, self._layout.times)
+            starts, self.clock, too_late = judged.starts, judged.clock, judged.late
+        for family in self.families.values():
+            # First the clock: what is old already then goes to where the old is at once.
+            if self.clock is not None:
+                family.advance(self.clock)
+            family.update(decoded.batch, decoded.dimensions, starts, decoded.times)
+        return too_late
 
     def sections(self) -> list[Section]:
         """Its content in pieces, sorted by name; equal content gives equal pieces."""
@@ -112,45 +129,11 @@ class PartitionState(Generic[A]):
             own = {part: held for part, held in parts.items() if part.startswith(PREFIX)}
             self._memory.restore(own)
 
-    def _answered(self, batch: RecordBatch, decoded: Decoded, tally: Tally) -> set[int]:
-        """Places of records that stand for an invalid one that is not awaited (any more).
-
-        In the order of the log, so that it does not matter where one batch ends.
-        """
-        invalid = {place for place, _ in decoded.invalid}
-        refused = set()
-        for place in sorted(invalid | batch.replaced.keys()):
-            replaced = batch.replaced.get(place)
-            if replaced is None:
-                self._outstanding.add(batch.offsets[place])
-                tally.forgotten += self._outstanding.forget(MOST_RANGES)
-            # One that is invalid again changes nothing: the first is awaited as before.
-            elif place not in invalid and not self._outstanding.discard(replaced):
-                refused.add(place)
-        tally.replayed = len((batch.replaced.keys() - refused).intersection(decoded.places))
-        return refused
-
     def _novel(self, decoded: Decoded) -> Decoded:
         if self._memory is None or decoded.event_ids is None or decoded.times is None:
             return decoded
         novel = self._memory.novel(decoded.event_ids, decoded.times, self.clock)
         return decoded if novel.all() else decoded.keep(novel)
-
-    def _count(self, decoded: Decoded) -> int:
-        """Count events; returns how many were too late for every window."""
-        if not decoded.places:
-            return 0
-        starts: NDArray[np.int64] | None = None
-        too_late = 0
-        if decoded.times is not None:
-            judged = late(decoded.times, self.clock, self._layout.times)
-            starts, self.clock, too_late = judged.starts, judged.clock, judged.late
-        for family in self.families.values():
-            # First the clock: what is old already then goes to where the old is at once.
-            if self.clock is not None:
-                family.advance(self.clock)
-            family.update(decoded.batch, decoded.dimensions, starts, decoded.times)
-        return too_late
 
     def _meta(self) -> Callable[[], Iterator[bytes]]:
         state = {
@@ -169,13 +152,14 @@ class PartitionState(Generic[A]):
             self.clock, self.since = state["clock"], state["since"]
             kept: dict[str, int] = state["kept"]
             self.tally = Tally.from_state_dict(state["tally"])
-            self._outstanding = Ranges.from_list(state["outstanding"])
+            self._outstanding = Awaited.from_list(state["outstanding"])
         except (KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:
             raise DamagedStateError(META, f"{type(error).__name__}: {error}") from error
         return kept
 
 
-def _without(decoded: Decoded, places: set[int]) -> Decoded:
+def without(decoded: Decoded, places: set[int]) -> Decoded:
+    """The same without the events at these places."""
     if places.isdisjoint(decoded.places):
         return decoded
     return decoded.keep(np.array([place not in places for place in decoded.places]))

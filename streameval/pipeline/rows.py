@@ -30,8 +30,15 @@ class RowDecoder:
     """
 
     def __init__(
-        self, fields: EventFields, dimensions: Sequence[str], form: Form, row: type[msgspec.Struct]
+        self,
+        fields: EventFields,
+        dimensions: Sequence[str],
+        form: Form,
+        row: type[msgspec.Struct],
+        *,
+        shown_only: bool = False,
     ) -> None:
+        self._shown_only = shown_only
         self._as_text = _TEXT if form == "integers" and fields.ids == "string" else None
         self._unit = fields.time_unit if fields.time else None
         mapped = {name: getattr(fields, name) for name in ("positions", "scores", "baseline")}
@@ -47,7 +54,7 @@ class RowDecoder:
         """A row as an event."""
         return Event(
             recommendations=self._items(row.recommendations),
-            interactions=self._items(row.interactions),
+            interactions=[] if self._shown_only else self._items(row.interactions),
             user=None if row.user is None else text_id(row.user, "user"),
             ts=microseconds(row.time, self._unit) if self._unit else None,
             labels=self._texts(self._key(row)) if self._key else (),
@@ -64,6 +71,7 @@ class RowDecoder:
             times=self._times(rows),
             dimensions=self._dimensions(rows),
             event_ids=self._event_ids(rows),
+            users=self._users(rows) if self._shown_only else None,
         )
 
     def _times(self, rows: Sequence[Any]) -> NDArray[np.int64] | None:
@@ -82,6 +90,15 @@ class RowDecoder:
             return None
         return _TEXT.each([row.event_id for row in rows], "event_id")
 
+    def _users(self, rows: Sequence[Any]) -> list[str | None]:
+        users = [row.user for row in rows]
+        return users if set(map(type, users)) == {str} else list(map(_text_or_none, users))
+
+    def _interactions(self, rows: Sequence[Any]) -> Sequence[Any]:
+        if self._shown_only:
+            return [()] * len(rows)
+        return self._columns([row.interactions for row in rows])
+
     def _texts(self, found: Any) -> tuple[str, ...]:
         return label_texts((found,) if len(self._slots) == 1 else found)
 
@@ -97,7 +114,7 @@ class RowDecoder:
     def _batch(self, rows: Sequence[Any]) -> Batch:
         return Batch(
             recommendations=self._columns([row.recommendations for row in rows]),
-            interactions=self._columns([row.interactions for row in rows]),
+            interactions=self._interactions(rows),
             positions=self._optional_column(rows, "positions"),
             scores=self._optional_column(rows, "scores"),
             baselines=self._columns([row.baseline for row in rows])
@@ -112,10 +129,23 @@ class RowDecoder:
         return [getattr(row, name) for row in rows] if name in self._mapped else None
 
 
-def row_decoders(fields: EventFields, dimensions: Sequence[str]) -> list[RowDecoder]:
+def row_decoders(
+    fields: EventFields, dimensions: Sequence[str], *, shown_only: bool = False
+) -> list[RowDecoder]:
     """A decoder of each plain form that the configured fields have, the most usual first."""
-    compiled = [(form, compile_row(fields, dimensions, form)) for form in forms(fields)]
-    return [RowDecoder(fields, dimensions, form, row) for form, row in compiled if row is not None]
+    compiled = [
+        (form, compile_row(fields, dimensions, form, shown_only=shown_only))
+        for form in forms(fields)
+    ]
+    return [
+        RowDecoder(fields, dimensions, form, row, shown_only=shown_only)
+        for form, row in compiled
+        if row is not None
+    ]
+
+
+def _text_or_none(user: str | int | None) -> str | None:
+    return None if user is None else text_id(user, "user")
 
 
 def _parallel(plain: Callable[[bytes], Any], names: Sequence[str]) -> Callable[[bytes], Any]:

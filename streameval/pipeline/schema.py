@@ -31,18 +31,25 @@ def forms(fields: EventFields) -> tuple[Form, ...]:
 
 
 def compile_row(
-    fields: EventFields, dimensions: Sequence[str], form: Form
+    fields: EventFields,
+    dimensions: Sequence[str],
+    form: Form,
+    *,
+    shown_only: bool = False,
 ) -> type[msgspec.Struct] | None:
     """A Struct of exactly what the configured fields need, in the kinds of one form.
 
-    Attributes of its instances: recommendations, interactions, user, dimension_0, ... and,
+    Attributes of its instances: recommendations, interactions (unless shown only), user, dimension_0, ... and,
     where mapped, time, event_id, positions, scores and baseline. None where a path leads into an
     object or two fields share a path: such records are read by the general decoder.
     """
     paths = _paths(fields, dimensions)
+    kinds = _kinds(fields, dimensions, form)
+    if shown_only:
+        kinds = [kind for kind in kinds if kind[0] != "interactions"]
+        del paths["interactions"]
     if len(set(paths.values())) < len(paths) or not all(map(is_plain, paths.values())):
         return None
-    kinds = _kinds(fields, dimensions, form)
     return msgspec.defstruct("Row", kinds, rename=paths, gc=False, frozen=True)
 
 

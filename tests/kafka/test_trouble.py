@@ -123,7 +123,8 @@ def test_what_does_not_speak_kafka_is_said_so(broker: Broker) -> None:
 
 
 def test_settings_that_do_not_fit_together_are_refused_and_not_retried(broker: Broker) -> None:
-    wrong = options(broker, filled(broker, {0: [b"a"]}), request_timeout_ms=10)
+    topic = filled(broker, {0: [b"a"]})
+    wrong = options(broker, topic, request_timeout_ms=20_000, fetch_max_wait_ms=30_000)
     with opened(wrong) as source, pytest.raises(SourceError, match=r"correct \[source\.kafka\]"):
         _poll_for_ever(source)
     with pytest.raises(SourceError, match="request_timeout_ms"):

@@ -1,0 +1,228 @@
+"""From the bytes of an interaction record to columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from streameval.attribution.rules import Key
+from streameval.errors import ConfigError
+from streameval.events import Id
+from streameval.pipeline.fields import TimeUnit
+from streameval.pipeline.ids import Ids, text_id
+from streameval.pipeline.invalid import InvalidEvent, Refusal, shown
+from streameval.pipeline.numbers import finite
+from streameval.pipeline.parsing import FAILURES, TopLevel
+from streameval.pipeline.paths import Path, compile_path, is_plain
+from streameval.pipeline.times import KINDS, microsecond_column, written_time
+
+
+class InteractionFields(msgspec.Struct, frozen=True, kw_only=True):
+    """Where in a record of an interaction everything lies, and which of them count.
+
+    Attributes:
+        key: path of the request id, or of the user, as the rules of the join say.
+        item: path of the item's id.
+        time: path of event time.
+        time_unit: how it is written.
+        type: path of the type; may be absent in a record where `types` is empty.
+        gain: path of the gain; None where the type decides.
+        event_id: path of its identity; None where there is none.
+        types: type -> gain; where this is not empty, others do not count.
+        ignore: types that do not count.
+        ids: how ids of items are kept.
+    """
+
+    key: str
+    item: str
+    time: str
+    time_unit: TimeUnit
+    type: str = "type"
+    gain: str | None = None
+    event_id: str | None = None
+    types: Mapping[str, float] = {}
+    ignore: frozenset[str] = frozenset()
+    ids: Any = "string"
+
+
+class InteractionColumns(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """What became of the records of a batch; a place is a record's place in it.
+
+    Attributes:
+        places: of each interaction, ascending.
+        times: of each, microseconds since the epoch.
+        keys: request id or user of each.
+        items: of each.
+        types: of each; None where it has none.
+        gains: of each.
+        event_ids: of each; None where there are none.
+        counts: whether each is of a type that counts.
+        invalid: place, and why the record there is no interaction; ascending.
+        tombstones: places of records without a value, ascending.
+    """
+
+    places: Sequence[int]
+    times: NDArray[np.int64]
+    keys: Sequence[str]
+    items: Sequence[Id]
+    types: Sequence[str | None]
+    gains: Sequence[float]
+    event_ids: Sequence[str] | None
+    counts: NDArray[np.bool_]
+    invalid: Sequence[tuple[int, InvalidEvent]]
+    tombstones: Sequence[int]
+
+    def keep(self, rows: NDArray[np.bool_]) -> InteractionColumns:
+        """Only these interactions: one truth value for each."""
+        listed: list[int] = np.flatnonzero(rows).tolist()
+        ids = self.event_ids
+        return msgspec.structs.replace(
+            self,
+            places=[self.places[row] for row in listed],
+            times=self.times[rows],
+            keys=[self.keys[row] for row in listed],
+            items=[self.items[row] for row in listed],
+            types=[self.types[row] for row in listed],
+            gains=[self.gains[row] for row in listed],
+            event_ids=None if ids is None else [ids[row] for row in listed],
+            counts=self.counts[rows],
+        )
+
+
+class InteractionDecoder:
+    """Decodes records of interactions; compiled once from the configured fields.
+
+    Args:
+        fields: where everything lies.
+        key: what an interaction names; for messages.
+
+    Raises:
+        ConfigError: a path is none.
+
+    Example:
+        >>> fields = InteractionFields(key="request_id", item="item", time="ts", time_unit="s")
+        >>> decoder = InteractionDecoder(fields, "request_id")
+        >>> record = b'{"request_id": "r1", "item": 7, "ts": 1.5, "type": "click"}'
+        >>> found = decoder.decode_many([record, b"{}"])
+        >>> found.keys, found.items, found.times, found.invalid[0][1].reason
+        (['r1'], ['7'], array([1500000]), 'missing_field')
+    """
+
+    def __init__(self, fields: InteractionFields, key: Key) -> None:
+        self._fields = fields
+        self._ids = Ids(fields.ids)
+        paths = {"key": fields.key, "item": fields.item, "time": fields.time, "type": fields.type}
+        optional = {"gain": fields.gain, "event_id": fields.event_id}
+        paths |= {name: path for name, path in optional.items() if path is not None}
+        self._paths = {name: _compiled(path, name, key) for name, path in paths.items()}
+        self._general = TopLevel(path.key for path in self._paths.values()).parse
+        self._row = msgspec.defstruct("Row", self._kinds(), rename=paths, gc=False)
+        plain = all(map(is_plain, paths.values())) and len(set(paths.values())) == len(paths)
+        self._fast = msgspec.json.Decoder(self._row).decode if plain else None
+
+    def decode_many(self, values: Sequence[bytes | None]) -> InteractionColumns:
+        """All records of a batch; never raises for what the bytes hold."""
+        rows: list[Any] = []
+        places: list[int] = []
+        invalid: list[tuple[int, InvalidEvent]] = []
+        tombstones: list[int] = []
+        for place, value in enumerate(values):
+            if value is None:
+                tombstones.append(place)
+                continue
+            try:
+                rows.append(self._decode(value))
+            except Refusal as refusal:
+                invalid.append((place, refusal.invalid))
+            else:
+                places.append(place)
+        return self._columns(rows, places, invalid, tombstones)
+
+    def _decode(self, value: bytes) -> Any:
+        if self._fast is not None:
+            try:
+                row = self._fast(value)
+            except FAILURES:
+                row = self._slow(value)
+        else:
+            row = self._slow(value)
+        if self._fields.types and getattr(row, "type", None) is None:
+            raise Refusal("missing_field", f"{self._fields.type} is absent or null")
+        return row
+
+    def _slow(self, value: bytes) -> Any:
+        record = self._general(value)
+        found = {name: path.of(record) for name, path in self._paths.items()}
+        for name in ("key", "item", "time", "event_id"):
+            if name in found and found[name] is None:
+                raise Refusal("missing_field", f"{self._paths[name].text} is absent or null")
+        found["key"] = text_id(found["key"], self._paths["key"].text)
+        found["item"] = self._ids.one(found["item"], self._paths["item"].text)
+        unit, where = self._fields.time_unit, self._paths["time"].text
+        found["time"] = written_time(found["time"], unit, where)
+        if found["type"] is not None and type(found["type"]) is not str:
+            problem = f"{self._fields.type}: {shown(found['type'])} is no string"
+            raise Refusal("wrong_type", problem)
+        if found.get("gain") is not None:
+            found["gain"] = finite(found["gain"], self._paths["gain"].text, "invalid_gain")
+        if "event_id" in found:
+            found["event_id"] = text_id(found["event_id"], self._paths["event_id"].text)
+        return self._row(**found)
+
+    def _columns(
+        self,
+        rows: list[Any],
+        places: list[int],
+        invalid: list[tuple[int, InvalidEvent]],
+        tombstones: list[int],
+    ) -> InteractionColumns:
+        types = [row.type for row in rows]
+        has_ids = self._fields.event_id is not None
+        return InteractionColumns(
+            places=places,
+            times=microsecond_column([row.time for row in rows], self._fields.time_unit),
+            keys=[str(row.key) for row in rows],
+            items=self._ids.each([row.item for row in rows], self._fields.item),
+            types=types,
+            gains=self._gains(rows, types),
+            event_ids=[str(row.event_id) for row in rows] if has_ids else None,
+            counts=np.array([self._counts(each) for each in types], dtype=np.bool_),
+            invalid=invalid,
+            tombstones=tombstones,
+        )
+
+    def _gains(self, rows: list[Any], types: list[str | None]) -> list[float]:
+        usual = [float(self._fields.types.get(each or "", 1.0)) for each in types]
+        if self._fields.gain is None:
+            return usual
+        written = [row.gain for row in rows]
+        return [own if gain is None else gain for own, gain in zip(usual, written, strict=True)]
+
+    def _counts(self, kind: str | None) -> bool:
+        if kind in self._fields.ignore:
+            return False
+        return not self._fields.types or kind in self._fields.types
+
+    def _kinds(self) -> list[tuple[Any, ...]]:
+        item = str | int if self._fields.ids == "string" else int
+        kinds: list[tuple[Any, ...]] = [
+            ("key", str | int),
+            ("item", item),
+            ("time", KINDS[self._fields.time_unit]),
+        ]
+        if self._fields.event_id is not None:
+            kinds.append(("event_id", str | int))
+        if self._fields.gain is not None:
+            kinds.append(("gain", float | None, None))
+        return [*kinds, ("type", str | None, None)]
+
+
+def _compiled(text: str, name: str, key: Key) -> Path:
+    try:
+        return compile_path(text, key if name == "key" else name)
+    except ConfigError as error:
+        raise ConfigError("[[attribution.interactions]]", error.key, error.problem) from None

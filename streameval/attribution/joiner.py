@@ -1,0 +1,331 @@
+"""The join itself: pure, and a function of the order that `lanes` gives to records."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, cast
+
+import msgspec
+import numpy as np
+
+from streameval.aggregation.section import Section
+from streameval.attribution.account import Account, Outcome
+from streameval.attribution.finding import ByRequest, ByUserItem, Index, forgotten
+from streameval.attribution.interactions import InteractionColumns
+from streameval.attribution.lanes import Piece
+from streameval.attribution.reported import PREFIX as REPORTED
+from streameval.attribution.reported import Reported, ReportedShelf
+from streameval.attribution.rules import FOREVER, NEVER, Rules
+from streameval.attribution.shown import PREFIX as SHOWN
+from streameval.attribution.shown import Shown
+from streameval.attribution.told import NAME as TOLD
+from streameval.attribution.told import Tales, Told
+from streameval.errors import DamagedStateError, TooManyOpenError
+from streameval.events import Id, Interaction
+from streameval.pipeline.decode import Decoded
+from streameval.pipeline.memory import Memory
+from streameval.statistics.arrays import IntArray
+
+_SEEN: Final = "~join/seen/"
+
+
+class Joiner:
+    """Keeps lists and interactions until the watermark passes, and gives events.
+
+    The watermark is a moment before which nothing comes any more. An interaction finds its list
+    when the watermark passes it; a list becomes an event when it passes its whole window.
+
+    Args:
+        rules: what is joined with what.
+        streams: number of the stream of each log; number 0 has the impressions.
+
+    Attributes:
+        watermark: up to where everything is there, microseconds; NEVER at first.
+        accounts: what became of the records of each stream.
+    """
+
+    def __init__(self, rules: Rules, streams: Sequence[int]) -> None:
+        self.rules = rules
+        self.watermark = NEVER
+        self.accounts = [Account() for _ in range(max(streams) + 1)]
+        self._streams = streams
+        self.tales = Tales()
+        self.shown = Shown(rules.bucket, users=rules.key == "user_item")
+        self.reported = ReportedShelf(rules.bucket)
+        self._requests = Index()
+        self._users = Index() if rules.key == "user_item" else None
+        self._finder = (
+            ByRequest(self.shown, self._requests, rules)
+            if self._users is None
+            else ByUserItem(self.shown, self._users, rules)
+        )
+        self._found: dict[int, list[Reported]] = {}
+        self._last: dict[tuple[int, int], int] = {}
+        self._seen = [Memory(rules.window + rules.lateness) for _ in self.accounts]
+        self._newest: list[int | None] = [None for _ in self.accounts]
+
+    def add(self, stream: int, pieces: Sequence[Piece]) -> None:
+        """Take the records of a stream whose turn has come, of all of its logs."""
+        account = self.accounts[stream]
+        for piece in pieces:
+            account.records += piece.records
+            account.tombstone += piece.tombstones
+            account.invalid += len(piece.invalid)
+        found = [piece for piece in pieces if len(piece.content.places)]
+        if found and stream:
+            self._report(stream, found)
+        elif found:
+            self._show(found)
+
+    def advance(self, watermark: int, newest: int) -> Decoded | None:
+        """Nothing before the watermark comes any more.
+
+        Args:
+            watermark: FOREVER where nothing comes at all.
+            newest: the largest event time so far.
+
+        Returns:
+            The events that are complete by it, in the order of their time; None where none is.
+
+        Raises:
+            TooManyOpenError: more than the limits allow waits all the same.
+        """
+        if watermark <= self.watermark:
+            self._refuse_too_many()
+            return None
+        before, self.watermark = self.watermark, watermark
+        for reported in self.reported.between(before, watermark):
+            self._attribute(reported)
+        rows = self.shown.between(self._closed(before), self._closed(watermark))
+        events = self.shown.events(rows, self._outcome) if rows else None
+        self.accounts[0].counted += len(rows)
+        self._drop(min(watermark, newest))
+        self._refuse_too_many()
+        return events
+
+    @property
+    def open(self) -> int:
+        """Lists that are not counted yet."""
+        return self.accounts[0].open
+
+    def sections(self) -> Iterator[Section]:
+        """What waits, in pieces."""
+        yield from self.shown.sections()
+        yield from self.reported.sections()
+        yield from self.tales.sections()
+        for stream, memory in enumerate(self._seen):
+            for section in memory.sections():
+                yield section._replace(name=f"{_SEEN}{stream}/{section.name}")
+
+    def state_dict(self) -> dict[str, Any]:
+        """The rest of it, as plain values."""
+        return {
+            "accounts": [msgspec.to_builtins(each) for each in self.accounts],
+            "newest": self._newest,
+            "watermark": self.watermark,
+        }
+
+    def restore(self, state: Mapping[str, Any], parts: Mapping[str, bytes]) -> None:
+        """Take the place of the content by what `state_dict` and `sections` gave.
+
+        Raises:
+            DamagedStateError: it is not that.
+        """
+        try:
+            self.accounts = msgspec.convert(state["accounts"], list[Account])
+            self.watermark = int(state["watermark"])
+            self._newest = msgspec.convert(state["newest"], list[int | None])
+            self.tales.restore(parts[TOLD])
+        except (KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:
+            raise DamagedStateError("join", f"{type(error).__name__}: {error}") from error
+        self.shown.restore(_of(parts, SHOWN))
+        self.reported.restore(_of(parts, REPORTED))
+        for stream, memory in enumerate(self._seen):
+            prefix = f"{_SEEN}{stream}/"
+            own = _of(parts, prefix)
+            memory.restore({name.removeprefix(prefix): each for name, each in own.items()})
+        self._index()
+
+    def _show(self, pieces: Sequence[Piece]) -> None:
+        late, added = self._late(pieces), []
+        for number, row in _in_turn(pieces):
+            piece = pieces[number]
+            decoded = cast("Decoded", piece.content)
+            time = int(cast("IntArray", decoded.times)[row])
+            request = decoded.event_ids[row] if decoded.event_ids is not None else None
+            outcome = self._refusal(request, time, late=late[number][row])
+            if outcome is None:
+                added.append(self._keep(decoded, row, time, request))
+            else:
+                told = Told(piece.lane, request or "", None, None, time, piece.offset(row))
+                self._end(0, outcome, told)
+        self.shown.touched(added)
+
+    def _refusal(self, request: str | None, time: int, *, late: bool) -> Outcome | None:
+        if late:
+            return "late"
+        known = self._requests.rows(request) if request is not None else ()
+        return "duplicate" if known and self._again(known, time) else None
+
+    def _keep(self, decoded: Decoded, row: int, time: int, request: str | None) -> int:
+        kept = self.shown.add(decoded, row, time)
+        if request is not None:
+            self._requests.add(request, kept)
+        if self._users is not None and decoded.users is not None:
+            self._users.add(decoded.users[row] or "", kept)
+        return kept
+
+    def _again(self, known: tuple[int, ...], time: int) -> bool:
+        """Lists of one id are one list, unless their windows are apart."""
+        return any(abs(self.shown.time(row) - time) <= self.rules.window for row in known)
+
+    def _report(self, stream: int, pieces: Sequence[Piece]) -> None:
+        late = self._late(pieces)
+        found = [cast("InteractionColumns", piece.content) for piece in pieces]
+        turns = _in_turn(pieces)
+        asked = [(n, row) for n, row in turns if not late[n][row] and found[n].counts[row]]
+        again = self._repeated(stream, found, asked)
+        for number, row in turns:
+            reported = _reported(pieces[number], found[number], row)
+            if late[number][row]:
+                self._refuse(stream, "late", reported)
+            elif not found[number].counts[row]:
+                self._refuse(stream, "ignored", reported)
+            elif (number, row) in again:
+                self._refuse(stream, "duplicate", reported)
+            else:
+                self.reported.add(reported)
+
+    def _late(self, pieces: Sequence[Piece]) -> list[list[bool]]:
+        """By the clock of the own log; and never before what is counted already."""
+        return [
+            (
+                cast("IntArray", piece.content.times)
+                < np.maximum(piece.before - self.rules.lateness, self.watermark)
+            ).tolist()
+            for piece in pieces
+        ]
+
+    def _repeated(
+        self, stream: int, found: Sequence[InteractionColumns], asked: Sequence[tuple[int, int]]
+    ) -> set[tuple[int, int]]:
+        """Those whose event id came before."""
+        ids = [each.event_ids[row] for n, row in asked if (each := found[n]).event_ids is not None]
+        if not ids:
+            return set()
+        times = np.array([found[n].times[row] for n, row in asked], dtype=np.int64)
+        novel = self._seen[stream].novel(ids, times, self._newest[stream])
+        self._newest[stream] = max(int(times.max()), self._newest[stream] or NEVER)
+        return {place for place, new in zip(asked, novel.tolist(), strict=True) if not new}
+
+    def _attribute(self, reported: Reported) -> None:
+        rows = self._finder.find(reported)
+        if not rows:
+            self._refuse(self._streams[reported.lane], "orphan", reported)
+            return
+        for row in rows:
+            self._found.setdefault(row, []).append(reported)
+        # It is counted with the last of its lists.
+        self._last[reported.lane, reported.offset] = rows[-1]
+
+    def _outcome(self, row: int) -> tuple[Any, Any]:
+        """The interactions of a list that is counted now."""
+        found = self._found.pop(row, None)
+        if found is None:
+            return (), ()
+        for each in found:
+            if self._last.get((each.lane, each.offset)) == row:
+                del self._last[each.lane, each.offset]
+                account = self.accounts[self._streams[each.lane]]
+                account.counted += 1
+                account.outside += not self.shown.holds(row, each.item)
+        return self._combined(found)
+
+    def _combined(self, found: Sequence[Reported]) -> tuple[Any, Any]:
+        """Gains by item, or ids where each is worth 1; and by item and type."""
+        gains: dict[Id, list[float]] = {}
+        typed: dict[tuple[Id, str | None], list[float]] = {}
+        for each in found:
+            gains.setdefault(each.item, []).append(each.gain)
+            typed.setdefault((each.item, each.type), []).append(each.gain)
+        combine = max if self.rules.combine == "max" else math.fsum
+        whole = {item: combine(all_of) for item, all_of in gains.items()}
+        plain = set(whole.values()) == {1.0}
+        beside = tuple(
+            Interaction(item, combine(some), kind) for (item, kind), some in typed.items()
+        )
+        known = any(each.type is not None for each in beside)
+        return (list(whole) if plain else whole), (beside if known else ())
+
+    def _closed(self, watermark: int) -> int:
+        """Lists shown before it are complete."""
+        return watermark if watermark in (NEVER, FOREVER) else watermark - self.rules.window
+
+    def _drop(self, horizon: int) -> None:
+        before = horizon - self.rules.window - self.rules.remember
+        dropped = self.shown.drop(before)
+        self.reported.drop(before)
+        forgotten(dropped, self._requests, self._users)
+
+    def _refuse_too_many(self) -> None:
+        waiting = sum(account.open for account in self.accounts)
+        size = self.shown.size + self.reported.size
+        if waiting > self.rules.max_open:
+            raise TooManyOpenError("max_open", waiting, self.rules.max_open)
+        if size > self.rules.max_bytes:
+            raise TooManyOpenError("max_bytes", size, self.rules.max_bytes)
+
+    def _refuse(self, stream: int, outcome: Outcome, each: Reported) -> None:
+        told = Told(each.lane, each.key, each.item, each.type, each.time, each.offset)
+        self._end(stream, outcome, told)
+
+    def _end(self, stream: int, outcome: Outcome, told: Told) -> None:
+        account = self.accounts[stream]
+        setattr(account, outcome, getattr(account, outcome) + 1)
+        self.tales.add(outcome, told)
+
+    def _index(self) -> None:
+        """What follows from the saved content: indexes, and who has found whom already."""
+        for number, bucket in sorted(self.shown.buckets.items()):
+            for place, request in enumerate(bucket.requests):
+                self._requests.add(request, number << 32 | place)
+            for place, user in enumerate(bucket.users):
+                if self._users is not None:
+                    self._users.add(user, number << 32 | place)
+        closed = self._closed(self.watermark)
+        for reported in self.reported.between(NEVER, self.watermark):
+            rows = self._finder.find(reported)
+            still = [row for row in rows if self.shown.time(row) >= closed]
+            for row in still:
+                self._found.setdefault(row, []).append(reported)
+            if still:
+                self._last[reported.lane, reported.offset] = rows[-1]
+
+
+def _of(parts: Mapping[str, bytes], prefix: str) -> dict[str, bytes]:
+    return {name: each for name, each in parts.items() if name.startswith(prefix)}
+
+
+def _in_turn(pieces: Sequence[Piece]) -> list[tuple[int, int]]:
+    """Piece and row of each record, in the order in which their turns come."""
+    rows = [
+        (number, row) for number, piece in enumerate(pieces) for row in range(len(piece.before))
+    ]
+    if len({piece.lane for piece in pieces}) == 1:
+        return rows
+    before = np.concatenate([piece.before for piece in pieces])
+    lanes = np.concatenate([np.full(len(piece.before), piece.lane) for piece in pieces])
+    return [rows[place] for place in np.lexsort((lanes, before)).tolist()]
+
+
+def _reported(piece: Piece, found: InteractionColumns, row: int) -> Reported:
+    return Reported(
+        int(found.times[row]),
+        found.keys[row],
+        found.items[row],
+        found.types[row],
+        found.gains[row],
+        piece.lane,
+        piece.offset(row),
+    )

@@ -1,0 +1,136 @@
+"""Interactions, kept by event time until their lists are counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+from streameval.aggregation.section import Section, next_version
+from streameval.attribution.portable import portable, restored
+from streameval.errors import DamagedStateError
+from streameval.events import Id
+
+PREFIX: Final = "~join/reported/"
+_BYTES: Final = 300
+"""Of one interaction besides its texts."""
+
+
+class Reported(NamedTuple):
+    """One interaction that counts.
+
+    Attributes:
+        time: when it happened, microseconds since the epoch.
+        key: id of the list, or the user.
+        item: which item.
+        type: for example "click"; None where the stream has no types.
+        gain: what it is worth.
+        lane: number of its log.
+        offset: of its record there.
+    """
+
+    time: int
+    key: str
+    item: Id
+    type: str | None
+    gain: float
+    lane: int
+    offset: int
+
+
+class _Saved(NamedTuple):
+    time: int
+    key: str
+    item: str | int | bytes
+    type: str | None
+    gain: float
+    lane: int
+    offset: int
+
+
+class _Bucket:
+    __slots__ = ("found", "version")
+
+    def __init__(self, found: list[Reported]) -> None:
+        self.found = found
+        self.version = next_version()
+
+
+class ReportedShelf:
+    """Interactions by buckets of event time; in each in the order of their logs.
+
+    Args:
+        width: span of event time of a bucket, microseconds.
+
+    Attributes:
+        size: rough bytes of all of them.
+    """
+
+    def __init__(self, width: int) -> None:
+        self.size = 0
+        self._width = width
+        self._buckets: dict[int, _Bucket] = {}
+
+    def __len__(self) -> int:
+        return sum(len(bucket.found) for bucket in self._buckets.values())
+
+    def add(self, reported: Reported) -> None:
+        """Keep one."""
+        bucket = self._buckets.get(reported.time // self._width)
+        if bucket is None:
+            bucket = self._buckets[reported.time // self._width] = _Bucket([])
+        bucket.found.append(reported)
+        bucket.version = next_version()
+        self.size += _BYTES + len(reported.key)
+
+    def between(self, begin: int, end: int) -> list[Reported]:
+        """Those in [begin, end), by time; then by log, then as they came."""
+        found = [
+            each
+            for number in sorted(self._buckets)
+            if (number + 1) * self._width > begin and number * self._width < end
+            for each in self._buckets[number].found
+            if begin <= each.time < end
+        ]
+        return sorted(found, key=lambda each: (each.time, each.lane))
+
+    def drop(self, before: int) -> None:
+        """Forget all buckets that end at or before a moment."""
+        gone = [number for number in self._buckets if (number + 1) * self._width <= before]
+        for number in gone:
+            found = self._buckets.pop(number).found
+            self.size -= sum(_BYTES + len(each.key) for each in found)
+
+    def sections(self) -> Iterator[Section]:
+        """One for each bucket."""
+        for number in sorted(self._buckets):
+            bucket = self._buckets[number]
+            yield Section(f"{PREFIX}{number}", bucket.version, _content(bucket))
+
+    def restore(self, sections: Mapping[str, bytes]) -> None:
+        """Take the place of the content by what `sections` gave.
+
+        Raises:
+            DamagedStateError: it is not that.
+        """
+        for name, content in sorted(sections.items()):
+            try:
+                number = int(name.removeprefix(PREFIX))
+                saved = msgspec.msgpack.decode(content, type=list[_Saved])
+                found = [
+                    Reported(each.time, each.key, restored(each.item), *each[3:]) for each in saved
+                ]
+            except (ValueError, msgspec.MsgspecError) as error:
+                raise DamagedStateError(name, f"{type(error).__name__}: {error}") from error
+            self._buckets[number] = _Bucket(found)
+            self.size += sum(_BYTES + len(each.key) for each in found)
+
+
+def _content(bucket: _Bucket) -> Callable[[], Callable[[], Iterator[bytes]]]:
+    def copied() -> Callable[[], Iterator[bytes]]:
+        found = sorted(bucket.found, key=lambda each: (each.lane, each.offset))
+        saved = [each._replace(item=portable(each.item)) for each in found]  # type: ignore[arg-type]  # as _Saved
+        return lambda: iter([msgspec.msgpack.encode(saved)])
+
+    return copied

@@ -1,0 +1,82 @@
+"""Records that came to nothing, kept for a while so that their story can be told."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+from streameval.aggregation.section import Section, next_version
+from streameval.attribution.account import Outcome
+from streameval.errors import DamagedStateError
+from streameval.events import Id
+
+NAME: Final = "~join/told"
+MOST: Final = 1_000
+"""So many of each outcome, the last ones."""
+
+
+class Told(NamedTuple):
+    """A record that came to nothing.
+
+    Attributes:
+        lane: number of its log.
+        key: id of its list, or its user; empty where it has none.
+        item: of an interaction; None for an impression.
+        type: of an interaction.
+        time: when it happened, microseconds since the epoch.
+        offset: of the record in its log.
+    """
+
+    lane: int
+    key: str
+    item: Id | None
+    type: str | None
+    time: int
+    offset: int
+
+
+class Tales:
+    """The last records of each outcome that is no count."""
+
+    def __init__(self) -> None:
+        self._told: dict[Outcome, deque[Told]] = {}
+        self._version = next_version()
+
+    def add(self, outcome: Outcome, told: Told) -> None:
+        """Keep one, in place of the oldest."""
+        self._told.setdefault(outcome, deque(maxlen=MOST)).append(told)
+        self._version = next_version()
+
+    def of(self, key: str) -> list[tuple[Outcome, Told]]:
+        """All that are kept of a key, by outcome."""
+        return [
+            (outcome, told)
+            for outcome, found in sorted(self._told.items())
+            for told in found
+            if told.key == key
+        ]
+
+    def sections(self) -> Iterator[Section]:
+        """All of it as one."""
+        yield Section(NAME, self._version, self._content)
+
+    def restore(self, content: bytes) -> None:
+        """Take the place of the content by what `sections` gave.
+
+        Raises:
+            DamagedStateError: it is not that.
+        """
+        try:
+            saved = msgspec.msgpack.decode(content, type=dict[Outcome, list[Told]])
+        except msgspec.MsgspecError as error:
+            raise DamagedStateError(NAME, str(error)) from error
+        self._told = {name: deque(found, maxlen=MOST) for name, found in saved.items()}
+
+    def _content(self) -> Callable[[], Iterator[bytes]]:
+        told: Mapping[str, list[Told]] = {
+            name: list(found) for name, found in sorted(self._told.items())
+        }
+        return lambda: iter([msgspec.msgpack.encode(told)])
