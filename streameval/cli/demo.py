@@ -24,7 +24,8 @@ def demo(
     """Watch the metrics of two variants move, on simulated traffic.
 
     Nothing else is needed: no Kafka, no configuration. The daemon runs as it would on your own
-    events, with its page, /metrics and /api/v1/metrics at the address that is printed.
+    events, with its page, /metrics and /api/v1/metrics at the address that is printed. Event time
+    is simulated too: it begins on 2026-01-01, and each event is 10 ms after the one before.
 
     ```
     streameval demo

@@ -7,15 +7,16 @@ from collections.abc import Mapping
 from rich.table import Table
 from rich.text import Text
 
-from streameval.pipeline.snapshot import Series, Snapshot
+from streameval.pipeline.snapshot import LIFETIME, Series, Snapshot
 from streameval.sources.traffic import VARIANTS, Variant, expected_ctr, expected_hit_rate
 
 
 def values(snapshot: Snapshot) -> Mapping[str, Mapping[str, Series]]:
-    """Metric text -> variant -> its series."""
+    """Metric text -> variant -> its series over the lifetime."""
     found: dict[str, dict[str, Series]] = {}
     for series in snapshot.series:
-        found.setdefault(series.metric.text, {})[series.labels[0]] = series
+        if series.window == LIFETIME:
+            found.setdefault(series.metric.text, {})[series.labels[0]] = series
     return found
 
 

@@ -13,11 +13,16 @@ from streameval.cli.demo_screen import screen
 from streameval.cli.ending import output
 from streameval.config import Config, WebOptions
 from streameval.config.checks import checked
+from streameval.config.options import WindowsOptions
 from streameval.daemon import Daemon, Stop, configure
+from streameval.pipeline.fields import EventFields
 from streameval.sources.options import SimulatorOptions, SourceOptions
 from streameval.sources.traffic import ITEMS
 
 _METRICS: Final = ("ctr", "hit_rate@10", "ndcg@10", "mrr@10", "recall@10", "item_coverage@10")
+# Panes so short that a chart has a line within the first minute.
+_WINDOWS: Final = WindowsOptions(spans=["1m", "5m", "1h"], lateness="10s", pane="10s")
+_TIME: Final = EventFields(time="ts", time_unit="iso8601")
 
 
 class Traffic(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,9 +63,15 @@ def shown(traffic: Traffic, *, listen: str, kafka: bool) -> None:
 
 
 def _config(source: SourceOptions, listen: str) -> Config:
-    web = WebOptions(listen=listen)
-    labels = ["variant"]
-    return Config(metrics=list(_METRICS), source=source, labels=labels, catalog=ITEMS, web=web)
+    return Config(
+        metrics=list(_METRICS),
+        labels=["variant"],
+        catalog=ITEMS,
+        windows=_WINDOWS,
+        event=_TIME,
+        source=source,
+        web=WebOptions(listen=listen),
+    )
 
 
 @contextmanager

@@ -33,7 +33,10 @@ def test_it_serves_what_it_counts_until_ctrl_c() -> None:
         text=True,
     ) as process:
         try:
-            assert _consumed(process) > 0
+            text = _exposition(process)
+            assert _consumed(text) > 0
+            for window in ("1m", "5m", "lifetime"):
+                assert f'k="10",variant="treatment",window="{window}"' in text
             process.send_signal(signal.SIGINT)
             assert process.wait(PATIENCE) == 0
             assert process.stderr is not None
@@ -59,7 +62,7 @@ def test_through_a_broker_it_counts_and_leaves_nothing() -> None:
         text=True,
     ) as process:
         try:
-            assert _consumed(process) > 0
+            assert _consumed(_exposition(process)) > 0
             children = psutil.Process(process.pid).children(recursive=True)
             (own,) = (each for each in children if "kafka.Kafka" in each.cmdline())
             folder = Path(own.cwd())
@@ -72,8 +75,8 @@ def test_through_a_broker_it_counts_and_leaves_nothing() -> None:
     assert not folder.exists()
 
 
-def _consumed(process: subprocess.Popen[str]) -> float:
-    """How many events the demo has counted, as soon as it has counted any."""
+def _exposition(process: subprocess.Popen[str]) -> str:
+    """What /metrics says, as soon as the demo has counted anything."""
     assert process.stdout is not None
     address = ""
     for line in process.stdout:
@@ -81,7 +84,10 @@ def _consumed(process: subprocess.Popen[str]) -> float:
         address = found[1] if found else address
         if address and re.match(r"[1-9][\d,]* events", line):
             break
-    text = httpx.get(address, timeout=PATIENCE).text
+    return httpx.get(address, timeout=PATIENCE).text
+
+
+def _consumed(text: str) -> float:
     counted = re.search(r"^streameval_events_consumed_total (\S+)$", text, re.MULTILINE)
     assert counted is not None
     return float(counted[1])
