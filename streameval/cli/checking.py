@@ -33,7 +33,7 @@ def checked(path: Path, *, connect: bool) -> None:
     config = load(path)
     protection(config.web.config_file)
     with reading(path):
-        source_of(config.source, os.environ)
+        source_of(config.source, os.environ, group=config.state is not None)
     with output():
         sys.stdout.writelines(f"{name:<9} {what}\n" for name, what in _plan(path, config))
     if connect:

@@ -11,6 +11,7 @@ from kafka.util import ensure_valid_topic_name
 
 from streameval.errors import ConfigError, SourceError
 from streameval.sources.kafka_options import client_config
+from streameval.sources.kafka_secrets import substituted
 from streameval.sources.options import KafkaOptions
 
 _OURS: Final[Mapping[str, Any]] = {
@@ -31,6 +32,7 @@ _OFFERED: Final[Mapping[str, Any]] = {
 
 
 _MEMBER: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
+_EMPTY: Final = "found an empty text; leave it out, or name one."
 _MEMBER_NEEDED: Final = "write up to 249 letters, digits, dots, underscores and hyphens."
 
 
@@ -66,14 +68,26 @@ def group_config(options: KafkaOptions, environment: Mapping[str, str]) -> dict[
     Raises:
         ConfigError: a setting is unknown or not a user's to set, or `member` or `group` cannot be.
     """
-    for key, value in (("group", options.group), ("member", options.member)):
-        if value == "":
-            raise ConfigError("source", key, "found an empty text; leave it out, or name one.")
-    if options.member is not None and not _MEMBER.fullmatch(options.member):
-        raise ConfigError("source", "member", f"found {options.member!r}; {_MEMBER_NEEDED}")
+    if options.group == "":
+        raise ConfigError("source", "group", _EMPTY)
     return {
         **source_config(options, environment),
         "group_id": options.group,
-        "group_instance_id": options.member,
+        "group_instance_id": _member(options.member, environment),
         "partition_assignment_strategy": (RangePartitionAssignor,),
     }
+
+
+def _member(written: str | None, environment: Mapping[str, str]) -> str | None:
+    """The name of this member; where replicas share one file, ${NAME} tells them apart."""
+    if written is None:
+        return None
+    if written == "":
+        raise ConfigError("source", "member", _EMPTY)
+    try:
+        member = substituted(written, environment)
+    except ValueError as error:
+        raise ConfigError("source", "member", f"{error}.") from error
+    if not _MEMBER.fullmatch(member):
+        raise ConfigError("source", "member", f"found {member!r}; {_MEMBER_NEEDED}")
+    return member

@@ -23,7 +23,8 @@ class KafkaOptions(
         group: name of the consumer group, which shares the partitions among its members; joined
             where state is kept.
         member: name of this one among them, for as long as it lives: a restart within
-            session_timeout_ms then moves no partition. No two may run under one name.
+            session_timeout_ms then moves no partition. No two may run under one name; ${NAME}
+            in it is taken from the environment.
         start: "earliest", "latest", or an ISO-8601 time with offset.
         stall_timeout: seconds without progress, although the broker answers and there is more,
             after which reading is begun anew; above 0.

@@ -12,6 +12,7 @@ from streameval.broker import Broker
 from streameval.errors import ConfigError, SourceError
 from streameval.records import Partition
 from streameval.sources.kafka import KafkaGroupSource
+from streameval.sources.kafka_settings import group_config
 from tests.kafka.members import reading, until
 from tests.kafka.topics import create, fill, filled, options, removed, shortened
 
@@ -167,18 +168,26 @@ def test_a_partition_that_stands_is_sought_then_joined_anew(broker: Broker) -> N
     assert [what for what, _ in a.told.happened] == ["assigned", "revoked", "assigned"]
 
 
+def test_the_name_of_a_member_may_come_from_the_environment() -> None:
+    table = options("127.0.0.1:1", "topic", member="replica-${POD}")
+    assert group_config(table, {"POD": "2"})["group_instance_id"] == "replica-2"
+
+
 @pytest.mark.parametrize(
     ("table", "says"),
     [
         ({"group": ""}, "source: group: found an empty text"),
         ({"member": "a b"}, "source: member: found 'a b'"),
         ({"member": ".."}, "source: member: found '..'"),
+        ({"member": ""}, "source: member: found an empty text"),
+        ({"member": "${POD}"}, "source: member: the environment variable POD is not set"),
+        ({"member": "${SPACED}"}, "source: member: found 'a b'"),
         ({"group_instance_id": "x"}, "`member` in"),
     ],
 )
 def test_names_that_cannot_be_are_refused(table: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError) as raised:
-        KafkaGroupSource(options("127.0.0.1:1", "topic", **table), {})
+        KafkaGroupSource(options("127.0.0.1:1", "topic", **table), {"SPACED": "a b"})
     assert says in str(raised.value)
 
 
