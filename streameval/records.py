@@ -22,6 +22,20 @@ class Partition(NamedTuple):
     def __str__(self) -> str:
         return f"{self.topic}[{self.number}]"
 
+    @classmethod
+    def of(cls, text: str) -> Partition:
+        """The partition that is written so.
+
+        Raises:
+            ValueError: none is.
+
+        Example:
+            >>> Partition.of("clicks[3]")
+            Partition(topic='clicks', number=3)
+        """
+        topic, _, number = text.removesuffix("]").rpartition("[")
+        return cls(topic, int(number))
+
 
 class Origin(NamedTuple):
     """What a record carries besides its value.
@@ -69,6 +83,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
         start: where reading begins as configured, where nothing was kept of it.
         committed: what the group has committed for it; None where nothing.
         partitions: how many its topic has; None where that means nothing.
+        members: the logs behind it, where several streams are counted as one.
     """
 
     partition: Partition
@@ -78,6 +93,12 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     start: int
     committed: int | None = None
     partitions: int | None = None
+    members: tuple[Assignment, ...] = ()
+
+    @property
+    def logs(self) -> tuple[Assignment, ...]:
+        """The logs behind it: itself, unless several are counted as one."""
+        return self.members or (self,)
 
 
 class Owner(Protocol):

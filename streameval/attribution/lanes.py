@@ -111,6 +111,10 @@ class Lane:
         """Go on with this clock."""
         self.clock = self._tail = clock
 
+    def skip(self, offset: int) -> None:
+        """Go on at this offset, if that is further."""
+        self.position = self._next = max(self.position, offset)
+
     def push(self, batch: RecordBatch, content: Content) -> None:
         """Hand over the records that come next."""
         self.idle = False
@@ -161,11 +165,7 @@ class Lane:
             records=stop - start,
             invalid=[each for each in content.invalid if start <= each[0] < stop],
             tombstones=sum(start <= place < stop for place in content.tombstones),
-            replaced={
-                place: old
-                for place, old in chunk.replaced.items()
-                if start <= place < stop
-            },
+            replaced={place: old for place, old in chunk.replaced.items() if start <= place < stop},
         )
 
     def _advance(self, content: Content, before: NDArray[np.int64]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 import msgspec
+from msgspec.msgpack import Ext
 
 from streameval.aggregation.section import Section, next_version
 from streameval.attribution.portable import portable, restored
@@ -42,7 +43,7 @@ class Reported(NamedTuple):
 class _Saved(NamedTuple):
     time: int
     key: str
-    item: str | int | bytes
+    item: str | int | Ext
     type: str | None
     gain: float
     lane: int

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 import numpy as np
+from msgspec.msgpack import Ext
 from numpy.typing import NDArray
 
 from streameval.aggregation.section import Section, next_version
@@ -314,17 +315,17 @@ class Shown:
 class _Saved(msgspec.Struct, array_like=True):
     """A bucket as it is saved: items and labels by their places among those that occur."""
 
-    times: msgspec.msgpack.Ext
-    lengths: msgspec.msgpack.Ext
-    items: msgspec.msgpack.Ext
-    names: list[str | int | bytes]
-    dimensions: msgspec.msgpack.Ext
+    times: Ext
+    lengths: Ext
+    items: Ext
+    names: list[str | int | Ext]
+    dimensions: Ext
     labels: list[list[str]]
     requests: list[str]
     users: list[str]
-    positions: msgspec.msgpack.Ext
+    positions: Ext
     scores: list[float]
-    baselines: list[msgspec.msgpack.Ext]
+    baselines: list[Ext]
 
 
 def _saved(bucket: ShownBucket, items: Sequence[Id], labels: Sequence[tuple[str, ...]]) -> _Saved:
@@ -336,9 +337,10 @@ def _saved(bucket: ShownBucket, items: Sequence[Id], labels: Sequence[tuple[str,
     kinds, dimensions = _first_seen(np.array(bucket.dimensions, dtype=np.int64))
     edges = np.cumsum([shown.size, *(each.size for each in beside)])[:-1]
     own, *others = np.split(places, edges)
+    ends = np.array(bucket.ends, dtype=np.int64)
     return _Saved(
         times=integers(np.array(bucket.times, dtype=np.int64)),
-        lengths=integers(np.diff(np.array([0, *bucket.ends], dtype=np.int64))),
+        lengths=integers(ends - np.concatenate([[0], ends[:-1]]) if ends.size else ends),
         items=integers(own),
         names=[portable(items[code]) for code in codes.tolist()],
         dimensions=integers(dimensions),

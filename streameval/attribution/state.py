@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, Final, Generic, NamedTuple, cast
+from typing import Any, Final, Generic, NamedTuple
 
 import msgspec
 import numpy as np
@@ -18,9 +18,8 @@ from streameval.attribution.rules import FOREVER, NEVER, Rules
 from streameval.errors import DamagedStateError, SourceError, UnlikeStateError
 from streameval.pipeline.ahead import too_far_ahead
 from streameval.pipeline.awaited import Awaited
-from streameval.pipeline.decode import Decoded
 from streameval.pipeline.layout import Layout
-from streameval.pipeline.partition import Applied, PartitionState
+from streameval.pipeline.partition import Applied, PartitionState, Progress
 from streameval.pipeline.tally import Tally
 from streameval.records import Partition, RecordBatch
 
@@ -55,11 +54,12 @@ class JoinedState(Generic[A]):
 
     Attributes:
         joiner: what waits.
+        proposed_at: position at which passing by idle logs was proposed, until it is accepted.
     """
 
     def __init__(self, layout: Layout[A], rules: Rules, logs: Sequence[Log]) -> None:
         self._layout = layout
-        self._counted = PartitionState(layout, 0)
+        self._counted = PartitionState(layout, logs[0].partition, 0)
         self._lanes = [
             Lane(number, log.stream, log.partition, log.offset) for number, log in enumerate(logs)
         ]
@@ -68,6 +68,7 @@ class JoinedState(Generic[A]):
         self._version = next_version()
         self._advances = 0
         self._proposed: frozenset[int] = frozenset()
+        self.proposed_at: int | None = None
         self.joiner = Joiner(rules, [log.stream for log in logs])
 
     @property
@@ -75,10 +76,12 @@ class JoinedState(Generic[A]):
         """A number that grows with every record that had its turn, and every idle log passed by."""
         return sum(lane.position for lane in self._lanes) + self._advances
 
-    @property
-    def positions(self) -> dict[Partition, int]:
-        """The next offset of each log whose turn has not come."""
-        return {lane.partition: lane.position for lane in self._lanes}
+    def progress(self) -> Mapping[Partition, Progress]:
+        """How far each log was counted; what waits for its turn is not."""
+        return {
+            lane.partition: Progress(lane.position, None if lane.clock == NEVER else lane.clock)
+            for lane in self._lanes
+        }
 
     @property
     def clock(self) -> int | None:
@@ -97,7 +100,7 @@ class JoinedState(Generic[A]):
 
     @property
     def since(self) -> dict[str, int]:
-        """"family:statistic" -> clock at which it was first kept."""
+        """`family:statistic` -> clock at which it was first kept."""
         return self._counted.since
 
     @property
@@ -114,11 +117,6 @@ class JoinedState(Generic[A]):
     def awaited(self) -> list[Partition]:
         """Logs that the others wait for."""
         return [lane.partition for lane in awaited(self._lanes)]
-
-    @property
-    def proposed(self) -> bool:
-        """Whether passing by idle logs waits for being saved."""
-        return bool(self._proposed)
 
     def apply(self, batch: RecordBatch, content: Content) -> Applied:
         """Take a batch; count whatever is complete by it.
@@ -156,15 +154,21 @@ class JoinedState(Generic[A]):
             self._proposed |= wanted
             self._advances += 1
             self._version = next_version()
+            self.proposed_at = self.position
 
     def accept(self) -> None:
         """What was proposed is saved: from now on nobody waits for those logs."""
         for number in self._proposed:
             self._lanes[number].idle = True
         if self._proposed:
-            self._proposed = frozenset()
+            self._proposed, self.proposed_at = frozenset(), None
             self._advances += 1
             self._count()
+
+    def skip(self, offsets: Mapping[Partition, int]) -> None:
+        """Go on at these offsets, where the log has lost what lies before them."""
+        for lane in self._lanes:
+            lane.skip(offsets.get(lane.partition, 0))
 
     def sections(self) -> list[Section]:
         """Its content in pieces, sorted by name; equal content gives equal pieces."""
@@ -190,7 +194,7 @@ class JoinedState(Generic[A]):
             self.joiner.restore(state["joiner"], own)
         except (KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:
             raise DamagedStateError(PREFIX, f"{type(error).__name__}: {error}") from error
-        self.accept()
+        self.proposed_at = self.position if self._proposed else None
 
     def _restore_lanes(self, saved: Mapping[Partition, list[Any]]) -> None:
         here = [lane.partition for lane in self._lanes]
@@ -224,18 +228,17 @@ class JoinedState(Generic[A]):
     def _judged(self, piece: Piece, stream: int) -> Piece:
         """Without records that stand for one that nobody awaits; counts what is not open."""
         tally = Tally(consumed=piece.records, tombstones=piece.tombstones)
-        content = piece.content
+        places = piece.content.places
         if piece.invalid or piece.replaced:
             refused = self._replays[piece.lane].refused(
-                piece.offsets, piece.invalid, piece.replaced, content.places, tally
+                piece.offsets, piece.invalid, piece.replaced, places, tally
             )
-            if not refused.isdisjoint(content.places):
-                rows = np.array([place not in refused for place in content.places])
-                content = content.keep(rows)
-                self.joiner.accounts[stream].duplicate += int(np.count_nonzero(~rows))
-                piece = piece._replace(content=content, before=piece.before[rows])
-        tally.valid = len(content.places)
-        tally.duplicates = len(piece.content.places) - tally.valid
+            if not refused.isdisjoint(places):
+                rows = np.array([place not in refused for place in places])
+                tally.duplicates = int(np.count_nonzero(~rows))
+                self.joiner.accounts[stream].duplicate += tally.duplicates
+                piece = piece._replace(content=piece.content.keep(rows), before=piece.before[rows])
+        tally.valid = len(piece.content.places)
         tally.refuse([event for _, event in piece.invalid])
         self._counted.tally.add(tally)
         return piece
@@ -263,8 +266,3 @@ class JoinedState(Generic[A]):
             "proposed": sorted(self._proposed),
         }
         return lambda: iter([msgspec.msgpack.encode(state)])
-
-
-def with_users(decoded: Decoded) -> Decoded:
-    """The same, with lists that nobody is known to have seen among the invalid."""
-    return cast("Decoded", decoded)

@@ -12,7 +12,7 @@ from streameval.cli.state_stores import store_at
 from streameval.config import Config, load
 from streameval.config.counting import counting, fitted
 from streameval.config.schema import from_schema
-from streameval.durability.checkpoint import Place
+from streameval.durability.checkpoint import Header, Place
 from streameval.durability.store import Saved
 from streameval.pipeline.ingest import Ingest
 from streameval.records import Partition
@@ -83,8 +83,14 @@ def counted(held: Sequence[Held], config_path: Path | None) -> tuple[Config, Ing
         # Stores of several clusters may have partitions of the same name.
         partition = Partition(f"{number}:{each.place.topic}", each.place.number)
         parts = {name: each.saved.read(name) for name in sorted(each.saved.digests)}
-        ingest.restore(partition, each.saved.header.offset, parts)
+        ingest.restore(partition, _offsets(partition, each.saved.header), parts)
     return config, ingest
+
+
+def _offsets(partition: Partition, header: Header) -> dict[Partition, int]:
+    """Of each log behind the state."""
+    joined = {Partition.of(log): offset for log, offset in header.offsets.items()}
+    return joined or {partition: header.offset}
 
 
 def _all(paths: Iterable[Path]) -> Iterator[Held]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import datetime
 
+from streameval.config.attribution_checks import attribution_problems
 from streameval.config.labels import Problem, label_problems, mapping_problems
 from streameval.config.metric_checks import extent_problems, input_problems, metric_problems
 from streameval.config.place_checks import dead_letter_problems
@@ -89,6 +90,7 @@ _CHECKS: tuple[Callable[[Config], Iterator[Problem]], ...] = (
     extent_problems,
     _start,
     dead_letter_problems,
+    attribution_problems,
     web_problems,
     _catalog,
     input_problems,

@@ -12,8 +12,10 @@ from streameval.aggregation.folding import FoldingOptions
 from streameval.aggregation.spec import FamilySpec
 from streameval.config.durations import microseconds
 from streameval.config.families import Group
+from streameval.config.joining import joint
 from streameval.config.settings import Config
 from streameval.pipeline.decode import Decoder
+from streameval.pipeline.direct import Direct, Front
 from streameval.pipeline.ingest import Ingest
 from streameval.pipeline.layout import Layout
 from streameval.pipeline.limits import Limits
@@ -35,8 +37,13 @@ def counting(
         MetricError: a metric cannot be understood, or lacks its inputs.
         SourceError: a file cannot be read.
     """
-    decoder = Decoder(config.event, config.dimensions())
-    return Ingest(decoder, layout(config), keep_letters=keep_letters, limits=limits)
+    kept, dimensions = layout(config), config.dimensions()
+    front: Front[Accumulator] = (
+        Direct(Decoder(config.event, dimensions), kept)
+        if config.attribution is None
+        else joint(config, config.attribution, kept)
+    )
+    return Ingest(front, keep_letters=keep_letters, limits=limits)
 
 
 def fitted(config: Config, settings: Mapping[str, Any]) -> Config:

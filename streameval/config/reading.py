@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from streameval.config.attribution import renamed
 from streameval.config.checks import checked
 from streameval.config.mistakes import explained
 from streameval.config.settings import Config
@@ -72,15 +73,19 @@ def _beside(path: Path, config: Config) -> Config:
     catalog, source = config.catalog, config.source
     if isinstance(catalog, str):
         catalog = str(path.parent / catalog)
+    attribution = config.attribution
     if isinstance(source, FilesOptions):
-        places = [each if each == STDIN else str(path.parent / each) for each in source.paths]
+        there = {each: str(path.parent / each) for each in source.paths if each != STDIN}
+        places = [there.get(each, each) for each in source.paths]
         source = msgspec.structs.replace(source, paths=places)
+        attribution = attribution and renamed(attribution, there)
     named = {
         "popularity": _beside_files(path, config.popularity),
         "similarity": _beside_files(path, config.similarity),
         "state": _beside_files(path, config.state),
         "dead_letters": _beside_files(path, config.dead_letters),
         "web": _beside_files(path, config.web),
+        "attribution": attribution,
     }
     return msgspec.structs.replace(config, catalog=catalog, source=source, **named)
 

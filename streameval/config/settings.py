@@ -10,6 +10,7 @@ from msgspec import Meta
 from streameval.accumulator import Accumulator
 from streameval.aggregation.time import Times
 from streameval.catalogue import parse
+from streameval.config.attribution import AttributionOptions
 from streameval.config.durations import microseconds
 from streameval.config.families import Extent, Group, Kept, grouped
 from streameval.config.inputs import PopularityOptions, SimilarityOptions, popularity, similarity
@@ -51,6 +52,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         depth: ranks kept; None means the largest cut-off asked for.
         max_items: most distinct items counted exactly for coverage.
         event: which field of a record holds what.
+        attribution: streams that are joined; None means that each record is an event.
         state: where state is kept; None means that it ends with the process.
         dead_letters: where records go that are no events; None means that they are only counted.
         web: where to listen.
@@ -74,6 +76,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     depth: Annotated[int, Meta(ge=1)] | None = None
     max_items: Annotated[int, Meta(ge=1)] = MAX_ITEMS
     event: EventFields = EventFields()
+    attribution: AttributionOptions | None = None
     state: StateOptions | None = None
     dead_letters: DeadLetterOptions | None = None
     web: WebOptions = WebOptions()
@@ -133,7 +136,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "pane": self.times().pane,
             "depth": self.kept_depth(),
             "max_items": self.max_items,
-        }
+        } | ({} if self.attribution is None else {"attribution": self.attribution.settings()})
 
     def items(self) -> int | frozenset[Id] | None:
         """The catalogue: how many items, or which; None where none is configured.

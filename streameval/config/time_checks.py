@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streameval.aggregation.time import FINE, HOUR, span_text
+from streameval.config.attribution import durations
 from streameval.config.durations import SECOND, DurationError, microseconds
 from streameval.config.labels import Problem
 from streameval.config.options import WindowsOptions
@@ -37,6 +38,8 @@ def _durations(config: Config) -> Iterator[tuple[str, str, int]]:
     for number, metric in enumerate(config.metric):
         for index, span in enumerate(metric.windows or []):
             yield f"metric[{number}].windows[{index}]", span, SECOND
+    if config.attribution is not None:
+        yield from durations(config.attribution)
     if config.state is not None:
         yield "state.interval", config.state.interval, SECOND
         yield "state.history", config.state.history, 0

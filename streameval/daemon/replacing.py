@@ -43,8 +43,9 @@ def replaced(parts: Assembly, new: Config) -> Assembly:
     owner: Keeper | Transient = parts.owner
     if isinstance(owner, Transient):
         _refuse_unlike(old.settings(), new.settings())
-        for partition, position in parts.ingest.positions.items():
-            ingest.restore(partition, position, _held(parts.ingest.sections(partition)))
+        for partition, state in parts.ingest.partitions.items():
+            at = {log: each.position for log, each in state.progress().items()}
+            ingest.restore(partition, at, _held(state.sections()))
         owner = owner.replaced(ingest)
     elif new.state is not None:
         agreed = terms(new, new.state, parts.source)

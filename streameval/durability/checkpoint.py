@@ -45,6 +45,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
         schema: what was counted, and how: all that is needed to read the state elsewhere.
         written_at: wall-clock seconds since the epoch; for people only.
         partitions: how many the topic had when this state began; None where unknown.
+        offsets: where streams are joined, log -> its next offset; `offset` grows with them.
     """
 
     version: int = VERSION
@@ -59,6 +60,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     written_at: float
     partitions: int | None = None
     schema: Mapping[str, Any] = {}
+    offsets: Mapping[str, int] = {}
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):

@@ -23,12 +23,14 @@ class Confirmed(msgspec.Struct, frozen=True):
     Attributes:
         place: of the checkpoint.
         offset: that it covers.
+        offsets: of each log behind it.
         totals: all evidence in it; None where nothing is to be shown.
         fold: how the partition folded.
     """
 
     place: Place
     offset: int
+    offsets: Mapping[Partition, int]
     totals: Totals | None = None
     fold: Fold | None = None
 
@@ -77,7 +79,11 @@ class Confirming:
         """Commit and show all that waits; returns what went wrong."""
         if not self._waiting:
             return None
-        offsets = {partition: each.offset for partition, each in sorted(self._waiting.items())}
+        offsets = {
+            log: offset
+            for _, each in sorted(self._waiting.items())
+            for log, offset in each.offsets.items()
+        }
         trouble = self._commit(offsets)
         if trouble is not None:
             self.failures += 1

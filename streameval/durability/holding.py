@@ -17,7 +17,7 @@ from streameval.durability.store import Saved, Store
 from streameval.durability.terms import Terms
 from streameval.durability.worker import Job
 from streameval.errors import StoreError
-from streameval.records import Assignment
+from streameval.records import Assignment, Partition, RecordBatch
 
 
 class Mark(NamedTuple):
@@ -39,12 +39,14 @@ class Outcome(msgspec.Struct, frozen=True):
 
     Attributes:
         offset: that it covers.
+        offsets: of each log behind it.
         marks: of its pieces, by name.
         sums: evidence of each piece that changed, by name, with its version.
         fold: how the partition folded when it was made.
     """
 
     offset: int
+    offsets: Mapping[Partition, int]
     marks: Mapping[str, Mark]
     sums: Mapping[str, tuple[int, Totals]]
     fold: Fold
@@ -55,12 +57,14 @@ class Cut(NamedTuple):
 
     Attributes:
         draft: to be saved.
+        offsets: of each log behind it.
         versions: of its sections, by name.
         sums: reads the evidence of the sections that changed.
         fold: how the partition folds.
     """
 
     draft: Draft
+    offsets: Mapping[Partition, int]
     versions: Mapping[str, int]
     sums: Mapping[str, Callable[[], Totals]]
     fold: Fold
@@ -77,6 +81,7 @@ class Cut(NamedTuple):
         apart = {part.name: part.settled for part in self.draft.parts}
         return Outcome(
             offset=self.draft.header.offset,
+            offsets=self.offsets,
             marks={
                 name: Mark(version, digests[name], apart[name])
                 for name, version in self.versions.items()
@@ -115,14 +120,34 @@ class Holding:
 
     @property
     def position(self) -> int:
-        """The next offset to be counted."""
-        return self._counts.positions[self.partition]
+        """The next offset to be counted; of several logs, what grows with them."""
+        return self._counts.partitions[self.partition].position
+
+    @property
+    def offsets(self) -> dict[Partition, int]:
+        """The next offset of each log behind it."""
+        found = self._counts.partitions[self.partition].progress()
+        return {log: each.position for log, each in found.items()}
+
+    @property
+    def joined(self) -> bool:
+        """Whether several logs are counted as one."""
+        return bool(self.resumption.assignment.members)
+
+    def passes(self, batch: RecordBatch) -> bool:
+        """Whether what is counted now was in no counter before."""
+        if self.position >= self.counted:
+            return True
+        return not self.joined and batch.next_offset > self.counted
 
     @property
     def assignment_now(self) -> Assignment:
         """As it was assigned, but for its end, which is at least where counting stands."""
         given = self.resumption.assignment
-        return msgspec.structs.replace(given, end=max(given.end, self.position))
+        at, replace = self.offsets, msgspec.structs.replace
+        members = [replace(log, end=max(log.end, at[log.partition])) for log in given.members]
+        end = given.end if members else max(given.end, self.position)
+        return replace(given, end=end, members=tuple(members))
 
     @property
     def changed(self) -> bool:
@@ -167,6 +192,7 @@ class Holding:
         header = self._header(terms, written_at)
         return Cut(
             draft=Draft(header=header, parts=[self._part(section) for section in sections]),
+            offsets=self.offsets,
             versions={section.name: section.version for section in sections},
             sums=self._changed_sums() if self.showing else {},
             fold=self._evidence.folding(self.partition),
@@ -196,6 +222,9 @@ class Holding:
             schema=terms.schema,
             written_at=written_at,
             partitions=self.resumption.partitions,
+            offsets={str(log): offset for log, offset in self.offsets.items()}
+            if self.joined
+            else {},
         )
 
     def _part(self, section: Section) -> Part:

@@ -94,7 +94,7 @@ class Keeper:
         resuming = Resuming(self._store, self._terms, self._confirming.shown)
         decided = [resuming.decide(each) for each in assignments]
         adopted = [self._adopt(resuming, each) for each in decided]
-        return {each.assignment.partition: each.offset for each in adopted}
+        return {log: offset for each in adopted for log, offset in each.offsets.items()}
 
     def revoked(self, partitions: Sequence[Partition]) -> None:
         """Save them, within the budget; what is not saved then is counted by the next owner."""
@@ -115,9 +115,9 @@ class Keeper:
         Raises:
             SourceError: it begins before its partition's position.
         """
-        holding = self._holdings[batch.partition]
-        for piece in [batch] if holding.showing else split(batch, holding.counted):
-            if not holding.showing and piece.next_offset > holding.counted:
+        holding = self._holdings[self._counts.home(batch.partition)]
+        for piece in _pieces(holding, batch):
+            if not holding.showing and holding.passes(piece):
                 self._show(holding)
             self._counts.apply(piece)
         self._saving.events += len(batch.values)
@@ -223,7 +223,7 @@ class Keeper:
             return self._begin(resumption)
         try:
             parts = {name: saved.read(name) for name in sorted(saved.digests)}
-            self._counts.restore(resumption.assignment.partition, resumption.offset, parts)
+            self._counts.restore(resumption.assignment.partition, resumption.offsets, parts)
         except UnlikeStateError as error:
             problem = f"its state cannot go on: {error}".rstrip(".")
             assignment = resumption.assignment
@@ -236,7 +236,7 @@ class Keeper:
     def _begin(self, resumption: Resumption) -> Resumption:
         if resumption.given_up:
             self._store.set_aside(resumption.place)
-        self._counts.begin(resumption.assignment.partition, resumption.offset)
+        self._counts.begin(resumption.assignment.partition, resumption.offsets)
         self._saving.first(self._hold(resumption))
         return resumption
 
@@ -250,3 +250,10 @@ class Keeper:
     def _show(self, holding: Holding) -> None:
         holding.showing = True
         self._durable.begin(holding.partition, holding.totals_now(), self._evidence.shown())
+
+
+def _pieces(holding: Holding, batch: RecordBatch) -> list[RecordBatch]:
+    """Cut where counters begin; of several logs, they begin with a whole batch."""
+    if holding.showing or holding.joined:
+        return [batch]
+    return split(batch, holding.counted)

@@ -7,6 +7,7 @@ from typing import Protocol, TypeAlias
 
 from streameval.aggregation.section import Section
 from streameval.pipeline.letters import DeadLetter
+from streameval.pipeline.partition import Progress
 from streameval.pipeline.snapshot import Counted, CountedKey
 from streameval.records import Partition, RecordBatch
 
@@ -24,13 +25,16 @@ class Clocked(Protocol):
     def clock(self) -> int | None:
         """Largest event time so far, microseconds since the epoch; None where unknown."""
 
+    @property
+    def position(self) -> int:
+        """Grows with every record that is counted."""
+
+    def progress(self) -> Mapping[Partition, Progress]:
+        """How far each log behind it was counted."""
+
 
 class Counts(Protocol):
     """What was counted, partition by partition; `streameval.pipeline.ingest.Ingest` is one."""
-
-    @property
-    def positions(self) -> Mapping[Partition, int]:
-        """The next offset to be counted, by partition."""
 
     @property
     def partitions(self) -> Mapping[Partition, Clocked]:
@@ -39,11 +43,16 @@ class Counts(Protocol):
     def apply(self, batch: RecordBatch) -> object:
         """Count the records of a batch, and move its partition's position behind it."""
 
-    def begin(self, partition: Partition, offset: int) -> None:
-        """Start with nothing counted, at this offset."""
+    def home(self, partition: Partition) -> Partition:
+        """The partition under whose name a log is counted."""
 
-    def restore(self, partition: Partition, offset: int, parts: Mapping[str, bytes]) -> None:
-        """Go on from saved parts.
+    def begin(self, partition: Partition, offsets: Mapping[Partition, int]) -> None:
+        """Start with nothing counted, at the offset of each log that is counted there."""
+
+    def restore(
+        self, partition: Partition, offsets: Mapping[Partition, int], parts: Mapping[str, bytes]
+    ) -> None:
+        """Go on from saved parts, at the offset of each log that is counted there.
 
         Raises:
             DamagedStateError: they are not what `sections` gave; nothing has changed.

@@ -21,7 +21,7 @@ from streameval.durability.policies import Policies
 from streameval.durability.store import Saved, Store
 from streameval.durability.terms import Terms
 from streameval.errors import StateVersionError
-from streameval.records import Assignment
+from streameval.records import Assignment, Partition
 
 
 class Resumption(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,7 +30,7 @@ class Resumption(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         assignment: of the partition.
         place: of its checkpoints.
-        offset: where to begin.
+        offsets: where to begin in each log.
         counted: records below it are never shown in counters.
         saved: the checkpoint to go on from; None where state begins with nothing.
         given_up: whether what was saved must be set aside, and the group's commit moved.
@@ -41,13 +41,18 @@ class Resumption(msgspec.Struct, frozen=True, kw_only=True):
 
     assignment: Assignment
     place: Place
-    offset: int
+    offsets: Mapping[Partition, int]
     counted: int
     saved: Saved | None = None
     given_up: bool = False
     partitions: int | None = None
     skipped: int = 0
     news: Sequence[News] = ()
+
+    @property
+    def offset(self) -> int:
+        """Where to begin, over all logs."""
+        return sum(self.offsets.values())
 
 
 class Resuming:
@@ -102,11 +107,12 @@ class Resuming:
         place = Place(partition.topic, assignment.identity, partition.number)
         self._policies.obey(policy, str(place), problem)
         told = _news(place, "state was given up", policy=policy, problem=problem)
+        offsets = {log.partition: log.start for log in assignment.logs}
         return Resumption(
             assignment=assignment,
             place=place,
-            offset=assignment.start,
-            counted=assignment.start,
+            offsets=offsets,
+            counted=sum(offsets.values()),
             given_up=True,
             partitions=assignment.partitions,
             news=[told],
@@ -132,16 +138,16 @@ class Resuming:
             if remade is not None:
                 return self.anew(assignment, "on_recreated", remade)
         news = []
-        offset = assignment.start
+        offsets = {log.partition: log.start for log in assignment.logs}
         if problem is not None:
             self._policies.obey("on_new_partitions", str(place), problem)
             news.append(_news(place, "a new partition was accepted", problem=problem))
-            offset = assignment.begin
-        counted = self._counted(assignment, place, offset, news)
+            offsets = {log.partition: log.begin for log in assignment.logs}
+        counted = self._counted(assignment, place, offsets, news)
         return Resumption(
             assignment=assignment,
             place=place,
-            offset=offset,
+            offsets=offsets,
             counted=counted,
             partitions=assignment.partitions,
             news=news,
@@ -152,19 +158,26 @@ class Resuming:
         differing = other_settings(self._terms.settings, header.settings)
         if differing is not None and not self._accepts(header, differing, news):
             return self.anew(assignment, "on_other_settings", differing)
-        problem = truncated(header.offset, assignment.end)
-        if problem is not None:
-            return self.anew(assignment, "on_truncated", problem)
-        offset = self._past_retention(assignment, header.offset, header.place, news)
-        counted = self._counted(assignment, header.place, offset, news, torn=torn, found=True)
+        saved_at = saved_offsets(assignment, header)
+        for log in assignment.logs:
+            problem = truncated(saved_at[log.partition], log.end)
+            if problem is not None:
+                return self.anew(assignment, "on_truncated", problem)
+        offsets = {
+            log.partition: self._past_retention(log, saved_at[log.partition], header.place, news)
+            for log in assignment.logs
+        }
+        skipped = sum(offsets.values()) - sum(saved_at.values())
+        counted = self._counted(assignment, header.place, offsets, news, torn=torn, found=True)
+        beside = header.offset - sum(saved_at.values())
         return Resumption(
             assignment=assignment,
             place=header.place,
-            offset=offset,
-            counted=max(counted, header.counted, self._shown.get(header.place, 0)),
+            offsets=offsets,
+            counted=max(counted + beside, header.counted, self._shown.get(header.place, 0)),
             saved=saved,
             partitions=header.partitions,
-            skipped=offset - header.offset,
+            skipped=skipped,
             news=news,
         )
 
@@ -182,21 +195,24 @@ class Resuming:
         self,
         assignment: Assignment,
         place: Place,
-        offset: int,
+        offsets: Mapping[Partition, int],
         news: list[News],
         *,
         torn: bool = False,
         found: bool = False,
     ) -> int:
         """Below where nothing is shown; a damaged file explains a commit that is ahead."""
-        committed = assignment.committed
-        problem = foreign_progress(offset, committed, found=found)
-        if problem is None or committed is None:
-            return offset
-        if not torn:
-            self._policies.obey("on_foreign_progress", str(place), problem)
-        news.append(_news(place, "state is rebuilt up to the group's commit", problem=problem))
-        return committed
+        counted = 0
+        for log in assignment.logs:
+            offset, committed = offsets[log.partition], log.committed
+            problem = foreign_progress(offset, committed, found=found)
+            if problem is not None:
+                if not torn:
+                    self._policies.obey("on_foreign_progress", str(place), problem)
+                event = "state is rebuilt up to the group's commit"
+                news.append(_news(place, event, problem=problem))
+            counted += max(offset, committed or 0)
+        return counted
 
     def _known(self, place: Place) -> int | None:
         """How many partitions the topic had when the oldest state of it began."""
@@ -209,6 +225,16 @@ class Resuming:
         except StateVersionError:
             return None
         return None if saved is None else saved.header.partitions
+
+
+def saved_offsets(assignment: Assignment, header: Header) -> dict[Partition, int]:
+    """The next offset of each log behind a state; one that it does not know begins."""
+    if not assignment.members:
+        return {assignment.partition: header.offset}
+    return {
+        log.partition: header.offsets.get(str(log.partition), log.start)
+        for log in assignment.members
+    }
 
 
 def _news(place: Place, event: str, **fields: str) -> News:

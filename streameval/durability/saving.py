@@ -146,6 +146,7 @@ class Saving:
         confirmed = Confirmed(
             holding.resumption.place,
             outcome.offset,
+            outcome.offsets,
             holding.totals() if holding.showing else None,
             outcome.fold,
         )

@@ -52,8 +52,8 @@ class Transient:
     def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
         """Begin each with nothing counted, where it is configured to begin."""
         for each in assignments:
-            self._counts.begin(each.partition, each.start)
-        return {each.partition: each.start for each in assignments}
+            self._counts.begin(each.partition, {log.partition: log.start for log in each.logs})
+        return {log.partition: log.start for each in assignments for log in each.logs}
 
     def revoked(self, partitions: Sequence[Partition]) -> None:
         """Forget them."""

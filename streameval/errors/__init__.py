@@ -1,5 +1,6 @@
 """Every error a user can meet: typed, carrying its data, saying what to do."""
 
+from streameval.errors.embedding import NotShownError
 from streameval.errors.metrics import (
     CutoffExceedsDepthError,
     MetricError,
@@ -58,6 +59,7 @@ __all__ = [
     "MissingInputError",
     "NoHitsWarning",
     "NotKeptError",
+    "NotShownError",
     "PublishError",
     "RefusedStateError",
     "SourceError",

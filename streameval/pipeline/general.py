@@ -21,7 +21,6 @@ from streameval.pipeline.paths import Path, compile_path
 from streameval.pipeline.recommendations import RecommendationReader
 from streameval.pipeline.times import microseconds, written_time
 
-
 _NONE = Outcome([], ())
 
 

@@ -8,14 +8,12 @@ from typing import Generic
 from streameval.aggregation.section import Section
 from streameval.aggregation.slices import A
 from streameval.aggregation.views import Views
-from streameval.errors import SourceError
-from streameval.pipeline.decode import Decoder
+from streameval.pipeline.direct import Front, State
 from streameval.pipeline.examples import Examples, InvalidRecord, invalid_record
 from streameval.pipeline.invalid import InvalidEvent
-from streameval.pipeline.layout import Layout
 from streameval.pipeline.letters import DeadLetter, letters_of
 from streameval.pipeline.limits import Limits
-from streameval.pipeline.partition import PartitionState
+from streameval.pipeline.partition import Progress
 from streameval.pipeline.tally import Tally
 from streameval.records import Partition, RecordBatch
 
@@ -24,8 +22,7 @@ class Ingest(Generic[A]):
     """Counts batches of records, partition by partition; reads no clock, logs nothing.
 
     Args:
-        decoder: from bytes to events.
-        layout: what is kept of each partition.
+        front: makes of records what is counted.
         keep_letters: whether invalid records are kept for whoever takes them away.
         limits: when so many records are invalid that counting must stop; None: never.
 
@@ -37,17 +34,16 @@ class Ingest(Generic[A]):
 
     def __init__(
         self,
-        decoder: Decoder,
-        layout: Layout[A],
+        front: Front[A],
         *,
         keep_letters: bool = False,
         limits: Limits | None = None,
     ) -> None:
-        self.layout = layout
+        self.layout = front.layout
         self.tally = Tally()
-        self.views = {spec.name: Views(spec) for spec in layout.families}
-        self._decoder = decoder
-        self._partitions: dict[Partition, PartitionState[A]] = {}
+        self.views = {spec.name: Views(spec) for spec in self.layout.families}
+        self._front = front
+        self._partitions: dict[Partition, State[A]] = {}
         self._examples = Examples()
         self._keep_letters = keep_letters
         self._limits = limits
@@ -65,30 +61,37 @@ class Ingest(Generic[A]):
             SourceError: it begins before that position, so records would count twice.
             TooManyInvalidError: the limits are passed; the batch is counted, and must be given up.
         """
-        state = self._partition(batch)
-        decoded, tally = state.apply(batch, self._decoder.decode_many(batch.values))
-        self.tally.add(tally)
-        if decoded.invalid:
-            self._examples.add(batch, decoded.invalid)
+        state = self._state(batch)
+        applied = state.apply(batch, self._front.decode(batch))
+        self.tally.add(applied.tally)
+        if applied.invalid:
+            self._examples.add(batch, applied.invalid)
             if self._keep_letters:
-                self._letters.extend(letters_of(batch, decoded.invalid))
+                self._letters.extend(letters_of(batch, applied.invalid))
         if self._limits is not None:
-            self._judge(self._limits, batch, decoded.invalid)
-        return tally
+            self._judge(self._limits, batch, applied.invalid)
+        return applied.tally
 
-    def begin(self, partition: Partition, offset: int) -> None:
-        """Start with nothing counted, at this offset."""
-        self._hold(partition, PartitionState(self.layout, offset))
+    def home(self, partition: Partition) -> Partition:
+        """The partition under whose name a log is counted: itself, but where streams are joined."""
+        return self._front.home(partition)
 
-    def restore(self, partition: Partition, offset: int, parts: Mapping[str, bytes]) -> None:
-        """Go on from what `sections` gave when the position was `offset`.
+    def begin(self, partition: Partition, offsets: Mapping[Partition, int]) -> None:
+        """Start with nothing counted, at the offset of each log that is counted there."""
+        self._hold(partition, self._front.state(offsets))
+
+    def restore(
+        self, partition: Partition, offsets: Mapping[Partition, int], parts: Mapping[str, bytes]
+    ) -> None:
+        """Go on from what `sections` gave, at the offset of each log that is counted there.
 
         Raises:
             DamagedStateError: the parts are not what `sections` gave; nothing has changed.
             UnlikeStateError: they were made with inputs or options that cannot go on.
         """
-        state = PartitionState(self.layout, offset)
+        state = self._front.state(offsets)
         state.restore(parts)
+        state.skip(offsets)
         self._hold(partition, state)
 
     def drop(self, partition: Partition) -> None:
@@ -101,14 +104,22 @@ class Ingest(Generic[A]):
         return self._partitions[partition].sections()
 
     @property
-    def partitions(self) -> Mapping[Partition, PartitionState[A]]:
+    def partitions(self) -> Mapping[Partition, State[A]]:
         """What has been counted, by partition."""
         return self._partitions
 
     @property
     def positions(self) -> dict[Partition, int]:
-        """The next offset to be counted, by partition."""
-        return {partition: state.position for partition, state in self._partitions.items()}
+        """The next offset of each log."""
+        return {log: each.position for log, each in self.progress.items()}
+
+    @property
+    def progress(self) -> dict[Partition, Progress]:
+        """How far each log was counted."""
+        found: dict[Partition, Progress] = {}
+        for state in self._partitions.values():
+            found |= state.progress()
+        return found
 
     @property
     def clock(self) -> int | None:
@@ -125,15 +136,12 @@ class Ingest(Generic[A]):
         taken, self._letters = self._letters, []
         return taken
 
-    def _partition(self, batch: RecordBatch) -> PartitionState[A]:
-        first = batch.offsets[0] if batch.offsets else batch.next_offset
-        if batch.partition not in self._partitions:
-            self.begin(batch.partition, first)
-        state = self._partitions[batch.partition]
-        if first < state.position:
-            problem = f"record {first} came again, although all before {state.position} are counted"
-            raise SourceError(str(batch.partition), problem, "start again from the beginning")
-        return state
+    def _state(self, batch: RecordBatch) -> State[A]:
+        home = self._front.home(batch.partition)
+        if home not in self._partitions:
+            first = batch.offsets[0] if batch.offsets else batch.next_offset
+            self.begin(home, {batch.partition: first})
+        return self._partitions[home]
 
     @staticmethod
     def _judge(
@@ -144,7 +152,7 @@ class Ingest(Generic[A]):
             example = invalid_record(batch, *invalid[-1]) if invalid else "among the first ones"
             raise found.error(example)
 
-    def _hold(self, partition: Partition, state: PartitionState[A]) -> None:
+    def _hold(self, partition: Partition, state: State[A]) -> None:
         self._partitions[partition] = state
         self._share()
 

@@ -13,7 +13,7 @@ from streameval.aggregation.family import Family
 from streameval.aggregation.lateness import late
 from streameval.aggregation.section import Section, next_version
 from streameval.aggregation.slices import A
-from streameval.errors import DamagedStateError
+from streameval.errors import DamagedStateError, SourceError
 from streameval.pipeline.ahead import too_far_ahead
 from streameval.pipeline.awaited import Awaited
 from streameval.pipeline.decode import Decoded
@@ -22,10 +22,11 @@ from streameval.pipeline.layout import Layout
 from streameval.pipeline.memory import PREFIX, Memory
 from streameval.pipeline.readable import ALL, PANES
 from streameval.pipeline.tally import Tally
-from streameval.records import RecordBatch
+from streameval.records import Partition, RecordBatch
 
 META = "meta"
 """Name of the section that holds everything but families and remembered ids."""
+
 
 class Applied(NamedTuple):
     """What became of a batch.
@@ -39,6 +40,18 @@ class Applied(NamedTuple):
     tally: Tally
 
 
+class Progress(NamedTuple):
+    """How far a log was counted.
+
+    Attributes:
+        position: the next offset.
+        clock: largest event time so far, microseconds; None where unknown.
+    """
+
+    position: int
+    clock: int | None
+
+
 class PartitionState(Generic[A]):
     """The fold of one partition's log up to `position`: a function of its records alone.
 
@@ -50,7 +63,8 @@ class PartitionState(Generic[A]):
         since: "family:statistic" -> clock at which it was first kept; those kept always are absent.
     """
 
-    def __init__(self, layout: Layout[A], position: int) -> None:
+    def __init__(self, layout: Layout[A], partition: Partition, position: int) -> None:
+        self._partition = partition
         self._layout = layout
         self._version = next_version()
         self._memory = None if layout.dedup is None else Memory(layout.dedup)
@@ -62,7 +76,15 @@ class PartitionState(Generic[A]):
         self.since: dict[str, int] = {}
 
     def apply(self, batch: RecordBatch, decoded: Decoded) -> Applied:
-        """Count decoded records, and stand behind their batch."""
+        """Count decoded records, and stand behind their batch.
+
+        Raises:
+            SourceError: it begins before the position, so records would count twice.
+        """
+        first = batch.offsets[0] if batch.offsets else batch.next_offset
+        if first < self.position:
+            problem = f"record {first} came again, although all before {self.position} are counted"
+            raise SourceError(str(batch.partition), problem, "start again from the beginning")
         if decoded.times is not None and batch.timestamps is not None:
             decoded = too_far_ahead(decoded, batch.timestamps, self._layout.max_ahead)
         tally = Tally(consumed=len(batch.values), tombstones=len(decoded.tombstones))
@@ -107,6 +129,14 @@ class PartitionState(Generic[A]):
         if self._memory is not None:
             found.extend(self._memory.sections())
         return sorted(found, key=lambda section: section.name)
+
+    def skip(self, offsets: Mapping[Partition, int]) -> None:
+        """Go on at the offset of its log, where that has lost what lies before."""
+        (self.position,) = offsets.values()
+
+    def progress(self) -> Mapping[Partition, Progress]:
+        """How far its log was counted."""
+        return {self._partition: Progress(self.position, self.clock)}
 
     def restore(self, parts: Mapping[str, bytes]) -> None:
         """Take the place of the content by what `sections` gave, with the layout of this one.

@@ -39,9 +39,10 @@ def compile_row(
 ) -> type[msgspec.Struct] | None:
     """A Struct of exactly what the configured fields need, in the kinds of one form.
 
-    Attributes of its instances: recommendations, interactions (unless shown only), user, dimension_0, ... and,
-    where mapped, time, event_id, positions, scores and baseline. None where a path leads into an
-    object or two fields share a path: such records are read by the general decoder.
+    Attributes of its instances: recommendations, user, dimension_0, ..., interactions unless only
+    what was shown is read, and, where mapped, time, event_id, positions, scores and baseline.
+    None where a path leads into an object or two fields share a path: such records are read by
+    the general decoder.
     """
     paths = _paths(fields, dimensions)
     kinds = _kinds(fields, dimensions, form)

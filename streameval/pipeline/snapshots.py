@@ -11,7 +11,7 @@ from streameval.aggregation.time import SECOND, span_text
 from streameval.pipeline.circumstances import Circumstances
 from streameval.pipeline.history import History
 from streameval.pipeline.ingest import Ingest
-from streameval.pipeline.partition import PartitionState
+from streameval.pipeline.partition import Progress
 from streameval.pipeline.readable import Beginnings, Readable
 from streameval.pipeline.snapshot import (
     LIFETIME,
@@ -185,15 +185,15 @@ class Snapshots(Generic[R]):
 
     def _health(self, around: Circumstances) -> Health:
         tally, layout = self._ingest.tally, self._ingest.layout
-        states = sorted(self._ingest.partitions.items())
-        timed = any(state.clock is not None for _, state in states)
+        progress = sorted(self._ingest.progress.items())
+        timed = any(each.clock is not None for _, each in progress)
         return Health(
             consumed=tally.consumed,
             valid=tally.valid,
             invalid=dict(tally.invalid),
             tombstones=tally.tombstones,
             partitions=tuple(
-                _partition(name, state, around.ends.get(name)) for name, state in states
+                _partition(name, each, around.ends.get(name)) for name, each in progress
             ),
             ready=around.ready,
             trouble=around.trouble or self._advice(),
@@ -220,5 +220,5 @@ def _segment(dimensions: Sequence[str], labels: Sequence[str]) -> str | None:
     return next((name for name in dimensions if name not in labels), None)
 
 
-def _partition(name: Partition, state: PartitionState[R], end: int | None) -> PartitionHealth:
-    return PartitionHealth(partition=name, position=state.position, end=end, event_time=state.clock)
+def _partition(name: Partition, found: Progress, end: int | None) -> PartitionHealth:
+    return PartitionHealth(partition=name, position=found.position, end=end, event_time=found.clock)

@@ -35,7 +35,9 @@ def count_first() -> None:
         holding.took_early = holding.totals_now() if holding.showing else None
         if holding.took_early is not None:
             place, fold = holding.resumption.place, holding._evidence.folding(holding.partition)
-            confirmed = Confirmed(place, holding.position, holding.took_early, fold)
+            confirmed = Confirmed(
+                place, holding.position, holding.offsets, holding.took_early, fold
+            )
             self._confirming._show(holding.partition, confirmed)
         return submitted(self, holding)
 
@@ -49,7 +51,8 @@ def restore_late() -> None:
 
     def late(self: Any, assignment: Any, saved: Any, **named: Any) -> Any:
         found = onward(self, assignment, saved, **named)
-        return msgspec.structs.replace(found, offset=min(found.offset + 1, assignment.end))
+        after = min(found.offset + 1, assignment.end)
+        return msgspec.structs.replace(found, offsets={assignment.partition: after})
 
     resuming._onward = late
 

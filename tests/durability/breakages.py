@@ -60,7 +60,8 @@ def _begins_elsewhere(choose: Callable[[Assignment, int], int]) -> Breakage:
         def decide(self: Resuming, assignment: Assignment) -> Resumption:
             found = kept(self, assignment)
             offset = max(0, choose(assignment, found.offset))
-            return msgspec.structs.replace(found, offset=offset)
+            offsets = {assignment.partition: offset}
+            return msgspec.structs.replace(found, offsets=offsets)
 
         patch.setattr(Resuming, "decide", decide)
 

@@ -13,6 +13,7 @@ from streameval.aggregation.spec import FamilySpec
 from streameval.aggregation.time import Times
 from streameval.pipeline.decode import Decoder
 from streameval.pipeline.fields import EventFields
+from streameval.pipeline.direct import Direct
 from streameval.pipeline.ingest import Ingest
 from streameval.pipeline.layout import Layout
 from streameval.records import Partition
@@ -42,7 +43,7 @@ def ingest() -> Counting:
         FamilySpec(name="country", dimensions=("country",), columns=(1,), new=Hits),
     ]
     layout = Layout(families=families, times=TIMES, dedup=600 * MINUTE)
-    return Ingest(Decoder(FIELDS, ["variant", "country"]), layout, keep_letters=True)
+    return Ingest(Direct(Decoder(FIELDS, ["variant", "country"]), layout), keep_letters=True)
 
 
 def record(number: int, *, minute: int, variant: str, hit: bool = True) -> bytes:

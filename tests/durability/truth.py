@@ -56,7 +56,7 @@ class Truth:
             reached = self._reached.get(partition)
             if reached is None or reached.positions[partition] > offset:
                 reached = self._reached[partition] = ingest()
-                reached.begin(partition, 0)
+                reached.begin(partition, {partition: 0})
             self._go_on(reached, partition, offset)
             self._pieces[key] = digests(reached, partition)
         return self._pieces[key]

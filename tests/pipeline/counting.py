@@ -12,6 +12,7 @@ from streameval.aggregation.spec import FamilySpec
 from streameval.aggregation.time import Times
 from streameval.pipeline.decode import Decoder
 from streameval.pipeline.fields import EventFields
+from streameval.pipeline.direct import Direct
 from streameval.pipeline.ingest import Ingest
 from streameval.pipeline.layout import Layout
 from streameval.records import Partition, RecordBatch
@@ -42,7 +43,7 @@ def layout(
 
 def ingest(of: Layout[Accumulator] | None = None, **options: Any) -> Ingest[Accumulator]:
     of = of or layout()
-    return Ingest(Decoder(FIELDS, of.families[0].dimensions), of, **options)
+    return Ingest(Direct(Decoder(FIELDS, of.families[0].dimensions), of), **options)
 
 
 def batch(

@@ -72,7 +72,8 @@ def test_a_pane_that_did_not_change_is_the_very_same_object() -> None:
 def test_it_is_there_again_after_a_restart() -> None:
     before, after = counting(HOUR), counting(HOUR)
     before.apply(batch([record(ts=60 * minute) for minute in range(50)]))
-    after.restore(batch([]).partition, 50, parts(before))
+    place = batch([]).partition
+    after.restore(place, {place: 50}, parts(before))
     assert rows(past(snapshots(after))) == rows(past(snapshots(before)))
 
 

@@ -57,10 +57,10 @@ def test_a_restored_state_goes_on_as_if_it_had_never_stopped(
     before: list[bytes | None], after: list[bytes | None]
 ) -> None:
     lasting = ingest(WINDOWS)
-    lasting.begin(PLACE, 0)
+    lasting.begin(PLACE, {PLACE: 0})
     lasting.apply(batch(before))
     restored = ingest(WINDOWS)
-    restored.restore(PLACE, len(before), parts(lasting))
+    restored.restore(PLACE, {PLACE: len(before)}, parts(lasting))
     assert parts(restored) == parts(lasting)
     for each in (lasting, restored):
         each.apply(batch(after, start=len(before)))
@@ -117,7 +117,7 @@ def test_what_is_kept_from_now_on_says_since_when() -> None:
     before.apply(batch([record(ts=600)]))
     more = layout(["hit_rate@3", "distinct_items@3"], spans=(10 * MINUTE,))
     after = ingest(more)
-    after.restore(PLACE, 1, parts(before))
+    after.restore(PLACE, {PLACE: 1}, parts(before))
     since = after.partitions[PLACE].since
     assert since["labels:panes"] == (600 - 5 * 60 - 120) * 1_000_000
     (name,) = Accumulator("distinct_items@3").needs("distinct_items@3")
@@ -131,7 +131,7 @@ def test_a_state_without_its_meta_is_damaged() -> None:
     held = parts(of)
     del held[META]
     with pytest.raises(DamagedStateError, match=META):
-        ingest().restore(PLACE, 1, held)
+        ingest().restore(PLACE, {PLACE: 1}, held)
 
 
 def test_a_dropped_partition_is_in_no_view() -> None:

@@ -142,7 +142,8 @@ def test_what_began_later_says_since_when() -> None:
     before = ingest_of(layout(["ctr"], spans=(5 * MINUTE,)))
     before.apply(batch([record(ts=1_000)]))
     after = ingest_of(layout(["ctr", "distinct_items@1"], spans=(5 * MINUTE,)))
-    after.restore(Partition("events", 0), 1, parts(before))
+    place = Partition("events", 0)
+    after.restore(place, {place: 1}, parts(before))
     after.apply(batch([record(ts=1_100)], start=1))
     of = snapshots(after)
     found = {(each.metric.name, each.window): each.since for each in take(of).series}

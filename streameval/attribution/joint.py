@@ -1,0 +1,81 @@
+"""The front of a pipeline whose events lie in several streams."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Generic
+
+import msgspec
+import numpy as np
+
+from streameval.aggregation.slices import A
+from streameval.attribution.interactions import InteractionDecoder
+from streameval.attribution.lanes import Content
+from streameval.attribution.rules import Rules
+from streameval.attribution.state import JoinedState, Log
+from streameval.pipeline.decode import Decoded, Decoder
+from streameval.pipeline.invalid import InvalidEvent
+from streameval.pipeline.layout import Layout
+from streameval.records import Partition, RecordBatch
+
+
+class Joint(Generic[A]):
+    """Joins the logs of equal number of all streams, and counts them as one.
+
+    Args:
+        impressions: decodes lists shown.
+        interactions: decodes the records of each other stream.
+        streams: topics or files of each stream, that of impressions first.
+        rules: what is joined with what.
+        layout: what is kept of the events.
+    """
+
+    def __init__(
+        self,
+        impressions: Decoder,
+        interactions: Sequence[InteractionDecoder],
+        streams: Sequence[Sequence[str]],
+        rules: Rules,
+        layout: Layout[A],
+    ) -> None:
+        self.layout = layout
+        self.rules = rules
+        self._impressions = impressions
+        self._interactions = interactions
+        self._home = streams[0][0]
+        self._stream = {name: number for number, names in enumerate(streams) for name in names}
+
+    def home(self, partition: Partition) -> Partition:
+        """The partition of that number of the first topic of impressions."""
+        return Partition(self._home, partition.number)
+
+    def decode(self, batch: RecordBatch) -> Content:
+        """The impressions or the interactions in it."""
+        stream = self._stream[batch.partition.topic]
+        if stream:
+            return self._interactions[stream - 1].decode_many(batch.values)
+        decoded = self._impressions.decode_many(batch.values)
+        return _with_users(decoded) if self.rules.key == "user_item" else decoded
+
+    def state(self, offsets: Mapping[Partition, int]) -> JoinedState[A]:
+        """One that has counted nothing; the logs in the order of their streams and names."""
+        logs = [
+            Log(partition, self._stream[partition.topic], offset)
+            for partition, offset in offsets.items()
+        ]
+        ordered = sorted(logs, key=lambda log: (log.stream, log.partition))
+        return JoinedState(self.layout, self.rules, ordered)
+
+
+def _with_users(decoded: Decoded) -> Decoded:
+    """The same, with lists that nobody is known to have seen among the invalid."""
+    users = decoded.users or ()
+    missing = [row for row, user in enumerate(users) if user is None]
+    if not missing:
+        return decoded
+    rows = np.ones(len(users), dtype=np.bool_)
+    rows[missing] = False
+    reason = InvalidEvent("missing_field", "the user is absent or null, and lists are joined by it")
+    found = [(decoded.places[row], reason) for row in missing]
+    invalid = sorted([*decoded.invalid, *found], key=lambda each: each[0])
+    return msgspec.structs.replace(decoded.keep(rows), invalid=invalid)

@@ -1,0 +1,145 @@
+"""The slow, obvious join: sort everything, then match. Knows nothing of the one that it judges."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+Record = dict[str, Any]
+Log = list[Record | None]
+"""Impressions have "shown" and interactions "item"; None is a tombstone, {} is invalid."""
+
+
+class Case(NamedTuple):
+    """What is joined.
+
+    Attributes:
+        streams: logs of each stream; impressions first.
+        key: "request_id" or "user_item".
+        window: in seconds.
+        lateness: in seconds.
+        combine: "max" or "sum".
+        per_variant: whether last touch looks at each variant for itself.
+        gains: type -> gain; a type that is not in it does not count.
+    """
+
+    streams: list[list[Log]]
+    key: str
+    window: int
+    lateness: int
+    combine: str
+    per_variant: bool
+    gains: dict[str, float]
+
+
+class Joined(NamedTuple):
+    """What comes of it, when everything has come.
+
+    Attributes:
+        events: time, request, variant, items shown, gain by item.
+        accounts: outcome -> records, of each stream.
+    """
+
+    events: list[tuple[Any, ...]]
+    accounts: list[Counter[str]]
+
+
+def joined(case: Case) -> Joined:
+    """Everything there is, joined."""
+    accounts = [Counter[str]() for _ in case.streams]
+    shown = [each for each in _in_time(case, 0, accounts[0]) if not _again(each, accounts[0])]
+    found: dict[int, list[Record]] = defaultdict(list)
+    for stream in range(1, len(case.streams)):
+        for each in _unique(case, stream, accounts[stream]):
+            rows = _rows(case, shown, each)
+            accounts[stream]["counted" if rows else "orphan"] += 1
+            for row in rows:
+                found[row].append(each)
+    accounts[0]["counted"] += len(shown)
+    events = [_event(case, each, found[row]) for row, each in enumerate(shown)]
+    return Joined(sorted(events), accounts)
+
+
+def _in_time(case: Case, stream: int, account: Counter[str]) -> list[Record]:
+    """Valid records that are not late, in the order in which their turns come."""
+    turns = []
+    for number, log in enumerate(case.streams[stream]):
+        clock: int | None = None
+        for place, record in enumerate(log):
+            account["records"] += 1
+            if record is None:
+                account["tombstone"] += 1
+                continue
+            if not record:
+                account["invalid"] += 1
+                continue
+            before: int | None = clock
+            if before is not None and record["ts"] < before - case.lateness:
+                account["late"] += 1
+                continue
+            clock = record["ts"] if before is None else max(before, record["ts"])
+            turns.append((-1 if before is None else before, number, place, record))
+    ordered = [record for *_, record in sorted(turns, key=lambda turn: turn[:3])]
+    for record in ordered:
+        record["case"] = case
+    return ordered
+
+
+_SEEN = "seen"
+
+
+def _again(record: Record, account: Counter[str]) -> bool:
+    known: dict[str, list[int]] = account.__dict__.setdefault(_SEEN, {})
+    window = record["case"].window
+    times = known.setdefault(record["request_id"], [])
+    if any(abs(time - record["ts"]) <= window for time in times):
+        account["duplicate"] += 1
+        return True
+    times.append(record["ts"])
+    return False
+
+
+def _unique(case: Case, stream: int, account: Counter[str]) -> list[Record]:
+    kept, known = [], set()
+    for record in _in_time(case, stream, account):
+        if record["type"] not in case.gains:
+            account["ignored"] += 1
+        elif record.get("event_id") in known:
+            account["duplicate"] += 1
+        else:
+            known.add(record.get("event_id", object()))
+            kept.append(record)
+    return kept
+
+
+def _rows(case: Case, shown: Sequence[Record], record: Record) -> list[int]:
+    rows = [
+        row
+        for row, each in enumerate(shown)
+        if 0 <= record["ts"] - each["ts"] <= case.window
+        and (
+            each["request_id"] == record["request_id"]
+            if case.key == "request_id"
+            else each["user"] == record["user"] and record["item"] in each["shown"]
+        )
+    ]
+    if case.key == "request_id":
+        return rows
+    groups: dict[str, list[int]] = defaultdict(list)
+    for row in rows:
+        groups[shown[row]["variant"] if case.per_variant else ""].append(row)
+    return sorted(max(rows, key=lambda row: _touch(shown[row])) for rows in groups.values())
+
+
+def _touch(record: Record) -> tuple[int, str]:
+    return record["ts"], record["request_id"]
+
+
+def _event(case: Case, shown: Record, found: Sequence[Record]) -> tuple[Any, ...]:
+    gains: dict[str, list[float]] = defaultdict(list)
+    for each in found:
+        gains[each["item"]].append(case.gains[each["type"]])
+    whole = {item: max(of) if case.combine == "max" else sum(of) for item, of in gains.items()}
+    items = tuple(shown["shown"])
+    return shown["ts"], shown["request_id"], shown["variant"], items, tuple(sorted(whole.items()))

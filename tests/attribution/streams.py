@@ -1,0 +1,201 @@
+"""Random streams for a join, and the real join of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+from hypothesis import strategies as st
+
+from streameval.attribution.interactions import InteractionDecoder, InteractionFields
+from streameval.attribution.joint import Joint
+from streameval.attribution.rules import Rules
+from streameval.attribution.state import JoinedState
+from streameval.pipeline.decode import Decoded, Decoder
+from streameval.pipeline.fields import EventFields
+from streameval.pipeline.layout import Layout
+from streameval.records import Partition, RecordBatch
+from tests.attribution.offline import Case, Joined, Log
+
+SECOND = 1_000_000
+FIELDS = EventFields(
+    recommendations="shown", time="ts", time_unit="s", event_id="request_id", user="user"
+)
+REQUESTS = [f"r{number}" for number in range(8)]
+USERS, ITEMS = ["u1", "u2"], ["a", "b", "c", "d"]
+TYPES = ["click", "cart", "view"]
+
+_impressions = st.fixed_dictionaries(
+    {
+        "ts": st.integers(0, 60),
+        "request_id": st.sampled_from(REQUESTS),
+        "user": st.sampled_from(USERS),
+        "variant": st.sampled_from(["x", "y"]),
+        "shown": st.lists(st.sampled_from(ITEMS), max_size=3, unique=True),
+    }
+)
+_interactions = st.fixed_dictionaries(
+    {
+        "ts": st.integers(0, 60),
+        "request_id": st.sampled_from(REQUESTS),
+        "user": st.sampled_from(USERS),
+        "item": st.sampled_from(ITEMS),
+        "type": st.sampled_from(TYPES),
+        "event_id": st.integers(0, 40).map(str),
+    }
+)
+_odd: st.SearchStrategy[Any] = st.sampled_from([None, {}])
+
+
+@st.composite
+def cases(draw: Any) -> Case:
+    """Streams with shuffles, repeats, late and bad records, and logs that are empty."""
+    shown = draw(st.lists(_logs(_impressions), min_size=1, max_size=2))
+    others = draw(
+        st.lists(st.lists(_logs(_interactions), min_size=1, max_size=2), min_size=1, max_size=2)
+    )
+    return Case(
+        streams=[shown, *others],
+        key=draw(st.sampled_from(["request_id", "user_item"])),
+        window=draw(st.integers(1, 20)),
+        lateness=draw(st.integers(0, 15)),
+        combine=draw(st.sampled_from(["max", "sum"])),
+        per_variant=draw(st.booleans()),
+        gains={"click": 1.0, "cart": 3.0},
+    )
+
+
+def _logs(records: st.SearchStrategy[Any]) -> st.SearchStrategy[Log]:
+    nearly_sorted = st.lists(records, max_size=12).map(lambda found: sorted(found, key=_roughly))
+    return st.one_of(
+        nearly_sorted,
+        st.lists(st.one_of(records, records, records, _odd), max_size=12),
+    ).map(lambda log: [dict(each) if each is not None else None for each in log])
+
+
+def _roughly(record: dict[str, Any]) -> int:
+    return int(record["ts"]) // 7
+
+
+def log_name(stream: int, number: int) -> Partition:
+    return Partition(f"s{stream}-{number}", 0)
+
+
+def joint(case: Case, **limits: Any) -> Joint[Any]:
+    """The real join of a case."""
+    rules = Rules(
+        key="request_id" if case.key == "request_id" else "user_item",
+        window=case.window * SECOND,
+        lateness=case.lateness * SECOND,
+        combine="max" if case.combine == "max" else "sum",
+        per=(0,) if case.per_variant and case.key == "user_item" else (),
+        **limits,
+    )
+    fields = InteractionFields(
+        key="request_id" if case.key == "request_id" else "user",
+        item="item",
+        time="ts",
+        time_unit="s",
+        event_id="event_id",
+        types=case.gains,
+    )
+    others = [InteractionDecoder(fields, rules.key) for _ in case.streams[1:]]
+    names = [
+        [log_name(stream, number).topic for number in range(len(logs))]
+        for stream, logs in enumerate(case.streams)
+    ]
+    decoder = Decoder(FIELDS, ["variant"], shown_only=True)
+    return Joint(decoder, others, names, rules, Layout(families=[]))
+
+
+class Run:
+    """A join that is fed, with the events that come out of it."""
+
+    def __init__(self, case: Case, **limits: Any) -> None:
+        self.case = case
+        self.front = joint(case, **limits)
+        self.events: list[tuple[Any, ...]] = []
+        self.logs = {
+            log_name(stream, number): log
+            for stream, logs in enumerate(case.streams)
+            for number, log in enumerate(logs)
+        }
+        self.state = self._new(dict.fromkeys(self.logs, 0))
+
+    def feed(self, partition: Partition, count: int) -> None:
+        """The next records of a log, as one batch."""
+        start = self._read[partition]
+        values = [_encoded(each) for each in self.logs[partition][start : start + count]]
+        end = start + len(values)
+        batch = RecordBatch(
+            partition=partition, values=values, offsets=range(start, end), next_offset=end
+        )
+        self.state.apply(batch, self.front.decode(batch))
+        self._read[partition] = end
+
+    def restart(self) -> None:
+        """Go on from what would have been saved."""
+        held = {each.name: b"".join(each.content()()) for each in self.state.sections()}
+        positions = {log: each.position for log, each in self.state.progress().items()}
+        self.state = self._new(positions)
+        self.state.restore(held)
+        assert self.content() == held
+
+    def end(self) -> Joined:
+        """Read the rest; nothing more comes."""
+        for partition, log in self.logs.items():
+            self.feed(partition, len(log))
+        self.state.end(list(self.logs))
+        return Joined(sorted(self.events), [_counter(each) for each in self.state.accounts])
+
+    def content(self) -> dict[str, bytes]:
+        """Everything that is saved."""
+        return {each.name: b"".join(each.content()()) for each in self.state.sections()}
+
+    def _new(self, positions: dict[Partition, int]) -> JoinedState[Any]:
+        self._read = dict(positions)
+        state = self.front.state(positions)
+        counted = state._counted.count
+
+        def count(decoded: Decoded) -> int:
+            self.events += _events(decoded)
+            return counted(decoded)
+
+        state._counted.count = count  # type: ignore[method-assign]
+        return state
+
+
+def _encoded(record: dict[str, Any] | None) -> bytes | None:
+    if record is None:
+        return None
+    return msgspec.json.encode({name: each for name, each in record.items() if name != "case"})
+
+
+def _events(decoded: Decoded) -> Iterator[tuple[Any, ...]]:
+    assert decoded.times is not None
+    assert decoded.dimensions is not None
+    for row, event in enumerate(decoded.batch.events()):
+        found = event.interactions
+        gains = found if isinstance(found, dict) else dict.fromkeys(found, 1.0)
+        yield (
+            int(decoded.times[row]) // SECOND,
+            decoded.dimensions[row],
+            tuple(event.recommendations),
+            tuple(sorted(gains.items())),
+        )
+
+
+def _counter(account: Any) -> Counter[str]:
+    plain: dict[str, int] = msgspec.to_builtins(account)
+    return Counter({name: n for name, n in plain.items() if n and name != "outside"})
+
+
+def told(found: Joined) -> Joined:
+    """The offline join's answer in the terms of the real one, which gives events no names."""
+    events: Sequence[tuple[Any, ...]] = [
+        (time, (variant,), items, gains) for time, _, variant, items, gains in found.events
+    ]
+    accounts = [Counter({name: n for name, n in of.items() if n}) for of in found.accounts]
+    return Joined(sorted(events), accounts)
