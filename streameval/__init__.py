@@ -4,6 +4,7 @@ from streameval.accumulator import Accumulator
 from streameval.catalogue import metric_at
 from streameval.columns import Columns
 from streameval.events import Batch, Event, Interaction
+from streameval.logging import quiet
 from streameval.metric import metric
 from streameval.reading import Reading
 
@@ -18,3 +19,5 @@ __all__ = [
     "metric_at",
 ]
 __version__ = "0.1.0"
+
+quiet()

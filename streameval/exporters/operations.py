@@ -28,7 +28,7 @@ def operations(snapshot: Snapshot, *, lag: bool) -> list[Family]:
     """
     health = snapshot.health
     families = [*_counts(health), *special_counts(health), _event_time(health.partitions)]
-    families += [_taken(snapshot), _ready(health), _refused(snapshot)]
+    families += [_taken(snapshot), _ready(health), refused(snapshot)]
     if lag:
         families.append(_lag(health.partitions))
     return [*families, *keeping(health)]
@@ -104,7 +104,8 @@ def _ready(health: Health) -> Family:
     )
 
 
-def _refused(snapshot: Snapshot) -> Family:
+def refused(snapshot: Snapshot) -> Family:
+    """How many values a convention does not have."""
     readings = [entry.reading for entry in snapshot.series]
     refused = Counter(each.metric for each in readings if isinstance(each, UndefinedReading))
     return own_family(

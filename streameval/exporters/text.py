@@ -63,6 +63,16 @@ class Text:
         return (sample.name, id(sample.labels)) not in self._heads
 
 
+def client_metric(family: Family) -> ClientMetric:
+    """A family as prometheus_client has it."""
+    metric = ClientMetric(family.name, family.help, family.kind)
+    metric.samples = [
+        ClientSample(*sample)  # type: ignore[arg-type]  # it only reads the labels
+        for sample in family.samples
+    ]
+    return metric
+
+
 def _title(family: Family) -> tuple[str, str, str]:
     return family.name, family.kind, family.help
 
@@ -74,10 +84,4 @@ class _Families(Collector):
         self.families: Sequence[Family] = ()
 
     def collect(self) -> Iterator[ClientMetric]:
-        for family in self.families:
-            metric = ClientMetric(family.name, family.help, family.kind)
-            metric.samples = [
-                ClientSample(*sample)  # type: ignore[arg-type]  # it only reads the labels
-                for sample in family.samples
-            ]
-            yield metric
+        yield from map(client_metric, self.families)

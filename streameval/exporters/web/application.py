@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -12,7 +13,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from streameval.exporters.prometheus import CONTENT_TYPE, PrometheusExporter
+from streameval.exporters.prometheus import CONTENT_TYPE
 from streameval.exporters.web.api import Api
 from streameval.exporters.web.guard import Guard
 from streameval.exporters.web.headers import ConfiguredHeaders, SafeHeaders
@@ -26,9 +27,16 @@ _PATHS = "/, /metrics, /api/v1/metrics, /-/healthy and /-/ready"
 _HEALTH = ("/-/healthy", "/-/ready")
 
 
+class Exporter(Protocol):
+    """What renders /metrics."""
+
+    def exposition(self, snapshot: Snapshot | None) -> bytes:
+        """Everything there is to scrape, in text format 0.0.4."""
+
+
 def application(
     current: Callable[[], Snapshot | None],
-    exporter: PrometheusExporter,
+    exporter: Exporter,
     *,
     turning: Callable[[], bool] = lambda: True,
     reload: Callable[[], str | None] | None = None,
@@ -88,7 +96,7 @@ class _Answers:
     def __init__(
         self,
         current: Callable[[], Snapshot | None],
-        exporter: PrometheusExporter,
+        exporter: Exporter,
         turning: Callable[[], bool],
     ) -> None:
         self._current = current

@@ -1,0 +1,74 @@
+"""The page, /metrics and the API of accumulators, as an ASGI application to mount."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from starlette.applications import Starlette
+
+from streameval.embedding import Accumulators, Pictures
+from streameval.exporters.web.application import application
+from streameval.pipeline.snapshot import Snapshot
+from streameval.prometheus import Collector, Exposition
+
+EVERY: Final = 1.0
+"""Seconds that a picture is shown for before a new one is taken."""
+
+
+def app(
+    accumulators: Accumulators,
+    labels: str | Sequence[str] = (),
+    *,
+    source: str = "the lists of this service",
+    restored: bool = False,
+) -> Starlette:
+    """What the daemon serves, for accumulators of this process; to be mounted under any path.
+
+    `/` is the page, `/metrics` for Prometheus, `/api/v1/metrics` the same as JSON and
+    `/api/v1/openapi.json` its description. All addresses in it are relative, so the path under
+    which it is mounted does not matter. It asks nobody who they are: that is the service's to do.
+    Values are read when they are asked for, once a second at most; nothing runs in between, so the
+    charts have the moments at which somebody looked.
+
+    Args:
+        accumulators: one, or a mapping from label values to accumulators, as for
+            `streameval.prometheus.Collector`; they are made safe for threads.
+        labels: names of the labels, for a mapping; a text means one.
+        source: what is counted, for the heading of the page.
+        restored: the accumulators hold what another process counted and exported; its /metrics
+            counters begin at 0.
+
+    Raises:
+        NotShownError: labels and keys do not fit each other.
+
+    Example:
+        >>> from starlette.applications import Starlette
+        >>> from streameval import Accumulator
+        >>> lists = Accumulator("ndcg@10", "hit_rate@10")
+        >>> service = Starlette()
+        >>> service.mount("/evaluation", app(lists, source="the home page"))
+    """
+    shown = _Shown(Pictures(accumulators, labels, source), time.monotonic)
+    exposition = Exposition(Collector(accumulators, labels, restored=restored))
+    return application(shown.current, exposition)
+
+
+class _Shown:
+    """The last picture, taken anew when it is old and somebody asks."""
+
+    def __init__(self, pictures: Pictures, clock: Callable[[], float]) -> None:
+        self._pictures = pictures
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._snapshot: Snapshot | None = None
+        self._until = 0.0
+
+    def current(self) -> Snapshot:
+        with self._lock:
+            if self._snapshot is None or self._clock() >= self._until:
+                self._snapshot = self._pictures.take()
+                self._until = self._clock() + EVERY
+            return self._snapshot

@@ -1,0 +1,66 @@
+"""Readings over time as a chart; needs the extra `plot`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from streameval.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def over_time(rows: Iterable[Mapping[str, Any]], metric: str, axes: Axes | None = None) -> Axes:
+    """Draw one metric of what `streameval evaluate --every 1h --format json` printed.
+
+    Every slice has a line with a point for each span, at its start. Where a span has no value
+    there is no point, and the line is broken: undefined is not zero.
+
+    Args:
+        rows: its objects: `start`, `metric`, `labels` and `value`, which may be None.
+        metric: text of the metric to draw.
+        axes: of matplotlib, to draw in; new ones by default.
+
+    Returns:
+        The axes.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+
+    Example:
+        >>> rows = [
+        ...     {"start": "2025-01-01T00:00:00Z", "metric": "mrr", "labels": {}, "value": 0.5},
+        ...     {"start": "2025-01-01T01:00:00Z", "metric": "mrr", "labels": {}, "value": None},
+        ... ]
+        >>> (line,) = over_time(rows, "mrr").lines
+        >>> line.get_ydata().tolist()
+        [0.5, nan]
+    """
+    try:
+        from matplotlib import pyplot as plt  # noqa: PLC0415  an extra, and slow to import
+    except ImportError as error:
+        raise MissingExtraError("drawing", "plot") from error
+    drawn = plt.subplots()[1] if axes is None else axes
+    starts, lines = _lines([row for row in rows if row["metric"] == metric])
+    for name, values in lines.items():
+        drawn.plot(starts, values, marker=".", label=name)  # type: ignore[arg-type]  # it takes times
+    drawn.set(title=metric, xlabel="event time, UTC")
+    if any(lines):
+        drawn.legend()
+    drawn.figure.autofmt_xdate()
+    return drawn
+
+
+def _lines(rows: Sequence[Mapping[str, Any]]) -> tuple[list[datetime], dict[str, list[float]]]:
+    """The spans that any slice has, and each slice's values in them, by its label values."""
+    starts = sorted({row["start"] for row in rows})
+    places = {start: place for place, start in enumerate(starts)}
+    lines: dict[str, list[float]] = {}
+    for row in rows:
+        name = " / ".join(row["labels"].values())
+        line = lines.setdefault(name, [math.nan] * len(starts))
+        line[places[row["start"]]] = math.nan if row["value"] is None else row["value"]
+    return [datetime.fromisoformat(start) for start in starts], lines

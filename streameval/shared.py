@@ -1,0 +1,96 @@
+"""Accumulators that several threads use at once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from functools import update_wrapper
+from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, cast
+
+from streameval.accumulator import Accumulator
+from streameval.errors import NotShownError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_SHARING: Final = threading.Lock()
+
+
+def _alone(
+    method: Callable[Concatenate[Accumulator, P], T],
+) -> Callable[Concatenate[Accumulator, P], T]:
+    """The method, run while no other of the same accumulator runs."""
+
+    def locked(self: Accumulator, /, *args: P.args, **named: P.kwargs) -> T:
+        with cast("SharedAccumulator", self)._lock:  # noqa: SLF001  wraps methods of this class
+            return method(self, *args, **named)
+
+    update_wrapper(locked, method)
+    return locked
+
+
+class SharedAccumulator(Accumulator):
+    """An Accumulator that several threads may count in, read, merge and copy at once.
+
+    It takes a lock for each call; `Accumulator` itself takes none, and only one thread at a time
+    may use it. Arguments, errors and values are those of `Accumulator`; `copy` gives one without
+    a lock.
+
+    Example:
+        >>> from concurrent.futures import ThreadPoolExecutor
+        >>> clicks = SharedAccumulator("hit_rate@1")
+        >>> with ThreadPoolExecutor(4) as threads:
+        ...     done = list(threads.map(lambda _: clicks.update(["a"], ["a"]), range(1000)))
+        >>> clicks.read("hit_rate@1").count
+        1000
+    """
+
+    _lock: threading.RLock
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        """With its lock, unpickled ones included."""
+        made = super().__new__(cls)
+        made._lock = threading.RLock()
+        return made
+
+    update = _alone(Accumulator.update)
+    update_many = _alone(Accumulator.update_many)
+    read = _alone(Accumulator.read)
+    compute = _alone(Accumulator.compute)
+    advice = _alone(Accumulator.advice)
+    reset = _alone(Accumulator.reset)
+    copy = _alone(Accumulator.copy)
+    state_dict = _alone(Accumulator.state_dict)
+    load_state_dict = _alone(Accumulator.load_state_dict)
+    adopt = _alone(Accumulator.adopt)
+
+    def merge(self, other: Accumulator) -> None:
+        """Add what another accumulator counted; one that is shared may be counted in meanwhile."""
+        # Never two locks at once: two that merge each other would wait for ever.
+        theirs = other.copy() if isinstance(other, SharedAccumulator) else other
+        with self._lock:
+            super().merge(theirs)
+
+    def dump(self) -> Iterator[bytes]:
+        """Everything counted as bytes; whole at once, so that counting may go on."""
+        with self._lock:
+            return iter([*super().dump()])
+
+
+def share(accumulator: Accumulator) -> SharedAccumulator:
+    """Make an accumulator safe for threads, as it is: the same object is shared from then on.
+
+    No other thread may be counting in it while this runs.
+
+    Raises:
+        NotShownError: it is of a class of somebody's own.
+    """
+    if not isinstance(accumulator, SharedAccumulator):
+        if type(accumulator) is not Accumulator:
+            found = f"one is of the class {type(accumulator).__name__}"
+            raise NotShownError(found, "give an Accumulator or a SharedAccumulator")
+        with _SHARING:
+            # First the lock: whoever finds the class must find that too.
+            vars(accumulator).setdefault("_lock", threading.RLock())
+            accumulator.__class__ = SharedAccumulator
+    return cast("SharedAccumulator", accumulator)
