@@ -10,7 +10,7 @@ from importlib.util import find_spec
 import pytest
 from hypothesis import settings
 
-_SERVICES = ("kafka", "prometheus", "browser")
+_SERVICES = ("kafka", "prometheus", "browser", "systemd")
 
 # The same examples in every run, and no verdict by the clock: a red test is red again.
 settings.register_profile("streameval", derandomize=True, deadline=None)
@@ -35,6 +35,7 @@ def pytest_report_header() -> list[str]:
         f"kafka broker: {_broker()}",
         f"prometheus: {_program('prometheus')}, promtool: {_program('promtool')}",
         f"browser: {browser}",
+        f"systemd-analyze: {_program('systemd-analyze')}",
         f"a missing real part: {'fails (CI=true)' if _in_ci() else 'skips its tests'}",
     ]
 
