@@ -4,13 +4,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from streameval.errors import MissingExtraError
+from streameval.reading import Reading
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+def row(start: float, reading: Reading, **labels: str) -> dict[str, Any]:
+    """One reading of a span, as `streameval evaluate --every` has it.
+
+    Args:
+        start: where it stands in time, seconds since the epoch.
+        reading: what the span's accumulator said; without a value the row has None.
+        labels: of the slice.
+
+    Example:
+        >>> from streameval import Accumulator
+        >>> row(1_735_689_600, Accumulator("mrr").read("mrr"), variant="a")["value"] is None
+        True
+    """
+    return {
+        "start": datetime.fromtimestamp(start, UTC).isoformat(),
+        "metric": reading.metric,
+        "labels": labels,
+        "value": reading.value if reading.defined else None,
+    }
 
 
 def over_time(rows: Iterable[Mapping[str, Any]], metric: str, axes: Axes | None = None) -> Axes:
@@ -20,7 +42,8 @@ def over_time(rows: Iterable[Mapping[str, Any]], metric: str, axes: Axes | None 
     there is no point, and the line is broken: undefined is not zero.
 
     Args:
-        rows: its objects: `start`, `metric`, `labels` and `value`, which may be None.
+        rows: its objects, or what `row` made: `start`, `metric`, `labels`, and `value`, which may
+            be None.
         metric: text of the metric to draw.
         axes: of matplotlib, to draw in; new ones by default.
 

@@ -1,0 +1,44 @@
+# /// script
+# dependencies = ["fastapi", "streameval", "uvicorn"]
+# ///
+"""A FastAPI service that counts what its users do with its lists.
+
+Start it with `uvicorn fastapi_service:service`. Prometheus scrapes /metrics, people look at
+/evaluation/, programs ask /evaluation/api/v1/metrics.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from fastapi import FastAPI
+from prometheus_client import CollectorRegistry, make_asgi_app
+from pydantic import BaseModel
+
+from streameval import Accumulator
+from streameval.asgi import app
+from streameval.prometheus import Collector
+
+METRICS = ("ndcg@10", "hit_rate@10", "ctr")
+variants = {name: Accumulator(*METRICS) for name in ("control", "treatment")}
+
+registry = CollectorRegistry()
+registry.register(Collector(variants, labels="variant"))
+
+service = FastAPI(title="A recommender")
+service.mount("/metrics", make_asgi_app(registry))
+service.mount("/evaluation", app(variants, labels="variant", source="the home page"))
+
+
+class Outcome(BaseModel):
+    """What one user was shown, and what they did with it."""
+
+    variant: Literal["control", "treatment"]
+    shown: list[str]
+    clicked: list[str]
+
+
+@service.post("/outcomes", status_code=204)
+def count(outcome: Outcome) -> None:
+    """FastAPI runs this on several threads, which the accumulators allow once they are shown."""
+    variants[outcome.variant].update(outcome.shown, outcome.clicked)

@@ -1,0 +1,33 @@
+# /// script
+# dependencies = ["streameval"]
+# ///
+"""A loop over events on standard input, with its metrics in a registry of its own.
+
+`streameval simulate --events-per-second 50 | python plain_loop.py 9878`, and Prometheus scrapes
+127.0.0.1:9878.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from prometheus_client import CollectorRegistry, start_http_server
+
+from streameval import Accumulator
+from streameval.prometheus import Collector
+
+
+def main(port: int) -> None:
+    """Count until standard input ends."""
+    lists = Accumulator("ndcg@10", "hit_rate@10", "item_coverage@10", catalog=2_000)
+    registry = CollectorRegistry()
+    registry.register(Collector(lists))
+    start_http_server(port, "127.0.0.1", registry)
+    for line in sys.stdin:
+        event = json.loads(line)
+        lists.update(event["recommendations"], event["interactions"])
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
