@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+from prometheus_client import CollectorRegistry, Counter, generate_latest
+
+from streameval import Accumulator
+from streameval.errors import NotShownError
+from streameval.exporters.prometheus import PrometheusExporter
+from streameval.pipeline.snapshot import Series
+from streameval.prometheus import Collector
+from tests.embedding.lists import lists, scraped
+from tests.exporters.pictures import picture
+from tests.prometheus.server import program
+
+METRICS = ("ndcg@10", "recbole:ndcg@5", "ctr", "item_coverage@10", "ndcg(statistic=median)@10")
+
+
+def _counted(count: int, *metrics: str, seed: int = 0) -> Accumulator:
+    accumulator = Accumulator(*(metrics or METRICS), catalog=50)
+    for each in lists(count, seed):
+        accumulator.update(*each)
+    return accumulator
+
+
+def _registered(collector: Collector) -> CollectorRegistry:
+    registry = CollectorRegistry()
+    registry.register(collector)
+    return registry
+
+
+def _daemons(variants: dict[str, Accumulator]) -> list[str]:
+    """What the daemon's exporter would say of the same, of metrics only."""
+    exporter = PrometheusExporter(version="1", patience=0)
+    series = [
+        Series(metric, (variant,), accumulator.read(metric.text))
+        for metric in next(iter(variants.values())).metrics
+        for variant, accumulator in variants.items()
+    ]
+    return _of_metrics(exporter.exposition(picture(*series)).decode())
+
+
+def _of_metrics(text: str) -> list[str]:
+    own = ("ndcg", "recbole", "ctr", "item_coverage")
+    return [
+        line
+        for line in text.splitlines()
+        if line.removeprefix("# HELP ")
+        .removeprefix("# TYPE ")
+        .startswith(tuple(f"streameval_{name}" for name in own))
+    ]
+
+
+def test_it_says_what_the_daemon_says_line_by_line() -> None:
+    variants = {"a": _counted(90), "b": _counted(60, seed=1)}
+    registry = _registered(Collector(variants, labels="variant"))
+    found = _of_metrics(generate_latest(registry).decode())
+    assert found == _daemons(variants)
+    assert len(found) == 5 * 2 + 3 * 4 + 2 * 2
+
+
+def test_promtool_has_nothing_against_it() -> None:
+    registry = _registered(Collector({"a": _counted(9)}, labels="variant"))
+    command = [program("promtool"), "check", "metrics"]
+    text = generate_latest(registry)
+    result = subprocess.run(command, input=text, capture_output=True, check=False)
+    assert (result.returncode, result.stdout + result.stderr) == (0, b"")
+
+
+def test_a_counter_begins_at_0_for_one_scrape() -> None:
+    accumulator = Accumulator("hit_rate@2")
+    registry = _registered(Collector(accumulator))
+    accumulator.update(["a", "b"], ["b"])
+    name = "streameval_hit_rate_count{k=2}"
+    assert [scraped(registry)[name] for _ in range(2)] == [0, 1]
+
+
+def test_a_counter_of_what_was_counted_before_begins_with_that() -> None:
+    variants = {"a": _counted(30, "ctr"), "b": Accumulator("ctr")}
+    registry = _registered(Collector(variants, labels="variant"))
+    variants["a"].update(["x"], ["x"])
+    variants["b"].update(["x"], ["x"])
+    found = scraped(registry)
+    assert found["streameval_ctr_count{variant=a}"] == 301
+    assert found["streameval_ctr_count{variant=b}"] == 0
+
+
+def test_restored_counts_begin_at_0_and_their_increase_is_exact() -> None:
+    accumulator = _counted(30, "hit_rate@1")
+    before = accumulator.read("hit_rate@1")
+    registry = _registered(Collector(accumulator, restored=True))
+    accumulator.update(["x"], ["x"])
+    name = "streameval_hit_rate_sum{k=1}"
+    assert [scraped(registry)[name] for _ in range(2)] == [0, 1]
+    assert accumulator.read("hit_rate@1").count == before.count + 1
+
+
+def test_a_counter_goes_on_from_what_it_had_after_a_reset() -> None:
+    accumulator = _counted(30, "hit_rate@1")
+    registry = _registered(Collector(accumulator))
+    before = scraped(registry)
+    accumulator.reset()
+    assert scraped(registry) == before
+    accumulator.update(["x"], ["x"])
+    after = scraped(registry)
+    assert {name: after[name] - before[name] for name in after} == {
+        "streameval_hit_rate_count{k=1}": 1,
+        "streameval_hit_rate_sum{k=1}": 1,
+    }
+
+
+def test_a_value_without_evidence_has_no_sample() -> None:
+    accumulator = Accumulator("item_coverage@10", "ndcg(statistic=median)@10", catalog=50)
+    registry = _registered(Collector(accumulator))
+    assert generate_latest(registry) == b""
+    accumulator.update(["a"], [])
+    assert list(scraped(registry)) == ["streameval_item_coverage{k=10}"]
+
+
+def test_a_value_that_a_convention_does_not_have_is_counted_and_left_out() -> None:
+    accumulator = Accumulator("capri:recall@5")
+    registry = _registered(Collector(accumulator))
+    accumulator.update(["a"], [])
+    found = [scraped(registry) for _ in range(2)][1]
+    assert found == {"streameval_readings_undefined{metric=capri:recall@5}": 1}
+
+
+def test_accumulators_come_and_go_with_the_mapping() -> None:
+    variants = {"a": Accumulator("ctr")}
+    registry = _registered(Collector(variants, labels="variant"))
+    variants["b"] = _counted(1, "ctr")
+    scraped(registry)
+    assert scraped(registry)["streameval_ctr_count{variant=b}"] == 0
+    assert scraped(registry)["streameval_ctr_count{variant=b}"] == 10
+    del variants["a"]
+    assert list(scraped(registry)) == [
+        "streameval_ctr_sum{variant=b}",
+        "streameval_ctr_count{variant=b}",
+    ]
+
+
+def test_slices_may_have_different_metrics_and_several_labels() -> None:
+    slices = {("home", "a"): Accumulator("ctr"), ("search", "a"): Accumulator("mrr", "ctr")}
+    found = scraped(_registered(Collector(slices, labels=("place", "variant"))))
+    assert set(found) == {
+        f"streameval_{name}_{part}{{place={place},variant=a}}"
+        for name, place in (("ctr", "home"), ("ctr", "search"), ("mrr", "search"))
+        for part in ("sum", "count")
+    }
+
+
+def test_a_registry_refuses_a_second_one_with_the_same_names() -> None:
+    registry = _registered(Collector(Accumulator("ctr")))
+    Counter("requests", "A counter of the service's own.", registry=registry)
+    registry.register(Collector(Accumulator("mrr")))
+    with pytest.raises(ValueError, match="Duplicated timeseries"):
+        registry.register(Collector(Accumulator("ctr", "hits")))
+
+
+@pytest.mark.parametrize(
+    ("accumulators", "labels"),
+    [
+        ({"a": Accumulator("ctr")}, ()),
+        ({"a": Accumulator("ctr")}, ("variant", "country")),
+        ({("a", "nl"): Accumulator("ctr")}, "variant"),
+        ({None: Accumulator("ctr")}, "variant"),
+        (Accumulator("ctr"), "variant"),
+    ],
+)
+def test_keys_that_do_not_fit_the_labels_are_refused(
+    accumulators: Accumulator | dict[object, Accumulator], labels: str | tuple[str, ...]
+) -> None:
+    with pytest.raises(NotShownError, match="give labels=, and as a key one text for each"):
+        Collector(accumulators, labels)
+
+
+def test_a_key_that_does_not_fit_is_refused_when_it_is_met() -> None:
+    slices: dict[object, Accumulator] = {"a": Accumulator("ctr")}
+    registry = _registered(Collector(slices, labels="variant"))
+    slices["b", "c"] = Accumulator("ctr")
+    with pytest.raises(NotShownError, match=r"the key \('b', 'c'\) under the labels variant"):
+        scraped(registry)
+
+
+def test_a_scrape_changes_nothing_that_was_counted() -> None:
+    accumulator, twin = _counted(40), _counted(40)
+    registry = _registered(Collector(accumulator))
+    scraped(registry)
+    assert accumulator.state_dict() == twin.state_dict()

@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import pickle
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from streameval import Accumulator
+from streameval.errors import NotShownError
+from streameval.prometheus import Collector
+from streameval.shared import SharedAccumulator, share
+from tests.embedding.lists import lists, scraped
+
+METRICS = ("ndcg@10", "hit_rate@3", "item_coverage@10", "ndcg(statistic=median)@10")
+THREADS = 4
+EACH = 3_000
+
+
+@pytest.fixture(autouse=True)
+def _restless() -> Iterator[None]:
+    """Threads take turns as often as they can, so that what is not safe shows."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def _new() -> Accumulator:
+    return Accumulator(*METRICS, catalog=50)
+
+
+def _alone() -> Accumulator:
+    """Everything counted by one thread."""
+    whole = _new()
+    for number in range(THREADS):
+        for each in lists(EACH, number):
+            whole.update(*each)
+    return whole
+
+
+def _count(accumulator: Accumulator) -> None:
+    """As many threads as there are, each its own lists."""
+
+    def run(number: int) -> None:
+        for each in lists(EACH, number):
+            accumulator.update(*each)
+
+    with ThreadPoolExecutor(THREADS) as threads:
+        list(threads.map(run, range(THREADS)))
+
+
+def _scrapes(registry: CollectorRegistry, over: threading.Event) -> list[dict[str, float]]:
+    found = [scraped(registry)]
+    while not over.is_set():
+        found.append(scraped(registry))
+    return [*found, scraped(registry)]
+
+
+def test_scrapes_while_several_threads_count_lose_nothing_and_never_fall() -> None:
+    accumulator, over = _new(), threading.Event()
+    registry = CollectorRegistry()
+    registry.register(Collector(accumulator))
+    with ThreadPoolExecutor(2) as readers:
+        looking = [readers.submit(_scrapes, registry, over) for _ in range(2)]
+        _count(accumulator)
+        over.set()
+        found = [each.result() for each in looking]
+    assert accumulator.state_dict() == _alone().state_dict()
+    count, total = "streameval_hit_rate_count{k=3}", "streameval_hit_rate_sum{k=3}"
+    for shown in found:
+        counters = [(each[count], each[total]) for each in shown]
+        assert counters == sorted(counters)
+        assert counters[-1][0] == THREADS * EACH
+        assert len(set(counters)) > 2
+
+
+class _Held(list[str]):
+    """A list that is looked through when it is let go, and says when somebody began to."""
+
+    def __init__(self, items: list[str]) -> None:
+        super().__init__(items)
+        self.begun, self.go = threading.Event(), threading.Event()
+
+    def __iter__(self) -> Iterator[str]:
+        self.begun.set()
+        self.go.wait(60)
+        return super().__iter__()
+
+
+def test_a_scrape_waits_for_the_list_that_is_being_counted() -> None:
+    accumulator, shown = Accumulator("hit_rate@1"), _Held(["a"])
+    registry = CollectorRegistry()
+    registry.register(Collector(accumulator))
+    scraped(registry)
+    with ThreadPoolExecutor(2) as threads:
+        counting = threads.submit(accumulator.update, shown, ["a"])
+        assert shown.begun.wait(60)
+        # What changed is copied; what did not is not, and waits for nobody.
+        accumulator.version += 1
+        scrape = threads.submit(scraped, registry)
+        done, _ = wait([scrape], timeout=0.3)
+        shown.go.set()
+        counting.result()
+    assert not done
+    assert scrape.result()["streameval_hit_rate_count{k=1}"] == 1
+
+
+def test_a_scrape_is_of_one_moment() -> None:
+    accumulator, over = Accumulator("hit_rate@1", "precision@1"), threading.Event()
+    registry = CollectorRegistry()
+    registry.register(Collector(accumulator))
+    with ThreadPoolExecutor(1) as reader:
+        looking = reader.submit(_scrapes, registry, over)
+        for _ in range(20_000):
+            accumulator.update(["a", "b"], ["a"])
+        over.set()
+        found = looking.result()
+    for shown in found:
+        assert len(set(shown.values())) == 1
+
+
+def test_two_that_merge_each_other_do_not_wait_for_ever() -> None:
+    one, other = SharedAccumulator("ctr"), SharedAccumulator("ctr")
+    for each in (one, other):
+        each.update(["a"], ["a"])
+
+    def merged(pair: tuple[Accumulator, Accumulator]) -> None:
+        for _ in range(30):
+            pair[0].merge(pair[1])
+
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(merged, [(one, other), (other, one)], timeout=60))
+    assert one.lists > 30
+
+
+def test_sharing_keeps_the_object_and_what_it_counted() -> None:
+    accumulator = _new()
+    accumulator.update(["a"], ["a"])
+    shared = share(accumulator)
+    assert shared is accumulator
+    assert share(shared) is shared
+    assert shared.read("hit_rate@3").count == 1
+    assert type(shared.copy()) is Accumulator
+
+
+def test_a_shared_one_can_be_pickled_and_saved() -> None:
+    shared = SharedAccumulator(*METRICS, catalog=50)
+    for each in lists(20):
+        shared.update(*each)
+    again = pickle.loads(pickle.dumps(shared))
+    again.update(["a"], ["a"])
+    shared.update(["a"], ["a"])
+    assert again.state_dict() == shared.state_dict()
+    fresh = _new()
+    assert not fresh.adopt(b"".join(shared.dump()))
+    assert fresh.state_dict() == shared.state_dict()
+
+
+def test_every_method_that_reads_or_counts_takes_the_lock() -> None:
+    """What is not listed here neither reads nor changes what is counted."""
+    harmless = {"needs"}
+    public = {name for name in vars(Accumulator) if not name.startswith("_")}
+    assert public - harmless <= set(vars(SharedAccumulator))
+
+
+def test_a_class_of_ones_own_is_refused() -> None:
+    class Own(Accumulator):
+        pass
+
+    with pytest.raises(NotShownError, match="of the class Own; give an Accumulator"):
+        Collector(Own("ctr"))
