@@ -105,9 +105,9 @@ class Joiner:
         return events
 
     @property
-    def open(self) -> int:
-        """Lists that are not counted yet."""
-        return self.accounts[0].open
+    def size(self) -> int:
+        """Rough bytes of what is kept."""
+        return self.shown.size + self.reported.size
 
     def sections(self) -> Iterator[Section]:
         """What waits, in pieces."""
@@ -270,11 +270,10 @@ class Joiner:
 
     def _refuse_too_many(self) -> None:
         waiting = sum(account.open for account in self.accounts)
-        size = self.shown.size + self.reported.size
         if waiting > self.rules.max_open:
             raise TooManyOpenError("max_open", waiting, self.rules.max_open)
-        if size > self.rules.max_bytes:
-            raise TooManyOpenError("max_bytes", size, self.rules.max_bytes)
+        if self.size > self.rules.max_bytes:
+            raise TooManyOpenError("max_bytes", self.size, self.rules.max_bytes)
 
     def _refuse(self, stream: int, outcome: Outcome, each: Reported) -> None:
         told = Told(each.lane, each.key, each.item, each.type, each.time, each.offset)

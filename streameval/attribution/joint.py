@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Generic
 
 import msgspec
@@ -57,14 +57,23 @@ class Joint(Generic[A]):
         decoded = self._impressions.decode_many(batch.values)
         return _with_users(decoded) if self.rules.key == "user_item" else decoded
 
-    def state(self, offsets: Mapping[Partition, int]) -> JoinedState[A]:
-        """One that has counted nothing; the logs in the order of their streams and names."""
+    def state(
+        self,
+        offsets: Mapping[Partition, int],
+        sink: Callable[[Decoded], object] | None = None,
+    ) -> JoinedState[A]:
+        """One that has counted nothing; the logs in the order of their streams and names.
+
+        Args:
+            offsets: where each begins.
+            sink: handed the events that are complete; None counts them.
+        """
         logs = [
             Log(partition, self._stream[partition.topic], offset)
             for partition, offset in offsets.items()
         ]
         ordered = sorted(logs, key=lambda log: (log.stream, log.partition))
-        return JoinedState(self.layout, self.rules, ordered)
+        return JoinedState(self.layout, self.rules, ordered, sink)
 
 
 def _with_users(decoded: Decoded) -> Decoded:

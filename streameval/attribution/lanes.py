@@ -115,9 +115,13 @@ class Lane:
         """Go on at this offset, if that is further."""
         self.position = self._next = max(self.position, offset)
 
+    def carry(self, other: Lane) -> None:
+        """Go on with the records that wait in another one, which stands at the same position."""
+        self._chunks, self._tail, self._next = other._chunks, other._tail, other._next
+
     def push(self, batch: RecordBatch, content: Content) -> None:
         """Hand over the records that come next."""
-        self.idle = False
+        self.idle = self.ended = False
         times = np.full(len(batch.values) + 1, NEVER, dtype=np.int64)
         times[0] = max(self._tail, self.clock)
         if content.times is not None and len(content.places):

@@ -18,6 +18,7 @@ from streameval.attribution.rules import FOREVER, NEVER, Rules
 from streameval.errors import DamagedStateError, SourceError, UnlikeStateError
 from streameval.pipeline.ahead import too_far_ahead
 from streameval.pipeline.awaited import Awaited
+from streameval.pipeline.decode import Decoded
 from streameval.pipeline.layout import Layout
 from streameval.pipeline.partition import Applied, PartitionState, Progress
 from streameval.pipeline.tally import Tally
@@ -51,15 +52,24 @@ class JoinedState(Generic[A]):
         layout: what is kept of the events.
         rules: what is joined with what.
         logs: those that are joined; their order is part of the state's meaning.
+        sink: handed the events that are complete; None counts them.
 
     Attributes:
         joiner: what waits.
+        passed_by: how often a log was waited for no longer, since this object was made.
         proposed_at: position at which passing by idle logs was proposed, until it is accepted.
     """
 
-    def __init__(self, layout: Layout[A], rules: Rules, logs: Sequence[Log]) -> None:
+    def __init__(
+        self,
+        layout: Layout[A],
+        rules: Rules,
+        logs: Sequence[Log],
+        sink: Callable[[Decoded], object] | None = None,
+    ) -> None:
         self._layout = layout
         self._counted = PartitionState(layout, logs[0].partition, 0)
+        self._sink = sink or self._counted.count
         self._lanes = [
             Lane(number, log.stream, log.partition, log.offset) for number, log in enumerate(logs)
         ]
@@ -69,7 +79,9 @@ class JoinedState(Generic[A]):
         self._advances = 0
         self._proposed: frozenset[int] = frozenset()
         self.proposed_at: int | None = None
+        self.passed_by = 0
         self.joiner = Joiner(rules, [log.stream for log in logs])
+        self._before = [Account() for _ in self.joiner.accounts]
 
     @property
     def position(self) -> int:
@@ -77,11 +89,31 @@ class JoinedState(Generic[A]):
         return sum(lane.position for lane in self._lanes) + self._advances
 
     def progress(self) -> Mapping[Partition, Progress]:
-        """How far each log was counted; what waits for its turn is not."""
+        """How far each log was counted; and the time of the newest event that was."""
         return {
-            lane.partition: Progress(lane.position, None if lane.clock == NEVER else lane.clock)
-            for lane in self._lanes
+            lane.partition: Progress(lane.position, self._counted.clock) for lane in self._lanes
         }
+
+    @property
+    def clocks(self) -> dict[Partition, int]:
+        """Newest event time of each log, microseconds; without those that have none."""
+        return {lane.partition: lane.clock for lane in self._lanes if lane.clock != NEVER}
+
+    @property
+    def blocked(self) -> bool:
+        """Whether something waits: for its turn, or for its window to end."""
+        waiting = any(lane.waiting for lane in self._lanes)
+        return waiting or any(account.open for account in self.accounts)
+
+    @property
+    def expected(self) -> dict[Partition, int]:
+        """Of each log, the offset that has not been handed over yet."""
+        return {lane.partition: lane.expected for lane in self._lanes}
+
+    def done(self) -> list[Account]:
+        """What became of the records of each stream since this object began, or was restored."""
+        pairs = zip(self.accounts, self._before, strict=True)
+        return [account.less(before) for account, before in pairs]
 
     @property
     def clock(self) -> int | None:
@@ -145,6 +177,7 @@ class JoinedState(Generic[A]):
         for lane in ending:
             lane.ended = True
         if ending:
+            self._advances += 1
             self._count()
 
     def propose(self, partitions: Collection[Partition]) -> None:
@@ -161,6 +194,7 @@ class JoinedState(Generic[A]):
         for number in self._proposed:
             self._lanes[number].idle = True
         if self._proposed:
+            self.passed_by += len(self._proposed)
             self._proposed, self.proposed_at = frozenset(), None
             self._advances += 1
             self._count()
@@ -169,6 +203,13 @@ class JoinedState(Generic[A]):
         """Go on at these offsets, where the log has lost what lies before them."""
         for lane in self._lanes:
             lane.skip(offsets.get(lane.partition, 0))
+
+    def carry(self, other: JoinedState[A]) -> None:
+        """Go on with the records that wait for their turn in another one of the same logs."""
+        for lane, before in zip(self._lanes, other._lanes, strict=True):
+            lane.carry(before)
+        self.passed_by += other.passed_by
+        self._before = [msgspec.structs.replace(each) for each in other._before]
 
     def sections(self) -> list[Section]:
         """Its content in pieces, sorted by name; equal content gives equal pieces."""
@@ -195,6 +236,7 @@ class JoinedState(Generic[A]):
         except (KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:
             raise DamagedStateError(PREFIX, f"{type(error).__name__}: {error}") from error
         self.proposed_at = self.position if self._proposed else None
+        self._before = [msgspec.structs.replace(account) for account in self.accounts]
 
     def _restore_lanes(self, saved: Mapping[Partition, list[Any]]) -> None:
         here = [lane.partition for lane in self._lanes]
@@ -202,10 +244,10 @@ class JoinedState(Generic[A]):
             raise UnlikeStateError("logs", list(map(str, here)), list(map(str, saved)))
         lanes = []
         for lane in self._lanes:
-            position, clock, idle, listed = saved[lane.partition]
+            position, clock, idle, ended, listed = saved[lane.partition]
             fresh = Lane(lane.number, lane.stream, lane.partition, position)
             fresh.resume(clock)
-            fresh.idle = idle
+            fresh.idle, fresh.ended = idle, ended
             lanes.append(fresh)
             self._replays[lane.number] = Awaited.from_list(listed)
         self._lanes = lanes
@@ -222,7 +264,7 @@ class JoinedState(Generic[A]):
         watermark, newest = self._watermark()
         events = self.joiner.advance(watermark, newest)
         if events is not None:
-            self._counted.count(events)
+            self._sink(events)
         self._version = next_version()
 
     def _judged(self, piece: Piece, stream: int) -> Piece:
@@ -256,7 +298,14 @@ class JoinedState(Generic[A]):
 
     def _meta(self) -> Callable[[], Iterator[bytes]]:
         logs = [
-            (lane.partition, lane.position, lane.clock, lane.idle, replays.as_list())
+            (
+                lane.partition,
+                lane.position,
+                lane.clock,
+                lane.idle,
+                lane.ended,
+                replays.as_list(),
+            )
             for lane, replays in zip(self._lanes, self._replays, strict=True)
         ]
         state = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import cast
 
 import msgspec
 from typer import Exit
@@ -12,6 +13,7 @@ from streameval.accumulator import Accumulator
 from streameval.catalogue import parse
 from streameval.cli.ending import FAILED, WrongCallError, tell, wrong_call_where
 from streameval.cli.file_reading import read_all
+from streameval.cli.file_streams import beginning, of_files
 from streameval.cli.over_time import OverTime
 from streameval.cli.readings import Taken, write_series
 from streameval.config import Config, WebOptions, load
@@ -27,7 +29,6 @@ from streameval.pipeline.snapshot import Snapshot
 from streameval.pipeline.snapshots import Snapshots
 from streameval.sources.files import FilesSource
 from streameval.sources.options import FilesOptions
-from streameval.sources.owning import Positions
 
 _NO_CAP = 2**62
 """More label values than there can be."""
@@ -68,9 +69,9 @@ def evaluated(paths: Sequence[str], asked: Asked, written_as: str) -> None:
     config = configured(files, asked)
     every = _every(config, asked)
     counting = new_counting(config) if every is None else OverTime(config, every)
-    source = FilesSource(files)
+    source = FilesSource(cast("FilesOptions", config.source))
     with wrong_call_where(SourceError):
-        source.open(Positions())
+        source.open(beginning(config, counting))
     read_all(source, counting)
     taken = list(counting.taken()) if isinstance(counting, OverTime) else _whole(counting, config)
     for trouble in dict.fromkeys(each.snapshot.health.trouble for each in taken):
@@ -79,7 +80,7 @@ def evaluated(paths: Sequence[str], asked: Asked, written_as: str) -> None:
     _tell_of_absent_labels([each.snapshot for each in taken])
     write_series(taken, written_as)
     if not counting.tally.valid:
-        tell(f"no valid event in {', '.join(paths)}.")
+        tell(f"no valid event in {', '.join(source.paths)}.")
         raise Exit(FAILED)
 
 
@@ -127,9 +128,8 @@ def configured(files: FilesOptions, asked: Asked) -> Config:
 
 def _of_a_daemon(config: Config, files: FilesOptions) -> Config:
     """What it counts, without what only matters where it runs."""
-    return msgspec.structs.replace(
-        config, source=files, state=None, dead_letters=None, web=WebOptions()
-    )
+    alone = msgspec.structs.replace(config, state=None, dead_letters=None, web=WebOptions())
+    return of_files(alone, files.paths)
 
 
 def _uncapped(files: FilesOptions) -> Config:

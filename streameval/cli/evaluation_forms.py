@@ -9,6 +9,7 @@ import msgspec
 from streameval.cli.ending import WrongCallError
 from streameval.cli.evaluation import Asked, configured, evaluated
 from streameval.cli.tables import Form, Pair, evaluated_pair, evaluated_tables
+from streameval.config import load
 from streameval.sources.options import FilesOptions
 from streameval.tables.joining import Ties
 from streameval.tables.reading import is_table
@@ -51,7 +52,7 @@ def evaluated_files(files: Files, asked: Asked, written_as: str) -> None:
         raise WrongCallError("--every reads event time from JSON lines, and tables have none.")
     if files.recommendations is not None or files.truth is not None:
         _of_pair(files, asked, written_as)
-    elif not files.paths:
+    elif not files.paths and not _names_files(asked.config):
         both = "--recommendations with --truth"
         raise WrongCallError(
             f"missing argument 'PATH...', or {both}; see `streameval evaluate -h`."
@@ -62,6 +63,11 @@ def evaluated_files(files: Files, asked: Asked, written_as: str) -> None:
         evaluated_tables(files.paths, config, files.separator, written_as)
     else:
         evaluated(files.paths, asked, written_as)
+
+
+def _names_files(config: str | None) -> bool:
+    """Whether a configuration says itself which files it reads."""
+    return config is not None and isinstance(load(config).source, FilesOptions)
 
 
 def _are_tables(files: Files) -> bool:

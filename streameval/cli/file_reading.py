@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
@@ -11,7 +11,7 @@ from streameval.cli.ending import tell
 from streameval.cli.screen import progress_console
 from streameval.pipeline.examples import InvalidRecord
 from streameval.pipeline.tally import Tally
-from streameval.records import RecordBatch
+from streameval.records import Partition, RecordBatch
 from streameval.sources.files import FilesSource
 
 _SECONDS = 0.2
@@ -24,6 +24,13 @@ class Counting(Protocol):
 
     def apply(self, batch: RecordBatch) -> Tally:
         """Count the records of a batch; returns what became of them."""
+
+    def end(self, partitions: Collection[Partition]) -> None:
+        """Nothing more comes in these files."""
+
+    @property
+    def crowded(self) -> Collection[Partition]:
+        """Files of which no more should be read now."""
 
     def take_invalid(self) -> Sequence[InvalidRecord]:
         """Examples of invalid records since the last call."""
@@ -39,6 +46,8 @@ def read_all(source: FilesSource, counting: Counting) -> None:
         while not source.finished:
             for batch in source.poll(_SECONDS):
                 counting.apply(batch)
+            counting.end(source.ended)
+            source.pause(counting.crowded)
             for record in counting.take_invalid():
                 found.setdefault(record.reason, record)
             progress.update(task, completed=source.bytes_read)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from streameval.accumulator import Accumulator
+from streameval.attribution.state import JoinedState
 from streameval.cli.readings import Taken
 from streameval.config import Config
 from streameval.config.counting import layout
+from streameval.config.joining import joint
 from streameval.pipeline.decode import Decoded, Decoder
 from streameval.pipeline.examples import Examples, InvalidRecord
 from streameval.pipeline.memory import Memory
@@ -43,11 +45,39 @@ class OverTime:
         self._spans: Spans[Accumulator] = Spans(kept.families, every)
         self._dedup = kept.dedup
         self._decoder = Decoder(config.event, config.dimensions())
+        self._joint = (
+            None if config.attribution is None else joint(config, config.attribution, kept)
+        )
+        self._joined: JoinedState[Accumulator] | None = None
         self._examples = Examples()
         self._seen: dict[Partition, tuple[Memory, int]] = {}
 
+    def home(self, partition: Partition) -> Partition:
+        """The partition under whose name a file is counted."""
+        return partition if self._joint is None else self._joint.home(partition)
+
+    def begin(self, partition: Partition, offsets: Mapping[Partition, int]) -> None:
+        """Join these files."""
+        if self._joint is not None and partition is not None:
+            self._joined = self._joint.state(offsets, self._spans.update)
+
+    @property
+    def crowded(self) -> Collection[Partition]:
+        """Files of which no more should be read now."""
+        return () if self._joined is None else self._joined.crowded
+
+    def end(self, partitions: Collection[Partition]) -> None:
+        """Nothing more comes in these files."""
+        if self._joined is not None:
+            self._joined.end(partitions)
+
     def apply(self, batch: RecordBatch) -> Tally:
         """Count the records of a batch; returns what became of them."""
+        if self._joint is not None and self._joined is not None:
+            applied = self._joined.apply(batch, self._joint.decode(batch))
+            self.tally.add(applied.tally)
+            self._examples.add(batch, applied.invalid)
+            return applied.tally
         decoded = self._decoder.decode_many(batch.values)
         counted = self._novel(batch.partition, decoded)
         self._spans.update(counted)

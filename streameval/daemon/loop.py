@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 from streameval.daemon.assembly import Assembly
 from streameval.daemon.clock import Clock
-from streameval.daemon.delegate import Delegate
 from streameval.daemon.garbage import Garbage
+from streameval.daemon.joining import Joining, owner_of
 from streameval.daemon.log import emit
 from streameval.daemon.pace import Pace
 from streameval.daemon.reloading import Reloading
@@ -53,6 +53,7 @@ class Loop:
         self._pace = Pace(clock.monotonic)
         self._invalid = InvalidRecords(clock.monotonic)
         self._trouble, self._advice = SourceTrouble(clock.monotonic), Advice()
+        self._joining = Joining(lambda: self._parts, clock.monotonic)
         self._garbage = Garbage(clock.monotonic)
         self._ready = False
         self._turned_at = clock.monotonic()
@@ -74,7 +75,7 @@ class Loop:
                 are invalid; waiting will not help.
         """
         try:
-            self._parts.source.open(Delegate(lambda: self._parts.owner))
+            self._parts.source.open(owner_of(lambda: self._parts))
             with self._garbage:
                 while not until():
                     self._reload_when_asked()
@@ -96,6 +97,7 @@ class Loop:
             owner.apply(batch)
             owner.turn()
             self._show_when_due()
+        self._joining.turn()
         owner.turn()
         self._show_when_due()
         self._turned_at = self._clock.monotonic()
@@ -152,6 +154,7 @@ class Loop:
             dead_lettered=self._parts.dead_lettered,
             recoveries=self._parts.recoveries,
             reload=self.reload,
+            join=self._joining.health(),
         )
 
     def _tell(self) -> None:

@@ -50,6 +50,8 @@ def replaced(parts: Assembly, new: Config) -> Assembly:
     elif new.state is not None:
         agreed = terms(new, new.state, parts.source)
         owner = owner.replaced(ingest, Evidence(ingest), agreed, _renumbered(parts, ingest))
+    for home, state in ingest.partitions.items():
+        state.carry(parts.ingest.partitions[home])
     ingest.tally = parts.ingest.tally
     return msgspec.structs.replace(
         parts,

@@ -97,6 +97,7 @@ class Holding:
     Attributes:
         resumption: how it began.
         offset: covered by the newest checkpoint; None where there is none yet.
+        durable: the same, of each log behind it.
         counted: records below it are never shown in counters.
         showing: whether its counters have begun.
         job: the checkpoint that is being written.
@@ -108,6 +109,7 @@ class Holding:
         self.resumption = resumption
         self.partition = resumption.assignment.partition
         self.offset: int | None = None
+        self.durable: Mapping[Partition, int] = {}
         self.counted = resumption.counted
         self.showing = False
         self.job: Job[Outcome] | None = None
@@ -164,10 +166,12 @@ class Holding:
             if name in versions
         }
         self.offset = saved.header.offset
+        self.durable = self.offsets
 
     def took(self, outcome: Outcome) -> None:
         """A checkpoint is durable."""
         self.offset, self._marks, self._saved = outcome.offset, outcome.marks, None
+        self.durable = outcome.offsets
         self._sums = {name: self._sums[name] for name in outcome.marks if name in self._sums}
         self._sums |= outcome.sums
 

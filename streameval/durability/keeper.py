@@ -123,6 +123,15 @@ class Keeper:
         self._saving.events += len(batch.values)
         self._outbox.send(self._counts.take_letters())
 
+    def saved(self, partition: Partition, position: int) -> bool:
+        """Whether a checkpoint covers this position."""
+        holding = self._holdings.get(partition)
+        return holding is not None and holding.offset is not None and holding.offset >= position
+
+    def hasten(self) -> None:
+        """Begin the next checkpoints at the next turn."""
+        self._saving.hasten()
+
     def turn(self) -> None:
         """Get on with checkpoints, a few milliseconds of work; to be called between batches."""
         if not self._abandoned:
@@ -172,9 +181,9 @@ class Keeper:
     def health(self) -> CheckpointHealth:
         """How well state is being kept."""
         offsets = {
-            partition: holding.offset
-            for partition, holding in sorted(self._holdings.items())
-            if holding.offset is not None
+            log: offset
+            for _, holding in sorted(self._holdings.items())
+            for log, offset in holding.durable.items()
         }
         return CheckpointHealth(
             last_success=self._saving.last_success, failures=self._saving.failures, offsets=offsets

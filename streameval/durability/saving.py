@@ -55,6 +55,7 @@ class Saving:
         self._clock = clock
         self._worker = worker
         self._began_at = clock.monotonic()
+        self._hurry = False
         self._queue: list[Partition] = []
 
     def carry(self, other: Saving) -> None:
@@ -62,11 +63,15 @@ class Saving:
         self.failures = other.failures
         self.last_success = other.last_success
 
+    def hasten(self) -> None:
+        """Begin a round at the next turn."""
+        self._hurry = True
+
     def turn(self, holdings: Mapping[Partition, Holding]) -> list[News]:
         """Take what is done, begin what is due; at most one partition is copied."""
         news = self._take_done(holdings.values())
         if self._due():
-            self._began_at, self.events = self._clock.monotonic(), 0
+            self._began_at, self.events, self._hurry = self._clock.monotonic(), 0, False
             self._queue = sorted(partition for partition, each in holdings.items() if each.changed)
             news += self._confirm()
         if self._queue and not any(each.job for each in holdings.values()):
@@ -110,6 +115,8 @@ class Saving:
     def _due(self) -> bool:
         if self._queue:
             return False
+        if self._hurry:
+            return True
         enough = self._terms.events is not None and self.events >= self._terms.events
         return enough or self._clock.monotonic() - self._began_at >= self._terms.interval
 

@@ -73,6 +73,13 @@ class Transient:
         self._counts.apply(batch)
         self._outbox.send(self._counts.take_letters())
 
+    def saved(self, partition: Partition, position: int) -> bool:
+        """Nothing is saved, so nothing needs to be waited for."""
+        return position >= 0 and partition is not None
+
+    def hasten(self) -> None:
+        """Nothing is saved."""
+
     def turn(self) -> None:
         """Make invalid records safe now and then; to be called between batches."""
         if self._flush is not None and self._flush.done():

@@ -38,7 +38,9 @@ from streameval.errors.surroundings import (
     MissingExtraError,
     PublishError,
     SourceError,
+    SplitKeyError,
     TooManyInvalidError,
+    UnevenStreamsError,
 )
 
 __all__ = [
@@ -63,6 +65,7 @@ __all__ = [
     "PublishError",
     "RefusedStateError",
     "SourceError",
+    "SplitKeyError",
     "StateVersionError",
     "StoreError",
     "StreamevalError",
@@ -70,6 +73,7 @@ __all__ = [
     "TooManyOpenError",
     "UndeclaredMetricError",
     "UndefinedMetricError",
+    "UnevenStreamsError",
     "UnknownConventionError",
     "UnknownMetricError",
     "UnlikeStateError",

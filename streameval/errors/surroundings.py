@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from streameval.errors.root import StreamevalError
 
 
@@ -84,6 +86,43 @@ class DeadLetterError(StreamevalError):
         self.problem = problem
         self.remedy = remedy
         super().__init__(f"dead letters to {destination}: {problem}; {remedy}.")
+
+
+class UnevenStreamsError(StreamevalError):
+    """Streams that are to be joined do not lie in the same partitions."""
+
+    def __init__(
+        self, number: int, counts: Mapping[str, int | None], missing: Sequence[str]
+    ) -> None:
+        self.number = number
+        self.counts = counts
+        self.missing = missing
+        told = ", ".join(f"{topic} has {count}" for topic, count in counts.items())
+        found = (
+            f"partition {number} of {', '.join(missing)} did not come with it"
+            if missing
+            else (f"their numbers of partitions differ: {told}")
+        )
+        super().__init__(
+            f"[attribution] joins partition {number} of all its topics, and {found}. Give all "
+            "topics the same number of partitions, write records of one key to the same one "
+            "(request id or user as the record's key, the same partitioner), and let the range "
+            "assignor share them out."
+        )
+
+
+class SplitKeyError(StreamevalError):
+    """Records of one key lie in different partitions of streams that are to be joined."""
+
+    def __init__(self, key: str, places: Mapping[str, int]) -> None:
+        self.key = key
+        self.places = places
+        told = " and ".join(f"partition {number} of {topic}" for topic, number in places.items())
+        super().__init__(
+            f"{key!r} is in {told}, so its records can never meet. Write all topics with the join "
+            "key (request id or user) as the record's key and with the same partitioner (murmur2 "
+            "in Java and kafka-python; partitioner=murmur2_random in librdkafka), then begin anew."
+        )
 
 
 class TooManyInvalidError(StreamevalError):

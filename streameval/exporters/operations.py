@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from streameval.exporters.families import Family, own_family
+from streameval.exporters.joining import joining
 from streameval.exporters.keeping import keeping, place, special_counts
 from streameval.pipeline.snapshot import Health, PartitionHealth, Snapshot
 from streameval.reading import UndefinedReading
@@ -31,6 +32,8 @@ def operations(snapshot: Snapshot, *, lag: bool) -> list[Family]:
     families += [_taken(snapshot), _ready(health), refused(snapshot)]
     if lag:
         families.append(_lag(health.partitions))
+    if health.join is not None:
+        families.extend(joining(health.join))
     return [*families, *keeping(health)]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from streameval.pipeline.joined import JoinHealth
 from streameval.pipeline.snapshot import CheckpointHealth, Counted, CountedKey, ReloadHealth
 from streameval.records import Partition
 
@@ -23,6 +24,7 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
         dead_lettered: records set aside as dead letters; None where none are written.
         recoveries: what the watchdog did: step -> how often.
         reload: what became of the configuration; None where it cannot be read again.
+        join: how the join of streams is; None where nothing is joined.
     """
 
     ready: bool
@@ -34,3 +36,4 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     dead_lettered: int | None = None
     recoveries: Mapping[str, int] = {}
     reload: ReloadHealth | None = None
+    join: JoinHealth | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Generic, Protocol
 
 from streameval.aggregation.family import Family
@@ -57,6 +57,16 @@ class State(Protocol[A]):
         Raises:
             SourceError: it begins before the position, so records would count twice.
         """
+
+    @property
+    def crowded(self) -> Sequence[Partition]:
+        """Logs that lead so far that no more of them should be read now."""
+
+    def end(self, partitions: Collection[Partition]) -> None:
+        """Nothing more comes in these logs."""
+
+    def carry(self, other: Any) -> None:
+        """Go on with what another one was handed, and has not counted yet."""
 
     def sections(self) -> list[Section]:
         """Its content in pieces, sorted by name."""

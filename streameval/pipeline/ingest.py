@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Generic
 
 from streameval.aggregation.section import Section
@@ -71,6 +71,17 @@ class Ingest(Generic[A]):
         if self._limits is not None:
             self._judge(self._limits, batch, applied.invalid)
         return applied.tally
+
+    @property
+    def crowded(self) -> list[Partition]:
+        """Logs that lead so far that no more of them should be read now."""
+        return [log for state in self._partitions.values() for log in state.crowded]
+
+    def end(self, partitions: Collection[Partition]) -> None:
+        """Nothing more comes in these logs: what waited for that is counted."""
+        for home in sorted({self._front.home(each) for each in partitions}):
+            if home in self._partitions:
+                self._partitions[home].end(partitions)
 
     def home(self, partition: Partition) -> Partition:
         """The partition under whose name a log is counted: itself, but where streams are joined."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Generic, NamedTuple
 
 import msgspec
@@ -120,6 +120,17 @@ class PartitionState(Generic[A]):
                 family.advance(self.clock)
             family.update(decoded.batch, decoded.dimensions, starts, decoded.times)
         return too_late
+
+    @property
+    def crowded(self) -> Sequence[Partition]:
+        """None: nothing waits."""
+        return ()
+
+    def end(self, partitions: Collection[Partition]) -> None:
+        """Nothing waits for the end of its log."""
+
+    def carry(self, other: object) -> None:
+        """Whatever one was handed, it has counted."""
 
     def sections(self) -> list[Section]:
         """Its content in pieces, sorted by name; equal content gives equal pieces."""

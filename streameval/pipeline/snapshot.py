@@ -8,6 +8,7 @@ from typing import TypeAlias
 import msgspec
 
 from streameval.metric import Metric
+from streameval.pipeline.joined import JoinHealth
 from streameval.pipeline.past import Past
 from streameval.reading import Reading
 from streameval.records import Partition
@@ -127,6 +128,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
         recoveries: what the watchdog did about a reading that stood still: step -> how often.
         checkpoint: how well state is being kept; None where it is not.
         reload: what became of the configuration; None where it cannot be read again.
+        join: how the join of streams is; None where nothing is joined.
     """
 
     consumed: int
@@ -145,6 +147,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     recoveries: Mapping[str, int] = {}
     checkpoint: CheckpointHealth | None = None
     reload: ReloadHealth | None = None
+    join: JoinHealth | None = None
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):

@@ -206,6 +206,7 @@ class Snapshots(Generic[R]):
             recoveries=around.recoveries,
             checkpoint=around.checkpoint,
             reload=around.reload,
+            join=around.join,
         )
 
     def _folded(self) -> dict[str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import select
 import time
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from streameval.errors import SourceError
 from streameval.records import Assignment, Owner, Partition, RecordBatch
@@ -57,6 +57,12 @@ class FilesSource:
         self._ends: dict[Partition, int] = {}
         self._bytes_of_ended = 0
         self._sizes: list[int | None] = []
+        self._paused: frozenset[str] = frozenset()
+
+    @property
+    def paths(self) -> Sequence[str]:
+        """Which files."""
+        return self._paths
 
     @property
     def name(self) -> str:
@@ -130,6 +136,15 @@ class FilesSource:
     def commit(self, positions: Mapping[Partition, int]) -> str | None:
         """Nothing: nobody is to be told."""
 
+    @property
+    def ended(self) -> Collection[Partition]:
+        """The files whose end has been reached."""
+        return self._ends.keys()
+
+    def pause(self, partitions: Collection[Partition]) -> None:
+        """Leave these files alone until told otherwise."""
+        self._paused = frozenset(each.topic for each in partitions)
+
     def end_offsets(self) -> Mapping[Partition, int]:
         """The number of lines of each file whose end has been reached."""
         return dict(self._ends)
@@ -146,15 +161,16 @@ class FilesSource:
                 raise SourceError(path, "is named twice", "name each file once")
 
     def _admit(self) -> None:
-        while self._waiting and len(self._files) < _SIDE_BY_SIDE:
+        while self._waiting and len(self._files) < _SIDE_BY_SIDE + len(self._paused):
             self._files.append(NdjsonFile(self._waiting.popleft()))
 
     def _ready(self, seconds: float) -> list[NdjsonFile]:
         poller = select.poll()
-        for file in self._files:
+        reading = [file for file in self._files if file.path not in self._paused]
+        for file in reading:
             poller.register(file, select.POLLIN)
         ready = {descriptor for descriptor, _ in poller.poll(seconds * 1000)}
-        return [file for file in self._files if file.fileno() in ready]
+        return [file for file in reading if file.fileno() in ready]
 
     def _batch(self, file: NdjsonFile) -> RecordBatch | None:
         partition = Partition(file.path, 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from kafka import KafkaConsumer
@@ -58,6 +58,11 @@ class KafkaSource:
         return self._base.watch.cluster
 
     @property
+    def ended(self) -> Collection[Partition]:
+        """None: a topic has no end."""
+        return ()
+
+    @property
     def finished(self) -> bool:
         """Never: a topic has no end."""
         return False
@@ -98,6 +103,11 @@ class KafkaSource:
 
     def commit(self, positions: Mapping[Partition, int]) -> str | None:
         """Nothing: without a group, nobody is to be told."""
+
+    def pause(self, partitions: Collection[Partition]) -> None:
+        """Leave these alone until told otherwise."""
+        if self._reader is not None:
+            self._reader.hold(partitions)
 
     def end_offsets(self) -> Mapping[Partition, int]:
         """The offset after the last committed record of each partition, at most a second old."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from kafka.errors import KafkaError
@@ -89,6 +89,11 @@ class KafkaGroupSource:
         return _BUDGET_SHARE * longest / 1000
 
     @property
+    def ended(self) -> Collection[Partition]:
+        """None: a topic has no end."""
+        return ()
+
+    @property
     def finished(self) -> bool:
         """Never: a topic has no end."""
         return False
@@ -146,6 +151,11 @@ class KafkaGroupSource:
             self._fenced = error
             return f"Kafka refused the commit: {type(error).__name__}."
 
+    def pause(self, partitions: Collection[Partition]) -> None:
+        """Leave these alone until told otherwise; the group keeps them ours."""
+        if self._member is not None:
+            self._member.hold(partitions)
+
     def end_offsets(self) -> Mapping[Partition, int]:
         """The offset after the last committed record of each partition, at most a second old."""
         return self._base.watch.ends
@@ -187,7 +197,8 @@ class KafkaGroupSource:
 
     def _look_for_stalls(self, member: KafkaMember) -> None:
         watch = self._base.watch
-        stall = self._stalls.look(member.positions, watch.ends, answers=watch.answers)
+        reading = {p: at for p, at in member.positions.items() if p not in member.held}
+        stall = self._stalls.look(reading, watch.ends, answers=watch.answers)
         if stall is not None:
             self._recover(member, stall)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from typing import Final
 
@@ -57,6 +57,15 @@ class KafkaMember:
     def positions(self) -> Mapping[Partition, int]:
         """What is read -> the offset after what was delivered of it."""
         return self._reader.positions
+
+    @property
+    def held(self) -> Collection[Partition]:
+        """What is left alone for a while."""
+        return self._reader.held
+
+    def hold(self, partitions: Collection[Partition]) -> None:
+        """Leave these alone, and no others."""
+        self._reader.hold(partitions)
 
     def learn(self) -> bool:
         """Let the client look again where the watch knows partitions that it does not know.

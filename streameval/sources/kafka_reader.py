@@ -17,11 +17,21 @@ class KafkaReader:
 
     Attributes:
         positions: partition -> offset after what was delivered.
+        held: those that are left alone for a while.
     """
 
     def __init__(self, consumer: Any) -> None:
         self._consumer = consumer
         self.positions: dict[Partition, int] = {}
+        self.held: frozenset[Partition] = frozenset()
+
+    def hold(self, partitions: Collection[Partition]) -> None:
+        """Leave these alone, and no others."""
+        wanted = frozenset(partitions).intersection(self.positions)
+        if wanted != self.held:
+            self._consumer.pause(*map(topic_partition, wanted - self.held))
+            self._consumer.resume(*map(topic_partition, self.held - wanted))
+            self.held = wanted
 
     def begin(self, starts: Mapping[Partition, int]) -> list[RecordBatch]:
         """Go to these offsets, and deliver from there.
@@ -32,12 +42,14 @@ class KafkaReader:
         for partition, offset in starts.items():
             self._consumer.seek(topic_partition(partition), offset)
             self.positions[partition] = offset
+        self.held -= starts.keys()
         return [nothing_until(partition, offset) for partition, offset in starts.items()]
 
     def end(self, partitions: Collection[Partition]) -> None:
         """Deliver these no more."""
         for partition in partitions:
             self.positions.pop(partition, None)
+        self.held -= frozenset(partitions)
 
     def read(self, seconds: float) -> list[RecordBatch]:
         """What is there, or comes within so many seconds.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -62,6 +62,11 @@ class SimulatorSource:
     def cluster(self) -> str:
         """Always "simulator"."""
         return "simulator"
+
+    @property
+    def ended(self) -> Collection[Partition]:
+        """None: all partitions end together."""
+        return ()
 
     @property
     def finished(self) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol, runtime_checkable
 
 from streameval.records import Owner, Partition, RecordBatch
 
@@ -58,6 +58,10 @@ class Source(Protocol):
     def joined(self) -> bool:
         """Whether it has been handed its partitions at least once, be they none."""
 
+    @property
+    def ended(self) -> Collection[Partition]:
+        """Partitions of which everything was delivered and nothing more can come (files)."""
+
     def end_offsets(self) -> Mapping[Partition, int]:
         """For each partition, the offset after its last record, as last known; may be empty."""
 
@@ -67,3 +71,14 @@ class Source(Protocol):
 
     def close(self) -> None:
         """Let go of connections and files; may be called twice."""
+
+
+@runtime_checkable
+class Pausable(Protocol):
+    """A source that can leave some partitions alone while it goes on with the others."""
+
+    def pause(self, partitions: Collection[Partition]) -> None:
+        """Deliver nothing of these, and of the others again, until told otherwise.
+
+        What was asked for already may still come.
+        """

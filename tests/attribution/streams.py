@@ -156,15 +156,7 @@ class Run:
 
     def _new(self, positions: dict[Partition, int]) -> JoinedState[Any]:
         self._read = dict(positions)
-        state = self.front.state(positions)
-        counted = state._counted.count
-
-        def count(decoded: Decoded) -> int:
-            self.events += _events(decoded)
-            return counted(decoded)
-
-        state._counted.count = count  # type: ignore[method-assign]
-        return state
+        return self.front.state(positions, lambda found: self.events.extend(_events(found)))
 
 
 def _encoded(record: dict[str, Any] | None) -> bytes | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from streameval.errors import SourceError
 from streameval.pipeline.letters import replaced_offset
@@ -23,6 +23,7 @@ class LogSource:
 
     cluster = "in memory"
     finished = False
+    ended: Collection[Partition] = ()
     trouble: str | None = None
 
     def __init__(

@@ -6,6 +6,7 @@ import msgspec
 
 from streameval.exporters.comparison import comparison, differences
 from streameval.exporters.web.state import State, state
+from streameval.pipeline.joined import JoinHealth
 from streameval.pipeline.snapshot import (
     LIFETIME,
     CheckpointHealth,
@@ -98,7 +99,24 @@ def _health(health: Health) -> dict[str, object]:
         "recoveries": health.recoveries,
         "checkpoint": _checkpoint(health),
         "reload": health.reload,
+        "join": None if health.join is None else _join(health.join),
         "partitions": [_partition(entry, health.checkpoint) for entry in health.partitions],
+    }
+
+
+def _join(join: JoinHealth) -> dict[str, object]:
+    return {
+        "bytes": join.bytes,
+        "passed_by": join.passed_by,
+        "streams": [
+            {
+                "name": stream.name,
+                "outcomes": stream.outcomes,
+                "open": stream.open,
+                "outside": stream.outside,
+            }
+            for stream in join.streams
+        ],
     }
 
 

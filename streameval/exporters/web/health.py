@@ -27,6 +27,8 @@ def _totals(snapshot: Snapshot) -> Markup:
     known = [entry.lag for entry in health.partitions if entry.lag is not None]
     if known:
         totals["records behind"] = sum(known)
+    if health.join is not None:
+        totals["lists not counted yet"] = health.join.open_lists
     texts = {name: _number(n) for name, n in totals.items() if n is not None}
     if health.checkpoint is not None:
         texts["last checkpoint"] = _age(health.checkpoint, snapshot.taken_at)

@@ -20,6 +20,7 @@ function facts(found) {
     late: health.late,
     duplicates: health.duplicates,
     "dead letters": health.dead_lettered,
+    "lists not counted yet": health.join === null ? null : health.join.streams[0].open,
     "records behind": lags.length ? sum(lags) : null,
     "newest event": times.length ? `${span(found.taken_at - Math.max(...times))} ago` : null,
     "last checkpoint": kept === null ? null

@@ -1,0 +1,93 @@
+"""What a daemon does besides where streams are joined: ends, pauses, and logs that are idle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from streameval.attribution.grouping import Grouped
+from streameval.attribution.ledger import Ledger
+from streameval.attribution.state import JoinedState
+from streameval.config.durations import SECOND, microseconds
+from streameval.daemon.assembly import Assembly
+from streameval.daemon.delegate import Delegate
+from streameval.pipeline.joined import JoinHealth
+from streameval.records import Owner, Partition
+from streameval.sources.source import Pausable
+
+
+def owner_of(parts: Callable[[], Assembly]) -> Owner:
+    """Who owns the partitions of a source now; logs that are joined are one to it."""
+    delegate = Delegate(lambda: parts().owner)
+    attribution = parts().config.attribution
+    if attribution is None:
+        return delegate
+    topics = [each for stream in attribution.streams for each in stream]
+    return Grouped(lambda: delegate, parts().ingest.home, topics)
+
+
+class Joining:
+    """Looks after the joins of a daemon, between batches; does nothing where there are none.
+
+    Args:
+        parts: of the daemon, as they are now.
+        clock: seconds that only grow.
+    """
+
+    def __init__(self, parts: Callable[[], Assembly], clock: Callable[[], float]) -> None:
+        self._parts = parts
+        self._clock = clock
+        options = parts().config.attribution
+        self._ledger = None if options is None else Ledger(options.names)
+        timeout = None if options is None else options.idle_timeout
+        self._timeout = None if timeout is None else microseconds(timeout) / SECOND
+        self._seen: dict[Partition, tuple[int, float]] = {}
+
+    def turn(self) -> None:
+        """Tell joins what has ended, the source what leads too far, and pass by what is idle."""
+        if self._ledger is None:
+            return
+        parts = self._parts()
+        parts.ingest.end(parts.source.ended)
+        states = dict(self._states())
+        if isinstance(parts.source, Pausable):
+            parts.source.pause(parts.ingest.crowded)
+        for home, state in states.items():
+            self._pass_by(home, state)
+
+    def health(self) -> JoinHealth | None:
+        """How they are; None where there are none."""
+        return (
+            None if self._ledger is None else self._ledger.health(self._parts().ingest.partitions)
+        )
+
+    def _states(self) -> Iterator[tuple[Partition, JoinedState[Any]]]:
+        for home, state in self._parts().ingest.partitions.items():
+            if isinstance(state, JoinedState):
+                yield home, state
+
+    def _pass_by(self, home: Partition, state: JoinedState[Any]) -> None:
+        """What is proposed has effects only after it was saved."""
+        owner = self._parts().owner
+        if state.proposed_at is not None:
+            if owner.saved(home, state.proposed_at):
+                state.accept()
+            return
+        if self._timeout is None:
+            return
+        idle = [log for log in state.awaited if self._is_idle(log, state.expected[log])]
+        if idle and state.blocked:
+            state.propose(idle)
+            owner.hasten()
+
+    def _is_idle(self, log: Partition, expected: int) -> bool:
+        """Whether nothing has come for long, and the source knows of nothing more."""
+        now = self._clock()
+        offset, since = self._seen.setdefault(log, (expected, now))
+        source = self._parts().source
+        if offset != expected or source.trouble is not None:
+            self._seen[log] = expected, now
+            return False
+        end = source.end_offsets().get(log)
+        waited = now - since >= (self._timeout or 0.0)
+        return waited and end is not None and end <= expected
