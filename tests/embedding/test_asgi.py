@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from urllib.parse import urljoin
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from streameval import Accumulator
+from streameval.asgi import app
+from streameval.errors import NotShownError
+from streameval.exporters.web import Server
+from tests.browser.conftest import browser
+from tests.embedding.lists import lists, samples
+
+__all__ = ["browser"]
+
+
+class Service:
+    """Somebody's service, with its evaluation under a path of its own."""
+
+    def __init__(self) -> None:
+        self.variants = {name: Accumulator("ndcg@10", "ctr") for name in ("control", "treatment")}
+        api = FastAPI()
+        api.mount("/shop/evaluation", app(self.variants, labels="variant", source="the shop"))
+        self.server = Server(api, "127.0.0.1:0")
+        self.client = httpx.Client(timeout=30, trust_env=False)
+
+    @property
+    def address(self) -> str:
+        return f"{self.server.address}/shop/evaluation"
+
+    def get(self, path: str, **headers: str) -> httpx.Response:
+        return self.client.get(urljoin(f"{self.address}/", path), headers=headers)
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[Service]:
+    service = Service()
+    for number, accumulator in enumerate(service.variants.values()):
+        for each in lists(100, number):
+            accumulator.update(*each)
+    with service.server, service.client:
+        yield service
+
+
+def test_the_path_itself_leads_to_the_page(service: Service) -> None:
+    answer = service.client.get(service.address, follow_redirects=True)
+    assert str(answer.url) == f"{service.address}/"
+    assert '<h1 id="source">the shop</h1>' in answer.text
+    policy = answer.headers["content-security-policy"]
+    assert policy.startswith("default-src 'self'; base-uri 'none'")
+
+
+def test_everything_that_the_page_asks_for_is_below_its_path(service: Service) -> None:
+    page = service.get("").text
+    links = set(re.findall(r'(?:href|src)="([^"#]+)"', page))
+    assert {"static/page.js", "static/page.css", "metrics", "api/v1/metrics"} <= links
+    assert {service.get(link).status_code for link in links} == {200}
+
+
+def test_the_page_without_scripts_has_the_values(service: Service) -> None:
+    value = service.variants["control"].read("ndcg@10").value
+    assert f'value="{value!r}"' in service.get("").text
+
+
+def test_the_api_has_the_values_with_every_digit(service: Service) -> None:
+    found = service.get("api/v1/metrics").json()
+    values = {
+        (each["metric"], each["labels"]["variant"]): each["value"] for each in found["metrics"]
+    }
+    assert values == {
+        (metric, variant): accumulator.read(metric).value
+        for metric in ("ndcg@10", "ctr")
+        for variant, accumulator in service.variants.items()
+    }
+    assert found["state"] == {"ready": True, "word": "Ready", "why": "reading the shop."}
+
+
+def test_what_has_not_changed_is_not_sent_again(service: Service) -> None:
+    def again() -> int:
+        tag = service.get("api/v1/catalogue").headers["etag"]
+        return service.get("api/v1/catalogue", **{"If-None-Match": tag}).status_code
+
+    # Another picture is taken every second, so one of so many may fall between two.
+    assert any(again() == httpx.codes.NOT_MODIFIED for _ in range(20))
+
+
+def test_metrics_are_those_of_a_collector(service: Service) -> None:
+    answer = service.get("metrics")
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    # The first scrape may have shown 0.
+    found = samples(service.get("metrics").text)
+    count = service.variants["control"].read("ctr").count
+    assert found["streameval_ctr_count{variant=control}"] == count
+    assert set(found) == {
+        f"streameval_{name}_{part}{{{labels}variant={variant}}}"
+        for name, labels in (("ndcg", "k=10,"), ("ctr", ""))
+        for part in ("sum", "count")
+        for variant in service.variants
+    }
+
+
+def test_health_checks_answer(service: Service) -> None:
+    assert service.get("-/healthy").status_code == 200
+    assert service.get("-/ready").text == "Ready: reading the shop.\n"
+
+
+def test_what_is_not_there_is_said(service: Service) -> None:
+    answer = service.get("nothing")
+    assert (answer.status_code, answer.text[:11]) == (404, "There is no")
+
+
+def test_labels_that_do_not_fit_are_refused_at_once() -> None:
+    with pytest.raises(NotShownError, match="under the labels none"):
+        app({"a": Accumulator("ctr")})
+
+
+@pytest.mark.browser
+def test_the_page_moves_in_a_browser_under_its_path(service: Service, browser: Browser) -> None:
+    page = browser.new_page()
+    said: list[str] = []
+    asked: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"{service.address}/")
+    expect(_shown(page, service)).to_be_visible()
+    service.variants["control"].update(["x"], ["x"])
+    expect(_shown(page, service)).to_be_visible()
+    assert said == []
+    assert all(url.startswith(f"{service.address}/") for url in asked)
+
+
+def _shown(page: Page, service: Service) -> Locator:
+    """The place where the script of the page shows the value that there is now."""
+    value = service.variants["control"].read("ndcg@10").value
+    return page.locator(f'#live data[value="{value!r}"]').first

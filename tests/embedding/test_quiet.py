@@ -1,0 +1,62 @@
+"""In somebody's own program nothing is printed that they did not ask for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+_USE = """
+import logging
+{listen}
+import streameval
+from prometheus_client import CollectorRegistry, generate_latest
+from streameval.asgi import app
+from streameval.letters.file import _LOG as letters
+from streameval.prometheus import Collector
+
+lists = streameval.Accumulator("ndcg@10")
+registry = CollectorRegistry()
+registry.register(Collector(lists))
+app(lists)
+lists.update_many([(["a"], [1])] * 10_000)
+generate_latest(registry)
+generate_latest(registry)
+letters.error("a file is damaged")
+"""
+
+
+def _said(listen: str) -> tuple[str, str]:
+    command = [sys.executable, "-W", "error", "-c", _USE.format(listen=listen)]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    return result.stdout, result.stderr
+
+
+def test_nothing_is_printed_by_default() -> None:
+    assert _said("") == ("", "")
+
+
+@pytest.mark.parametrize(
+    "listen",
+    [
+        "logging.basicConfig()",
+        "logging.getLogger('streameval').addHandler(logging.StreamHandler())",
+    ],
+)
+def test_who_listens_is_told_and_told_once(listen: str) -> None:
+    printed, logged = _said(listen)
+    assert printed == ""
+    assert logged.count("10,000 lists with interactions and not one hit") == 1
+    assert logged.count("a file is damaged") == 1
+
+
+def test_importing_twice_leaves_one_handler() -> None:
+    again = (
+        "import importlib, logging, streameval\n"
+        "importlib.reload(streameval)\n"
+        "print(logging.getLogger('streameval').handlers)"
+    )
+    command = [sys.executable, "-c", again]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert result.stdout == "[<NullHandler (NOTSET)>]\n"
