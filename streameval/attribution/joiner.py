@@ -109,6 +109,22 @@ class Joiner:
         """Rough bytes of what is kept."""
         return self.shown.size + self.reported.size
 
+    def lists(self, key: str) -> list[int]:
+        """Rows of the lists of a request, or of a user where lists are found by user."""
+        rows = list(self._requests.rows(key))
+        return rows or list(self._users.rows(key) if self._users is not None else ())
+
+    def about(self, key: str, rows: Sequence[int]) -> list[tuple[Reported, list[int]]]:
+        """Interactions with a key, or with these lists; each with the lists that it belongs to."""
+        found = [(each, self._finder.find(each)) for each in self.reported.between(NEVER, FOREVER)]
+        return [
+            (each, own) for each, own in found if each.key == key or not set(own).isdisjoint(rows)
+        ]
+
+    def is_counted(self, row: int) -> bool:
+        """Whether a list is an event already."""
+        return self.shown.time(row) < self._closed(self.watermark)
+
     def sections(self) -> Iterator[Section]:
         """What waits, in pieces."""
         yield from self.shown.sections()

@@ -100,6 +100,11 @@ class JoinedState(Generic[A]):
         return {lane.partition: lane.clock for lane in self._lanes if lane.clock != NEVER}
 
     @property
+    def logs(self) -> list[Partition]:
+        """The logs behind it, in the order of their numbers."""
+        return [lane.partition for lane in self._lanes]
+
+    @property
     def blocked(self) -> bool:
         """Whether something waits: for its turn, or for its window to end."""
         waiting = any(lane.waiting for lane in self._lanes)

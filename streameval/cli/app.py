@@ -22,6 +22,7 @@ from streameval.cli.ending import (
     tell,
 )
 from streameval.cli.evaluate import evaluate
+from streameval.cli.explain import explain
 from streameval.cli.metrics import metrics
 from streameval.cli.publish import publish
 from streameval.cli.run import run
@@ -37,7 +38,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="First time here? `streameval demo` needs nothing but itself.",
 )
-for command in (demo, run, check, evaluate, simulate, publish, metrics):
+for command in (demo, run, check, evaluate, simulate, publish, metrics, explain):
     app.command()(command)
 app.add_typer(state, name="state")
 app.add_typer(dlq, name="dlq")

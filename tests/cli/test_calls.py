@@ -11,7 +11,18 @@ import pytest
 
 from tests.cli.program import PATIENCE, command, ran
 
-COMMANDS = ("demo", "run", "check", "evaluate", "simulate", "publish", "metrics", "state", "dlq")
+COMMANDS = (
+    "demo",
+    "run",
+    "check",
+    "evaluate",
+    "simulate",
+    "publish",
+    "metrics",
+    "state",
+    "dlq",
+    "explain",
+)
 
 
 def test_its_version_is_the_packages() -> None:

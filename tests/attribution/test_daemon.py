@@ -1,0 +1,85 @@
+"""The real daemon joins two topics of the real broker."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streameval.broker import Broker
+from tests.attribution.topics import lines, published
+from tests.cli.program import ran
+from tests.daemon.running import Running, exact, readings, running
+
+OBD = Path(__file__).parents[3] / "shared" / "datasets" / "obd_small"
+METRICS = """
+metrics = ["ctr", "hit_rate@3", "mrr@3", "ndcg@3", "hits@3"]
+labels = ["variant", "campaign"]
+[event]
+time = "ts"
+time_unit = "iso8601"
+positions = "positions"
+"""
+JOIN = """
+[attribution]
+impressions = "{shown}"
+window = "30m"
+lateness = "2m"
+idle_timeout = "1s"
+[[attribution.interactions]]
+source = "{clicked}"
+types = {{ click = 1 }}
+[source]
+type = "kafka"
+topics = ["{shown}", "{clicked}"]
+group = "{shown}"
+member = "one"
+[source.kafka]
+bootstrap_servers = "{address}"
+[state]
+path = "{store}"
+interval = "1s"
+[web]
+listen = "127.0.0.1:0"
+"""
+
+
+def streams(daemon: Running) -> list[dict[str, Any]]:
+    join = daemon.document().get("health", {}).get("join") or {}
+    found: list[dict[str, Any]] = join.get("streams", [])
+    return found
+
+
+def ended(daemon: Running, records: int) -> bool:
+    """Whether every record was read, and has ended."""
+    found = streams(daemon)
+    told = sum(sum(stream["outcomes"].values()) for stream in found)
+    return bool(found) and told == records and not any(stream["open"] for stream in found)
+
+
+@pytest.mark.skipif(not OBD.exists(), reason="the shared data sets are not there")
+def test_logged_impressions_and_clicks_give_what_their_joined_file_gives(
+    broker: Broker, tmp_path: Path
+) -> None:
+    shown, clicked = (lines(OBD / f"{name}.ndjson.gz") for name in ("impressions", "interactions"))
+    topics = {"shown": published(broker, shown), "clicked": published(broker, clicked)}
+    config = METRICS + JOIN.format(
+        **topics, address=broker.bootstrap_servers, store=tmp_path / "state"
+    )
+    with running(config, tmp_path) as daemon:
+        daemon.until(lambda: ended(daemon, len(shown) + len(clicked)))
+        found = readings(daemon.document())
+        assert [s["outcomes"]["counted"] for s in streams(daemon)] == [40_000, 207]
+        assert daemon.stop() == 0
+    events = tmp_path / "events.toml"
+    events.write_text(METRICS + '[source]\ntype = "simulator"\n')
+    path = OBD / "events.ndjson.gz"
+    told = json.loads(
+        ran("evaluate", str(path), "--config", str(events), "--format", "json").stdout
+    )
+    assert exact(found) == exact(told)
+    hits = {tuple(each["labels"].values()): each for each in told if each["metric"] == "hits@3"}
+    for each in json.loads((OBD / "expected.json").read_text()):
+        assert hits[each["policy"], each["campaign"]]["value"] == each["clicks"]
