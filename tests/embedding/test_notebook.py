@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streameval import Accumulator
+from streameval.errors import MissingExtraError
+from streameval.plot import over_time, row
+from tests.embedding.examples import EXAMPLES, PATIENCE
+
+_SAY = """
+import json
+print(json.dumps(windows))
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the notebook was run by Jupyter, with one more cell that says what was drawn."""
+    folder = tmp_path_factory.mktemp("notebook")
+    notebook = json.loads((EXAMPLES / "over_time.ipynb").read_text(encoding="utf-8"))
+    last = {**notebook["cells"][-1], "id": "said", "source": _SAY}
+    notebook["cells"].append(last)
+    path = folder / "over_time.ipynb"
+    path.write_text(json.dumps(notebook), encoding="utf-8")
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    command = [sys.executable, "-m", "jupyter", "execute", "--inplace", str(path)]
+    environment = {**os.environ, "PATH": programs, "IPYTHONDIR": str(folder / "ipython")}
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE * 3,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def _outputs(folder: Path) -> list[dict[str, Any]]:
+    notebook = json.loads((folder / "over_time.ipynb").read_text(encoding="utf-8"))
+    return [output for cell in notebook["cells"] for output in cell.get("outputs", [])]
+
+
+def test_the_notebook_has_two_charts(folder: Path) -> None:
+    pictures = [each for each in _outputs(folder) if "image/png" in each.get("data", {})]
+    assert len(pictures) == 2
+
+
+def test_the_notebook_draws_what_the_events_say(folder: Path) -> None:
+    windows = json.loads("".join(_outputs(folder)[-1]["text"]))
+    lines = (folder / "events.ndjson").read_text(encoding="utf-8").splitlines()
+    last = Accumulator("ndcg@10")
+    for event in map(json.loads, lines):
+        if event["variant"] == "control" and event["ts"] >= "2026-01-01T00:00:40":
+            last.update(event["recommendations"], event["interactions"])
+    of_control = [each for each in windows if each["labels"] == {"variant": "control"}]
+    drawn = {each["start"]: each["value"] for each in of_control}
+    assert drawn["2026-01-01T00:00:55+00:00"] == last.read("ndcg@10").value
+
+
+def test_the_example_keeps_no_output() -> None:
+    notebook = json.loads((EXAMPLES / "over_time.ipynb").read_text(encoding="utf-8"))
+    assert not any(cell.get("outputs") for cell in notebook["cells"])
+
+
+def _rows(values: dict[str, list[float | None]]) -> list[dict[str, Any]]:
+    found = []
+    for name, line in values.items():
+        for place, value in enumerate(line):
+            accumulator = Accumulator("hit_rate@1")
+            if value is not None:
+                accumulator.update(["a"], ["a"] if value else ["b"])
+            reading = accumulator.read("hit_rate@1")
+            found.append(row(3600.0 * place, reading, variant=name))
+    return found
+
+
+def test_what_has_no_value_breaks_the_line() -> None:
+    lines = over_time(_rows({"a": [1, None, 0], "b": [0, 1]}), "hit_rate@1").lines
+    found = {
+        str(line.get_label()): [str(y) for y in np.asarray(line.get_ydata())] for line in lines
+    }
+    assert found == {"a": ["1.0", "nan", "0.0"], "b": ["0.0", "1.0", "nan"]}
+
+
+def test_it_draws_where_it_is_told_to() -> None:
+    axes = over_time(_rows({"a": [1, 0]}), "hit_rate@1")
+    assert over_time(_rows({"b": [0, 1]}), "hit_rate@1", axes) is axes
+    assert [line.get_label() for line in axes.lines] == ["a", "b"]
+
+
+def test_without_matplotlib_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'streameval\[plot\]'"):
+        over_time([], "ctr")
