@@ -111,6 +111,16 @@ def test_purchases_come_late_and_within_the_window() -> None:
     assert len(delays["click"]) > len(delays["cart"]) > len(delays["purchase"]) > 50
 
 
+def test_orphans_have_no_list_or_come_after_its_window() -> None:
+    made = streams(msgspec.structs.replace(_PLAIN, orphans=0.1))
+    shown = {it.request_id: it.ts for it in made.impressions if isinstance(it, Impression)}
+    done = [each for each in made.interactions if isinstance(each, Interaction)]
+    never = [each for each in done if each.request_id not in shown]
+    after = [each for each in done if each.ts > shown.get(each.request_id, each.ts) + WINDOW]
+    assert min(len(never), len(after)) > 30
+    assert truth(made).interactions.orphan == len(never) + len(after)
+
+
 def test_disorder_alone_makes_nothing_late() -> None:
     made = streams(msgspec.structs.replace(_PLAIN, disorder=LATENESS / 1000))
     known = truth(made)
