@@ -1,0 +1,75 @@
+"""What lies in deploy/, read as those read it for whom it is."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.house.checkout import ROOT
+
+DEPLOY = ROOT / "deploy"
+KUBERNETES = DEPLOY / "kubernetes"
+
+
+def documents(path: Path) -> list[dict[str, Any]]:
+    """Every document of a YAML file."""
+    return [*yaml.safe_load_all(path.read_text(encoding="utf-8"))]
+
+
+def document(path: Path) -> dict[str, Any]:
+    """The only document of a YAML file."""
+    (found,) = documents(path)
+    return found
+
+
+def compose() -> dict[str, Any]:
+    """compose.yaml, with its merges carried out."""
+    return document(DEPLOY / "compose.yaml")
+
+
+def instructions(path: Path = DEPLOY / "Dockerfile") -> Iterator[tuple[str, str]]:
+    """Each instruction of a Dockerfile with its arguments, continuation lines joined."""
+    text = re.sub(r"(?m)^#.*\n", "", path.read_text(encoding="utf-8"))
+    for line in text.replace("\\\n", " ").splitlines():
+        if line.strip():
+            word, _, rest = line.partition(" ")
+            yield word.upper(), " ".join(rest.split())
+
+
+def instruction(name: str) -> str:
+    """What the last instruction of that name in our Dockerfile says."""
+    return [rest for word, rest in instructions() if word == name][-1]
+
+
+def image_arguments() -> list[str]:
+    """What the image starts: its entry point and command."""
+    return [*json.loads(instruction("ENTRYPOINT")), *json.loads(instruction("CMD"))]
+
+
+def ran(*command: str | Path) -> subprocess.CompletedProcess[str]:
+    """A program that judges our files, run to its end."""
+    return subprocess.run(
+        [*map(str, command)], capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+def of_the_environment(name: str) -> Path:
+    """A program that pip has put beside Python."""
+    return Path(sys.executable).parent / name
+
+
+def of_the_system(name: str) -> str:
+    """A program of the system; skips where it is not there."""
+    found = shutil.which(name)
+    if found is None:
+        pytest.skip(f"no {name} here")
+    return found

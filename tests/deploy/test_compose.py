@@ -1,0 +1,163 @@
+"""compose.yaml: one command for everything, of parts that fit together."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from streameval.broker.runtime import ENDPOINT
+from streameval.config import load
+from tests.deploy.examples import (
+    DEPLOY,
+    compose,
+    document,
+    instruction,
+    of_the_environment,
+    of_the_system,
+    ran,
+)
+from tests.house.checkout import files
+
+FILE = DEPLOY / "compose.yaml"
+SERVICES: dict[str, dict[str, Any]] = compose()["services"]
+
+
+def test_it_is_what_the_specification_allows() -> None:
+    done = _judged(FILE)
+    assert done == (0, "ok -- validation done\n")
+
+
+def test_the_specification_would_not_allow_anything_else(tmp_path: Path) -> None:
+    wrong = tmp_path / "compose.yaml"
+    wrong.write_text(FILE.read_text(encoding="utf-8").replace("depends_on:", "depend_on:"))
+    status, said = _judged(wrong)
+    assert status == 1
+    assert "depend_on" in said
+
+
+def test_all_that_belongs_to_it_is_there() -> None:
+    assert set(SERVICES) == {"kafka", "traffic", "streameval", "prometheus", "grafana"}
+    for service in SERVICES.values():
+        assert set(service.get("depends_on", ())) <= set(SERVICES)
+
+
+def test_every_file_that_is_mounted_is_in_the_repository() -> None:
+    tracked = set(files())
+    for _, source, target, how in _mounts():
+        if source.startswith("."):
+            path = (DEPLOY / source).resolve()
+            assert path in tracked or any(each.is_relative_to(path) for each in tracked), source
+            assert (target[0], how) == ("/", "ro")
+
+
+def test_every_volume_is_declared_and_used() -> None:
+    used = [source for _, source, _, _ in _mounts() if not source.startswith(".")]
+    assert sorted(used) == sorted(compose()["volumes"])
+
+
+def test_nothing_can_be_reached_from_outside() -> None:
+    ports = [port for each in SERVICES.values() for port in each.get("ports", ())]
+    assert len(ports) == 3
+    assert all(re.fullmatch(r"127\.0\.0\.1:(\d+):\1", port) for port in ports)
+
+
+def test_every_image_is_pinned_by_version() -> None:
+    for name, service in SERVICES.items():
+        assert re.fullmatch(r"[\w/-]+:v?\d+\.\d+\.\d+", service["image"]), name
+
+
+def test_the_versions_are_those_that_the_tests_use() -> None:
+    broker = re.search(r"kafka_2\.13:([\d.]+)", ENDPOINT)
+    assert broker is not None
+    assert SERVICES["kafka"]["image"] == f"apache/kafka:{broker[1]}"
+    dashboards = version("grafana-foundation-sdk").rpartition("!")[2]
+    assert SERVICES["grafana"]["image"] == f"grafana/grafana:{dashboards}"
+
+
+def test_everything_asks_the_broker_where_it_listens() -> None:
+    broker = SERVICES["kafka"]["environment"]
+    address = broker["KAFKA_ADVERTISED_LISTENERS"].removeprefix("PLAINTEXT://")
+    host, port = address.split(":")
+    assert host in SERVICES
+    assert f"PLAINTEXT://:{port}" in broker["KAFKA_LISTENERS"]
+    assert SERVICES["kafka"]["healthcheck"]["test"][-1] == address
+    for name in ("traffic", "streameval"):
+        assert SERVICES[name]["environment"]["BROKERS"] == address
+
+
+def test_the_state_is_on_the_volume() -> None:
+    state = load(DEPLOY / "compose" / "streameval.toml").state
+    (volume,) = [m.target for m in _mounts() if (m.service, m.source) == ("streameval", "state")]
+    assert state is not None
+    assert Path(state.path).is_relative_to(volume)
+    # A volume takes its owner from the folder of the image.
+    assert f" {volume}" in instruction("RUN")
+
+
+@pytest.mark.prometheus
+def test_prometheus_reads_what_is_mounted_into_it(tmp_path: Path) -> None:
+    for service, source, target, _ in _mounts():
+        if service == "prometheus" and source.startswith("."):
+            place = tmp_path / target.lstrip("/")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(DEPLOY / source, place)
+    config = tmp_path / "etc" / "prometheus" / "prometheus.yml"
+    done = ran(of_the_system("promtool"), "check", "config", config)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "SUCCESS: 2 rule files found" in done.stdout
+
+
+def test_prometheus_scrapes_the_daemon_under_the_name_that_alerts_look_for() -> None:
+    (job,) = document(DEPLOY / "compose" / "prometheus.yml")["scrape_configs"]
+    assert job["job_name"] == "streameval"
+    ((target,),) = [each["targets"] for each in job["static_configs"]]
+    assert target == f"streameval:{_port('streameval')}"
+    assert _port("streameval") == instruction("EXPOSE")
+
+
+def test_grafana_asks_prometheus_as_often_as_it_scrapes() -> None:
+    (source,) = document(DEPLOY / "compose" / "grafana" / "datasources.yaml")["datasources"]
+    assert source["url"] == f"http://prometheus:{_port('prometheus')}"
+    assert source["type"] == "prometheus"
+    scrape = document(DEPLOY / "compose" / "prometheus.yml")["global"]["scrape_interval"]
+    assert source["jsonData"]["timeInterval"] == scrape
+
+
+def test_grafana_finds_the_dashboards() -> None:
+    (provider,) = document(DEPLOY / "compose" / "grafana" / "dashboards.yaml")["providers"]
+    folder = provider["options"]["path"]
+    (source,) = [m.source for m in _mounts() if m.target == folder]
+    assert len([*(DEPLOY / source).glob("*.json")]) == 3
+    home = SERVICES["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+    assert (DEPLOY / source / Path(home).relative_to(folder)).is_file()
+
+
+def _judged(path: Path) -> tuple[int, str]:
+    tool = of_the_environment("check-jsonschema")
+    done = ran(tool, "--builtin-schema", "vendor.compose-spec", path)
+    return done.returncode, done.stdout
+
+
+def _port(service: str) -> str:
+    (published,) = SERVICES[service]["ports"]
+    return str(published.rpartition(":")[2])
+
+
+class _Mount(NamedTuple):
+    service: str
+    source: str
+    target: str
+    how: str
+
+
+def _mounts() -> list[_Mount]:
+    return [
+        _Mount(name, *[*each.split(":"), "rw"][:3])
+        for name, service in SERVICES.items()
+        for each in service.get("volumes", ())
+    ]

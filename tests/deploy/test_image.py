@@ -1,0 +1,148 @@
+"""The Dockerfile, as far as it can be judged where no image can be pulled."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+from tests.daemon.running import Running, running
+from tests.daemon.test_daemon import free_port
+from tests.deploy.examples import (
+    DEPLOY,
+    compose,
+    image_arguments,
+    instruction,
+    instructions,
+    of_the_environment,
+    ran,
+)
+from tests.house.checkout import ROOT, files
+
+DOCKERFILE = DEPLOY / "Dockerfile"
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    config = DEPLOY / "config" / "simulator.toml"
+    with running(config, tmp_path_factory.mktemp("run"), "--web.listen", "127.0.0.1:0") as found:
+        yield found
+
+
+def test_the_linter_has_nothing_to_say() -> None:
+    done = ran(of_the_environment("hadolint"), "--failure-threshold", "warning", DOCKERFILE)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
+def test_the_linter_would_say_it(tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text("FROM python\nUSER root\nCMD streameval run\n")
+    done = ran(of_the_environment("hadolint"), tmp_path / "Dockerfile")
+    assert done.returncode == 1
+    for rule in ("DL3006", "DL3002", "DL3025"):
+        assert rule in done.stdout
+
+
+def test_every_base_is_a_stage_or_pinned_by_version() -> None:
+    stages: set[str] = set()
+    for rest in (rest for word, rest in instructions() if word == "FROM"):
+        base, *name = rest.split(" AS ")
+        assert base in stages or re.fullmatch(r"python:3\.\d+-slim-\w+", base), base
+        stages.update(name)
+    assert stages == {"base", "build"}
+
+
+def test_the_image_has_a_python_that_the_project_allows() -> None:
+    found = re.search(
+        r"^FROM python:(3\.\d+)-", DOCKERFILE.read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert found is not None
+    project = _project()
+    assert f"Programming Language :: Python :: {found[1]}" in project["classifiers"]
+
+
+def test_its_label_is_the_version_of_the_project() -> None:
+    labels = dict(part.split("=", 1) for part in shlex.split(instruction("LABEL")))
+    assert labels["org.opencontainers.image.version"] == _project()["version"]
+    assert labels["org.opencontainers.image.licenses"] == _project()["license"]
+
+
+def test_it_runs_as_somebody_who_is_not_root_and_whose_number_is_known() -> None:
+    user, group = instruction("USER").split(":")
+    assert int(user) > 0 < int(group)
+    made = [rest for word, rest in instructions() if word == "RUN"][-1]
+    assert f"--uid {user} --gid {group}" in made
+    assert f"install -d -o {user} -g {group} /var/lib/streameval" in made
+    words = [word for word, _ in instructions()]
+    assert words.index("USER") > max(n for n, word in enumerate(words) if word == "RUN")
+
+
+def test_the_health_check_passes_where_the_daemon_is_and_fails_where_it_is_not(
+    daemon: Running,
+) -> None:
+    assert _checked_health(f"{daemon.address}/-/healthy") == 0
+    assert _checked_health(f"{daemon.address}/nowhere") == 1
+    assert _checked_health(f"http://127.0.0.1:{free_port()}/-/healthy") == 1
+
+
+def test_the_health_check_asks_where_the_command_listens() -> None:
+    address = re.search(r'STREAMEVAL_HEALTHY="([^"]+)"', instruction("ENV"))
+    assert address is not None
+    assert address[1] == f"http://127.0.0.1:{instruction('EXPOSE')}/-/healthy"
+    assert image_arguments()[-2:] == ["--web.listen", f"0.0.0.0:{instruction('EXPOSE')}"]
+
+
+def test_what_is_copied_is_let_in_and_nothing_else_is() -> None:
+    copied = [rest.split()[:-1] for word, rest in instructions() if word == "COPY"]
+    sources = {each.rstrip("/").removeprefix("./") for part in copied for each in part}
+    sources = {each for each in sources if not each.startswith(("-", "/"))}
+    first, *rules = _ignored()
+    assert first == "*"
+    assert {rule[1:] for rule in rules if rule.startswith("!")} == sources
+
+
+def test_all_that_a_wheel_is_made_of_is_let_in() -> None:
+    closed = [rule.removeprefix("**/") for rule in _ignored()[1:] if not rule.startswith("!")]
+    for path in files():
+        name = path.relative_to(ROOT).as_posix()
+        if name.startswith("streameval/"):
+            parts = [name, *Path(name).parts, *(p.as_posix() for p in Path(name).parents)]
+            assert not any(fnmatch(part, rule) for rule in closed for part in parts), name
+
+
+def test_what_runs_from_the_image_is_the_image_that_is_built() -> None:
+    services = [each for each in compose()["services"].values() if "build" in each]
+    assert len(services) == 2
+    for each in services:
+        context = (DEPLOY / each["build"]["context"]).resolve()
+        assert (context, context / each["build"]["dockerfile"]) == (ROOT, DOCKERFILE)
+        assert each["image"] == f"streameval:{_project()['version']}"
+
+
+def _checked_health(address: str) -> int:
+    check = json.loads(instruction("HEALTHCHECK").partition("CMD ")[2])
+    assert check[0] == "/opt/streameval/bin/python"
+    environment = {**os.environ, "STREAMEVAL_HEALTHY": address}
+    command = [sys.executable, *check[1:]]
+    return subprocess.run(
+        command, env=environment, stderr=subprocess.DEVNULL, check=False
+    ).returncode
+
+
+def _ignored() -> list[str]:
+    lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def _project() -> dict[str, str]:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        found: dict[str, str] = tomllib.load(file)["project"]
+        return found

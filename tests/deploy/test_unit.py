@@ -1,0 +1,58 @@
+"""The unit of systemd."""
+
+from __future__ import annotations
+
+import configparser
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.deploy.examples import DEPLOY, image_arguments, of_the_system, ran
+
+UNIT = DEPLOY / "systemd" / "streameval.service"
+
+
+def test_the_service_runs_what_the_image_runs() -> None:
+    service = _service()["ExecStart"].split()
+    assert service == image_arguments()[: len(service)]
+
+
+def test_what_needs_a_decision_is_not_started_again() -> None:
+    service = _service()
+    assert (service["Restart"], service["RestartPreventExitStatus"]) == ("on-failure", "2")
+
+
+@pytest.mark.systemd
+def test_systemd_understands_every_line(tmp_path: Path) -> None:
+    assert _verified(tmp_path, UNIT.read_text(encoding="utf-8")) == ""
+
+
+@pytest.mark.systemd
+def test_systemd_would_say_what_it_does_not_understand(tmp_path: Path) -> None:
+    text = UNIT.read_text(encoding="utf-8").replace("RestartSec=", "RestartSecs=")
+    assert "Unknown key" in _verified(tmp_path, text)
+
+
+@pytest.mark.systemd
+def test_the_service_is_exposed_to_little() -> None:
+    analyze = of_the_system("systemd-analyze")
+    # In tenths: 1.4 when this was written, of the 10.0 of a unit that says nothing.
+    command = (analyze, "security", "--offline=true", "--no-pager", "--threshold=20", UNIT)
+    done = ran(*command)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _service() -> configparser.SectionProxy:
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]  # keys keep their case
+    unit.read(UNIT)
+    return unit["Service"]
+
+
+def _verified(folder: Path, text: str) -> str:
+    """What systemd says of the unit, where its program is one that is here."""
+    unit = folder / UNIT.name
+    unit.write_text(text.replace("/opt/streameval/bin/streameval", sys.executable))
+    done = ran(of_the_system("systemd-analyze"), "verify", unit)
+    return done.stdout + done.stderr
