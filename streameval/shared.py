@@ -21,8 +21,8 @@ def _alone(
 ) -> Callable[Concatenate[Accumulator, P], T]:
     """The method, run while no other of the same accumulator runs."""
 
-    def locked(self: Accumulator, /, *args: P.args, **named: P.kwargs) -> T:
-        with cast("SharedAccumulator", self)._lock:  # noqa: SLF001  wraps methods of this class
+    def locked(self: Any, /, *args: P.args, **named: P.kwargs) -> T:
+        with self._lock:
             return method(self, *args, **named)
 
     update_wrapper(locked, method)
