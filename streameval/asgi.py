@@ -7,10 +7,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
+import msgspec
 from starlette.applications import Starlette
 
+from streameval.accumulator import Accumulator
 from streameval.embedding import Accumulators, Pictures
 from streameval.exporters.web.application import application
+from streameval.pipeline.history import History
 from streameval.pipeline.snapshot import Snapshot
 from streameval.prometheus import Collector, Exposition
 
@@ -63,12 +66,17 @@ class _Shown:
         self._pictures = pictures
         self._clock = clock
         self._lock = threading.Lock()
+        self._history: History[Accumulator] = History([])
         self._snapshot: Snapshot | None = None
         self._until = 0.0
 
     def current(self) -> Snapshot:
         with self._lock:
             if self._snapshot is None or self._clock() >= self._until:
-                self._snapshot = self._pictures.take()
+                self._snapshot = self._with_past(self._pictures.take())
                 self._until = self._clock() + EVERY
             return self._snapshot
+
+    def _with_past(self, snapshot: Snapshot) -> Snapshot:
+        past = self._history.take(snapshot.taken_at, None, snapshot.series)
+        return msgspec.structs.replace(snapshot, past=past)

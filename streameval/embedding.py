@@ -10,7 +10,6 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from streameval.accumulator import Accumulator
 from streameval.errors import NotShownError
-from streameval.pipeline.history import History
 from streameval.pipeline.snapshot import Health, Series, SeriesFamily, Snapshot
 from streameval.shared import SharedAccumulator, share
 
@@ -52,7 +51,6 @@ class Pictures:
         self._started_at = time.time()
         self._lock = threading.Lock()
         self._reads: dict[tuple[str, ...], _Read] = {}
-        self._history: History[Accumulator] = History([])
         self._advised: set[str] = set()
         self._version = 0
         for _, accumulator in self._items():
@@ -63,16 +61,14 @@ class Pictures:
         with self._lock:
             self._read_all()
             self._version += 1
-            now, series = time.time(), tuple(self._series())
             return Snapshot(
                 version=self._version,
-                taken_at=now,
+                taken_at=time.time(),
                 started_at=self._started_at,
                 source=self._source,
                 families=(SeriesFamily("labels", None, self._labels),),
-                series=series,
+                series=tuple(self._series()),
                 health=self._health(),
-                past=self._history.take(now, None, series),
             )
 
     def _read_all(self) -> None:

@@ -149,7 +149,7 @@ class Exposition:
     """The same as a text by itself, for whoever has no registry.
 
     Args:
-        collector: what is shown.
+        collectors: what is shown.
     """
 
     def __init__(self, *collectors: ClientCollector) -> None:

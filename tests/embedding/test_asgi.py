@@ -10,7 +10,8 @@ from fastapi import FastAPI
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from streameval import Accumulator
-from streameval.asgi import app
+from streameval.asgi import _Shown, app
+from streameval.embedding import Pictures
 from streameval.errors import NotShownError
 from streameval.exporters.web import Server
 from tests.browser.conftest import browser
@@ -117,6 +118,19 @@ def test_what_is_not_there_is_said(service: Service) -> None:
 def test_labels_that_do_not_fit_are_refused_at_once() -> None:
     with pytest.raises(NotShownError, match="under the labels none"):
         app({"a": Accumulator("ctr")})
+
+
+def test_what_is_asked_for_often_is_read_once_a_second() -> None:
+    accumulator, now = Accumulator("ctr"), [100.0]
+    shown = _Shown(Pictures(accumulator, (), "a test"), lambda: now[0])
+    first = shown.current()
+    accumulator.update(["a"], ["a"])
+    now[0] += 0.9
+    assert shown.current() is first
+    now[0] += 0.2
+    second = shown.current()
+    assert [each.series[0].reading.count for each in (first, second)] == [0, 1]
+    assert [column.values[0] for column in second.past.seen][1:] == [1.0]
 
 
 @pytest.mark.browser

@@ -10,6 +10,7 @@ from streameval.errors import NotShownError
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.pipeline.snapshot import Series
 from streameval.prometheus import Collector
+from streameval.shared import SharedAccumulator
 from tests.embedding.lists import lists, scraped
 from tests.exporters.pictures import picture
 from tests.prometheus.server import program
@@ -138,6 +139,16 @@ def test_accumulators_come_and_go_with_the_mapping() -> None:
         "streameval_ctr_sum{variant=b}",
         "streameval_ctr_count{variant=b}",
     ]
+
+
+def test_a_shared_accumulator_that_is_added_is_shown_at_once() -> None:
+    variants: dict[str, Accumulator] = {}
+    registry = _registered(Collector(variants, labels="variant"))
+    assert scraped(registry) == {}
+    variants["a"] = SharedAccumulator("ctr")
+    variants["a"].update(["x"], ["x"])
+    name = "streameval_ctr_count{variant=a}"
+    assert [scraped(registry)[name] for _ in range(2)] == [0, 1]
 
 
 def test_slices_may_have_different_metrics_and_several_labels() -> None:
