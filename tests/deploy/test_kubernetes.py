@@ -13,7 +13,9 @@ import yaml
 from streameval.config import load
 from streameval.sources.options import KafkaOptions
 from tests.deploy.examples import (
+    DEPLOY,
     KUBERNETES,
+    compose,
     document,
     image_arguments,
     instruction,
@@ -133,9 +135,11 @@ def test_the_pod_may_do_nothing_but_its_work() -> None:
     assert POD["automountServiceAccountToken"] is False
 
 
-def test_the_pod_has_longer_to_end_than_the_daemon_takes() -> None:
-    # Ten seconds are what tests/daemon holds the daemon to.
-    assert POD["terminationGracePeriodSeconds"] > 10
+def test_everywhere_there_is_as_much_time_to_end() -> None:
+    seconds = POD["terminationGracePeriodSeconds"]
+    unit = (DEPLOY / "systemd" / "streameval.service").read_text(encoding="utf-8")
+    assert f"\nTimeoutStopSec={seconds}\n" in unit
+    assert compose()["services"]["streameval"]["stop_grace_period"] == f"{seconds}s"
 
 
 def test_each_pod_is_a_member_under_its_own_name() -> None:
@@ -207,7 +211,7 @@ def test_the_rules_become_an_object_of_the_operator() -> None:
     )
     made = yaml.safe_load(done.stdout)
     assert made["kind"] == "PrometheusRule"
-    assert made["spec"] == document(ROOT / "deploy" / "prometheus" / "pipeline.yml")
+    assert made["spec"] == document(DEPLOY / "prometheus" / "pipeline.yml")
 
 
 def _judged(release: str, *paths: Path) -> tuple[int, str]:
