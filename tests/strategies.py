@@ -76,11 +76,8 @@ scores = st.one_of(
 """Probabilities, many of them equal."""
 
 
-def ids() -> SearchStrategy[tuple[Id, ...]]:
-    """The ids of one stream: words or numbers, never both."""
-    return st.sampled_from([WORDS, NUMBERS])
-
-
+# Strategies are made once for the same arguments: to make one costs more than to draw from it.
+@cache
 def interactions(
     items: tuple[Id, ...], gain: SearchStrategy[float]
 ) -> SearchStrategy[Interactions]:
@@ -95,46 +92,66 @@ def interactions(
     )
 
 
+@cache
 def recommendations(items: tuple[Id, ...]) -> SearchStrategy[list[Id]]:
     """Lists with and without repeats, also empty ones."""
     item = st.sampled_from(items)
     return st.one_of(st.lists(item, max_size=12, unique=True), st.lists(item, max_size=12))
 
 
+@cache
 def typed(items: tuple[Id, ...], gain: SearchStrategy[float]) -> SearchStrategy[Interaction]:
     """Interactions as they were logged; an item may have several, of several types."""
     kind = st.sampled_from([None, "click", "purchase"])
     return st.builds(Interaction, item=st.sampled_from(items), gain=gain, type=kind)
 
 
-@st.composite
+@cache
 def lists(
-    draw: st.DrawFn, items: tuple[Id, ...], gain: SearchStrategy[float], *, repeats: bool = True
-) -> Shown:
+    items: tuple[Id, ...], gain: SearchStrategy[float], *, repeats: bool = True
+) -> SearchStrategy[Shown]:
     """One event; one in three has ranks of its own, which without repeats differ."""
-    shown = draw(recommendations(items))
-    if not repeats:
-        shown = list(dict.fromkeys(shown))
-    positions = None
-    if draw(st.integers(0, 2)) == 0:
-        rank = st.integers(1, 14)
-        size = len(shown)
-        positions = draw(st.lists(rank, min_size=size, max_size=size, unique=not repeats))
-    return Shown(
-        shown,
-        draw(interactions(items, gain)),
-        positions,
-        scores=draw(st.none() | st.lists(scores, min_size=len(shown), max_size=len(shown))),
-        baseline=draw(st.none() | recommendations(items)),
-        typed=draw(st.just(()) | st.lists(typed(items, gain), max_size=4)),
-    )
+    baseline = st.none() | recommendations(items)
+    logged = st.just(()) | st.lists(typed(items, gain), max_size=4)
+
+    @st.composite
+    def event(draw: st.DrawFn) -> Shown:
+        shown = draw(recommendations(items))
+        if not repeats:
+            shown = list(dict.fromkeys(shown))
+        return Shown(
+            shown,
+            draw(interactions(items, gain)),
+            draw(_positions(len(shown), unique=not repeats)) if draw(_thirds) == 0 else None,
+            scores=draw(_scores(len(shown))),
+            baseline=draw(baseline),
+            typed=draw(logged),
+        )
+
+    return event()
 
 
+_thirds = st.integers(0, 2)
+
+
+@cache
+def _positions(size: int, *, unique: bool) -> SearchStrategy[list[int]]:
+    return st.lists(st.integers(1, 14), min_size=size, max_size=size, unique=unique)
+
+
+@cache
+def _scores(size: int) -> SearchStrategy[list[float] | None]:
+    return st.none() | st.lists(scores, min_size=size, max_size=size)
+
+
+@cache
 def streams(
     gain: SearchStrategy[float] = gains, *, repeats: bool = True
 ) -> SearchStrategy[list[Shown]]:
-    """Events of one stream."""
-    return ids().flatmap(lambda items: st.lists(lists(items, gain, repeats=repeats), max_size=12))
+    """Events of one stream, whose ids are words or numbers, never both."""
+    return st.one_of(
+        *(st.lists(lists(items, gain, repeats=repeats), max_size=12) for items in (WORDS, NUMBERS))
+    )
 
 
 @cache

@@ -28,9 +28,8 @@ def lists(items: tuple[Id, ...]) -> SearchStrategy[list[Id]]:
 
 def streams() -> SearchStrategy[Pairs]:
     """Lists and interactions with and without repeats, many of them empty."""
-    return st.sampled_from([WORDS, NUMBERS, SCATTERED]).flatmap(
-        lambda items: st.lists(st.tuples(lists(items), lists(items)), max_size=10)
-    )
+    pairs = [st.tuples(lists(items), lists(items)) for items in (WORDS, NUMBERS, SCATTERED)]
+    return st.one_of(*(st.lists(pair, max_size=10) for pair in pairs))
 
 
 @pytest.mark.parametrize("form", FORMS)
