@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from streameval.attribution.bucket import ShownBucket
 from streameval.attribution.reported import Reported
 from streameval.attribution.rules import Rules
-from streameval.attribution.shown import Shown, ShownBucket
+from streameval.attribution.shown import Shown
 
 Rows = int | tuple[int, ...]
 """One row as a rule, for memory; several where an id or a user has several lists."""
@@ -45,6 +47,18 @@ class Index:
         known = self._rows.setdefault(key, row)
         if known is not row:
             self._rows[key] = (*known, row) if isinstance(known, tuple) else (known, row)
+
+    def extend(self, keys: Sequence[str], rows: Sequence[int]) -> None:
+        """Add many at once."""
+        if len(set(keys)) == len(keys) and self.has_none(keys):
+            self._rows.update(zip(keys, rows, strict=True))
+        else:
+            for key, row in zip(keys, rows, strict=True):
+                self.add(key, row)
+
+    def has_none(self, keys: Iterable[str]) -> bool:
+        """Whether none of them has a row."""
+        return self._rows.keys().isdisjoint(keys)
 
     def rows(self, key: str) -> tuple[int, ...]:
         """The rows of a key, in the order in which they were added."""

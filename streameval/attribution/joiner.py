@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
@@ -14,6 +13,7 @@ from streameval.attribution.account import Account, Outcome
 from streameval.attribution.finding import ByRequest, ByUserItem, Index, forgotten
 from streameval.attribution.interactions import InteractionColumns
 from streameval.attribution.lanes import Piece
+from streameval.attribution.repeats import Repeats
 from streameval.attribution.reported import PREFIX as REPORTED
 from streameval.attribution.reported import Reported, ReportedShelf
 from streameval.attribution.rules import FOREVER, NEVER, Rules
@@ -21,10 +21,9 @@ from streameval.attribution.shown import PREFIX as SHOWN
 from streameval.attribution.shown import Shown
 from streameval.attribution.told import NAME as TOLD
 from streameval.attribution.told import Tales, Told
+from streameval.attribution.turns import combined, in_turn, reported_in, runs
 from streameval.errors import DamagedStateError, TooManyOpenError
-from streameval.events import Id, Interaction
 from streameval.pipeline.decode import Decoded
-from streameval.pipeline.memory import Memory
 from streameval.statistics.arrays import IntArray
 
 _SEEN: Final = "~join/seen/"
@@ -62,8 +61,7 @@ class Joiner:
         )
         self._found: dict[int, list[Reported]] = {}
         self._last: dict[tuple[int, int], int] = {}
-        self._seen = [Memory(rules.window + rules.lateness) for _ in self.accounts]
-        self._newest: list[int | None] = [None for _ in self.accounts]
+        self._repeats = [Repeats(rules.window + rules.lateness) for _ in self.accounts]
 
     def add(self, stream: int, pieces: Sequence[Piece]) -> None:
         """Take the records of a stream whose turn has come, of all of its logs."""
@@ -98,7 +96,7 @@ class Joiner:
         for reported in self.reported.between(before, watermark):
             self._attribute(reported)
         rows = self.shown.between(self._closed(before), self._closed(watermark))
-        events = self.shown.events(rows, self._outcome) if rows else None
+        events = self.shown.events(rows, self._found, self._outcome) if rows else None
         self.accounts[0].counted += len(rows)
         self._drop(min(watermark, newest))
         self._refuse_too_many()
@@ -130,15 +128,15 @@ class Joiner:
         yield from self.shown.sections()
         yield from self.reported.sections()
         yield from self.tales.sections()
-        for stream, memory in enumerate(self._seen):
-            for section in memory.sections():
+        for stream, repeats in enumerate(self._repeats):
+            for section in repeats.sections():
                 yield section._replace(name=f"{_SEEN}{stream}/{section.name}")
 
     def state_dict(self) -> dict[str, Any]:
         """The rest of it, as plain values."""
         return {
             "accounts": [msgspec.to_builtins(each) for each in self.accounts],
-            "newest": self._newest,
+            "newest": [repeats.newest for repeats in self._repeats],
             "watermark": self.watermark,
         }
 
@@ -151,59 +149,81 @@ class Joiner:
         try:
             self.accounts = msgspec.convert(state["accounts"], list[Account])
             self.watermark = int(state["watermark"])
-            self._newest = msgspec.convert(state["newest"], list[int | None])
+            newest = msgspec.convert(state["newest"], list[int | None])
             self.tales.restore(parts[TOLD])
         except (KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:
             raise DamagedStateError("join", f"{type(error).__name__}: {error}") from error
         self.shown.restore(_of(parts, SHOWN))
         self.reported.restore(_of(parts, REPORTED))
-        for stream, memory in enumerate(self._seen):
+        for stream, repeats in enumerate(self._repeats):
             prefix = f"{_SEEN}{stream}/"
             own = _of(parts, prefix)
-            memory.restore({name.removeprefix(prefix): each for name, each in own.items()})
+            held = {name.removeprefix(prefix): each for name, each in own.items()}
+            repeats.restore(held, newest[stream])
         self._index()
 
     def _show(self, pieces: Sequence[Piece]) -> None:
-        late, added = self._late(pieces), []
-        for number, row in _in_turn(pieces):
+        late = self._late(pieces)
+        for number, rows in runs(in_turn(pieces)):
             piece = pieces[number]
             decoded = cast("Decoded", piece.content)
-            time = int(cast("IntArray", decoded.times)[row])
-            request = decoded.event_ids[row] if decoded.event_ids is not None else None
-            outcome = self._refusal(request, time, late=late[number][row])
+            times: list[int] = cast("IntArray", decoded.times)[rows].tolist()
+            kept = self._novel(piece, rows, times, late[number])
+            if kept:
+                self._keep(decoded, [rows[each] for each in kept], [times[each] for each in kept])
+
+    def _novel(
+        self, piece: Piece, rows: Sequence[int], times: Sequence[int], late: Sequence[bool]
+    ) -> Sequence[int]:
+        """Which of these lists are in time, and came for the first time; ends the others."""
+        ids = piece.content.event_ids
+        fresh: dict[str, list[int]] = {}
+        if not any(late[row] for row in rows) and self._all_new(ids, rows):
+            return range(len(rows))
+        kept = []
+        for place, (row, time) in enumerate(zip(rows, times, strict=True)):
+            request = None if ids is None else ids[row]
+            outcome: Outcome | None = "late" if late[row] else None
+            if request is not None and outcome is None:
+                known = [self.shown.time(each) for each in self._requests.rows(request)]
+                before = fresh.setdefault(request, [])
+                if self._again([*known, *before], time):
+                    outcome = "duplicate"
+                else:
+                    before.append(time)
             if outcome is None:
-                added.append(self._keep(decoded, row, time, request))
+                kept.append(place)
             else:
                 told = Told(piece.lane, request or "", None, None, time, piece.offset(row))
                 self._end(0, outcome, told)
-        self.shown.touched(added)
-
-    def _refusal(self, request: str | None, time: int, *, late: bool) -> Outcome | None:
-        if late:
-            return "late"
-        known = self._requests.rows(request) if request is not None else ()
-        return "duplicate" if known and self._again(known, time) else None
-
-    def _keep(self, decoded: Decoded, row: int, time: int, request: str | None) -> int:
-        kept = self.shown.add(decoded, row, time)
-        if request is not None:
-            self._requests.add(request, kept)
-        if self._users is not None and decoded.users is not None:
-            self._users.add(decoded.users[row] or "", kept)
         return kept
 
-    def _again(self, known: tuple[int, ...], time: int) -> bool:
+    def _all_new(self, ids: Sequence[str] | None, rows: Sequence[int]) -> bool:
+        """Whether no id is known, or twice among them: as a rule, and quick to tell."""
+        if ids is None:
+            return True
+        asked = [ids[row] for row in rows]
+        return len(set(asked)) == len(asked) and self._requests.has_none(asked)
+
+    def _keep(self, decoded: Decoded, rows: Sequence[int], times: Sequence[int]) -> None:
+        kept = self.shown.add(decoded, rows, times)
+        if decoded.event_ids is not None:
+            self._requests.extend([decoded.event_ids[row] for row in rows], kept)
+        if self._users is not None and decoded.users is not None:
+            self._users.extend([decoded.users[row] or "" for row in rows], kept)
+
+    def _again(self, known: Sequence[int], time: int) -> bool:
         """Lists of one id are one list, unless their windows are apart."""
-        return any(abs(self.shown.time(row) - time) <= self.rules.window for row in known)
+        return any(abs(each - time) <= self.rules.window for each in known)
 
     def _report(self, stream: int, pieces: Sequence[Piece]) -> None:
         late = self._late(pieces)
         found = [cast("InteractionColumns", piece.content) for piece in pieces]
-        turns = _in_turn(pieces)
+        turns = in_turn(pieces)
         asked = [(n, row) for n, row in turns if not late[n][row] and found[n].counts[row]]
-        again = self._repeated(stream, found, asked)
+        again = self._repeats[stream].among(found, asked)
         for number, row in turns:
-            reported = _reported(pieces[number], found[number], row)
+            reported = reported_in(pieces[number], found[number], row)
             if late[number][row]:
                 self._refuse(stream, "late", reported)
             elif not found[number].counts[row]:
@@ -223,18 +243,6 @@ class Joiner:
             for piece in pieces
         ]
 
-    def _repeated(
-        self, stream: int, found: Sequence[InteractionColumns], asked: Sequence[tuple[int, int]]
-    ) -> set[tuple[int, int]]:
-        """Those whose event id came before."""
-        ids = [each.event_ids[row] for n, row in asked if (each := found[n]).event_ids is not None]
-        if not ids:
-            return set()
-        times = np.array([found[n].times[row] for n, row in asked], dtype=np.int64)
-        novel = self._seen[stream].novel(ids, times, self._newest[stream])
-        self._newest[stream] = max(int(times.max()), self._newest[stream] or NEVER)
-        return {place for place, new in zip(asked, novel.tolist(), strict=True) if not new}
-
     def _attribute(self, reported: Reported) -> None:
         rows = self._finder.find(reported)
         if not rows:
@@ -247,32 +255,14 @@ class Joiner:
 
     def _outcome(self, row: int) -> tuple[Any, Any]:
         """The interactions of a list that is counted now."""
-        found = self._found.pop(row, None)
-        if found is None:
-            return (), ()
+        found = self._found.pop(row)
         for each in found:
             if self._last.get((each.lane, each.offset)) == row:
                 del self._last[each.lane, each.offset]
                 account = self.accounts[self._streams[each.lane]]
                 account.counted += 1
                 account.outside += not self.shown.holds(row, each.item)
-        return self._combined(found)
-
-    def _combined(self, found: Sequence[Reported]) -> tuple[Any, Any]:
-        """Gains by item, or ids where each is worth 1; and by item and type."""
-        gains: dict[Id, list[float]] = {}
-        typed: dict[tuple[Id, str | None], list[float]] = {}
-        for each in found:
-            gains.setdefault(each.item, []).append(each.gain)
-            typed.setdefault((each.item, each.type), []).append(each.gain)
-        combine = max if self.rules.combine == "max" else math.fsum
-        whole = {item: combine(all_of) for item, all_of in gains.items()}
-        plain = set(whole.values()) == {1.0}
-        beside = tuple(
-            Interaction(item, combine(some), kind) for (item, kind), some in typed.items()
-        )
-        known = any(each.type is not None for each in beside)
-        return (list(whole) if plain else whole), (beside if known else ())
+        return combined(found, self.rules.combine)
 
     def _closed(self, watermark: int) -> int:
         """Lists shown before it are complete."""
@@ -320,27 +310,3 @@ class Joiner:
 
 def _of(parts: Mapping[str, bytes], prefix: str) -> dict[str, bytes]:
     return {name: each for name, each in parts.items() if name.startswith(prefix)}
-
-
-def _in_turn(pieces: Sequence[Piece]) -> list[tuple[int, int]]:
-    """Piece and row of each record, in the order in which their turns come."""
-    rows = [
-        (number, row) for number, piece in enumerate(pieces) for row in range(len(piece.before))
-    ]
-    if len({piece.lane for piece in pieces}) == 1:
-        return rows
-    before = np.concatenate([piece.before for piece in pieces])
-    lanes = np.concatenate([np.full(len(piece.before), piece.lane) for piece in pieces])
-    return [rows[place] for place in np.lexsort((lanes, before)).tolist()]
-
-
-def _reported(piece: Piece, found: InteractionColumns, row: int) -> Reported:
-    return Reported(
-        int(found.times[row]),
-        found.keys[row],
-        found.items[row],
-        found.types[row],
-        found.gains[row],
-        piece.lane,
-        piece.offset(row),
-    )

@@ -11,8 +11,9 @@ import numpy as np
 from streameval.aggregation.slices import A
 from streameval.attribution.interactions import InteractionDecoder
 from streameval.attribution.lanes import Content
+from streameval.attribution.logs import Log
 from streameval.attribution.rules import Rules
-from streameval.attribution.state import JoinedState, Log
+from streameval.attribution.state import JoinedState
 from streameval.pipeline.decode import Decoded, Decoder
 from streameval.pipeline.invalid import InvalidEvent
 from streameval.pipeline.layout import Layout

@@ -40,7 +40,7 @@ class Ledger:
         return JoinHealth(
             streams=tuple(map(self._stream, range(len(totals)), totals)),
             bytes=sum(state.joiner.size for state in now.values()),
-            clocks={log: at for state in now.values() for log, at in state.clocks.items()},
+            clocks={log: at for state in now.values() for log, at in state.logs.clocks.items()},
             passed_by=self._passed_by + sum(state.passed_by for state in now.values()),
         )
 

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from itertools import accumulate, chain
 from typing import Any, Final
 
 import msgspec
 import numpy as np
-from msgspec.msgpack import Ext
-from numpy.typing import NDArray
 
 from streameval.aggregation.section import Section, next_version
+from streameval.attribution.bucket import ShownBucket, read, written
 from streameval.attribution.interner import Interner
-from streameval.attribution.portable import portable, restored
 from streameval.errors import DamagedStateError
 from streameval.events import Batch, Id
 from streameval.pipeline.decode import Decoded
-from streameval.statistics.packing import column_of, integers
 
 PREFIX: Final = "~join/shown/"
 _PLACES: Final = 32
@@ -28,61 +27,7 @@ _ROW_BYTES: Final = 250
 """Of one list besides its items and its id: its places in columns and indexes."""
 
 
-class ShownBucket:
-    """The lists of one short span of event time, as columns; one list after the other.
-
-    Attributes:
-        times: event time of each, microseconds.
-        ends: where its items end in `items`.
-        items: numbers of the items of all lists.
-        dimensions: number of its label values.
-        requests: its id; empty where the stream has none.
-        users: who saw it; empty where nobody asks.
-        positions: rank of each item; empty where they are 1, 2, 3, ...
-        scores: of each item; NaN where the list has none; empty where no list has.
-        baselines: numbers of the items of another recommender's lists; one a list, or none.
-        version: while it stays the same, so does the content.
-    """
-
-    __slots__ = (
-        "baselines",
-        "dimensions",
-        "ends",
-        "items",
-        "positions",
-        "requests",
-        "scores",
-        "times",
-        "users",
-        "version",
-    )
-
-    def __init__(self) -> None:
-        self.times = array("q")
-        self.ends = array("I")
-        self.items = array("I")
-        self.dimensions = array("I")
-        self.requests: list[str] = []
-        self.users: list[str] = []
-        self.positions = array("I")
-        self.scores = array("d")
-        self.baselines: list[array[int]] = []
-        self.version = next_version()
-
-    def __len__(self) -> int:
-        return len(self.times)
-
-    def span(self, place: int) -> slice:
-        """Where the items of a list lie."""
-        return slice(self.ends[place - 1] if place else 0, self.ends[place])
-
-    def copy(self) -> ShownBucket:
-        """An independent copy; memory is moved, nothing is looked at."""
-        twin = ShownBucket()
-        for name in self.__slots__:
-            found = getattr(self, name)
-            setattr(twin, name, found if name == "version" else found[:])
-        return twin
+_NOTHING: Final = ((), ())
 
 
 class Shown:
@@ -111,33 +56,26 @@ class Shown:
     def __len__(self) -> int:
         return sum(map(len, self.buckets.values()))
 
-    def add(self, decoded: Decoded, row: int, time: int) -> int:
-        """Keep a list; returns its row."""
-        number = time // self._width
-        bucket = self.buckets.get(number)
-        if bucket is None:
-            bucket = self.buckets[number] = ShownBucket()
-        place = len(bucket.times)
-        batch, items = decoded.batch, decoded.batch.recommendations[row]
-        bucket.times.append(time)
-        bucket.items.extend(map(self._items.code, items))
-        bucket.ends.append(len(bucket.items))
-        labels = decoded.dimensions[row] if decoded.dimensions else ()
-        bucket.dimensions.append(self._labels.code(labels))
-        if decoded.event_ids is not None:
-            bucket.requests.append(decoded.event_ids[row])
-            self.size += len(decoded.event_ids[row])
-        if self._keeps_users and decoded.users is not None:
-            bucket.users.append(decoded.users[row] or "")
-        if batch.positions is not None or batch.scores is not None or batch.baselines is not None:
-            self._add_beside(bucket, batch, row)
-        self.size += _ROW_BYTES + 4 * len(items)
-        return number << _PLACES | place
+    def add(self, decoded: Decoded, rows: Sequence[int], times: Sequence[int]) -> list[int]:
+        """Keep some of the lists; returns their rows here.
 
-    def touched(self, rows: Iterator[int] | Sequence[int]) -> None:
-        """These rows were added: their buckets are to be saved again."""
-        for number in {row >> _PLACES for row in rows}:
-            self.buckets[number].version = next_version()
+        Args:
+            decoded: lists that were shown.
+            rows: which of them.
+            times: event time of each of these, microseconds.
+        """
+        numbers = np.array(times, dtype=np.int64) // self._width
+        kept = np.zeros(len(rows), dtype=np.int64)
+        for number in np.unique(numbers).tolist():
+            mine = np.flatnonzero(numbers == number)
+            chosen = mine.tolist()
+            bucket = self.buckets.setdefault(number, ShownBucket())
+            kept[mine] = (number << _PLACES) + len(bucket) + np.arange(mine.size)
+            self._extend(bucket, decoded, [rows[each] for each in chosen])
+            bucket.times.extend([times[each] for each in chosen])
+            bucket.version = next_version()
+        found: list[int] = kept.tolist()
+        return found
 
     def time(self, row: int) -> int:
         """When a list was shown."""
@@ -177,18 +115,24 @@ class Shown:
             found += [(number, place) for place in order[first:last].tolist()]
         return [number << _PLACES | place for number, place in found]
 
-    def events(self, rows: Sequence[int], outcome: Callable[[int], tuple[Any, Any]]) -> Decoded:
+    def events(
+        self,
+        rows: Sequence[int],
+        waiting: Container[int],
+        outcome: Callable[[int], tuple[Any, Any]],
+    ) -> Decoded:
         """Lists as events.
 
         Args:
             rows: which.
+            waiting: those of them that have interactions.
             outcome: the interactions of a row, and the same with types.
         """
-        outcomes = [outcome(row) for row in rows]
+        outcomes = [outcome(row) if row in waiting else _NOTHING for row in rows]
         typed = [each[1] for each in outcomes]
         return Decoded(
             batch=Batch(
-                recommendations=[self.items(row) for row in rows],
+                recommendations=self._lists(rows),
                 interactions=[each[0] for each in outcomes],
                 typed=typed if any(typed) else None,
                 positions=_present([self._positions(row) for row in rows]),
@@ -229,28 +173,66 @@ class Shown:
         for name, content in sorted(sections.items()):
             try:
                 number = int(name.removeprefix(PREFIX))
-                saved = msgspec.msgpack.decode(content, type=_Saved)
-                bucket = self.buckets[number] = self._restored(saved)
+                bucket = read(content, self._items.code, self._labels.code)
             except (ValueError, IndexError, msgspec.MsgspecError) as error:
                 raise DamagedStateError(name, f"{type(error).__name__}: {error}") from error
+            self.buckets[number] = bucket
             self.size += _ROW_BYTES * len(bucket) + 4 * len(bucket.items)
             self.size += sum(map(len, bucket.requests))
 
-    def _add_beside(self, bucket: ShownBucket, batch: Batch, row: int) -> None:
+    def _extend(self, bucket: ShownBucket, decoded: Decoded, rows: Sequence[int]) -> None:
+        """Append lists, but for their times."""
+        batch, code = decoded.batch, self._items.code
+        lists = [batch.recommendations[row] for row in rows]
+        begin = len(bucket.items)
+        bucket.items.extend(map(code, chain.from_iterable(lists)))
+        bucket.ends.extend(accumulate(map(len, lists[1:]), initial=begin + len(lists[0])))
+        labels = decoded.dimensions
+        named = [labels[row] for row in rows] if labels is not None else [()] * len(rows)
+        bucket.dimensions.extend(map(self._labels.code, named))
+        if decoded.event_ids is not None:
+            requests = [decoded.event_ids[row] for row in rows]
+            bucket.requests.extend(requests)
+            self.size += sum(map(len, requests))
+        if self._keeps_users and decoded.users is not None:
+            bucket.users.extend([decoded.users[row] or "" for row in rows])
+        self.size += _ROW_BYTES * len(rows) + 4 * (len(bucket.items) - begin)
+        self._extend_beside(bucket, batch, rows, begin)
+
+    def _extend_beside(
+        self, bucket: ShownBucket, batch: Batch, rows: Sequence[int], begin: int
+    ) -> None:
         """Positions, scores and baselines, where the stream has any."""
-        items = len(batch.recommendations[row])
-        positions = batch.positions[row] if batch.positions is not None else None
-        scores = batch.scores[row] if batch.scores is not None else None
-        begin = len(bucket.items) - items
-        if positions is not None:
+        lengths = [len(batch.recommendations[row]) for row in rows]
+        if batch.positions is not None:
             bucket.positions.extend([0] * (begin - len(bucket.positions)))
-            bucket.positions.extend(positions)
-        if scores is not None:
+            for row, length in zip(rows, lengths, strict=True):
+                bucket.positions.extend(batch.positions[row] or [0] * length)
+        if batch.scores is not None:
             bucket.scores.extend([math.nan] * (begin - len(bucket.scores)))
-            bucket.scores.extend(scores)
+            for row, length in zip(rows, lengths, strict=True):
+                bucket.scores.extend(batch.scores[row] or [math.nan] * length)
         if batch.baselines is not None:
-            baseline = batch.baselines[row]
-            bucket.baselines.append(array("I", map(self._items.code, baseline or ())))
+            code = self._items.code
+            lists = [batch.baselines[row] or () for row in rows]
+            bucket.baselines.extend(array("I", map(code, each)) for each in lists)
+
+    def _lists(self, rows: Sequence[int]) -> list[list[Id]]:
+        """What each shows; buckets of which most is wanted are read as a whole."""
+        wanted = Counter(row >> _PLACES for row in rows)
+        whole = {
+            number: list(map(self._items.value, self.buckets[number].items))
+            for number, count in wanted.items()
+            if 2 * count > len(self.buckets[number])
+        }
+        found = []
+        for row in rows:
+            names = whole.get(row >> _PLACES)
+            if names is None:
+                found.append(self.items(row))
+            else:
+                found.append(names[self.buckets[row >> _PLACES].span(row & _PLACE)])
+        return found
 
     def _positions(self, row: int) -> list[int] | None:
         bucket, place = self.buckets[row >> _PLACES], row & _PLACE
@@ -289,77 +271,9 @@ class Shown:
 
         def copied() -> Callable[[], Iterator[bytes]]:
             twin = bucket.copy()
-            return lambda: iter([msgspec.msgpack.encode(_saved(twin, items, labels))])
+            return lambda: iter([written(twin, items, labels)])
 
         return copied
-
-    def _restored(self, saved: _Saved) -> ShownBucket:
-        bucket = ShownBucket()
-        bucket.times.extend(column_of(saved.times).tolist())
-        lengths = column_of(saved.lengths)
-        bucket.ends.extend(np.cumsum(lengths).tolist())
-        names = list(map(restored, saved.names))
-        codes = np.array(list(map(self._items.code, names)), dtype=np.int64)
-        bucket.items.extend(codes[column_of(saved.items)].tolist())
-        labels = [self._labels.code(tuple(each)) for each in saved.labels]
-        bucket.dimensions.extend([labels[each] for each in column_of(saved.dimensions)])
-        bucket.requests, bucket.users = saved.requests, saved.users
-        bucket.positions.extend(column_of(saved.positions).tolist())
-        bucket.scores.extend(saved.scores)
-        bucket.baselines = [array("I", codes[column_of(each)].tolist()) for each in saved.baselines]
-        if lengths.sum() != len(bucket.items) or len(bucket.times) != len(lengths):
-            raise ValueError(f"{len(bucket.items)} items for lists of {lengths.sum()} in all")
-        return bucket
-
-
-class _Saved(msgspec.Struct, array_like=True):
-    """A bucket as it is saved: items and labels by their places among those that occur."""
-
-    times: Ext
-    lengths: Ext
-    items: Ext
-    names: list[str | int | Ext]
-    dimensions: Ext
-    labels: list[list[str]]
-    requests: list[str]
-    users: list[str]
-    positions: Ext
-    scores: list[float]
-    baselines: list[Ext]
-
-
-def _saved(bucket: ShownBucket, items: Sequence[Id], labels: Sequence[tuple[str, ...]]) -> _Saved:
-    """Equal lists in equal order give equal bytes, whatever numbers their items have here."""
-    shown = np.array(bucket.items, dtype=np.int64)
-    beside = [np.array(each, dtype=np.int64) for each in bucket.baselines]
-    everything = np.concatenate([shown, *beside])
-    codes, places = _first_seen(everything)
-    kinds, dimensions = _first_seen(np.array(bucket.dimensions, dtype=np.int64))
-    edges = np.cumsum([shown.size, *(each.size for each in beside)])[:-1]
-    own, *others = np.split(places, edges)
-    ends = np.array(bucket.ends, dtype=np.int64)
-    return _Saved(
-        times=integers(np.array(bucket.times, dtype=np.int64)),
-        lengths=integers(ends - np.concatenate([[0], ends[:-1]]) if ends.size else ends),
-        items=integers(own),
-        names=[portable(items[code]) for code in codes.tolist()],
-        dimensions=integers(dimensions),
-        labels=[list(labels[code]) for code in kinds.tolist()],
-        requests=bucket.requests,
-        users=bucket.users,
-        positions=integers(np.array(bucket.positions, dtype=np.int64)),
-        scores=bucket.scores.tolist(),
-        baselines=[integers(each) for each in others],
-    )
-
-
-def _first_seen(column: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The distinct values in the order in which they first come, and the place of each value."""
-    values, first, inverse = np.unique(column, return_index=True, return_inverse=True)
-    order = np.argsort(first, kind="stable")
-    rank = np.empty_like(order)
-    rank[order] = np.arange(order.size)
-    return values[order], rank[inverse]
 
 
 def _present(column: list[Any]) -> list[Any] | None:

@@ -74,7 +74,7 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
 
 def story(state: JoinedState[Any], key: str) -> Story | None:
     """What a state knows of a request id or a user; None where it knows nothing."""
-    joiner, logs = state.joiner, state.logs
+    joiner, logs = state.joiner, state.logs.partitions
     rows = joiner.lists(key)
     records = [*_interactions(joiner, logs, key, rows), *_told(joiner, logs, key)]
     if not rows and not records:

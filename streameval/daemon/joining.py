@@ -75,7 +75,8 @@ class Joining:
             return
         if self._timeout is None:
             return
-        idle = [log for log in state.awaited if self._is_idle(log, state.expected[log])]
+        expected = state.logs.expected
+        idle = [log for log in state.logs.awaited if self._is_idle(log, expected[log])]
         if idle and state.blocked:
             state.propose(idle)
             owner.hasten()

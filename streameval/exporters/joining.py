@@ -39,6 +39,11 @@ def joining(join: JoinHealth) -> Iterator[Family]:
         "value yet.",
         [({"stream": stream.name}, stream.open) for stream in join.streams],
     )
+    yield from _waiting(join)
+
+
+def _waiting(join: JoinHealth) -> Iterator[Family]:
+    """What waiting costs, and for whom it is."""
     yield own_family(
         "join_bytes",
         "gauge",

@@ -1,0 +1,167 @@
+"""Lists shown in one short span of event time, as columns; and these as bytes."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+
+import msgspec
+import numpy as np
+from msgspec.msgpack import Ext
+from numpy.typing import NDArray
+
+from streameval.aggregation.section import next_version
+from streameval.attribution.portable import portable, restored
+from streameval.events import Id
+from streameval.statistics.packing import column_of, integers
+
+
+class ShownBucket:
+    """The lists of one short span of event time, as columns; one list after the other.
+
+    Attributes:
+        times: event time of each, microseconds.
+        ends: where its items end in `items`.
+        items: numbers of the items of all lists.
+        dimensions: number of its label values.
+        requests: its id; empty where the stream has none.
+        users: who saw it; empty where nobody asks.
+        positions: rank of each item; empty where they are 1, 2, 3, ...
+        scores: of each item; NaN where the list has none; empty where no list has.
+        baselines: numbers of the items of another recommender's lists; one a list, or none.
+        version: while it stays the same, so does the content.
+    """
+
+    __slots__ = (
+        "baselines",
+        "dimensions",
+        "ends",
+        "items",
+        "positions",
+        "requests",
+        "scores",
+        "times",
+        "users",
+        "version",
+    )
+
+    def __init__(self) -> None:
+        self.times = array("q")
+        self.ends = array("I")
+        self.items = array("I")
+        self.dimensions = array("I")
+        self.requests: list[str] = []
+        self.users: list[str] = []
+        self.positions = array("I")
+        self.scores = array("d")
+        self.baselines: list[array[int]] = []
+        self.version = next_version()
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def span(self, place: int) -> slice:
+        """Where the items of a list lie."""
+        return slice(self.ends[place - 1] if place else 0, self.ends[place])
+
+    def copy(self) -> ShownBucket:
+        """An independent copy; memory is moved, nothing is looked at."""
+        twin = ShownBucket()
+        for name in self.__slots__:
+            found = getattr(self, name)
+            setattr(twin, name, found if name == "version" else found[:])
+        return twin
+
+
+def written(bucket: ShownBucket, items: Sequence[Id], labels: Sequence[tuple[str, ...]]) -> bytes:
+    """A bucket as bytes; equal lists in equal order give equal ones, whatever their numbers.
+
+    Args:
+        bucket: the lists.
+        items: number of an item -> the item.
+        labels: number of label values -> these.
+    """
+    return msgspec.msgpack.encode(_saved(bucket, items, labels))
+
+
+def read(
+    content: bytes, item: Callable[[Id], int], label: Callable[[tuple[str, ...]], int]
+) -> ShownBucket:
+    """The bucket that was written.
+
+    Args:
+        content: what `written` gave.
+        item: an item -> its number here.
+        label: label values -> their number here.
+
+    Raises:
+        ValueError: it is none.
+        IndexError: likewise.
+        msgspec.MsgspecError: likewise.
+    """
+    saved = msgspec.msgpack.decode(content, type=_Saved)
+    bucket = ShownBucket()
+    bucket.times.extend(column_of(saved.times).tolist())
+    lengths = column_of(saved.lengths)
+    bucket.ends.extend(np.cumsum(lengths).tolist())
+    codes = np.array([item(restored(each)) for each in saved.names], dtype=np.int64)
+    bucket.items.extend(codes[column_of(saved.items)].tolist())
+    labels = [label(tuple(each)) for each in saved.labels]
+    bucket.dimensions.extend([labels[each] for each in column_of(saved.dimensions)])
+    bucket.requests, bucket.users = saved.requests, saved.users
+    bucket.positions.extend(column_of(saved.positions).tolist())
+    bucket.scores.extend(saved.scores)
+    bucket.baselines = [array("I", codes[column_of(each)].tolist()) for each in saved.baselines]
+    if lengths.sum() != len(bucket.items) or len(bucket.times) != len(lengths):
+        raise ValueError(f"{len(bucket.items)} items for lists of {lengths.sum()} in all")
+    return bucket
+
+
+class _Saved(msgspec.Struct, array_like=True):
+    """A bucket as it is saved: items and labels by their places among those that occur."""
+
+    times: Ext
+    lengths: Ext
+    items: Ext
+    names: list[str | int | Ext]
+    dimensions: Ext
+    labels: list[list[str]]
+    requests: list[str]
+    users: list[str]
+    positions: Ext
+    scores: list[float]
+    baselines: list[Ext]
+
+
+def _saved(bucket: ShownBucket, items: Sequence[Id], labels: Sequence[tuple[str, ...]]) -> _Saved:
+    """Equal lists in equal order give equal bytes, whatever numbers their items have here."""
+    shown = np.array(bucket.items, dtype=np.int64)
+    beside = [np.array(each, dtype=np.int64) for each in bucket.baselines]
+    everything = np.concatenate([shown, *beside])
+    codes, places = _first_seen(everything)
+    kinds, dimensions = _first_seen(np.array(bucket.dimensions, dtype=np.int64))
+    edges = np.cumsum([shown.size, *(each.size for each in beside)])[:-1]
+    own, *others = np.split(places, edges)
+    ends = np.array(bucket.ends, dtype=np.int64)
+    return _Saved(
+        times=integers(np.array(bucket.times, dtype=np.int64)),
+        lengths=integers(ends - np.concatenate([[0], ends[:-1]]) if ends.size else ends),
+        items=integers(own),
+        names=[portable(items[code]) for code in codes.tolist()],
+        dimensions=integers(dimensions),
+        labels=[list(labels[code]) for code in kinds.tolist()],
+        requests=bucket.requests,
+        users=bucket.users,
+        positions=integers(np.array(bucket.positions, dtype=np.int64)),
+        scores=bucket.scores.tolist(),
+        baselines=[integers(each) for each in others],
+    )
+
+
+def _first_seen(column: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The distinct values in the order in which they first come, and the place of each value."""
+    values, first, inverse = np.unique(column, return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable")
+    rank = np.empty_like(order)
+    rank[order] = np.arange(order.size)
+    return values[order], rank[inverse]

@@ -1,0 +1,62 @@
+"""Records one by one, in the order in which their turns come, and what several are worth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Literal
+
+import numpy as np
+
+from streameval.attribution.interactions import InteractionColumns
+from streameval.attribution.lanes import Piece
+from streameval.attribution.reported import Reported
+from streameval.events import Id, Interaction
+
+
+def in_turn(pieces: Sequence[Piece]) -> list[tuple[int, int]]:
+    """Piece and row of each record, in the order in which their turns come."""
+    rows = [
+        (number, row) for number, piece in enumerate(pieces) for row in range(len(piece.before))
+    ]
+    if len({piece.lane for piece in pieces}) == 1:
+        return rows
+    before = np.concatenate([piece.before for piece in pieces])
+    lanes = np.concatenate([np.full(len(piece.before), piece.lane) for piece in pieces])
+    return [rows[place] for place in np.lexsort((lanes, before)).tolist()]
+
+
+def runs(turns: Sequence[tuple[int, int]]) -> Iterator[tuple[int, list[int]]]:
+    """Piece and rows, as long as they are of one piece."""
+    for number, run in groupby(turns, key=itemgetter(0)):
+        yield number, [row for _, row in run]
+
+
+def reported_in(piece: Piece, found: InteractionColumns, row: int) -> Reported:
+    """An interaction of a piece."""
+    return Reported(
+        int(found.times[row]),
+        found.keys[row],
+        found.items[row],
+        found.types[row],
+        found.gains[row],
+        piece.lane,
+        piece.offset(row),
+    )
+
+
+def combined(found: Sequence[Reported], how: Literal["max", "sum"]) -> tuple[Any, Any]:
+    """Gains by item, or ids where each is worth 1; and by item and type."""
+    gains: dict[Id, list[float]] = {}
+    typed: dict[tuple[Id, str | None], list[float]] = {}
+    for each in found:
+        gains.setdefault(each.item, []).append(each.gain)
+        typed.setdefault((each.item, each.type), []).append(each.gain)
+    combine = max if how == "max" else math.fsum
+    whole = {item: combine(all_of) for item, all_of in gains.items()}
+    beside = tuple(Interaction(item, combine(some), kind) for (item, kind), some in typed.items())
+    known = any(each.type is not None for each in beside)
+    plain = set(whole.values()) == {1.0}
+    return (list(whole) if plain else whole), (beside if known else ())
