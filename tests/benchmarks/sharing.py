@@ -1,0 +1,74 @@
+"""What it costs that accumulators are counted in by one thread and scraped by another."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, generate_latest
+
+from streameval import Accumulator, Event
+from streameval.prometheus import Collector
+from streameval.shared import SharedAccumulator
+from tests.benchmarks import traffic
+from tests.benchmarks.timing import best_of
+
+RANKED = ("hit_rate@10", "precision@10", "recall@10", "mrr@10", "map@10", "ndcg@20")
+EVENTS = 40_000
+SLICES = 500
+
+
+def main() -> None:
+    """Print the lock of an update, the copy of a scrape, and a whole scrape."""
+    _print_update(traffic.clicks(EVENTS))
+    _print_copy("rank metrics", RANKED)
+    _print_copy("item coverage too", (*RANKED, "item_coverage@20"))
+    _print_scrape()
+
+
+def _print_update(events: list[Event]) -> None:
+    best = best_of({kind.__name__: _counting(kind, events) for kind in _KINDS})
+    plain, shared = (best[kind.__name__] / EVENTS * 1e6 for kind in _KINDS)
+    print(f"update {plain:.2f} us, shared {shared:.2f} us (+{shared - plain:.2f})")
+
+
+_KINDS = (Accumulator, SharedAccumulator)
+
+
+def _counting(kind: type[Accumulator], events: list[Event]) -> Callable[[], None]:
+    pairs = [(event.recommendations, event.interactions) for event in events]
+
+    def task() -> None:
+        accumulator = kind(*RANKED)
+        for recommendations, interactions in pairs:
+            accumulator.update(recommendations, interactions)
+
+    return task
+
+
+def _print_copy(name: str, metrics: tuple[str, ...]) -> None:
+    accumulator = SharedAccumulator(*metrics, catalog=50_000)
+    accumulator.update_many(traffic.offline(EVENTS, catalog=50_000))
+    best = best_of({"copy": accumulator.copy})["copy"]
+    print(f"a copy, {name}, {EVENTS:,} lists of 20: {best * 1e3:.2f} ms of waiting")
+
+
+def _print_scrape() -> None:
+    slices = {str(number): Accumulator(*RANKED) for number in range(SLICES)}
+    registry = CollectorRegistry()
+    registry.register(Collector(slices, labels="slice"))
+    took, text = [], b""
+    for number in range(3):
+        for accumulator in slices.values():
+            accumulator.update_many(traffic.clicks(20 + number))
+        start = time.process_time()
+        text = generate_latest(registry)
+        took.append(time.process_time() - start)
+    start = time.process_time()
+    generate_latest(registry)
+    again = time.process_time() - start
+    count = sum(not line.startswith(b"#") for line in text.splitlines())
+    print(
+        f"a scrape of {count:,} samples, {SLICES} accumulators that all changed: "
+        f"{min(took) * 1e3:.0f} ms; none changed: {again * 1e3:.0f} ms"
+    )
