@@ -38,9 +38,9 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield found
 
 
-def test_the_linter_has_nothing_to_say() -> None:
+def test_the_linter_warns_of_nothing() -> None:
     done = ran(of_the_environment("hadolint"), "--failure-threshold", "warning", DOCKERFILE)
-    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_linter_would_say_it(tmp_path: Path) -> None:

@@ -51,8 +51,9 @@ def _service() -> configparser.SectionProxy:
 
 
 def _verified(folder: Path, text: str) -> str:
-    """What systemd says of the unit, where its program is one that is here."""
+    """What systemd says of this unit (and not of others here), with a program that is here."""
     unit = folder / UNIT.name
     unit.write_text(text.replace("/opt/streameval/bin/streameval", sys.executable))
     done = ran(of_the_system("systemd-analyze"), "verify", unit)
-    return done.stdout + done.stderr
+    said = (done.stdout + done.stderr).splitlines()
+    return "\n".join(line for line in said if UNIT.name in line)
