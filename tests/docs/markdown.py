@@ -1,0 +1,79 @@
+"""What the tests read of a Markdown page: code in fences, headings as anchors, links."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.house.checkout import ROOT, files
+
+_FENCE = re.compile(
+    r"^```(?P<language>\w+)(?: (?P<name>[^\n]+))?\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL
+)
+_ANY_FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+_INDENTED = re.compile(r"(?:^|\n)(?:\n {4,}\S.*)(?:\n {4,}.*|\n(?=\n {4,}))*")
+_HEADING = re.compile(r"^#{1,6} +(?P<text>.+?)(?: +#+)?$", re.MULTILINE)
+_LINK = re.compile(r"!?\[(?:[^\[\]]|\[[^\]]*\])*\]\((?P<target>[^()\s]+)\)")
+_CODE = re.compile(r"`[^`\n]*`")
+
+
+class Fence(NamedTuple):
+    """A fenced block: what stands behind the fence, and in it."""
+
+    language: str
+    name: str
+    code: str
+
+
+def pages() -> list[Path]:
+    """Every Markdown page of the project."""
+    return [path for path in files() if path.suffix == ".md"]
+
+
+def label(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def fences(text: str) -> list[Fence]:
+    return [Fence(each["language"], each["name"] or "", each["code"]) for each in _found(text)]
+
+
+def indented(text: str) -> Iterator[str]:
+    """Lines of code that stand indented, as they are shown."""
+    for block in _INDENTED.finditer(_ANY_FENCE.sub("", text)):
+        yield from (line[4:] for line in block[0].splitlines() if line.startswith("    "))
+
+
+def anchors(text: str) -> set[str]:
+    """What links to a page's sections can say, as GitHub makes them."""
+    seen: Counter[str] = Counter()
+    found = set()
+    for heading in _HEADING.finditer(_ANY_FENCE.sub("", text)):
+        slug = anchor(heading["text"])
+        found.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
+        seen[slug] += 1
+    return found
+
+
+def anchor(heading: str) -> str:
+    """The anchor of a heading: lower case, hyphens for spaces, no punctuation.
+
+    Example:
+        >>> anchor('`[source]` with `type = "kafka"`')
+        'source-with-type--kafka'
+    """
+    shown = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+    return re.sub(r"[^\w\- ]", "", shown.lower()).replace(" ", "-")
+
+
+def links(text: str) -> list[str]:
+    """Targets of all links and pictures; code is no link."""
+    prose = _CODE.sub("``", _ANY_FENCE.sub("", text))
+    return [found["target"] for found in _LINK.finditer(prose)]
+
+
+def _found(text: str) -> Iterator[re.Match[str]]:
+    return _FENCE.finditer(text)

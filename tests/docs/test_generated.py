@@ -1,0 +1,45 @@
+"""Reference pages are those that the code makes; what it does not say, the tests find."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from streameval.config import Config
+from streameval.config.options import WebOptions
+from streameval.conventions import CONVENTIONS
+from tests.docs import configuration
+from tests.docs.generated import MIGRATE, REFERENCE, pages
+from tests.docs.markdown import label
+
+MADE = pages()
+
+
+@pytest.mark.parametrize("path", MADE, ids=label)
+def test_a_page_is_as_the_code(path: Path) -> None:
+    lag = "it lags the code: python -m tests.docs --write"
+    assert path.read_text(encoding="utf-8") == MADE[path], lag
+
+
+def test_every_table_of_the_configuration_has_a_section() -> None:
+    page = MADE[REFERENCE / "configuration.md"]
+    tables = ("source", "event", "windows", "state", "dead_letters", "popularity", "web")
+    assert all(f"## `[{table}]`" in page for table in tables)
+    assert page.count('## `[source]` with `type = "') == 3
+    assert "## `[[metric]]`" in page
+
+
+@pytest.mark.parametrize("struct", [Config, WebOptions])
+def test_every_key_has_its_sentence(struct: type[msgspec.Struct]) -> None:
+    names = {field.name for field in msgspec.structs.fields(struct)}
+    assert set(configuration.documented(struct)) >= names
+
+
+def test_every_system_has_its_names_in_the_page_of_migration() -> None:
+    page = MADE[MIGRATE]
+    older = {"replay_0_9", "replay_0_11"}
+    assert all(f"<!-- names of {name} -->" in page for name in set(CONVENTIONS) - older)
+    for name in set(CONVENTIONS) - older:
+        assert all(f"| `{own}` |" in page for own in CONVENTIONS[name].spellings)

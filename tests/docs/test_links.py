@@ -1,0 +1,58 @@
+"""Every link inside the project leads to a file that is there, and to a section that it has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from tests.docs.markdown import anchors, label, links, pages
+from tests.house.checkout import ROOT, files
+
+PAGES = pages()
+
+
+def _broken(page: Path, text: str) -> list[str]:
+    inside = [link for link in links(text) if "://" not in link and not link.startswith("mailto:")]
+    return [link for link in inside if not _leads(page, text, unquote(link))]
+
+
+def _leads(page: Path, text: str, link: str) -> bool:
+    path, _, section = link.partition("#")
+    goal = (page.parent / path).resolve() if path else page
+    # In the checkout alone: a file that is not part of it is not there for anybody else.
+    if not goal.is_dir() and goal not in files():
+        return False
+    if not section:
+        return goal.is_relative_to(ROOT)
+    other = text if goal == page else goal.read_text(encoding="utf-8")
+    return goal.suffix != ".md" or section in anchors(other)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=label)
+def test_every_link_inside_the_project_leads_somewhere(page: Path) -> None:
+    assert _broken(page, page.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "link", ["gone.md", "README.md#nowhere", "#nowhere", "../elsewhere", "docs/README.md#x"]
+)
+def test_a_link_that_leads_nowhere_is_found(link: str) -> None:
+    assert _broken(ROOT / "CHANGELOG.md", f"# Here\n\n[a]({link}) and ![b]({link})") == [link, link]
+
+
+def test_links_in_code_are_none() -> None:
+    assert links("`[a](b)`\n\n```text\n[a](b)\n```\n\n[c](d.md#e)") == ["d.md#e"]
+
+
+def test_every_page_is_in_the_index_or_in_that_of_its_folder() -> None:
+    docs = ROOT / "docs"
+    index = {
+        (docs / link.partition("#")[0]).resolve()
+        for link in links((docs / "README.md").read_text(encoding="utf-8"))
+    }
+    inside = [page for page in PAGES if page.is_relative_to(docs) and page != docs / "README.md"]
+    missing = [page for page in inside if not {page, page.parent} & index]
+    listed = {(docs / "metrics.md").resolve()} <= index
+    assert [label(page) for page in missing if not (listed and page.parent.name == "metrics")] == []
