@@ -11,6 +11,7 @@ topic.
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 import time
@@ -30,7 +31,10 @@ EVERY = 10.0  # seconds between two savings
 def save(path: Path, lists: Accumulator, offsets: dict[str, int]) -> None:
     """Counts and offsets in one file that is whole or the one before: no record counts twice."""
     new = path.with_suffix(".new")
-    new.write_text(json.dumps({"lists": lists.state_dict(), "offsets": offsets}), encoding="utf-8")
+    with new.open("w", encoding="utf-8") as file:
+        json.dump({"lists": lists.state_dict(), "offsets": offsets}, file)
+        file.flush()
+        os.fsync(file.fileno())
     new.replace(path)
 
 

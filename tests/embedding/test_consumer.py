@@ -4,6 +4,7 @@ import json
 import random
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,21 +29,31 @@ def _records(found: list[List]) -> dict[int, list[bytes | None]]:
     return records
 
 
-def test_the_consumer_goes_on_exactly_where_it_ended(broker: Broker, tmp_path: Path) -> None:
+def test_the_consumer_goes_on_exactly_where_its_state_ends(broker: Broker, tmp_path: Path) -> None:
     topic, state, found = create(broker, partitions=2), tmp_path / "state.json", [*lists(600)]
-    for part in (found[:400], found[400:]):
-        port = free_port()
+    ends = [(0, 300, signal.SIGTERM), (300, 500, signal.SIGKILL), (500, 600, signal.SIGTERM)]
+    for first, last, end in ends:
+        # Where it was killed it counts again what it had not saved, and that once.
+        port, saved = free_port(), _lists(state)
         arguments = (broker.bootstrap_servers, topic, str(state), str(port))
         with started("confluent_consumer", tmp_path, *arguments) as consumer:
-            assert awaited(port, COUNT, 0)[COUNT] == 0
-            fill(broker, topic, _records(part))
-            assert awaited(port, COUNT, len(part))[COUNT] == len(part)
-            consumer.send_signal(signal.SIGTERM)
-            assert consumer.wait(60) == 0
-    saved = json.loads(state.read_text(encoding="utf-8"))
+            fill(broker, topic, _records(found[first:last]))
+            assert awaited(port, COUNT, last - saved)[COUNT] == last - saved
+            consumer.send_signal(end)
+            assert consumer.wait(60) == (0 if end is signal.SIGTERM else -signal.SIGKILL)
+    kept = json.loads(state.read_text(encoding="utf-8"))
     alone = Accumulator("ndcg@10", "hit_rate@10")
     alone.update_many(found)
-    again = Accumulator("ndcg@10", "hit_rate@10")
-    again.load_state_dict(saved["lists"])
-    assert again.state_dict() == alone.state_dict()
-    assert sum(saved["offsets"].values()) == 600
+    assert _restored(kept).state_dict() == alone.state_dict()
+    assert sum(kept["offsets"].values()) == 600
+
+
+def _restored(kept: dict[str, Any]) -> Accumulator:
+    accumulator = Accumulator("ndcg@10", "hit_rate@10")
+    accumulator.load_state_dict(kept["lists"])
+    return accumulator
+
+
+def _lists(state: Path) -> int:
+    """How many are in the state."""
+    return int(json.loads(state.read_text())["lists"]["lists"]) if state.exists() else 0
