@@ -119,7 +119,7 @@ def test_the_simulated_example_runs(tmp_path: Path) -> None:
 
 
 def test_the_example_of_files_evaluates_what_is_piped_into_it() -> None:
-    events = ran("simulate", "--events", "200").stdout.encode()
+    events = ran("simulate", "--events", "100").stdout.encode()
     path = DEPLOY / "config" / "files.toml"
     done = ran("evaluate", "-", "--config", path, "--format", "json", stdin=events)
     assert done.returncode == 0, done.stderr
