@@ -51,7 +51,7 @@ class Pictures:
         self._started_at = time.time()
         self._lock = threading.Lock()
         self._reads: dict[tuple[str, ...], _Read] = {}
-        self._advised: set[str] = set()
+        self._advised = False
         self._version = 0
         for _, accumulator in self._items():
             share(accumulator)
@@ -108,8 +108,9 @@ class Pictures:
     def _health(self) -> Health:
         lists = sum(read.lists for read in self._reads.values())
         advice = next((read.advice for read in self._reads.values() if read.advice), None)
-        if advice is not None and advice not in self._advised:
-            self._advised.add(advice)
+        if advice is not None and not self._advised:
+            # Once: it says a number that grows, and the page shows it for as long as it is so.
+            self._advised = True
             _LOG.warning("%s", advice)
         return Health(
             consumed=lists,

@@ -61,6 +61,7 @@ def test_it_says_what_the_daemon_says_line_by_line() -> None:
     assert len(found) == 5 * 2 + 3 * 4 + 2 * 2
 
 
+@pytest.mark.prometheus
 def test_promtool_has_nothing_against_it() -> None:
     registry = _registered(Collector({"a": _counted(9)}, labels="variant"))
     command = [program("promtool"), "check", "metrics"]

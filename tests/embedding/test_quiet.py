@@ -22,6 +22,7 @@ registry.register(Collector(lists))
 app(lists)
 lists.update_many([(["a"], [1])] * 10_000)
 generate_latest(registry)
+lists.update(["a"], [1])
 generate_latest(registry)
 letters.error("a file is damaged")
 """
@@ -47,7 +48,7 @@ def test_nothing_is_printed_by_default() -> None:
 def test_who_listens_is_told_and_told_once(listen: str) -> None:
     printed, logged = _said(listen)
     assert printed == ""
-    assert logged.count("10,000 lists with interactions and not one hit") == 1
+    assert logged.count("lists with interactions and not one hit") == 1
     assert logged.count("a file is damaged") == 1
 
 
