@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
 import msgspec
-import numpy as np
 
 from streameval.aggregation.section import Section
 from streameval.attribution.account import Account, Outcome
@@ -21,7 +20,7 @@ from streameval.attribution.shown import PREFIX as SHOWN
 from streameval.attribution.shown import Shown
 from streameval.attribution.told import NAME as TOLD
 from streameval.attribution.told import Tales, Told
-from streameval.attribution.turns import combined, in_turn, reported_in, runs
+from streameval.attribution.turns import combined, in_turn, late_in, reported_in, runs
 from streameval.errors import DamagedStateError, TooManyOpenError
 from streameval.pipeline.decode import Decoded
 from streameval.statistics.arrays import IntArray
@@ -163,7 +162,7 @@ class Joiner:
         self._index()
 
     def _show(self, pieces: Sequence[Piece]) -> None:
-        late = self._late(pieces)
+        late = late_in(pieces, self.rules.lateness, self.watermark)
         for number, rows in runs(in_turn(pieces)):
             piece = pieces[number]
             decoded = cast("Decoded", piece.content)
@@ -217,7 +216,7 @@ class Joiner:
         return any(abs(each - time) <= self.rules.window for each in known)
 
     def _report(self, stream: int, pieces: Sequence[Piece]) -> None:
-        late = self._late(pieces)
+        late = late_in(pieces, self.rules.lateness, self.watermark)
         found = [cast("InteractionColumns", piece.content) for piece in pieces]
         turns = in_turn(pieces)
         asked = [(n, row) for n, row in turns if not late[n][row] and found[n].counts[row]]
@@ -233,25 +232,14 @@ class Joiner:
             else:
                 self.reported.add(reported)
 
-    def _late(self, pieces: Sequence[Piece]) -> list[list[bool]]:
-        """By the clock of the own log; and never before what is counted already."""
-        return [
-            (
-                cast("IntArray", piece.content.times)
-                < np.maximum(piece.before - self.rules.lateness, self.watermark)
-            ).tolist()
-            for piece in pieces
-        ]
-
     def _attribute(self, reported: Reported) -> None:
         rows = self._finder.find(reported)
-        if not rows:
-            self._refuse(self._streams[reported.lane], "orphan", reported)
-            return
         for row in rows:
             self._found.setdefault(row, []).append(reported)
-        # It is counted with the last of its lists.
-        self._last[reported.lane, reported.offset] = rows[-1]
+        if rows:  # it is counted with the last of its lists
+            self._last[reported.lane, reported.offset] = rows[-1]
+        else:
+            self._refuse(self._streams[reported.lane], "orphan", reported)
 
     def _outcome(self, row: int) -> tuple[Any, Any]:
         """The interactions of a list that is counted now."""

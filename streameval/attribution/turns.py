@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from streameval.attribution.interactions import InteractionColumns
 from streameval.attribution.lanes import Piece
 from streameval.attribution.reported import Reported
 from streameval.events import Id, Interaction
+from streameval.statistics.arrays import IntArray
 
 
 def in_turn(pieces: Sequence[Piece]) -> list[tuple[int, int]]:
@@ -32,6 +33,13 @@ def runs(turns: Sequence[tuple[int, int]]) -> Iterator[tuple[int, list[int]]]:
     """Piece and rows, as long as they are of one piece."""
     for number, run in groupby(turns, key=itemgetter(0)):
         yield number, [row for _, row in run]
+
+
+def late_in(pieces: Sequence[Piece], lateness: int, watermark: int) -> list[list[bool]]:
+    """Which are late: by the clock of their own log; and never before what is counted already."""
+    bounds = [np.maximum(piece.before - lateness, watermark) for piece in pieces]
+    times = [cast("IntArray", piece.content.times) for piece in pieces]
+    return [(own < bound).tolist() for own, bound in zip(times, bounds, strict=True)]
 
 
 def reported_in(piece: Piece, found: InteractionColumns, row: int) -> Reported:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 
@@ -23,6 +25,9 @@ from streameval.errors import StoreError, UnlikeStateError
 from streameval.pipeline.letters import DeadLetters
 from streameval.pipeline.snapshot import CheckpointHealth
 from streameval.records import Assignment, Partition, RecordBatch
+
+_LAST_SECONDS: Final = 8.0
+"""Whoever ends a process waits ten, as a rule."""
 
 
 class Keeper:
@@ -138,8 +143,8 @@ class Keeper:
             self._news += self._saving.turn(self._holdings)
 
     def finish(self) -> None:
-        """Save everything that has changed, within the budget: the end of the process."""
-        self._save_all(list(self._holdings))
+        """Save everything that has changed, within a few seconds: the end of the process."""
+        self._save_all(list(self._holdings), _LAST_SECONDS)
 
     def abandon(self) -> None:
         """End without another checkpoint: what was counted last must not be passed over."""
@@ -219,11 +224,11 @@ class Keeper:
         fresh._saving.carry(self._saving)
         return fresh
 
-    def _save_all(self, partitions: Sequence[Partition]) -> None:
+    def _save_all(self, partitions: Sequence[Partition], most: float = math.inf) -> None:
         if self._abandoned:
             return
         chosen = [self._holdings[each] for each in sorted(partitions) if each in self._holdings]
-        self._news += self._saving.save(chosen)
+        self._news += self._saving.save(chosen, most)
 
     def _adopt(self, resuming: Resuming, resumption: Resumption) -> Resumption:
         self._news += resumption.news

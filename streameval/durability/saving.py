@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping
 
 from streameval.durability.confirming import Confirmed, Confirming
@@ -91,9 +92,14 @@ class Saving:
         cut = holding.cut(self._terms, self._clock.wall())
         self._took(holding, cut.save(self._store, self._outbox))
 
-    def save(self, holdings: Collection[Holding]) -> list[News]:
-        """Save all that have changed; nothing is begun or waited for beyond the budget."""
-        until = self._clock.monotonic() + self._terms.budget
+    def save(self, holdings: Collection[Holding], most: float = math.inf) -> list[News]:
+        """Save all that have changed; nothing is begun or waited for beyond the budget.
+
+        Args:
+            holdings: which.
+            most: seconds, where that is less than the budget.
+        """
+        until = self._clock.monotonic() + min(most, self._terms.budget)
         news = self.wait(holdings, until)
         for holding in holdings:
             if holding.job is None and holding.changed and self._clock.monotonic() < until:

@@ -1,0 +1,135 @@
+"""The comparison with the slow join notices when the real one is broken on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+
+from streameval.attribution import joiner
+from streameval.attribution.joiner import Joiner
+from streameval.attribution.lanes import Lane
+from streameval.attribution.logs import Logs
+from streameval.attribution.turns import combined, late_in
+from tests.attribution.offline import Case, joined
+from tests.attribution.streams import cases, told
+from tests.attribution.test_join import played, steps
+
+Breakage = Callable[[pytest.MonkeyPatch], None]
+
+
+def _counts_early(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Joiner, "_closed", lambda _, watermark: watermark)
+
+
+def _drops_the_earlier_interaction(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(joiner, "combined", lambda found, how: combined(found[-1:], how))
+
+
+def _evicts_instead_of_pausing(patch: pytest.MonkeyPatch) -> None:
+    kept = Lane.push
+
+    def push(self: Lane, batch: Any, content: Any) -> None:
+        kept(self, batch, content)
+        if self.waiting > 3:
+            self._chunks.popleft()
+
+    patch.setattr(Lane, "push", push)
+
+
+def _does_not_wait_for_the_others(patch: pytest.MonkeyPatch) -> None:
+    def in_turn(of: Any) -> Any:
+        return [piece for lane in of for piece in lane.take(lane.horizon, including=True)]
+
+    patch.setattr("streameval.attribution.logs.in_turn", in_turn)
+
+
+def _judges_lateness_by_the_join(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(joiner, "late_in", lambda pieces, _, watermark: late_in(pieces, 0, watermark))
+
+
+def _forgets_what_waits(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Joiner, "_index", lambda _: None)
+
+
+def _takes_the_first_touch(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("streameval.attribution.finding.max", min, raising=False)
+
+
+def _counts_repeats(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Joiner, "_again", lambda *_: False)
+
+
+def _watermark_of_the_fastest(patch: pytest.MonkeyPatch) -> None:
+    kept = Logs.watermark
+
+    def watermark(self: Logs, rules: Any) -> tuple[int, int]:
+        found, newest = kept(self, rules)
+        return max(found, newest - rules.lateness), newest
+
+    patch.setattr(Logs, "watermark", watermark)
+
+
+def _restores_to_what_was_handed_over(patch: pytest.MonkeyPatch) -> None:
+    kept = Logs.state
+
+    def saved(self: Logs) -> Any:
+        pairs = zip(self.lanes, kept(self), strict=True)
+        return [(name, lane.expected, *rest) for lane, (name, _, *rest) in pairs]
+
+    patch.setattr(Logs, "state", saved)
+
+
+BREAKAGES: dict[str, Breakage] = {
+    "a list is counted before its window is over": _counts_early,
+    "an earlier interaction is dropped": _drops_the_earlier_interaction,
+    "what leads is evicted": _evicts_instead_of_pausing,
+    "the others are not waited for": _does_not_wait_for_the_others,
+    "lateness is not allowed": _judges_lateness_by_the_join,
+    "what waits is not found after a restart": _forgets_what_waits,
+    "the first touch gets it": _takes_the_first_touch,
+    "a repeated list counts": _counts_repeats,
+    "the fastest log sets the watermark": _watermark_of_the_fastest,
+    "a restart goes on after what was only handed over": _restores_to_what_was_handed_over,
+}
+
+
+class Noticed(Exception):  # noqa: N818  what every breakage must lead to
+    """A broken join gave something else."""
+
+
+@given(cases(), steps)
+@settings(
+    max_examples=400,
+    deadline=None,
+    database=None,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+    report_multiple_bugs=False,
+    derandomize=True,
+)
+def compared(case: Case, schedule: list[tuple[int, int, bool]]) -> None:
+    if _differs(case, schedule):
+        raise Noticed
+
+
+@pytest.mark.parametrize("name", BREAKAGES)
+def test_it_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    BREAKAGES[name](monkeypatch)
+    with pytest.raises(Noticed):
+        compared()
+
+
+def _differs(case: Case, schedule: list[tuple[int, int, bool]]) -> bool:
+    expected = told(joined(case))
+    try:
+        found = played(case, schedule)
+        again = played(case, [])
+        for partition, log in found.logs.items():
+            found.feed(partition, len(log))
+        ended, other = found.end(), again.end()
+    except Exception:  # noqa: BLE001  broken is broken
+        return True
+    return ended != expected or other != expected or found.content() != again.content()
