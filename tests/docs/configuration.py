@@ -38,6 +38,8 @@ allowed is refused with the file, the key, what was found and what is allowed; s
 not here.
 """
 _DURATION = re.compile(r"[0-9]+[smhd]")
+_DURATIONS = {"dedup", "windows.spans", "metric.windows", "attribution.idle_timeout"}
+"""Durations without a default, by which they could be known."""
 _ATTRIBUTE = re.compile(r"(?P<name>\w+): (?P<text>.*(?:\n {4,}.*)*)")
 
 
@@ -110,7 +112,8 @@ def _kind(heading: str, field: Field) -> str:
     structs = list(_structs(field.type))
     if not structs:
         duration = isinstance(field.default, str) and _DURATION.fullmatch(field.default)
-        return "duration" if duration else _words(field.type)
+        words = "duration" if duration else _words(field.type)
+        return words.replace("text", "duration") if _path(heading, field) in _DURATIONS else words
     name = _path(heading, field)
     if isinstance(field.type, ListType):
         return f"[tables](#{name.replace('.', '')})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import msgspec
@@ -10,9 +11,11 @@ import pytest
 from streameval.config import Config
 from streameval.config.options import WebOptions
 from streameval.conventions import CONVENTIONS
+from streameval.exporters.web.webconfig import TABLES
 from tests.docs import configuration
 from tests.docs.generated import MIGRATE, REFERENCE, pages
 from tests.docs.markdown import label
+from tests.house.checkout import ROOT
 
 MADE = pages()
 
@@ -35,6 +38,19 @@ def test_every_table_of_the_configuration_has_a_section() -> None:
 def test_every_key_has_its_sentence(struct: type[msgspec.Struct]) -> None:
     names = {field.name for field in msgspec.structs.fields(struct)}
     assert set(configuration.documented(struct)) >= names
+
+
+def test_durations_that_are_told_apart_by_name_are_there() -> None:
+    page = MADE[REFERENCE / "configuration.md"]
+    for path in configuration._DURATIONS:
+        row = rf"^\| `{path.rpartition('.')[2]}` \| (list of )?duration \|"
+        assert re.search(row, page, re.MULTILINE)
+
+
+def test_every_key_of_the_web_configuration_file_is_documented() -> None:
+    text = (ROOT / "docs" / "web.md").read_text(encoding="utf-8")
+    keys = [field.name for each in TABLES.values() for field in msgspec.structs.fields(each)]
+    assert [key for key in keys if f"`{key}`" not in text] == []
 
 
 def test_every_system_has_its_names_in_the_page_of_migration() -> None:
