@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import pytest
+
+from tests.warm import started
 
 PATIENCE = 120
 """Seconds after which a process counts as hanging."""
@@ -19,13 +23,18 @@ def command(*arguments: str | Path) -> list[str]:
 
 
 def ran(*arguments: str | Path, stdin: bytes = b"") -> subprocess.CompletedProcess[str]:
-    """The program, run to its end."""
-    done = subprocess.run(
-        command(*arguments), input=stdin, capture_output=True, timeout=PATIENCE, check=False
-    )
-    return subprocess.CompletedProcess(
-        done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
-    )
+    """The program in a process of its own, run to its end."""
+    with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
+        given.write(stdin)
+        given.seek(0)
+        streams = [given.fileno(), out.fileno(), err.fileno()]
+        process = started("streameval", *map(str, arguments), streams=streams)
+        try:
+            status = process.wait(PATIENCE)
+        finally:
+            process.kill()
+        texts = [os.pread(file.fileno(), 1 << 30, 0).decode() for file in (out, err)]
+    return subprocess.CompletedProcess(arguments, status, *texts)
 
 
 def dataset(name: str) -> Path:
