@@ -29,21 +29,11 @@ TYPES = ["click", "cart", "view"]
 
 _impressions = st.fixed_dictionaries(
     {
-        "ts": st.integers(0, 60),
+        "ts": st.integers(0, 50),
         "request_id": st.sampled_from(REQUESTS),
         "user": st.sampled_from(USERS),
         "variant": st.sampled_from(["x", "y"]),
         "shown": st.lists(st.sampled_from(ITEMS), max_size=3, unique=True),
-    }
-)
-_interactions = st.fixed_dictionaries(
-    {
-        "ts": st.integers(0, 60),
-        "request_id": st.sampled_from(REQUESTS),
-        "user": st.sampled_from(USERS),
-        "item": st.sampled_from(ITEMS),
-        "type": st.sampled_from(TYPES),
-        "event_id": st.integers(0, 40).map(str),
     }
 )
 _odd: st.SearchStrategy[Any] = st.sampled_from([None, {}])
@@ -52,14 +42,14 @@ _odd: st.SearchStrategy[Any] = st.sampled_from([None, {}])
 @st.composite
 def cases(draw: Any) -> Case:
     """Streams with shuffles, repeats, late and bad records, and logs that are empty."""
+    window = draw(st.integers(1, 20))
     shown = draw(st.lists(_logs(_impressions), min_size=1, max_size=2))
-    others = draw(
-        st.lists(st.lists(_logs(_interactions), min_size=1, max_size=2), min_size=1, max_size=2)
-    )
+    seen = [each for log in shown for each in log if each]
+    logs = st.lists(_logs(_interactions(seen, window)), min_size=1, max_size=2)
     return Case(
-        streams=[shown, *others],
+        streams=[shown, *draw(st.lists(logs, min_size=1, max_size=2))],
         key=draw(st.sampled_from(["request_id", "user_item"])),
-        window=draw(st.integers(1, 20)),
+        window=window,
         lateness=draw(st.integers(0, 15)),
         combine=draw(st.sampled_from(["max", "sum"])),
         per_variant=draw(st.booleans()),
@@ -67,9 +57,27 @@ def cases(draw: Any) -> Case:
     )
 
 
+@st.composite
+def _interactions(draw: Any, seen: Sequence[dict[str, Any]], window: int) -> dict[str, Any]:
+    """Mostly with a list that was shown, around the window after it."""
+    nothing: dict[str, Any] = {"ts": 30, "request_id": "r0", "user": "u1", "shown": []}
+    of = draw(st.sampled_from(seen)) if seen else nothing
+    return {
+        "ts": min(59, max(0, of["ts"] + draw(st.integers(-2, window + 2)))),
+        "request_id": of["request_id"],
+        "user": of["user"],
+        "item": draw(st.sampled_from(list(of["shown"]) + ITEMS)),
+        "type": draw(st.sampled_from(TYPES)),
+        "event_id": str(draw(st.integers(0, 40))),
+    }
+
+
 def _logs(records: st.SearchStrategy[Any]) -> st.SearchStrategy[Log]:
-    nearly_sorted = st.lists(records, max_size=12).map(lambda found: sorted(found, key=_roughly))
+    nearly_sorted = st.lists(records, min_size=2, max_size=12).map(
+        lambda found: sorted(found, key=_roughly)
+    )
     return st.one_of(
+        nearly_sorted,
         nearly_sorted,
         st.lists(st.one_of(records, records, records, _odd), max_size=12),
     ).map(lambda log: [dict(each) if each is not None else None for each in log])
