@@ -22,7 +22,7 @@ def site() -> Iterator[Site]:
         yield site
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     names = ("chromium", "chromium-browser", "google-chrome")
     found = next(filter(None, map(shutil.which, (os.environ.get("CHROMIUM", ""), *names))), None)
@@ -36,5 +36,7 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def page(browser: Browser) -> Page:
-    return browser.new_page(viewport={"width": 1280, "height": 900})
+def page(browser: Browser) -> Iterator[Page]:
+    """A page that knows nothing of those before it."""
+    with browser.new_context(viewport={"width": 1280, "height": 900}) as context:
+        yield context.new_page()
