@@ -10,21 +10,25 @@ from __future__ import annotations
 import doctest
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
+from tests import warm
 from tests.docs.markdown import Fence, fences
 
 PATIENCE = 60.0
 """Seconds; a guard against hanging only."""
 
 _RULES = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+_PLAIN = re.compile(r"streameval (?P<arguments>[^|<>&;$()`]*?)(?: > (?P<file>[\w.-]+))?")
 _ASKING = re.compile(r"curl |promtool ")
 _RUNNING = re.compile(r"streameval run\b|prometheus --")
 
@@ -87,12 +91,12 @@ class Player:
         """Run until it prints what is wanted: what is served may be a moment behind."""
         end = time.monotonic() + PATIENCE
         while True:
-            done = _once(code, self.folder)
-            good = done.returncode == 0 and (wanted is None or matches(wanted, done.stdout))
+            status, printed = _once(code, self.folder)
+            good = status == 0 and (wanted is None or matches(wanted, printed))
             if good or not _ASKING.match(code) or time.monotonic() > end:
                 break
             time.sleep(0.2)
-        return "" if good else f"{code}\n{done.stdout}\nwanted: {wanted}"
+        return "" if good else f"{code}\n{printed}\nwanted: {wanted}"
 
 
 @contextmanager
@@ -115,9 +119,42 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PATH": path, "COLUMNS": "100", "NO_PROXY": "127.0.0.1"}
 
 
-def _once(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        _shell(code),
+def _once(code: str, folder: Path) -> tuple[int, str]:
+    """Exit status and all that was printed; as bash does it, up to the first line that fails."""
+    printed = ""
+    for line in code.replace("\\\n", " ").splitlines():
+        plain = _PLAIN.fullmatch(line)
+        status, text = _called(plain, folder) if plain else _shelled(line, folder)
+        printed += text
+        if status:
+            return status, printed
+    return 0, printed
+
+
+def _called(plain: re.Match[str], folder: Path) -> tuple[int, str]:
+    """A call of the program and nothing else needs no shell, and no start from nothing."""
+    goal = folder / (plain["file"] or ".printed")
+    with goal.open("wb") as out, (folder / ".told").open("wb") as err:
+        process = warm.started(
+            "streameval",
+            *shlex.split(plain["arguments"]),
+            streams=[_nothing(), out.fileno(), err.fileno()],
+            folder=folder,
+            environment=environment(),
+        )
+        status = process.wait(PATIENCE)
+    said = [folder / ".told"] if plain["file"] else [goal, folder / ".told"]
+    return status, "".join(path.read_text(encoding="utf-8") for path in said)
+
+
+@cache
+def _nothing() -> int:
+    return os.open(os.devnull, os.O_RDONLY)
+
+
+def _shelled(line: str, folder: Path) -> tuple[int, str]:
+    done = subprocess.run(
+        _shell(line),
         cwd=folder,
         env=environment(),
         stdout=subprocess.PIPE,
@@ -126,6 +163,7 @@ def _once(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
         timeout=PATIENCE,
         check=False,
     )
+    return done.returncode, done.stdout
 
 
 def _shell(code: str) -> Sequence[str]:
