@@ -25,6 +25,14 @@ def test_a_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
         assert playing.play(page.read_text(encoding="utf-8")) == ""
 
 
+@pytest.mark.parametrize("page", PLAYED, ids=label)
+def test_files_are_named_where_their_reader_sees_it(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert [
+        block.name for block in fences(text) if block.name and f"`{block.name}`" not in text
+    ] == []
+
+
 def test_there_are_pages_to_be_played() -> None:
     assert {page.parent for page in PLAYED} == set(_FOLDERS)
 
