@@ -143,6 +143,10 @@ def _forked(
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
+    # What the old ones know of their files (whether one can seek in them) is of other files.
+    sys.stdin, sys.stdout, sys.stderr = (
+        os.fdopen(number, mode, closefd=False) for number, mode in enumerate("rww")
+    )
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
