@@ -15,6 +15,7 @@ class Grouped:
         owner: asked for each call who owns the partitions now.
         home: the partition under whose name a log is counted.
         topics: all topics or files that are joined.
+        inspect: looks at the logs before the first of them is handed over; may refuse them.
     """
 
     def __init__(
@@ -22,7 +23,10 @@ class Grouped:
         owner: Callable[[], Owner],
         home: Callable[[Partition], Partition],
         topics: Sequence[str],
+        inspect: Callable[[], None] = lambda: None,
     ) -> None:
+        self._inspect = inspect
+        self._inspected = False
         self._owner = owner
         self._home = home
         self._topics = topics
@@ -32,11 +36,15 @@ class Grouped:
 
         Raises:
             UnevenStreamsError: the topics do not have the same partitions.
+            StreamevalError: whatever the inspection finds, or the owner.
         """
         groups: dict[Partition, list[Assignment]] = {}
         for each in assignments:
             groups.setdefault(self._home(each.partition), []).append(each)
         whole = [self._whole(home, logs) for home, logs in sorted(groups.items())]
+        if whole and not self._inspected:
+            self._inspect()
+            self._inspected = True
         return self._owner().assigned(whole)
 
     def revoked(self, partitions: Sequence[Partition]) -> None:

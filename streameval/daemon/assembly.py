@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 
@@ -26,7 +26,8 @@ from streameval.pipeline.ingest import Ingest
 from streameval.pipeline.letters import DeadLetters
 from streameval.pipeline.limits import Limits
 from streameval.pipeline.snapshots import Snapshots
-from streameval.sources.build import source_of
+from streameval.records import RecordBatch
+from streameval.sources.build import source_of, tails_of
 from streameval.sources.options import KafkaOptions
 from streameval.sources.source import Source
 from streameval.stores.folder import FolderStore
@@ -46,6 +47,7 @@ class Assembly(msgspec.Struct, kw_only=True):
         letters: where invalid records go; None where they are counted only.
         snapshots: takes pictures of what was counted.
         worker: does what is slow.
+        tails: reads the newest records of all topics; None where there are none.
     """
 
     config: Config
@@ -55,6 +57,7 @@ class Assembly(msgspec.Struct, kw_only=True):
     letters: DeadLetters | None
     snapshots: Snapshots[Accumulator]
     worker: Threaded
+    tails: Callable[[], Iterable[RecordBatch]] | None = None
 
     @property
     def dead_lettered(self) -> int | None:
@@ -110,6 +113,7 @@ def assembled(
         letters=letters,
         snapshots=pictures(config, source, ingest, clock.wall()),
         worker=worker,
+        tails=tails_of(config.source, environment),
     )
     if kept is not None and config.state is not None:
         agreed = terms(config, config.state, source)

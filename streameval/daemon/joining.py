@@ -7,8 +7,10 @@ from typing import Any
 
 from streameval.attribution.grouping import Grouped
 from streameval.attribution.ledger import Ledger
+from streameval.attribution.sampling import require_together
 from streameval.attribution.state import JoinedState
 from streameval.config.durations import SECOND, microseconds
+from streameval.config.joining import joint
 from streameval.daemon.assembly import Assembly
 from streameval.daemon.delegate import Delegate
 from streameval.pipeline.joined import JoinHealth
@@ -23,7 +25,19 @@ def owner_of(parts: Callable[[], Assembly]) -> Owner:
     if attribution is None:
         return delegate
     topics = [each for stream in attribution.streams for each in stream]
-    return Grouped(lambda: delegate, parts().ingest.home, topics)
+    return Grouped(lambda: delegate, parts().ingest.home, topics, lambda: _inspect(parts()))
+
+
+def _inspect(parts: Assembly) -> None:
+    """Look at the newest records of all topics, by the eyes of the join.
+
+    Raises:
+        SplitKeyError: records of one key cannot meet.
+    """
+    options = parts.config.attribution
+    if options is not None and parts.tails is not None:
+        front = joint(parts.config, options, parts.ingest.layout)
+        require_together(front, parts.tails())
 
 
 class Joining:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 
+from streameval.records import RecordBatch
 from streameval.sources.files import FilesSource
 from streameval.sources.options import FilesOptions, KafkaOptions, SourceOptions
 from streameval.sources.simulator import SimulatorSource
@@ -33,3 +34,19 @@ def source_of(
     if isinstance(options, FilesOptions):
         return FilesSource(options)
     return SimulatorSource(options)
+
+
+def tails_of(
+    options: SourceOptions, environment: Mapping[str, str]
+) -> Callable[[], Iterable[RecordBatch]] | None:
+    """What reads the newest records of all topics; None where there are none.
+
+    Args:
+        options: the [source] table.
+        environment: what `${NAME}` in it stands for.
+    """
+    if not isinstance(options, KafkaOptions):
+        return None
+    from streameval.sources.kafka_tails import tails  # noqa: PLC0415  heavy, so only where used
+
+    return lambda: tails(options, environment)
