@@ -6,6 +6,8 @@ from typing import Annotated
 
 from typer import Option
 
+from streameval.cli.ending import WrongCallError
+
 
 def demo(
     *,
@@ -20,6 +22,10 @@ def demo(
     kafka: Annotated[
         bool, Option("--kafka", help="Through a real broker, started for it and removed after.")
     ] = False,
+    attribution: Annotated[
+        bool,
+        Option("--attribution", help="Impressions and later interactions, as two streams."),
+    ] = False,
 ) -> None:
     """Watch the metrics of two variants move, on simulated traffic.
 
@@ -30,10 +36,13 @@ def demo(
     ```
     streameval demo
     streameval demo --events-per-second 5000 --seconds 30
+    streameval demo --attribution
     streameval demo --kafka    # needs pip install 'streameval[broker]'
     ```
     """
+    if kafka and attribution:
+        raise WrongCallError("--kafka and --attribution are two demos; give one of them.")
     from streameval.cli.demonstration import Traffic, shown  # noqa: PLC0415  only where used
 
     traffic = Traffic(seed=seed, events_per_second=events_per_second, seconds=seconds)
-    shown(traffic, listen=listen, kafka=kafka)
+    shown(traffic, listen=listen, kafka=kafka, attribution=attribution)

@@ -1,0 +1,171 @@
+"""What the commands say of a join: check, evaluate, explain, demo."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.program import ran
+from tests.daemon.running import running
+
+HOUR = 3_600_000
+SHOWN = [
+    {"ts": 0, "request_id": "clicked", "user": "u1", "recommendations": ["a", "b"]},
+    {"ts": 1_000, "request_id": "unclicked", "user": "u2", "recommendations": ["c"]},
+    {"ts": HOUR, "request_id": "open", "user": "u3", "recommendations": ["d"]},
+    {"ts": HOUR + 5, "request_id": "newest", "user": "u4", "recommendations": ["d"]},
+    {"ts": 2_000, "request_id": "late", "user": "u5", "recommendations": ["d"]},
+]
+DONE = [
+    {"ts": 60_000, "request_id": "clicked", "item": "b", "type": "click"},
+    {"ts": 61_000, "request_id": "clicked", "item": "x", "type": "click"},
+    {"ts": 62_000, "request_id": "clicked", "item": "a", "type": "view"},
+    {"ts": 63_000, "request_id": "nobody", "item": "a", "type": "click"},
+    {"ts": HOUR + 10_000, "request_id": "open", "item": "d", "type": "click"},
+]
+CONFIG = """
+metrics = ["hit_rate@1", "hit_rate@2"]
+[source]
+type = "files"
+paths = ["impressions.ndjson", "clicks.ndjson"]
+[event]
+time = "ts"
+time_unit = "ms"
+[attribution]
+impressions = "impressions.ndjson"
+remember = "2h"
+[[attribution.interactions]]
+source = "clicks.ndjson"
+types = { click = 1 }
+[state]
+path = "state"
+[web]
+listen = "127.0.0.1:0"
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two files, and the state of a daemon that has read them."""
+    place = tmp_path_factory.mktemp("explained")
+    for name, records in {"impressions": SHOWN, "clicks": DONE}.items():
+        lines = "".join(f"{json.dumps(each)}\n" for each in records)
+        (place / f"{name}.ndjson").write_text(lines)
+    (place / "streameval.toml").write_text(CONFIG)
+    return place
+
+
+@pytest.fixture(scope="module")
+def saved(folder: Path) -> Path:
+    with running(folder / "streameval.toml", folder) as daemon:
+        daemon.consumed(len(SHOWN) + len(DONE))
+        assert daemon.stop() == 0
+    return folder / "streameval.toml"
+
+
+def told(config: Path, key: str) -> Any:
+    done = ran("explain", key, "--config", config, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    (story,) = json.loads(done.stdout).values()
+    return story
+
+
+def test_a_list_and_its_clicks(saved: Path) -> None:
+    story = told(saved, "clicked")
+    assert [(each["items"], each["fate"]) for each in story["lists"]] == [(["a", "b"], "counted")]
+    records = [(each["item"], each["fate"], each["rank"]) for each in story["records"]]
+    assert records == [("b", "counted", 2), ("x", "counted", None), ("a", "ignored", None)]
+
+
+def test_a_list_without_clicks(saved: Path) -> None:
+    story = told(saved, "unclicked")
+    assert [each["fate"] for each in story["lists"]] == ["counted"]
+    assert story["records"] == []
+
+
+@pytest.mark.parametrize(("key", "fate"), [("late", "late"), ("nobody", "orphan")])
+def test_what_came_to_nothing(saved: Path, key: str, fate: str) -> None:
+    story = told(saved, key)
+    assert story["lists"] == []
+    assert [each["fate"] for each in story["records"]] == [fate]
+
+
+def test_in_words(saved: Path) -> None:
+    text = ran("explain", "clicked", "--config", saved).stdout
+    assert "items   a, b" in text
+    assert "click b: counted. It is part of the event, at rank 2." in text
+    assert "with an item that the list did not show" in text
+
+
+def test_what_is_not_known_is_said_so(saved: Path) -> None:
+    done = ran("explain", "never", "--config", saved)
+    assert done.returncode == 1
+    assert "nothing is known of 'never'" in done.stderr
+
+
+def test_without_a_join_there_is_nothing_to_explain(tmp_path: Path) -> None:
+    config = tmp_path / "streameval.toml"
+    config.write_text('metrics = ["ctr"]\n[source]\ntype = "simulator"\n')
+    done = ran("explain", "r1", "--config", config)
+    assert (done.returncode, "no [attribution]" in done.stderr) == (2, True)
+
+
+def test_files_are_found_by_the_names_of_their_streams(folder: Path, tmp_path: Path) -> None:
+    config = tmp_path / "kafka.toml"
+    text = CONFIG.replace(".ndjson", "").replace('type = "files"', 'type = "kafka"')
+    text = text.replace("paths = ", "topics = ")
+    config.write_text(text + '[source.kafka]\nbootstrap_servers = "127.0.0.1:1"\n')
+    paths = [str(folder / name) for name in ("clicks.ndjson", "impressions.ndjson")]
+    done = ran("evaluate", *paths, "--config", config, "--format", "json")
+    found = {each["metric"]: each["value"] for each in json.loads(done.stdout)}
+    assert found == {"hit_rate@1": 0.25, "hit_rate@2": 0.5}
+    lone = ran("evaluate", paths[0], "--config", config)
+    assert (lone.returncode, "impressions.ndjson" in lone.stderr) == (2, True)
+    wrong = ran("evaluate", *paths, str(folder / "streameval.toml"), "--config", config)
+    assert (wrong.returncode, "it is none of the streams" in wrong.stderr) == (2, True)
+
+
+def test_spans_of_joined_files(folder: Path) -> None:
+    config = folder / "streameval.toml"
+    done = ran("evaluate", "--config", config, "--every", "1h", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    values = [each["value"] for each in json.loads(done.stdout) if each["metric"] == "hit_rate@2"]
+    assert values == [0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (('impressions = "impressions.ndjson"', 'impressions = "lists.ndjson"'), "is not among"),
+        (('source = "clicks.ndjson"', 'source = "impressions.ndjson"'), "stands in two streams"),
+        (('time = "ts"\ntime_unit = "ms"\n', ""), "a join is by event time"),
+        (("{ click = 1 }", "{ click = nan }"), "a gain is a finite number"),
+        (("{ click = 1 }", '{ click = 1 }\nignore = ["click"]'), "it cannot do both"),
+        (('remember = "2h"', 'window = "0s"'), "at least 1s"),
+        (('remember = "2h"', 'per = ["variant"]'), "not among `labels`"),
+        (('type = "files"', 'type = "simulator"'), "source"),
+    ],
+)
+def test_what_does_not_fit_together_is_answered(
+    tmp_path: Path, change: tuple[str, str], said: str
+) -> None:
+    config = tmp_path / "streameval.toml"
+    assert change[0] in CONFIG
+    config.write_text(CONFIG.replace(*change))
+    done = ran("check", config)
+    assert done.returncode != 0
+    assert said in done.stderr + done.stdout
+
+
+def test_the_demo_shows_joined_values() -> None:
+    done = ran(
+        *("demo", "--attribution", "--seconds", "6", "--events-per-second", "1500"),
+        *("--listen", "127.0.0.1:0"),
+    )
+    assert done.returncode == 0, done.stderr
+    last = done.stdout.splitlines()[-1]
+    assert re.search(r"hit_rate@10 0\.\d+/0\.\d+", last), done.stdout
