@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,6 +14,7 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.chaos.configuration import Setting
+from tests.warm import started
 
 PATIENCE = 120.0
 """Seconds after which waiting for a daemon counts as hanging."""
@@ -42,17 +41,14 @@ class Daemon:
     """
 
     def __init__(self, setting: Setting, trick: str = "") -> None:
-        program = ["tests.chaos.victim", trick] if trick else ["streameval", "run"]
         self.path = setting.folder / f"daemon-{len(list(setting.folder.glob('*.log'))):03}.log"
         self._address = self._body = ""
         self._client = httpx.Client(timeout=5.0, verify=False)  # it costs much, and is not needed
-        with self.path.open("wb") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", *program, str(setting.written())],
-                stderr=log,
-                cwd=_ROOT,
-                env={**os.environ, "PYTHONUNBUFFERED": "1"},
-            )
+        program = ["tests.chaos.victim", trick] if trick else ["streameval", "run"]
+        with self.path.open("wb") as log, Path(os.devnull).open("r+b") as nothing:
+            streams = [nothing.fileno(), nothing.fileno(), log.fileno()]
+            called = [*program, str(setting.written())]
+            self.process = started(*called, streams=streams, folder=_ROOT)
         self._words = setting.folder / f"words-{self.process.pid}"
 
     def __enter__(self) -> Self:

@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import closing
@@ -21,14 +19,15 @@ from tests.chaos.configuration import Setting
 from tests.chaos.daemons import Daemon
 from tests.chaos.stage import PARTITIONS, Stage
 from tests.chaos.truth import ends
+from tests.cli.program import ran
 from tests.kafka.topics import create
+from tests.warm import started
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
 _EVENTS = 4_000
 _KILLS = 10
 _PATIENCE = 120.0
-_STREAMEVAL = (sys.executable, "-m", "streameval")
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -67,7 +66,7 @@ def _killed_while_a_day_comes(setting: Setting, broker: Broker) -> None:
             daemon.until(daemon.ready)
             before = daemon.offsets()
             where = ("--bootstrap-servers", setting.address, "--topic", setting.topic)
-            publishing = subprocess.Popen([*_STREAMEVAL, "publish", str(file), *where])
+            publishing = started("streameval", "publish", str(file), *where, streams=(0, 1, 2))
             daemon.until(lambda: daemon.offsets() != before)  # noqa: B023  asked at once
             time.sleep(draw.random())
         assert publishing.wait(_PATIENCE) == 0
@@ -110,6 +109,6 @@ def _readings(text: str) -> list[dict[str, object]]:
 
 
 def _streameval(*arguments: str) -> str:
-    return subprocess.run(
-        [*_STREAMEVAL, *arguments], check=True, stdout=subprocess.PIPE, text=True
-    ).stdout
+    done = ran(*arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout

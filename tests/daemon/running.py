@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import httpx
+
+from tests.warm import WarmProcess, started
 
 PATIENCE = 60.0
 """Seconds after which waiting for a daemon counts as hanging."""
@@ -23,16 +24,16 @@ PATIENCE = 60.0
 class Running:
     """A daemon that has been started, its log as it comes, and its answers."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    def __init__(self, process: WarmProcess, log: IO[str]) -> None:
         self.process = process
+        self._log = log
         self.log: list[str] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         self.address = ""
 
     def _read(self) -> None:
-        assert self.process.stderr is not None
-        self.log.extend(iter(self.process.stderr.readline, ""))
+        self.log.extend(iter(self._log.readline, ""))
 
     def said(self, event: str) -> list[str]:
         """Lines of the log about an event."""
@@ -76,6 +77,12 @@ class Running:
         self._reader.join(PATIENCE)
         return status
 
+    def end(self) -> None:
+        """Kill it if it still runs."""
+        self.process.kill()
+        self.process.wait(PATIENCE)
+        self._reader.join(PATIENCE)
+
 
 @contextmanager
 def running(
@@ -92,21 +99,28 @@ def running(
     if isinstance(config, str):
         (folder / "streameval.toml").write_text(config)
         config = folder / "streameval.toml"
-    with subprocess.Popen(
-        [sys.executable, "-m", "streameval", "run", str(config), *options],
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment,
-    ) as process:
+    process, log = _started("run", str(config), *options, environment=environment)
+    with log:
+        daemon = Running(process, log)
         try:
-            daemon = Running(process)
             daemon.until(lambda: daemon.said("started"))
             found = re.search(r'address=\S*?(https?://[^\s"\\]+)', daemon.said("started")[0])
             assert found is not None
             daemon.address = found[1]
             yield daemon
         finally:
-            process.kill()
+            daemon.end()
+
+
+def _started(*arguments: str, environment: dict[str, str]) -> tuple[WarmProcess, IO[str]]:
+    read, write = os.pipe()
+    try:
+        with Path(os.devnull).open("r+b") as nothing:
+            streams = [nothing.fileno(), nothing.fileno(), write]
+            process = started("streameval", *arguments, streams=streams, environment=environment)
+    finally:
+        os.close(write)
+    return process, os.fdopen(read, encoding="utf-8")
 
 
 def readings(document: dict[str, Any]) -> list[dict[str, Any]]:
