@@ -10,7 +10,7 @@ def transactions(stage: Stage) -> Faults:
     """Committed, aborted and open transactions in the log, and kills in between."""
     setting = stage.setting(member="one", events=200)
     plain = stage.writer(setting)
-    writer = stage.writer(setting, transactional_id=setting.topic)
+    writer = stage.writer(setting, transactional_id=setting.topic, transaction_timeout_ms=600_000)
     writer.content = plain.content
     writer.producer.init_transactions()
     for number in range(2 * stage.times):

@@ -45,6 +45,7 @@ def test_columns_are_events_bit_for_bit(form: str, pairs: Pairs) -> None:
     assert bits(accumulator) == bits(one_by_one(pairs, made()))
 
 
+@settings(max_examples=50)
 @given(pairs=streams(), entries=st.integers(1, 20))
 def test_lists_may_be_looked_at_in_parts_of_any_size(pairs: Pairs, entries: int) -> None:
     shown, acts = [list(pair[0]) for pair in pairs], [list(pair[1]) for pair in pairs]
@@ -56,6 +57,7 @@ def test_lists_may_be_looked_at_in_parts_of_any_size(pairs: Pairs, entries: int)
     assert bits(accumulator) == bits(one_by_one(pairs, made()))
 
 
+@settings(max_examples=50)
 @given(pairs=streams())
 def test_the_filter_changes_no_bit_whatever_it_lets_through(pairs: Pairs) -> None:
     shown, acts = [list(pair[0]) for pair in pairs], [list(pair[1]) for pair in pairs]
@@ -76,6 +78,7 @@ def test_what_lies_beyond_the_depth_changes_no_bit(pairs: Pairs) -> None:
     assert bits(accumulator) == bits(one_by_one(pairs, made(metrics)))
 
 
+@settings(max_examples=50)
 @given(pairs=streams(), cut=st.integers(0, 10))
 def test_events_and_columns_may_alternate(pairs: Pairs, cut: int) -> None:
     accumulator = one_by_one(pairs[:cut], made())
