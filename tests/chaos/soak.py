@@ -156,6 +156,7 @@ class Soak:
         return self.others.pop(self._draw.randrange(len(self.others)))
 
     def _measure(self) -> None:
+        self.eldest.until(lambda: self.eldest.running)
         eldest = psutil.Process(self.eldest.process.pid)
         self._memory.append(eldest.memory_info().rss)
         self._files.append(eldest.num_fds())
