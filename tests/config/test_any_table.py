@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ _VALUES = st.recursive(
 _SOURCES = st.fixed_dictionaries(
     {"type": st.sampled_from(["kafka", "files", "simulator"])}, optional={"kafka": _VALUES}
 )
-_TABLES = st.fixed_dictionaries(
+_KNOWN = st.fixed_dictionaries(
     {"metrics": st.just(["ctr"]) | _VALUES, "source": _SOURCES | _VALUES},
     optional={
         "event": st.dictionaries(_KEYS, _VALUES),
@@ -45,7 +46,8 @@ _TABLES = st.fixed_dictionaries(
         "metric": st.lists(st.dictionaries(_KEYS, _VALUES | _WORDS), max_size=2),
         "state": st.dictionaries(_KEYS, _VALUES | _WORDS),
     },
-).flatmap(lambda known: st.dictionaries(_KEYS, _VALUES, max_size=3).map(lambda more: more | known))
+)
+_TABLES = st.builds(operator.or_, st.dictionaries(_KEYS, _VALUES, max_size=3), _KNOWN)
 
 
 def _toml(value: Any) -> str:
