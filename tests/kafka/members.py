@@ -65,9 +65,9 @@ class Reading:
         """Of the partitions that are ours."""
         return sorted(each.number for each in self.told.own)
 
-    def step(self) -> None:
+    def step(self, seconds: float = 0.05) -> None:
         """One poll; asserts that what comes is ours."""
-        for batch in self.source.poll(0.05):
+        for batch in self.source.poll(seconds):
             assert batch.partition in self.told.own
             if batch.values:
                 self.told.values.setdefault(batch.partition.number, []).extend(batch.values)
@@ -88,13 +88,16 @@ def reading(options: KafkaOptions) -> Iterator[Reading]:
 def until(condition: Callable[[], bool], *members: Reading) -> None:
     """Let them poll in turns until it is so.
 
+    They poll ever longer: on a busy machine a group in which polls are short joins again and again.
+
     Raises:
         TimeoutError: it never is.
     """
-    deadline = time.monotonic() + PATIENCE
+    deadline, seconds = time.monotonic() + PATIENCE, 0.05
     while not condition():
         if time.monotonic() > deadline:
             found = [(each.told.happened, each.told.positions, each.source) for each in members]
             raise TimeoutError([(*told, source.trouble) for *told, source in found])
         for member in members:
-            member.step()
+            member.step(seconds)
+        seconds = min(1.1 * seconds, 0.5)
