@@ -9,6 +9,7 @@ import msgspec
 
 from streameval.aggregation.section import Section
 from streameval.attribution.account import Account, Outcome
+from streameval.attribution.closing import events
 from streameval.attribution.finding import ByRequest, ByUserItem, Index, forgotten
 from streameval.attribution.interactions import InteractionColumns
 from streameval.attribution.lanes import Piece
@@ -95,11 +96,11 @@ class Joiner:
         for reported in self.reported.between(before, watermark):
             self._attribute(reported)
         rows = self.shown.between(self._closed(before), self._closed(watermark))
-        events = self.shown.events(rows, self._found, self._outcome) if rows else None
+        found = events(self.shown, rows, self._found, self._outcome) if rows else None
         self.accounts[0].counted += len(rows)
         self._drop(min(watermark, newest))
         self._refuse_too_many()
-        return events
+        return found
 
     @property
     def size(self) -> int:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from itertools import accumulate, chain
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, chain, groupby
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -25,9 +24,6 @@ _PLACE: Final = (1 << _PLACES) - 1
 _FEW: Final = 65_536
 _ROW_BYTES: Final = 250
 """Of one list besides its items and its id: its places in columns and indexes."""
-
-
-_NOTHING: Final = ((), ())
 
 
 class Shown:
@@ -90,10 +86,23 @@ class Shown:
         """Its label values."""
         return self._labels.value(self.buckets[row >> _PLACES].dimensions[row & _PLACE])
 
+    def named(self, codes: Iterable[int]) -> list[Id]:
+        """Items by their numbers in the buckets."""
+        return list(map(self._items.value, codes))
+
+    def labelled(self, codes: Iterable[int]) -> list[tuple[str, ...]]:
+        """Label values by their numbers in the buckets."""
+        return list(map(self._labels.value, codes))
+
+    def by_bucket(self, rows: Sequence[int]) -> Iterator[tuple[ShownBucket, list[int]]]:
+        """The buckets of rows, each with the places in it."""
+        for number, run in groupby(rows, key=lambda row: row >> _PLACES):
+            yield self.buckets[number], [row & _PLACE for row in run]
+
     def items(self, row: int) -> list[Id]:
         """What was shown, rank 1 first."""
         bucket, place = self.buckets[row >> _PLACES], row & _PLACE
-        return list(map(self._items.value, bucket.items[bucket.span(place)]))
+        return self.named(bucket.items[bucket.span(place)])
 
     def holds(self, row: int, item: Id) -> bool:
         """Whether a list shows an item."""
@@ -114,38 +123,6 @@ class Shown:
             first, last = np.searchsorted(ordered, [begin, end])
             found += [(number, place) for place in order[first:last].tolist()]
         return [number << _PLACES | place for number, place in found]
-
-    def events(
-        self,
-        rows: Sequence[int],
-        waiting: Container[int],
-        outcome: Callable[[int], tuple[Any, Any]],
-    ) -> Decoded:
-        """Lists as events.
-
-        Args:
-            rows: which.
-            waiting: those of them that have interactions.
-            outcome: the interactions of a row, and the same with types.
-        """
-        outcomes = [outcome(row) if row in waiting else _NOTHING for row in rows]
-        typed = [each[1] for each in outcomes]
-        return Decoded(
-            batch=Batch(
-                recommendations=self._lists(rows),
-                interactions=[each[0] for each in outcomes],
-                typed=typed if any(typed) else None,
-                positions=_present([self._positions(row) for row in rows]),
-                scores=_present([self._scores(row) for row in rows]),
-                baselines=_present([self._baseline(row) for row in rows]),
-            ),
-            places=range(len(rows)),
-            times=np.array([self.time(row) for row in rows], dtype=np.int64),
-            dimensions=[self.labels(row) for row in rows],
-            event_ids=None,
-            invalid=(),
-            tombstones=(),
-        )
 
     def drop(self, before: int) -> list[tuple[int, ShownBucket]]:
         """Forget all buckets that end at or before a moment; returns them."""
@@ -217,39 +194,6 @@ class Shown:
             lists = [batch.baselines[row] or () for row in rows]
             bucket.baselines.extend(array("I", map(code, each)) for each in lists)
 
-    def _lists(self, rows: Sequence[int]) -> list[list[Id]]:
-        """What each shows; buckets of which most is wanted are read as a whole."""
-        wanted = Counter(row >> _PLACES for row in rows)
-        whole = {
-            number: list(map(self._items.value, self.buckets[number].items))
-            for number, count in wanted.items()
-            if 2 * count > len(self.buckets[number])
-        }
-        found = []
-        for row in rows:
-            names = whole.get(row >> _PLACES)
-            if names is None:
-                found.append(self.items(row))
-            else:
-                found.append(names[self.buckets[row >> _PLACES].span(row & _PLACE)])
-        return found
-
-    def _positions(self, row: int) -> list[int] | None:
-        bucket, place = self.buckets[row >> _PLACES], row & _PLACE
-        found = bucket.positions[bucket.span(place)].tolist() if bucket.positions else []
-        return found if found and found[0] else None
-
-    def _scores(self, row: int) -> list[float] | None:
-        bucket, place = self.buckets[row >> _PLACES], row & _PLACE
-        found = bucket.scores[bucket.span(place)].tolist() if bucket.scores else []
-        return found if found and not math.isnan(found[0]) else None
-
-    def _baseline(self, row: int) -> list[Id] | None:
-        bucket, place = self.buckets[row >> _PLACES], row & _PLACE
-        if not bucket.baselines:
-            return None
-        return list(map(self._items.value, bucket.baselines[place]))
-
     def _compact(self) -> None:
         """Forget items that no list shows any more, where most are such."""
         if len(self._items) < max(_FEW, 4 * self._compacted_at):
@@ -274,7 +218,3 @@ class Shown:
             return lambda: iter([written(twin, items, labels)])
 
         return copied
-
-
-def _present(column: list[Any]) -> list[Any] | None:
-    return column if any(each is not None for each in column) else None

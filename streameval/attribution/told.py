@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 import msgspec
@@ -15,7 +15,7 @@ from streameval.events import Id
 
 NAME: Final = "~join/told"
 MOST: Final = 1_000
-"""So many of each outcome, the last ones."""
+"""So many of each outcome in each log, the last ones."""
 
 
 class Told(NamedTuple):
@@ -39,22 +39,22 @@ class Told(NamedTuple):
 
 
 class Tales:
-    """The last records of each outcome that is no count."""
+    """The last records of each log by each outcome that is no count."""
 
     def __init__(self) -> None:
-        self._told: dict[Outcome, deque[Told]] = {}
+        self._told: dict[tuple[Outcome, int], deque[Told]] = {}
         self._version = next_version()
 
     def add(self, outcome: Outcome, told: Told) -> None:
-        """Keep one, in place of the oldest."""
-        self._told.setdefault(outcome, deque(maxlen=MOST)).append(told)
+        """Keep one, in place of the oldest of its log."""
+        self._told.setdefault((outcome, told.lane), deque(maxlen=MOST)).append(told)
         self._version = next_version()
 
     def of(self, key: str) -> list[tuple[Outcome, Told]]:
         """All that are kept of a key, by outcome."""
         return [
             (outcome, told)
-            for outcome, found in sorted(self._told.items())
+            for (outcome, _), found in sorted(self._told.items())
             for told in found
             if told.key == key
         ]
@@ -70,13 +70,11 @@ class Tales:
             DamagedStateError: it is not that.
         """
         try:
-            saved = msgspec.msgpack.decode(content, type=dict[Outcome, list[Told]])
-        except msgspec.MsgspecError as error:
+            saved = msgspec.msgpack.decode(content, type=list[tuple[Outcome, list[Told]]])
+            self._told = {(name, found[0].lane): deque(found, maxlen=MOST) for name, found in saved}
+        except (IndexError, msgspec.MsgspecError) as error:
             raise DamagedStateError(NAME, str(error)) from error
-        self._told = {name: deque(found, maxlen=MOST) for name, found in saved.items()}
 
     def _content(self) -> Callable[[], Iterator[bytes]]:
-        told: Mapping[str, list[Told]] = {
-            name: list(found) for name, found in sorted(self._told.items())
-        }
+        told = [(outcome, list(found)) for (outcome, _), found in sorted(self._told.items())]
         return lambda: iter([msgspec.msgpack.encode(told)])

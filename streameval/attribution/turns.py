@@ -57,6 +57,8 @@ def reported_in(piece: Piece, found: InteractionColumns, row: int) -> Reported:
 
 def combined(found: Sequence[Reported], how: Literal["max", "sum"]) -> tuple[Any, Any]:
     """Gains by item, or ids where each is worth 1; and by item and type."""
+    if len(found) == 1:
+        return _alone(found[0])
     gains: dict[Id, list[float]] = {}
     typed: dict[tuple[Id, str | None], list[float]] = {}
     for each in found:
@@ -68,3 +70,9 @@ def combined(found: Sequence[Reported], how: Literal["max", "sum"]) -> tuple[Any
     known = any(each.type is not None for each in beside)
     plain = set(whole.values()) == {1.0}
     return (list(whole) if plain else whole), (beside if known else ())
+
+
+def _alone(each: Reported) -> tuple[Any, Any]:
+    """The same of one, as most are."""
+    worth = [each.item] if each.gain == 1.0 else {each.item: each.gain}
+    return worth, () if each.type is None else (Interaction(each.item, each.gain, each.type),)

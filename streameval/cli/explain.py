@@ -26,7 +26,7 @@ def explain(
     ```
 
     Open lists are known, and those counted within `remember` of [attribution]; of records that
-    came to nothing, the last 1,000 of each kind in each partition. The exit status is 1 where
+    came to nothing, the last 1,000 of each kind in each log. The exit status is 1 where
     nothing is known.
     """
     from streameval.cli.explanation import explained  # noqa: PLC0415  only where used

@@ -1,0 +1,93 @@
+"""Lists whose window is over, as events."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Container, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from streameval.attribution.bucket import ShownBucket
+from streameval.attribution.shown import Shown
+from streameval.events import Batch, Id
+from streameval.pipeline.decode import Decoded
+
+_NOTHING: Final = ((), ())
+
+
+def events(
+    shown: Shown,
+    rows: Sequence[int],
+    waiting: Container[int],
+    outcome: Callable[[int], tuple[Any, Any]],
+) -> Decoded:
+    """Lists as events, in their order.
+
+    Args:
+        shown: all lists.
+        rows: which of them; those of one bucket follow each other.
+        waiting: those of them that have interactions.
+        outcome: the interactions of a row, and the same with types.
+    """
+    outcomes = [outcome(row) if row in waiting else _NOTHING for row in rows]
+    typed = [each[1] for each in outcomes]
+    parts = list(shown.by_bucket(rows))
+    times = [np.array(bucket.times, dtype=np.int64)[places] for bucket, places in parts]
+    labels = (np.array(bucket.dimensions)[places].tolist() for bucket, places in parts)
+    return Decoded(
+        batch=Batch(
+            recommendations=[each for of in parts for each in _lists(shown, *of)],
+            interactions=[each[0] for each in outcomes],
+            typed=typed if any(typed) else None,
+            positions=_beside(parts, "positions", _positions),
+            scores=_beside(parts, "scores", _scores),
+            baselines=_beside(parts, "baselines", _baseline(shown)),
+        ),
+        places=range(len(rows)),
+        times=np.concatenate(times),
+        dimensions=[each for codes in labels for each in shown.labelled(codes)],
+        event_ids=None,
+        invalid=(),
+        tombstones=(),
+    )
+
+
+def _lists(shown: Shown, bucket: ShownBucket, places: Sequence[int]) -> list[list[Id]]:
+    """What each shows; a bucket of which most is wanted is read as a whole."""
+    ends = np.array(bucket.ends, dtype=np.int64)
+    begins = np.concatenate([[0], ends[:-1]])
+    spans = zip(begins[places].tolist(), ends[places].tolist(), strict=True)
+    if 2 * len(places) < len(bucket):
+        return [shown.named(bucket.items[begin:end]) for begin, end in spans]
+    names = shown.named(bucket.items)
+    return [names[begin:end] for begin, end in spans]
+
+
+def _beside(
+    parts: Sequence[tuple[ShownBucket, list[int]]],
+    name: str,
+    read: Callable[[ShownBucket, int], Any],
+) -> list[Any] | None:
+    """A column that most streams do not have; None where no list has it."""
+    if not any(getattr(bucket, name) for bucket, _ in parts):
+        return None
+    column = [read(bucket, place) for bucket, places in parts for place in places]
+    return column if any(each is not None for each in column) else None
+
+
+def _positions(bucket: ShownBucket, place: int) -> list[int] | None:
+    found = bucket.positions[bucket.span(place)].tolist()
+    return found if found and found[0] else None
+
+
+def _scores(bucket: ShownBucket, place: int) -> list[float] | None:
+    found = bucket.scores[bucket.span(place)].tolist()
+    return found if found and not math.isnan(found[0]) else None
+
+
+def _baseline(shown: Shown) -> Callable[[ShownBucket, int], list[Id] | None]:
+    def read(bucket: ShownBucket, place: int) -> list[Id] | None:
+        return shown.named(bucket.baselines[place]) if bucket.baselines else None
+
+    return read

@@ -1,0 +1,144 @@
+"""Joining two streams of files: against decoding the same bytes; and memory of what is open."""
+
+from __future__ import annotations
+
+import random
+import resource
+import time
+from collections.abc import Iterator
+
+import msgspec
+
+from streameval.accumulator import Accumulator
+from streameval.config.attribution import AttributionOptions, InteractionOptions
+from streameval.config.counting import counting
+from streameval.config.settings import Config
+from streameval.pipeline.fields import EventFields
+from streameval.pipeline.ingest import Ingest
+from streameval.records import Partition, RecordBatch
+from streameval.sources.options import FilesOptions
+
+LISTS = 200_000
+OPEN = 1_000_000
+LENGTH, ITEMS, CLICKED = 20, 5_000, 0.2
+SHOWN, DONE = Partition("impressions", 0), Partition("clicks", 0)
+_IDS = [f"item-{number:06d}" for number in range(ITEMS)]
+
+
+def config(window: str) -> Config:
+    return Config(
+        metrics=["hit_rate@10", "ndcg@10", "mrr@10", "recall@20", "map@20"],
+        labels=["variant"],
+        source=FilesOptions(paths=[SHOWN.topic, DONE.topic]),
+        event=EventFields(time="ts", time_unit="ms"),
+        attribution=AttributionOptions(
+            impressions=SHOWN.topic,
+            window=window,
+            lateness="1m",
+            max_open=2 * OPEN,
+            max_bytes=4_000_000_000,
+            interactions=[InteractionOptions(source=DONE.topic, types={"click": 1.0})],
+        ),
+    )
+
+
+def records(lists: int) -> Iterator[tuple[int, Partition, bytes]]:
+    """Time, log and bytes of each record; clicks up to five minutes after their lists."""
+    chance, now, encode = random.Random(0), 1_700_000_000_000, msgspec.json.encode
+    for number in range(lists):
+        now += chance.randint(0, 6)
+        items = chance.sample(_IDS, LENGTH)
+        request = f"req-{number:09d}-{chance.randrange(16**6):06x}"
+        user, variant = f"u{chance.randrange(50_000)}", "ab"[number % 2]
+        shown = {"ts": now, "request_id": request, "user": user, "variant": variant}
+        yield now, SHOWN, encode({**shown, "recommendations": items})
+        if chance.random() < CLICKED:
+            at = now + chance.randint(1_000, 300_000)
+            click = {"ts": at, "request_id": request, "item": chance.choice(items)}
+            yield at, DONE, encode({**click, "type": "click"})
+
+
+def batches(found: list[tuple[int, Partition, bytes]], size: int = 5_000) -> Iterator[RecordBatch]:
+    """The records of both logs by time, so many at once."""
+    offsets = {SHOWN: 0, DONE: 0}
+    for start in range(0, len(found), size):
+        for log, begin in offsets.items():
+            values = [value for _, of, value in found[start : start + size] if of == log]
+            end = offsets[log] = begin + len(values)
+            offered = range(begin, end)
+            yield RecordBatch(partition=log, values=values, offsets=offered, next_offset=end)
+
+
+def joining(window: str) -> Ingest[Accumulator]:
+    found = counting(config(window))
+    found.begin(SHOWN, {SHOWN: 0, DONE: 0})
+    return found
+
+
+def speed() -> None:
+    fed = list(batches(sorted(records(LISTS))))
+    best = float("inf"), float("inf")
+    for _ in range(3):
+        began = time.process_time()
+        decode = msgspec.json.Decoder().decode
+        for batch in fed:
+            for value in batch.values:
+                decode(value or b"")
+        plain = time.process_time() - began
+        joined, began = joining("5m"), time.process_time()
+        for batch in fed:
+            joined.apply(batch)
+        joined.end([SHOWN, DONE])
+        best = min(best, (time.process_time() - began, plain))
+    took, plain = best
+    print(
+        f"{LISTS:,} lists of {LENGTH}, {CLICKED:.0%} clicked: {LISTS / took:,.0f} lists/s, "
+        f"{took / LISTS * 1e6:.1f} us each with its clicks; {plain / took:.2f} of decoding alone"
+    )
+
+
+def memory() -> None:
+    joined = joining("24h")
+    before = _resident()
+    for part in _parts():
+        for batch in part:
+            joined.apply(batch)
+    (state,) = joined.partitions.values()
+    grown = _resident() - before
+    print(f"{OPEN:,} open lists: {grown / 1e6:,.0f} MB more, {grown / OPEN:.0f} bytes each")
+    before_saving = time.process_time()
+    size = sum(len(piece) for section in state.sections() for piece in section.content()())
+    print(f"saved as {size / 1e6:,.0f} MB in {time.process_time() - before_saving:.1f} s in all")
+
+
+def _parts() -> Iterator[list[RecordBatch]]:
+    """Impressions alone, made as they are needed."""
+    held: list[bytes] = []
+    done = 0
+    for _, log, value in records(OPEN):
+        if log != SHOWN:
+            continue
+        held.append(value)
+        if len(held) == 5_000:
+            end = done + len(held)
+            offered = range(done, end)
+            shown = RecordBatch(partition=SHOWN, values=held, offsets=offered, next_offset=end)
+            click = b'{"ts": 4000000000000, "request_id": "x", "item": "x", "type": "view"}'
+            first = [click] if not done else []
+            clicks = RecordBatch(
+                partition=DONE,
+                values=first,
+                offsets=range(len(first)),
+                next_offset=1,
+            )
+            yield [clicks, shown] if first else [shown]
+            held, done = [], end
+
+
+def _resident() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def main() -> None:
+    memory()
+    speed()
