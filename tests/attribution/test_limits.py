@@ -1,0 +1,154 @@
+"""What leads waits outside; what cannot wait any longer is refused; idle logs are passed by."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from streameval.attribution.ledger import Ledger
+from streameval.attribution.logs import CROWDED
+from streameval.attribution.state import JoinedState
+from streameval.errors import SourceError, TooManyOpenError, UnlikeStateError
+from streameval.records import Partition, RecordBatch
+from tests.attribution.offline import Case
+from tests.attribution.streams import joint
+
+SHOWN, DONE = Partition("s0-0", 0), Partition("s1-0", 0)
+CASE = Case([[[]], [[]]], "request_id", 10, 5, "max", per_variant=False, gains={"click": 1.0})
+
+
+def shown(ts: int, request: str) -> dict[str, Any]:
+    return {"ts": ts, "request_id": request, "user": "u", "variant": "x", "shown": ["a"]}
+
+
+def click(ts: int, request: str) -> dict[str, Any]:
+    found = {"ts": ts, "request_id": request, "item": "a", "type": "click"}
+    return {**found, "event_id": f"{request}-{ts}"}
+
+
+class Fed:
+    """A join of two logs, fed record by record."""
+
+    def __init__(self, **limits: Any) -> None:
+        self.front = joint(CASE, **limits)
+        self.events = 0
+        self.state: JoinedState[Any] = self.front.state({SHOWN: 0, DONE: 0}, self._count)
+        self._next = {SHOWN: 0, DONE: 0}
+
+    def _count(self, decoded: Any) -> None:
+        self.events += len(decoded.places)
+
+    def feed(self, log: Partition, records: Sequence[object]) -> None:
+        start = self._next[log]
+        end = self._next[log] = start + len(records)
+        batch = RecordBatch(
+            partition=log,
+            values=[json.dumps(each).encode() for each in records],
+            offsets=range(start, end),
+            next_offset=end,
+        )
+        self.state.apply(batch, self.front.decode(batch))
+
+    def held(self) -> dict[str, bytes]:
+        return {each.name: b"".join(each.content()()) for each in self.state.sections()}
+
+
+def test_a_log_that_leads_by_an_hour_is_not_read_on() -> None:
+    fed = Fed()
+    lists = CROWDED + 100
+    fed.feed(DONE, [click(0, "r0")])
+    fed.feed(SHOWN, [shown(number * 3_600 // lists, f"r{number}") for number in range(lists)])
+    assert fed.state.crowded == [SHOWN]
+    assert fed.state.accounts[0].open < 30, "only what the clock of the other log allows"
+    assert fed.state.logs.awaited == [DONE]
+    fed.feed(DONE, [click(3_599, "r9")])
+    assert fed.state.crowded == []
+    assert fed.state.accounts[0].counted > lists * 0.99
+
+
+@pytest.mark.parametrize("limit", [{"max_open": 3}, {"max_bytes": 900}])
+def test_a_window_that_holds_too_much_is_refused_by_name(limit: dict[str, int]) -> None:
+    fed = Fed(**limit)
+    (name,) = limit
+    fed.feed(DONE, [click(100, "r0")])
+    with pytest.raises(TooManyOpenError, match=name) as refused:
+        fed.feed(SHOWN, [shown(number, f"r{number}") for number in range(9)])
+    assert refused.value.allowed == limit[name]
+
+
+def test_an_idle_log_holds_back_until_that_is_saved() -> None:
+    fed = Fed()
+    fed.feed(DONE, [click(1, "r0")])
+    fed.feed(SHOWN, [shown(0, "r0"), shown(100, "r1")])
+    assert (fed.events, fed.state.logs.awaited) == (0, [DONE])
+    before = fed.state.position
+    fed.state.propose([DONE])
+    assert (fed.events, fed.state.proposed_at) == (0, before + 1)
+
+    again = fed.front.state({SHOWN: 0, DONE: 0})
+    again.restore(fed.held())
+    assert again.proposed_at == again.position == before + 1
+
+    fed.state.accept()
+    assert (fed.events, fed.state.passed_by, fed.state.proposed_at) == (1, 1, None)
+    assert fed.state.position == before + 2
+    fed.state.propose([SHOWN])
+    fed.state.accept()
+    assert fed.events == 2, "where all are idle, everything is counted"
+
+
+def test_what_comes_in_a_log_that_was_passed_by_is_late() -> None:
+    fed = Fed()
+    fed.feed(DONE, [click(1, "r0")])
+    fed.feed(SHOWN, [shown(0, "r0"), shown(100, "r1")])
+    fed.state.propose([DONE])
+    fed.state.accept()
+    fed.feed(DONE, [click(5, "r0"), click(101, "r1")])
+    assert fed.state.accounts[1].late == 1
+    fed.state.end([SHOWN, DONE])
+    assert (fed.events, fed.state.accounts[1].counted) == (2, 2)
+
+
+def test_a_record_that_came_before_is_refused() -> None:
+    fed = Fed()
+    fed.feed(SHOWN, [shown(0, "r0")])
+    again = RecordBatch(partition=SHOWN, values=[b"{}"], offsets=[0], next_offset=1)
+    with pytest.raises(SourceError, match="came again"):
+        fed.state.apply(again, fed.front.decode(again))
+
+
+def test_other_logs_cannot_go_on() -> None:
+    fed = Fed()
+    other = fed.front.state({SHOWN: 0})
+    with pytest.raises(UnlikeStateError, match="logs"):
+        other.restore(fed.held())
+
+
+def test_what_waits_for_its_turn_is_carried_over() -> None:
+    fed = Fed()
+    fed.feed(DONE, [click(0, "r0")])
+    fed.feed(SHOWN, [shown(0, "r0"), shown(60, "r1"), shown(61, "r2")])
+    again = fed.front.state({SHOWN: 0, DONE: 0}, fed._count)
+    again.restore(fed.held())
+    again.carry(fed.state)
+    fed.state = again
+    fed.feed(DONE, [click(60, "r1"), click(200, "r3")])
+    fed.state.end([SHOWN, DONE])
+    assert fed.events == 3
+    assert [each.counted for each in fed.state.accounts] == [3, 2]
+
+
+def test_counts_stay_when_a_partition_goes() -> None:
+    ledger = Ledger(["shown", "done"])
+    fed = Fed()
+    fed.feed(SHOWN, [shown(0, "r0"), shown(0, "r0")])
+    fed.state.end([SHOWN, DONE])
+    first = ledger.health({SHOWN: fed.state})
+    assert dict(first.streams[0].outcomes)["duplicate"] == 1
+    restored = fed.front.state({SHOWN: 0, DONE: 0})
+    restored.restore(fed.held())
+    assert ledger.health({}).streams[0].outcomes == first.streams[0].outcomes
+    assert ledger.health({SHOWN: restored}).streams[0].outcomes == first.streams[0].outcomes
