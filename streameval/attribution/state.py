@@ -215,7 +215,7 @@ class JoinedState(Generic[A]):
                 piece = piece._replace(content=piece.content.keep(rows), before=piece.before[rows])
         tally.valid = len(piece.content.places)
         tally.refuse([event for _, event in piece.invalid])
-        self._counted.tally.add(tally)
+        self._counted.note(tally)
         return piece
 
     def _meta(self) -> Callable[[], Iterator[bytes]]:

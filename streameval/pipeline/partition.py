@@ -104,6 +104,11 @@ class PartitionState(Generic[A]):
         self._version = next_version()
         return Applied(decoded.invalid, tally)
 
+    def note(self, tally: Tally) -> None:
+        """Add to what became of records, where another one judges them."""
+        self.tally.add(tally)
+        self._version = next_version()
+
     def count(self, decoded: Decoded) -> int:
         """Count events; returns how many were too late for every window."""
         self._version = next_version()

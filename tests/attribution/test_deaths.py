@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from streameval.broker import Broker
-from tests.attribution.test_daemon import ended, streams
-from tests.attribution.topics import lines, published
+from streameval.stores.folder import FolderStore
+from tests.attribution.test_daemon import streams
+from tests.attribution.topics import PARTITIONS, lines, send
 from tests.cli.program import ran
 from tests.daemon.running import Running, exact, running
+from tests.kafka.topics import create
 
-EVENTS = 3_000
+EVENTS = 2_000
 KILLS = 10
 JOIN = """
 metrics = ["hit_rate@10", "ndcg@10", "value_per_list", "hit_rate(type=purchase)"]
@@ -28,7 +30,6 @@ time_unit = "ms"
 impressions = "{shown}"
 window = "30m"
 lateness = "5m"
-idle_timeout = "1s"
 [[attribution.interactions]]
 source = "{done}"
 event_id = "event_id"
@@ -40,7 +41,8 @@ group = "{name}"
 member = "one"
 [source.kafka]
 bootstrap_servers = "{address}"
-session_timeout_ms = 6000
+session_timeout_ms = 2000
+heartbeat_interval_ms = 500
 max_poll_records = 400
 [state]
 path = "{store}"
@@ -87,35 +89,62 @@ def _exported(folder: Path, name: str) -> str:
     return done.stdout
 
 
-def _finished(daemon: Running) -> bool:
-    """Whether nothing is open, and all of it is saved."""
+def _saved(daemon: Running) -> dict[str, int]:
+    """Where each log stands, if all of that is saved; else nothing."""
     health: dict[str, Any] = daemon.document().get("health", {})
-    found = streams(daemon)
-    at_end = bool(health) and all(
-        each["lag"] == 0 and each["durable"] == each["position"] for each in health["partitions"]
-    )
-    return at_end and len(health["partitions"]) == 8 and not any(each["open"] for each in found)
+    logs = health.get("partitions", [])
+    if not all(each["durable"] == each["position"] for each in logs):
+        return {}
+    return {f"{each['topic']}[{each['partition']}]": each["position"] for each in logs}
+
+
+def _digests(folder: Path) -> dict[int, dict[str, str]]:
+    """Of each piece of each partition's state: equal where all bytes are."""
+    store = FolderStore(folder)
+    found = {place.number: store.newest(place).saved for place in store.places()}
+    return {number: dict(each.digests) for number, each in found.items() if each is not None}
+
+
+def _joined_by_another(config: str, folder: Path) -> None:
+    """A replica takes its share in the middle of windows, counts, and leaves."""
+    place = folder / "two"
+    place.mkdir()
+    other = config.replace('member = "one"\n', "")
+    with running(other, place) as replica:
+        replica.until(lambda: replica.document().get("health", {}).get("partitions"))
+        assert len(replica.document()["health"]["partitions"]) in {4, 8}, "whole pairs of logs"
+        assert replica.stop() == 0
 
 
 def test_ten_kills_change_nothing(
     broker: Broker, logs: tuple[list[bytes], list[bytes]], tmp_path: Path
 ) -> None:
-    topics = published(broker, logs[0]), published(broker, logs[1])
-    with running(_config(broker, topics, tmp_path, "calm"), tmp_path) as daemon:
-        daemon.until(lambda: ended(daemon, sum(map(len, logs))))
-        told = streams(daemon)
-        assert daemon.stop() == 0
+    topics = create(broker, partitions=PARTITIONS), create(broker, partitions=PARTITIONS)
     rough = _config(broker, topics, tmp_path, "rough")
     for number in range(KILLS):
+        parts = [_part(log, number) for log in logs]
+        for topic, part in zip(topics, parts, strict=True):
+            send(broker, topic, part)
         with running(rough, tmp_path) as daemon:
-            daemon.until(lambda: daemon.document().get("health", {}).get("ready"))
-            consumed = daemon.document()["health"]["consumed"]
-            daemon.consumed(consumed + 100 * (number % 3))
+            daemon.consumed(sum(map(len, parts)) * (number % 3) // 3)
+            if number == KILLS // 2:
+                _joined_by_another(rough, tmp_path)
             daemon.process.kill()
-    with running(rough, tmp_path) as daemon:
-        daemon.until(lambda: _finished(daemon))
+    with running(_config(broker, topics, tmp_path, "calm"), tmp_path) as daemon:
+        daemon.consumed(sum(map(len, logs)))
+        stands = daemon.until(lambda: _saved(daemon))
+        told = [sum(each["outcomes"].values()) + each["open"] for each in streams(daemon)]
         assert daemon.stop() == 0
-    assert exact(json.loads(_exported(tmp_path, "rough"))) == exact(
-        json.loads(_exported(tmp_path, "calm"))
-    )
-    assert [each["outcomes"]["counted"] for each in told] > [0, 0]
+    with running(rough, tmp_path) as daemon:
+        daemon.until(lambda: _saved(daemon) == stands)
+        assert daemon.stop() == 0
+    assert 0 < sum(told) == sum(stands.values()), "every record that had its turn is somewhere"
+    assert _digests(tmp_path / "rough") == _digests(tmp_path / "calm")
+    found, expected = (json.loads(_exported(tmp_path, name)) for name in ("rough", "calm"))
+    assert exact(found) == exact(expected)
+
+
+def _part(log: list[bytes], number: int) -> list[bytes]:
+    """One of as many as there are kills."""
+    size = -(-len(log) // KILLS)
+    return log[number * size : (number + 1) * size]
