@@ -71,10 +71,8 @@ class Joiner:
             account.tombstone += piece.tombstones
             account.invalid += len(piece.invalid)
         found = [piece for piece in pieces if len(piece.content.places)]
-        if found and stream:
-            self._report(stream, found)
-        elif found:
-            self._show(found)
+        if found:
+            self._report(stream, found) if stream else self._show(found)
 
     def advance(self, watermark: int, newest: int) -> Decoded | None:
         """Nothing before the watermark comes any more.

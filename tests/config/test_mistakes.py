@@ -13,8 +13,8 @@ from streameval.errors import ConfigError, MetricError
 _SOURCE = '[source]\ntype = "simulator"\n'
 _KEYS = (
     "metrics, source, metric, labels, segments, label_cap, label_values, max_series, labels_idle, "
-    "windows, dedup, max_ahead, catalog, popularity, similarity, depth, max_items, event, state, "
-    "dead_letters, web"
+    "windows, dedup, max_ahead, catalog, popularity, similarity, depth, max_items, event, "
+    "attribution, state, dead_letters, web"
 )
 _KAFKA = '[source]\ntype = "kafka"\ntopics = ["t"]\n'
 
