@@ -21,7 +21,7 @@ from streameval.durability.splitting import split
 from streameval.durability.store import Store
 from streameval.durability.terms import Terms
 from streameval.durability.worker import Worker
-from streameval.errors import StoreError, UnlikeStateError
+from streameval.errors import DamagedStateError, StoreError, UnlikeStateError
 from streameval.pipeline.letters import DeadLetters
 from streameval.pipeline.snapshot import CheckpointHealth
 from streameval.records import Assignment, Partition, RecordBatch
@@ -230,7 +230,9 @@ class Keeper:
         chosen = [self._holdings[each] for each in sorted(partitions) if each in self._holdings]
         self._news += self._saving.save(chosen, most)
 
-    def _adopt(self, resuming: Resuming, resumption: Resumption) -> Resumption:
+    def _adopt(
+        self, resuming: Resuming, resumption: Resumption, *, once_more: bool = True
+    ) -> Resumption:
         self._news += resumption.news
         saved = resumption.saved
         if saved is None:
@@ -242,6 +244,12 @@ class Keeper:
             problem = f"its state cannot go on: {error}".rstrip(".")
             assignment = resumption.assignment
             return self._adopt(resuming, resuming.anew(assignment, "on_other_settings", problem))
+        except DamagedStateError:
+            # It was sound when it was chosen: whoever damaged it since, another one may be left.
+            if not once_more:
+                raise
+            decided = resuming.decide(resumption.assignment)
+            return self._adopt(resuming, decided, once_more=False)
         holding = self._hold(resumption)
         holding.restored(saved)
         self.skipped += resumption.skipped

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from streameval.durability.checkpoint import Draft
+from streameval.durability.checkpoint import Draft, Place
 from streameval.durability.store import Store
-from streameval.errors import SourceError, StoreError
+from streameval.errors import DamagedStateError, SourceError, StoreError
 from tests.durability.keeping import Kept, P, after, batch
-from tests.stores.memory import MemoryStore
+from tests.stores.memory import MemoryFound, MemorySaved, MemoryStore
 
 
 class Failing(MemoryStore):
@@ -34,6 +34,47 @@ class Recorded(MemoryStore):
     def save(self, draft: Draft) -> Any:
         self.drafts.append(draft)
         return super().save(draft)
+
+
+class Rotting(MemoryStore):
+    """Its newest checkpoint is damaged as soon as it was chosen; then only the one before is left.
+
+    Attributes:
+        rotten: how many of them, newest first.
+    """
+
+    rotten = 1
+
+    def newest(self, place: Place) -> MemoryFound:
+        found = super().newest(place)
+        if found.saved is None or not self.rotten:
+            return found
+        self.rotten -= 1
+        header = self.saved[place].pop(found.saved.header.offset).header
+        return MemoryFound(saved=Unreadable(header, {"meta": b""}))
+
+
+class Unreadable(MemorySaved):
+    """Sound when it was looked at, and no more."""
+
+    def read(self, part: str) -> bytes:
+        raise DamagedStateError(part, "a bit has flipped")
+
+
+def test_what_is_damaged_after_it_was_chosen_is_passed_over() -> None:
+    store = Rotting()
+    store.rotten = 0
+    kept = Kept(store)
+    kept.assign()
+    kept.count(0, 5)
+    kept.checkpoint()
+    kept.count(5, 9)
+    kept.checkpoint()
+    store.rotten = 1
+    assert Kept(store).assign() == 5
+    store.rotten = 2
+    with pytest.raises(DamagedStateError, match="a bit has flipped"):
+        Kept(store).assign()
 
 
 def test_a_partition_goes_on_from_its_checkpoint_and_its_counters_from_zero() -> None:
