@@ -11,8 +11,8 @@ from streameval.accumulator import Accumulator
 from streameval.aggregation.spec import FamilySpec
 from streameval.aggregation.time import Times
 from streameval.pipeline.decode import Decoder
-from streameval.pipeline.fields import EventFields
 from streameval.pipeline.direct import Direct
+from streameval.pipeline.fields import EventFields
 from streameval.pipeline.ingest import Ingest
 from streameval.pipeline.layout import Layout
 from streameval.records import Partition, RecordBatch
