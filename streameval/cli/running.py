@@ -16,6 +16,7 @@ from streameval.config import Config, load
 from streameval.config.web_checks import web_problems
 from streameval.config.web_file import protection
 from streameval.daemon import Daemon, Stop, configure, emit
+from streameval.daemon.log import level_of
 from streameval.errors import ConfigError, StreamevalError
 
 _OPTIONS: Final = {"listen": "--web.listen", "route_prefix": "--web.route-prefix"}
@@ -40,7 +41,7 @@ def serve(path: Path, web: Mapping[str, object], *, lifecycle: bool) -> None:
         return config
 
     config = read()
-    configure()
+    configure(level_of(config.log_level))
     try:
         with reading(path):
             daemon = Daemon(config, os.environ, reread=read, lifecycle=lifecycle)

@@ -10,7 +10,7 @@ import msgspec
 from streameval.config.settings import Config
 from streameval.errors import DamagedStateError
 
-_LEFT_OUT: Final = ("source", "state", "dead_letters", "web")
+_LEFT_OUT: Final = ("source", "state", "dead_letters", "log_level", "web")
 """Where records come from and where values go says nothing of what was counted."""
 
 

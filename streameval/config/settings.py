@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -55,6 +55,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         attribution: streams that are joined; None means that each record is an event.
         state: where state is kept; None means that it ends with the process.
         dead_letters: where records go that are no events; None means that they are only counted.
+        log_level: what is less important is not logged; may be changed while it runs.
         web: where to listen.
     """
 
@@ -79,6 +80,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     attribution: AttributionOptions | None = None
     state: StateOptions | None = None
     dead_letters: DeadLetterOptions | None = None
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
     web: WebOptions = WebOptions()
 
     def dimensions(self) -> list[str]:

@@ -64,6 +64,15 @@ def configure(level: int = logging.INFO, stream: TextIO | None = None) -> None:
     logging.captureWarnings(capture=True)
 
 
+def level_of(name: str) -> int:
+    """The level of `logging` with this name.
+
+    >>> level_of("warning")
+    30
+    """
+    return logging.getLevelNamesMapping()[name.upper()]
+
+
 def _moment(seconds: float) -> str:
     text = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
     return text.replace("+00:00", "Z")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from streameval.config import Config
 from streameval.config.web_file import protection
 from streameval.daemon.assembly import Assembly
+from streameval.daemon.log import level_of
 from streameval.daemon.replacing import replaced
 from streameval.daemon.wishes import Wishes
 from streameval.exporters.web import Shield
@@ -37,6 +39,10 @@ class Reloading:
         config = self._reread()
         fresh = protection(config.web.config_file)
         self._shield.check(fresh)
+        level = parts.config.log_level
         parts = replaced(parts, config)
         self._shield.use(fresh)
+        if config.log_level != level:
+            # Not before: a configuration that is refused changes nothing.
+            logging.getLogger().setLevel(level_of(config.log_level))
         return parts

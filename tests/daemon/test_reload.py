@@ -110,3 +110,13 @@ def test_what_cannot_go_on_leaves_the_old_configuration_in_force(
         assert set(lifetime(daemon)) == {"ctr@10"}
         assert sample(daemon, "streameval_config_last_reload_successful") == 0
         assert daemon.stop() == 0
+
+
+def test_the_level_of_the_log_changes_while_it_runs(tmp_path: Path) -> None:
+    with running(text(""), tmp_path) as daemon:
+        (tmp_path / "streameval.toml").write_text(text("", more='log_level = "error"'))
+        daemon.process.send_signal(signal.SIGHUP)
+        daemon.until(lambda: "last_reload_successful 1" in daemon.get("/metrics").text)
+        assert daemon.said("reloaded") == []
+        reload(daemon, tmp_path, text(""), "reloaded")
+        assert daemon.stop() == 0
