@@ -1,0 +1,63 @@
+"""A source leaves partitions alone for as long as it is told to, and goes on with the others."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from streameval.broker import Broker
+from streameval.records import Partition, RecordBatch
+from streameval.sources.files import FilesSource
+from streameval.sources.kafka import KafkaSource
+from streameval.sources.kafka_group import KafkaGroupSource
+from streameval.sources.options import FilesOptions
+from streameval.sources.owning import Positions
+from streameval.sources.source import Pausable, Source
+from tests.kafka.topics import drained, fill, filled, options
+
+
+def by_log(batches: list[RecordBatch]) -> dict[Partition, int]:
+    """How many records there are of each."""
+    found: dict[Partition, int] = {}
+    for batch in batches:
+        if batch.values:
+            found[batch.partition] = found.get(batch.partition, 0) + len(batch.values)
+    return found
+
+
+def quiet(source: Source, polls: int = 10) -> list[RecordBatch]:
+    """What comes in a while."""
+    return [batch for _ in range(polls) for batch in source.poll(0.1)]
+
+
+def test_files(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("a", "b")]
+    for path in paths:
+        path.write_text("{}\n" * 5)
+    with closing(FilesSource(FilesOptions(paths=list(map(str, paths))))) as source:
+        assert isinstance(source, Pausable)
+        source.open(Positions())
+        source.pause([Partition(str(paths[0]), 0)])
+        assert by_log(quiet(source, 3)) == {Partition(str(paths[1]), 0): 5}
+        assert list(source.ended) == [Partition(str(paths[1]), 0)]
+        source.pause([])
+        assert by_log(quiet(source, 3)) == {Partition(str(paths[0]), 0): 5}
+        assert source.finished
+
+
+@pytest.mark.parametrize("kind", [KafkaSource, KafkaGroupSource])
+def test_topics(broker: Broker, kind: type[KafkaSource | KafkaGroupSource]) -> None:
+    topic = filled(broker, {0: [b"a"], 1: [b"b"]})
+    first, second = Partition(topic, 0), Partition(topic, 1)
+    with closing(kind(options(broker, topic, group=f"{topic}-{kind.__name__}"), {})) as source:
+        assert isinstance(source, Pausable)
+        source.open(Positions())
+        assert by_log(drained(source, 2)) == {first: 1, second: 1}
+        source.pause([first])
+        fill(broker, topic, {0: [b"c"] * 3, 1: [b"d"] * 3})
+        assert by_log(drained(source, 3)) == {second: 3}
+        assert first not in by_log(quiet(source))
+        source.pause([])
+        assert by_log(drained(source, 3)) == {first: 3}
