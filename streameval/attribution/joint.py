@@ -14,6 +14,7 @@ from streameval.attribution.lanes import Content
 from streameval.attribution.logs import Log
 from streameval.attribution.rules import Rules
 from streameval.attribution.state import JoinedState
+from streameval.errors import UnevenStreamsError
 from streameval.pipeline.decode import Decoded, Decoder
 from streameval.pipeline.invalid import InvalidEvent
 from streameval.pipeline.layout import Layout
@@ -68,11 +69,18 @@ class Joint(Generic[A]):
         Args:
             offsets: where each begins.
             sink: handed the events that are complete; None counts them.
+
+        Raises:
+            UnevenStreamsError: a stream has no log among them.
         """
         logs = [
             Log(partition, self._stream[partition.topic], offset)
             for partition, offset in offsets.items()
         ]
+        missing = sorted(set(self._stream.values()) - {log.stream for log in logs})
+        if missing:
+            names = [next(n for n, at in self._stream.items() if at == each) for each in missing]
+            raise UnevenStreamsError(logs[0].partition.number, {}, names)
         ordered = sorted(logs, key=lambda log: (log.stream, log.partition))
         return JoinedState(self.layout, self.rules, ordered, sink)
 

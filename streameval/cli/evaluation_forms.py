@@ -60,6 +60,8 @@ def evaluated_files(files: Files, asked: Asked, written_as: str) -> None:
     elif any(map(is_table, files.paths)):
         _refuse_mixture(files.paths)
         config = configured(FilesOptions(paths=list(files.paths)), asked)
+        if config.attribution is not None:
+            raise WrongCallError("[attribution] joins streams of JSON lines, and these are tables.")
         evaluated_tables(files.paths, config, files.separator, written_as)
     else:
         evaluated(files.paths, asked, written_as)

@@ -53,8 +53,6 @@ class Joining:
         self._clock = clock
         options = parts().config.attribution
         self._ledger = None if options is None else Ledger(options.names)
-        timeout = None if options is None else options.idle_timeout
-        self._timeout = None if timeout is None else microseconds(timeout) / SECOND
         self._seen: dict[Partition, tuple[int, float]] = {}
 
     def turn(self) -> None:
@@ -79,6 +77,14 @@ class Joining:
         for home, state in self._parts().ingest.partitions.items():
             if isinstance(state, JoinedState):
                 yield home, state
+
+    @property
+    def _timeout(self) -> float | None:
+        """Seconds, as configured now."""
+        options = self._parts().config.attribution
+        if options is None or options.idle_timeout is None:
+            return None
+        return microseconds(options.idle_timeout) / SECOND
 
     def _pass_by(self, home: Partition, state: JoinedState[Any]) -> None:
         """What is proposed has effects only after it was saved."""

@@ -11,7 +11,7 @@ import pytest
 from streameval.attribution.ledger import Ledger
 from streameval.attribution.logs import CROWDED
 from streameval.attribution.state import JoinedState
-from streameval.errors import SourceError, TooManyOpenError, UnlikeStateError
+from streameval.errors import SourceError, TooManyOpenError, UnevenStreamsError, UnlikeStateError
 from streameval.records import Partition, RecordBatch
 from tests.attribution.offline import Case
 from tests.attribution.streams import joint
@@ -122,9 +122,14 @@ def test_a_record_that_came_before_is_refused() -> None:
 
 def test_other_logs_cannot_go_on() -> None:
     fed = Fed()
-    other = fed.front.state({SHOWN: 0})
+    other = fed.front.state({SHOWN: 0, DONE._replace(number=1): 0})
     with pytest.raises(UnlikeStateError, match="logs"):
         other.restore(fed.held())
+
+
+def test_a_stream_without_a_log_is_refused() -> None:
+    with pytest.raises(UnevenStreamsError, match="s1-0 did not come with it"):
+        joint(CASE).state({SHOWN: 0})
 
 
 def test_what_waits_for_its_turn_is_carried_over() -> None:
