@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from streameval.daemon import Clock
 from streameval.records import Assignment, Owner, Partition, RecordBatch
@@ -32,6 +32,7 @@ class Script:
 
     name = cluster = "script"
     finished = False
+    ended: Collection[Partition] = ()
     joined = True
 
     def __init__(self, hands: Hands, batches: Sequence[Sequence[bytes | None]]) -> None:
