@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from array import array
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Generic, TypeVar
+
+import numpy as np
 
 V = TypeVar("V", bound=Hashable)
 
@@ -46,3 +49,21 @@ class Interner(Generic[V]):
 
     def __len__(self) -> int:
         return len(self.values)
+
+
+def compacted(
+    interner: Interner[V], columns: Sequence[array[int]]
+) -> tuple[Interner[V], Iterator[array[int]]]:
+    """An interner of only those values that occur, and the columns with their numbers in it.
+
+    >>> fresh, columns = compacted(Interner("abcd"), [array("I", [3, 1]), array("I", [3])])
+    >>> fresh.values, [column.tolist() for column in columns]
+    (['b', 'd'], [[1, 0], [1]])
+    """
+    views = [np.array(column, dtype=np.int64) for column in columns]
+    occurs = np.zeros(len(interner), dtype=np.bool_)
+    for view in views:
+        occurs[view] = True
+    numbers = (np.cumsum(occurs) - 1).astype(np.uint32)
+    kept = [interner.value(code) for code in np.flatnonzero(occurs).tolist()]
+    return Interner(kept), (array("I", numbers[view].tobytes()) for view in views)

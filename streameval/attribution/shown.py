@@ -13,7 +13,7 @@ import numpy as np
 
 from streameval.aggregation.section import Section, next_version
 from streameval.attribution.bucket import ShownBucket, read, written
-from streameval.attribution.interner import Interner
+from streameval.attribution.interner import Interner, compacted
 from streameval.errors import DamagedStateError
 from streameval.events import Batch, Id
 from streameval.pipeline.decode import Decoded
@@ -21,7 +21,7 @@ from streameval.pipeline.decode import Decoded
 PREFIX: Final = "~join/shown/"
 _PLACES: Final = 32
 _PLACE: Final = (1 << _PLACES) - 1
-_FEW: Final = 65_536
+_MANY: Final = 262_144
 _ROW_BYTES: Final = 250
 """Of one list besides its items and its id: its places in columns and indexes."""
 
@@ -47,7 +47,7 @@ class Shown:
         self._width = width
         self._items: Interner[Id] = Interner()
         self._labels: Interner[tuple[str, ...]] = Interner()
-        self._compacted_at = 0
+        self._kept_items = self._kept_labels = 0
 
     def __len__(self) -> int:
         return sum(map(len, self.buckets.values()))
@@ -195,20 +195,20 @@ class Shown:
             bucket.baselines.extend(array("I", map(code, each)) for each in lists)
 
     def _compact(self) -> None:
-        """Forget items that no list shows any more, where most are such."""
-        if len(self._items) < max(_FEW, 4 * self._compacted_at):
-            return
-        items, labels = self._items.values, self._labels.values
-        self._items, self._labels = Interner(), Interner()
-        for bucket in self.buckets.values():
-            bucket.items = array("I", map(self._items.code, map(items.__getitem__, bucket.items)))
-            again = map(labels.__getitem__, bucket.dimensions)
-            bucket.dimensions = array("I", map(self._labels.code, again))
-            bucket.baselines = [
-                array("I", map(self._items.code, map(items.__getitem__, each)))
-                for each in bucket.baselines
-            ]
-        self._compacted_at = len(self._items)
+        """Forget items and label values that no list has any more, once many may be such."""
+        buckets = list(self.buckets.values())
+        if len(self._items) >= max(_MANY, 4 * self._kept_items):
+            columns = [each for of in buckets for each in (of.items, *of.baselines)]
+            self._items, fresh = compacted(self._items, columns)
+            self._kept_items = len(self._items)
+            for bucket in buckets:
+                bucket.items = next(fresh)
+                bucket.baselines = [next(fresh) for _ in bucket.baselines]
+        if len(self._labels) >= max(_MANY, 4 * self._kept_labels):
+            self._labels, fresh = compacted(self._labels, [each.dimensions for each in buckets])
+            self._kept_labels = len(self._labels)
+            for bucket in buckets:
+                bucket.dimensions = next(fresh)
 
     def _content(self, bucket: ShownBucket) -> Callable[[], Callable[[], Iterator[bytes]]]:
         items, labels = self._items.values, self._labels.values

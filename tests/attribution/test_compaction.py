@@ -1,0 +1,30 @@
+"""Items that nobody shows any more are forgotten, and nothing else changes."""
+
+from __future__ import annotations
+
+import pytest
+
+from streameval.attribution import shown as module
+from tests.attribution.test_limits import DONE, SHOWN, Fed, click, shown
+
+
+def test_numbers_of_items_are_given_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MANY", 20)
+    fed, plain = Fed(remember=0), Fed(remember=0)
+    for minute in range(40):
+        lists = [
+            {**shown(60 * minute + at, f"r{minute}-{at}"), "shown": [f"i{minute}", f"j{at}"]}
+            for at in range(3)
+        ]
+        for each in (fed, plain):
+            each.feed(SHOWN, lists)
+            each.feed(DONE, [click(60 * minute + 3, f"r{minute}-1")])
+    kept = fed.state.joiner.shown
+    assert len(kept._items) < 30
+    assert fed.events == plain.events > 100
+    assert fed.held() == plain.held()
+    monkeypatch.setattr(module, "_MANY", 10**9)
+    again = fed.front.state({SHOWN: 0, DONE: 0})
+    again.restore(fed.held())
+    content = {each.name: b"".join(each.content()()) for each in again.sections()}
+    assert content == fed.held()
