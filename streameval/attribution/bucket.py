@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -14,6 +15,9 @@ from streameval.aggregation.section import next_version
 from streameval.attribution.portable import portable, restored
 from streameval.events import Id
 from streameval.statistics.packing import column_of, integers
+
+PLACES: Final = 24
+"""Bits of a row that are the place in its bucket; buckets of seconds reach to the year 9999."""
 
 
 class ShownBucket:

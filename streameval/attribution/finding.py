@@ -2,39 +2,34 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
-from streameval.attribution.bucket import ShownBucket
+from streameval.attribution.bucket import PLACES, ShownBucket
 from streameval.attribution.reported import Reported
-from streameval.attribution.rules import Rules
+from streameval.attribution.rules import FOREVER, Rules
 from streameval.attribution.shown import Shown
 
-Rows = int | tuple[int, ...]
+Rows: TypeAlias = int | deque[int]
 """One row as a rule, for memory; several where an id or a user has several lists."""
 
 
 class Finder(Protocol):
-    """An index of lists."""
-
-    def add(self, key: str, row: int) -> None:
-        """A list was kept under its id or its user."""
+    """Finds the lists that an interaction belongs to."""
 
     def find(self, reported: Reported) -> list[int]:
-        """The lists that an interaction belongs to; the latest one last, none where none."""
-
-    def forget(self, key: str, row: int) -> None:
-        """A list is kept no longer."""
+        """Their rows; the latest one last, none where none."""
 
 
 class Index:
-    """Rows by text.
+    """Rows by text; they go about in the order in which they came.
 
     >>> index = Index()
-    >>> index.add("r1", 5); index.add("r1", 9); index.rows("r1"), index.rows("r2")
-    ((5, 9), ())
-    >>> index.forget("r1", 5); index.rows("r1")
-    (9,)
+    >>> index.add("r1", 5); index.add("r1", 9); list(index.rows("r1")), list(index.rows("r2"))
+    ([5, 9], [])
+    >>> index.forget("r1", 5); list(index.rows("r1"))
+    [9]
     """
 
     __slots__ = ("_rows",)
@@ -44,9 +39,13 @@ class Index:
 
     def add(self, key: str, row: int) -> None:
         """Add a row."""
-        known = self._rows.setdefault(key, row)
-        if known is not row:
-            self._rows[key] = (*known, row) if isinstance(known, tuple) else (known, row)
+        known = self._rows.get(key)
+        if known is None:
+            self._rows[key] = row
+        elif isinstance(known, deque):
+            known.append(row)
+        else:
+            self._rows[key] = deque((known, row))
 
     def extend(self, keys: Sequence[str], rows: Sequence[int]) -> None:
         """Add many at once."""
@@ -60,18 +59,18 @@ class Index:
         """Whether none of them has a row."""
         return self._rows.keys().isdisjoint(keys)
 
-    def rows(self, key: str) -> tuple[int, ...]:
-        """The rows of a key, in the order in which they were added."""
+    def rows(self, key: str) -> Sequence[int]:
+        """The rows of a key, in the order in which they were added; not to be kept."""
         found = self._rows.get(key, ())
-        return found if isinstance(found, tuple) else (found,)
+        return (found,) if isinstance(found, int) else found
 
     def forget(self, key: str, row: int) -> None:
         """Remove a row."""
-        left = tuple(each for each in self.rows(key) if each != row)
-        if left:
-            self._rows[key] = left if len(left) > 1 else left[0]
-        else:
-            self._rows.pop(key, None)
+        known = self._rows.get(key)
+        if isinstance(known, deque) and len(known) > 1:
+            known.remove(row)  # near its front
+        elif known is not None:
+            del self._rows[key]
 
 
 class ByRequest:
@@ -102,33 +101,42 @@ class ByUserItem:
         shown: the lists.
         users: their rows by user.
         rules: of the join.
+        slack: so much older than one that came later may a list be, microseconds.
     """
 
-    def __init__(self, shown: Shown, users: Index, rules: Rules) -> None:
+    def __init__(self, shown: Shown, users: Index, rules: Rules, slack: int) -> None:
+        self._slack = slack
         self._shown = shown
         self._users = users
         self._rules = rules
 
     def find(self, reported: Reported) -> list[int]:
         """The latest list in the window before that shows the item; one of each combination."""
-        shown, latest = self._shown, dict[tuple[str, ...], tuple[int, str, int]]()
+        shown, latest = self._shown, dict[tuple[str, ...], tuple[int, str, int, int]]()
         earliest = reported.time - self._rules.window
-        for order, row in enumerate(self._users.rows(reported.key)):
+        rows = self._users.rows(reported.key)
+        for order, row in zip(range(len(rows), 0, -1), reversed(rows), strict=True):
             time = shown.time(row)
+            if time < earliest - self._slack:
+                break  # what came before is older still
             if earliest <= time <= reported.time and shown.holds(row, reported.item):
                 labels = shown.labels(row)
                 group = tuple(labels[place] for place in self._rules.per)
-                touch = (time, shown.request(row), order)
+                touch = (time, shown.request(row), order, row)
                 latest[group] = max(latest.get(group, touch), touch)
-        rows = self._users.rows(reported.key)
-        return [rows[order] for _, _, order in sorted(latest.values())]
+        return [row for _, _, _, row in sorted(latest.values())]
 
 
 def forgotten(dropped: list[tuple[int, ShownBucket]], requests: Index, users: Index | None) -> None:
     """Take lists that are kept no longer out of the indexes."""
     for number, bucket in dropped:
         for place, request in enumerate(bucket.requests):
-            requests.forget(request, number << 32 | place)
+            requests.forget(request, number << PLACES | place)
         if users is not None:
             for place, user in enumerate(bucket.users):
-                users.forget(user, number << 32 | place)
+                users.forget(user, number << PLACES | place)
+
+
+def slack(rules: Rules, streams: Sequence[int]) -> int:
+    """How much older than one that came later a list may be; of several logs, by any time."""
+    return rules.lateness + rules.bucket if streams.count(0) == 1 else FOREVER

@@ -120,8 +120,9 @@ class InteractionDecoder:
         paths |= {name: path for name, path in optional.items() if path is not None}
         self._paths = {name: _compiled(path, name, key) for name, path in paths.items()}
         self._general = TopLevel(path.key for path in self._paths.values()).parse
-        self._row = msgspec.defstruct("Row", self._kinds(), rename=paths, gc=False)
         plain = all(map(is_plain, paths.values())) and len(set(paths.values())) == len(paths)
+        rename = paths if plain else None
+        self._row = msgspec.defstruct("Row", self._kinds(), rename=rename, gc=False)
         self._fast = msgspec.json.Decoder(self._row).decode if plain else None
 
     def decode_many(self, values: Sequence[bytes | None]) -> InteractionColumns:

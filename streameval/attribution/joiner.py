@@ -9,8 +9,9 @@ import msgspec
 
 from streameval.aggregation.section import Section
 from streameval.attribution.account import Account, Outcome
+from streameval.attribution.bucket import PLACES
 from streameval.attribution.closing import events
-from streameval.attribution.finding import ByRequest, ByUserItem, Index, forgotten
+from streameval.attribution.finding import ByRequest, ByUserItem, Index, forgotten, slack
 from streameval.attribution.interactions import InteractionColumns
 from streameval.attribution.lanes import Piece
 from streameval.attribution.repeats import Repeats
@@ -21,7 +22,7 @@ from streameval.attribution.shown import PREFIX as SHOWN
 from streameval.attribution.shown import Shown
 from streameval.attribution.told import NAME as TOLD
 from streameval.attribution.told import Tales, Told
-from streameval.attribution.turns import combined, in_turn, late_in, reported_in, runs
+from streameval.attribution.turns import combined, in_turn, late_in, reported_in, runs, told_of
 from streameval.errors import DamagedStateError, TooManyOpenError
 from streameval.pipeline.decode import Decoded
 from streameval.statistics.arrays import IntArray
@@ -57,7 +58,7 @@ class Joiner:
         self._finder = (
             ByRequest(self.shown, self._requests, rules)
             if self._users is None
-            else ByUserItem(self.shown, self._users, rules)
+            else ByUserItem(self.shown, self._users, rules, slack(rules, streams))
         )
         self._found: dict[int, list[Reported]] = {}
         self._last: dict[tuple[int, int], int] = {}
@@ -192,7 +193,7 @@ class Joiner:
             if outcome is None:
                 kept.append(place)
             else:
-                told = Told(piece.lane, request or "", None, None, time, piece.offset(row))
+                told = told_of(piece, row, time, by_user=self._users is not None)
                 self._end(0, outcome, told)
         return kept
 
@@ -281,10 +282,10 @@ class Joiner:
         """What follows from the saved content: indexes, and who has found whom already."""
         for number, bucket in sorted(self.shown.buckets.items()):
             for place, request in enumerate(bucket.requests):
-                self._requests.add(request, number << 32 | place)
+                self._requests.add(request, number << PLACES | place)
             for place, user in enumerate(bucket.users):
                 if self._users is not None:
-                    self._users.add(user, number << 32 | place)
+                    self._users.add(user, number << PLACES | place)
         closed = self._closed(self.watermark)
         for reported in self.reported.between(NEVER, self.watermark):
             rows = self._finder.find(reported)

@@ -121,7 +121,8 @@ class Lane:
 
     def push(self, batch: RecordBatch, content: Content) -> None:
         """Hand over the records that come next."""
-        self.idle = self.ended = False
+        if batch.values:
+            self.idle = self.ended = False
         times = np.full(len(batch.values) + 1, NEVER, dtype=np.int64)
         times[0] = max(self._tail, self.clock)
         if content.times is not None and len(content.places):

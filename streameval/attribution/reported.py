@@ -130,8 +130,14 @@ class ReportedShelf:
 
 def _content(bucket: _Bucket) -> Callable[[], Callable[[], Iterator[bytes]]]:
     def copied() -> Callable[[], Iterator[bytes]]:
-        found = sorted(bucket.found, key=lambda each: (each.lane, each.offset))
-        saved = [each._replace(item=portable(each.item)) for each in found]  # type: ignore[arg-type]  # as _Saved
-        return lambda: iter([msgspec.msgpack.encode(saved)])
+        found = bucket.found[:]
+        return lambda: iter([_written(found)])
 
     return copied
+
+
+def _written(found: list[Reported]) -> bytes:
+    """In the order of their logs, whichever was read first."""
+    ordered = sorted(found, key=lambda each: (each.lane, each.offset))
+    saved = [_Saved(each.time, each.key, portable(each.item), *each[3:]) for each in ordered]
+    return msgspec.msgpack.encode(saved)

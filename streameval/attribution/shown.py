@@ -6,21 +6,20 @@ import math
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain, groupby
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
 
 from streameval.aggregation.section import Section, next_version
-from streameval.attribution.bucket import ShownBucket, read, written
+from streameval.attribution.bucket import PLACES, ShownBucket, read, written
 from streameval.attribution.interner import Interner, compacted
-from streameval.errors import DamagedStateError
+from streameval.errors import DamagedStateError, TooManyOpenError
 from streameval.events import Batch, Id
 from streameval.pipeline.decode import Decoded
 
 PREFIX: Final = "~join/shown/"
-_PLACES: Final = 32
-_PLACE: Final = (1 << _PLACES) - 1
+_PLACE: Final = (1 << PLACES) - 1
 _MANY: Final = 262_144
 _ROW_BYTES: Final = 250
 """Of one list besides its items and its id: its places in columns and indexes."""
@@ -59,6 +58,9 @@ class Shown:
             decoded: lists that were shown.
             rows: which of them.
             times: event time of each of these, microseconds.
+
+        Raises:
+            TooManyOpenError: more lists of one short span than can be told apart.
         """
         numbers = np.array(times, dtype=np.int64) // self._width
         kept = np.zeros(len(rows), dtype=np.int64)
@@ -66,7 +68,9 @@ class Shown:
             mine = np.flatnonzero(numbers == number)
             chosen = mine.tolist()
             bucket = self.buckets.setdefault(number, ShownBucket())
-            kept[mine] = (number << _PLACES) + len(bucket) + np.arange(mine.size)
+            if len(bucket) + len(chosen) > _PLACE:
+                raise TooManyOpenError("max_open", len(bucket) + len(chosen), _PLACE)
+            kept[mine] = (number << PLACES) + len(bucket) + np.arange(mine.size)
             self._extend(bucket, decoded, [rows[each] for each in chosen])
             bucket.times.extend([times[each] for each in chosen])
             bucket.version = next_version()
@@ -75,16 +79,16 @@ class Shown:
 
     def time(self, row: int) -> int:
         """When a list was shown."""
-        return self.buckets[row >> _PLACES].times[row & _PLACE]
+        return self.buckets[row >> PLACES].times[row & _PLACE]
 
     def request(self, row: int) -> str:
         """The id of a list; empty where the stream has none."""
-        requests = self.buckets[row >> _PLACES].requests
+        requests = self.buckets[row >> PLACES].requests
         return requests[row & _PLACE] if requests else ""
 
     def labels(self, row: int) -> tuple[str, ...]:
         """Its label values."""
-        return self._labels.value(self.buckets[row >> _PLACES].dimensions[row & _PLACE])
+        return self._labels.value(self.buckets[row >> PLACES].dimensions[row & _PLACE])
 
     def named(self, codes: Iterable[int]) -> list[Id]:
         """Items by their numbers in the buckets."""
@@ -96,17 +100,17 @@ class Shown:
 
     def by_bucket(self, rows: Sequence[int]) -> Iterator[tuple[ShownBucket, list[int]]]:
         """The buckets of rows, each with the places in it."""
-        for number, run in groupby(rows, key=lambda row: row >> _PLACES):
+        for number, run in groupby(rows, key=lambda row: row >> PLACES):
             yield self.buckets[number], [row & _PLACE for row in run]
 
     def items(self, row: int) -> list[Id]:
         """What was shown, rank 1 first."""
-        bucket, place = self.buckets[row >> _PLACES], row & _PLACE
+        bucket, place = self.buckets[row >> PLACES], row & _PLACE
         return self.named(bucket.items[bucket.span(place)])
 
     def holds(self, row: int, item: Id) -> bool:
         """Whether a list shows an item."""
-        bucket, place = self.buckets[row >> _PLACES], row & _PLACE
+        bucket, place = self.buckets[row >> PLACES], row & _PLACE
         return self._items.known(item) in bucket.items[bucket.span(place)]
 
     def between(self, begin: int, end: int) -> list[int]:
@@ -122,7 +126,7 @@ class Shown:
             ordered = times[order]
             first, last = np.searchsorted(ordered, [begin, end])
             found += [(number, place) for place in order[first:last].tolist()]
-        return [number << _PLACES | place for number, place in found]
+        return [number << PLACES | place for number, place in found]
 
     def drop(self, before: int) -> list[tuple[int, ShownBucket]]:
         """Forget all buckets that end at or before a moment; returns them."""
@@ -179,20 +183,20 @@ class Shown:
     def _extend_beside(
         self, bucket: ShownBucket, batch: Batch, rows: Sequence[int], begin: int
     ) -> None:
-        """Positions, scores and baselines, where the stream has any."""
+        """Positions, scores and baselines: of all lists of a bucket in which any has them."""
         lengths = [len(batch.recommendations[row]) for row in rows]
-        if batch.positions is not None:
-            bucket.positions.extend([0] * (begin - len(bucket.positions)))
-            for row, length in zip(rows, lengths, strict=True):
-                bucket.positions.extend(batch.positions[row] or [0] * length)
-        if batch.scores is not None:
-            bucket.scores.extend([math.nan] * (begin - len(bucket.scores)))
-            for row, length in zip(rows, lengths, strict=True):
-                bucket.scores.extend(batch.scores[row] or [math.nan] * length)
-        if batch.baselines is not None:
+        if batch.positions is not None or bucket.positions:
+            ranks = [None if batch.positions is None else batch.positions[row] for row in rows]
+            _extend_beside(bucket.positions, ranks, lengths, begin, 0)
+        if batch.scores is not None or bucket.scores:
+            scores = [None if batch.scores is None else batch.scores[row] for row in rows]
+            _extend_beside(bucket.scores, scores, lengths, begin, math.nan)
+        baselines = [None if batch.baselines is None else batch.baselines[row] for row in rows]
+        if bucket.baselines or any(baselines):
+            missing = len(bucket) - len(bucket.baselines)
+            bucket.baselines.extend(array("I") for _ in range(missing))
             code = self._items.code
-            lists = [batch.baselines[row] or () for row in rows]
-            bucket.baselines.extend(array("I", map(code, each)) for each in lists)
+            bucket.baselines.extend(array("I", map(code, each or ())) for each in baselines)
 
     def _compact(self) -> None:
         """Forget items and label values that no list has any more, once many may be such."""
@@ -218,3 +222,17 @@ class Shown:
             return lambda: iter([written(twin, items, labels)])
 
         return copied
+
+
+def _extend_beside(
+    column: array[Any],
+    found: Sequence[Sequence[float] | None],
+    lengths: Sequence[int],
+    begin: int,
+    absent: float,
+) -> None:
+    """As long as the items, once any list has something."""
+    if column or any(found):
+        column.extend([absent] * (begin - len(column)))
+        for each, length in zip(found, lengths, strict=True):
+            column.extend(each or [absent] * length)

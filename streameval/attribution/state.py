@@ -61,7 +61,7 @@ class JoinedState(Generic[A]):
         self._sink = sink or self._counted.count
         self._version = next_version()
         self._advances = 0
-        self._proposed: frozenset[int] = frozenset()
+        self._proposed: dict[int, int] = {}
         self._before = [Account() for _ in self.joiner.accounts]
 
     @property
@@ -138,20 +138,25 @@ class JoinedState(Generic[A]):
 
     def propose(self, partitions: Collection[Partition]) -> None:
         """Pass by these idle logs, once that is saved: `accept` does it."""
-        wanted = {lane.number for lane in self.logs.lanes if lane.partition in partitions}
-        if wanted - self._proposed:
+        wanted = {
+            lane.number: lane.expected for lane in self.logs.lanes if lane.partition in partitions
+        }
+        if wanted.keys() - self._proposed.keys():
             self._proposed |= wanted
             self._advances += 1
             self._version = next_version()
             self.proposed_at = self.position
 
     def accept(self) -> None:
-        """What was proposed is saved: from now on nobody waits for those logs."""
-        for number in self._proposed:
-            self.logs.lanes[number].idle = True
-        if self._proposed:
-            self.passed_by += len(self._proposed)
-            self._proposed, self.proposed_at = frozenset(), None
+        """What was proposed is saved: nobody waits for those logs, if nothing has come since."""
+        still = [
+            lane for lane in self.logs.lanes if self._proposed.get(lane.number) == lane.expected
+        ]
+        self._proposed, self.proposed_at = {}, None
+        for lane in still:
+            lane.idle = True
+        if still:
+            self.passed_by += len(still)
             self._advances += 1
             self._count()
 
@@ -162,8 +167,6 @@ class JoinedState(Generic[A]):
     def carry(self, other: JoinedState[A]) -> None:
         """Go on with the records that wait for their turn in another one of the same logs."""
         self.logs.carry(other.logs)
-        self.passed_by += other.passed_by
-        self._before = [msgspec.structs.replace(each) for each in other._before]
 
     def sections(self) -> list[Section]:
         """Its content in pieces, sorted by name; equal content gives equal pieces."""
@@ -184,11 +187,9 @@ class JoinedState(Generic[A]):
             state: dict[str, Any] = msgspec.msgpack.decode(own[PREFIX])
             self.logs.restore(state["logs"])
             self._advances = int(state["advances"])
-            self._proposed = frozenset(state["proposed"])
             self.joiner.restore(state["joiner"], own)
         except (KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:
             raise DamagedStateError(PREFIX, f"{type(error).__name__}: {error}") from error
-        self.proposed_at = self.position if self._proposed else None
         self._before = [msgspec.structs.replace(account) for account in self.accounts]
 
     def _count(self) -> None:
@@ -223,6 +224,6 @@ class JoinedState(Generic[A]):
             "advances": self._advances,
             "joiner": self.joiner.state_dict(),
             "logs": self.logs.state(),
-            "proposed": sorted(self._proposed),
+            "proposed": sorted(self._proposed.items()),
         }
         return lambda: iter([msgspec.msgpack.encode(state)])

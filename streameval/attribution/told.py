@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 import msgspec
+from msgspec.msgpack import Ext
 
 from streameval.aggregation.section import Section, next_version
 from streameval.attribution.account import Outcome
+from streameval.attribution.portable import portable, restored
 from streameval.errors import DamagedStateError
 from streameval.events import Id
 
@@ -28,6 +30,7 @@ class Told(NamedTuple):
         type: of an interaction.
         time: when it happened, microseconds since the epoch.
         offset: of the record in its log.
+        user: who saw the list, where lists are joined by user.
     """
 
     lane: int
@@ -36,6 +39,17 @@ class Told(NamedTuple):
     type: str | None
     time: int
     offset: int
+    user: str = ""
+
+
+class _Saved(NamedTuple):
+    lane: int
+    key: str
+    item: str | int | Ext | None
+    type: str | None
+    time: int
+    offset: int
+    user: str
 
 
 class Tales:
@@ -56,7 +70,7 @@ class Tales:
             (outcome, told)
             for (outcome, _), found in sorted(self._told.items())
             for told in found
-            if told.key == key
+            if key in {told.key, told.user}
         ]
 
     def sections(self) -> Iterator[Section]:
@@ -70,11 +84,26 @@ class Tales:
             DamagedStateError: it is not that.
         """
         try:
-            saved = msgspec.msgpack.decode(content, type=list[tuple[Outcome, list[Told]]])
-            self._told = {(name, found[0].lane): deque(found, maxlen=MOST) for name, found in saved}
+            saved = msgspec.msgpack.decode(content, type=list[tuple[Outcome, list[_Saved]]])
+            self._told = {
+                (name, found[0].lane): deque(map(_told, found), maxlen=MOST)
+                for name, found in saved
+            }
         except (IndexError, msgspec.MsgspecError) as error:
             raise DamagedStateError(NAME, str(error)) from error
 
     def _content(self) -> Callable[[], Iterator[bytes]]:
         told = [(outcome, list(found)) for (outcome, _), found in sorted(self._told.items())]
-        return lambda: iter([msgspec.msgpack.encode(told)])
+        return lambda: iter(
+            [msgspec.msgpack.encode([(name, list(map(_saved, found))) for name, found in told])]
+        )
+
+
+def _saved(told: Told) -> _Saved:
+    item = None if told.item is None else portable(told.item)
+    return _Saved(told.lane, told.key, item, *told[3:])
+
+
+def _told(saved: _Saved) -> Told:
+    item = None if saved.item is None else restored(saved.item)
+    return Told(saved.lane, saved.key, item, *saved[3:])

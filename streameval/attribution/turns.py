@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, Literal, cast
@@ -13,7 +15,9 @@ import numpy as np
 from streameval.attribution.interactions import InteractionColumns
 from streameval.attribution.lanes import Piece
 from streameval.attribution.reported import Reported
+from streameval.attribution.told import Told
 from streameval.events import Id, Interaction
+from streameval.pipeline.decode import Decoded
 from streameval.statistics.arrays import IntArray
 
 
@@ -55,6 +59,14 @@ def reported_in(piece: Piece, found: InteractionColumns, row: int) -> Reported:
     )
 
 
+def told_of(piece: Piece, row: int, time: int, *, by_user: bool) -> Told:
+    """What is told of a list that came to nothing."""
+    decoded = cast("Decoded", piece.content)
+    request = decoded.event_ids[row] if decoded.event_ids is not None else ""
+    user = decoded.users[row] if by_user and decoded.users is not None else None
+    return Told(piece.lane, request, None, None, time, piece.offset(row), user or "")
+
+
 def combined(found: Sequence[Reported], how: Literal["max", "sum"]) -> tuple[Any, Any]:
     """Gains by item, or ids where each is worth 1; and by item and type."""
     if len(found) == 1:
@@ -64,12 +76,22 @@ def combined(found: Sequence[Reported], how: Literal["max", "sum"]) -> tuple[Any
     for each in found:
         gains.setdefault(each.item, []).append(each.gain)
         typed.setdefault((each.item, each.type), []).append(each.gain)
-    combine = max if how == "max" else math.fsum
+    combine = max if how == "max" else _sum
     whole = {item: combine(all_of) for item, all_of in gains.items()}
     beside = tuple(Interaction(item, combine(some), kind) for (item, kind), some in typed.items())
     known = any(each.type is not None for each in beside)
     plain = set(whole.values()) == {1.0}
     return (list(whole) if plain else whole), (beside if known else ())
+
+
+def _sum(gains: Sequence[float]) -> float:
+    """The sum, rounded once; the largest float there is, where it is larger."""
+    try:
+        return math.fsum(gains)
+    except OverflowError:
+        exact = sum(map(Fraction, gains))
+        largest = Fraction(sys.float_info.max)
+        return float(max(-largest, min(largest, exact)))
 
 
 def _alone(each: Reported) -> tuple[Any, Any]:

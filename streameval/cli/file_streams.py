@@ -88,12 +88,15 @@ def of_files(config: Config, paths: Sequence[str]) -> Config:
 
 
 def stem(path: str) -> str:
-    """The name of a topic, or that of a file without folders and endings.
+    """The name of a topic, or that of a file without folders and the endings of its form.
 
-    >>> stem("logs/clicks.ndjson.gz"), stem("clicks")
-    ('clicks', 'clicks')
+    >>> stem("logs/shop.clicks.ndjson.gz"), stem("shop.clicks")
+    ('shop.clicks', 'shop.clicks')
     """
-    return Path(path).name.partition(".")[0]
+    name = Path(path).name
+    for ending in (".gz", ".zst", ".ndjson", ".jsonl", ".json"):
+        name = name.removesuffix(ending)
+    return name
 
 
 def _unknown(path: str, names: Sequence[str]) -> str:

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from streameval.attribution.interactions import InteractionDecoder
 from streameval.attribution.rules import Key
 from streameval.config.attribution import AttributionOptions, InteractionOptions
-from streameval.config.joining import interaction_fields
+from streameval.config.joining import impression_fields, interaction_fields
 from streameval.config.labels import Problem, absence
 from streameval.config.settings import Config
 from streameval.errors import ConfigError
+from streameval.pipeline.decode import Decoder
 from streameval.sources.options import FilesOptions, KafkaOptions
 
 
@@ -31,6 +32,7 @@ def attribution_problems(config: Config) -> Iterator[Problem]:
     if options.per and options.key == "request_id":
         yield "attribution.per", 'a request id names one list; per is for key = "user_item".'
     if config.event.time is not None:
+        yield from _impression_problems(config, options)
         for index, each in enumerate(options.interactions):
             yield from _field_problems(config, each, f"attribution.interactions[{index}]")
 
@@ -47,6 +49,8 @@ def _stream_problems(config: Config, options: AttributionOptions) -> Iterator[Pr
     named = [each for stream in options.streams for each in stream]
     for index, stream in enumerate(options.streams):
         where = f"attribution.interactions[{index - 1}].source" if index else ""
+        if not stream:
+            yield where or "attribution.impressions", "names nothing; give a topic or a file."
         for each in stream:
             if each not in read:
                 known = ", ".join(map(repr, read))
@@ -59,6 +63,15 @@ def _stream_problems(config: Config, options: AttributionOptions) -> Iterator[Pr
         if each not in named:
             problem = f"{each!r} is in no stream of [attribution]; add it there or leave it out."
             yield key, problem
+
+
+def _impression_problems(config: Config, options: AttributionOptions) -> Iterator[Problem]:
+    try:
+        fields = impression_fields(config.event, options)
+        Decoder(fields, config.dimensions(), shown_only=True)
+    except ConfigError as error:
+        own = error.key == "event_id"
+        yield "attribution.request_id" if own else f"event.{error.key}", error.problem
 
 
 def _field_problems(config: Config, each: InteractionOptions, where: str) -> Iterator[Problem]:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from streameval.config.attribution import AttributionOptions, InteractionOptions
 from streameval.config.inputs import PopularityOptions, SimilarityOptions
 from streameval.config.options import (
     DeadLetterOptions,
@@ -46,6 +47,9 @@ _EXAMPLES = {
     "metric.name": 'name = "item_coverage@10"',
     "state.path": 'path = "state"',
     "popularity.path": 'path = "popularity.csv"',
+    "attribution.impressions": 'impressions = "impressions"',
+    "attribution.interactions": '[[attribution.interactions]] with source = "clicks"',
+    "attribution.interactions.source": 'source = "clicks"',
 }
 _TABLES: Mapping[str, type[msgspec.Struct]] = {
     "": Config,
@@ -57,6 +61,8 @@ _TABLES: Mapping[str, type[msgspec.Struct]] = {
     "state": StateOptions,
     "dead_letters": DeadLetterOptions,
     "web": WebOptions,
+    "attribution": AttributionOptions,
+    "attribution.interactions": InteractionOptions,
 }
 _SOURCES: Mapping[str, type[msgspec.Struct]] = {
     str(each.__struct_config__.tag): each for each in typing.get_args(SourceOptions)
@@ -157,7 +163,8 @@ def _parted(key: str) -> tuple[str, str]:
 
 
 def _bracketed(section: str) -> str:
-    return f"[[{section}]]" if section == "metric" else f"[{section}]" if section else ""
+    several = section in {"metric", "attribution.interactions"}
+    return f"[[{section}]]" if several else f"[{section}]" if section else ""
 
 
 def _keys(struct: type[msgspec.Struct]) -> list[str]:
@@ -166,14 +173,15 @@ def _keys(struct: type[msgspec.Struct]) -> list[str]:
 
 
 def _exact(key: str, table: Mapping[str, Any]) -> tuple[str, Any]:
-    """The key with what stands there; msgspec writes [...] for some entry of a table of texts."""
+    """The key with what stands there; msgspec writes [...] for some entry of a table."""
     found: Any = table
     section = key.removesuffix("[...]")
     for step in re.findall(r"[^.\[\]]+", section):
         found = found[int(step)] if isinstance(found, list) else found[step]
     if section == key:
         return key, found
-    name = next(name for name, value in found.items() if not isinstance(value, str))
+    others = [name for name, value in found.items() if not isinstance(value, str)]
+    name = (others or list(found))[0]
     return f"{section}.{name}", found[name]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -181,9 +181,10 @@ class Holding:
 
     def totals_now(self) -> Totals:
         """All evidence counted so far, read at once."""
-        for name, read in self._changed_sums().items():
-            version = next(each.version for each in self._sections() if each.name == name)
-            self._sums[name] = version, read()
+        sections = self._sections()
+        versions = {section.name: section.version for section in sections}
+        for name, read in self._changed_sums(sections).items():
+            self._sums[name] = versions[name], read()
         return self.totals()
 
     def totals(self) -> Totals:
@@ -198,18 +199,18 @@ class Holding:
             draft=Draft(header=header, parts=[self._part(section) for section in sections]),
             offsets=self.offsets,
             versions={section.name: section.version for section in sections},
-            sums=self._changed_sums() if self.showing else {},
+            sums=self._changed_sums(sections) if self.showing else {},
             fold=self._evidence.folding(self.partition),
         )
 
     def _sections(self) -> list[Section]:
         return list(self._counts.sections(self.partition))
 
-    def _changed_sums(self) -> dict[str, Callable[[], Totals]]:
+    def _changed_sums(self, sections: Sequence[Section]) -> dict[str, Callable[[], Totals]]:
         known = {name: version for name, (version, _) in self._sums.items()}
         return {
             section.name: self._evidence.totals(self.partition, section.name)
-            for section in self._sections()
+            for section in sections
             if known.get(section.name) != section.version
         }
 

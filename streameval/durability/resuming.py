@@ -187,7 +187,7 @@ class Resuming:
         problem = lost_records(offset, assignment.begin)
         if problem is None:
             return offset
-        self._policies.obey("on_retention", str(place), problem)
+        self._policies.obey("on_retention", _where(assignment, place), problem)
         news.append(_news(place, "records were lost before they were counted", problem=problem))
         return assignment.begin
 
@@ -208,7 +208,7 @@ class Resuming:
             problem = foreign_progress(offset, committed, found=found)
             if problem is not None:
                 if not torn:
-                    self._policies.obey("on_foreign_progress", str(place), problem)
+                    self._policies.obey("on_foreign_progress", _where(log, place), problem)
                 event = "state is rebuilt up to the group's commit"
                 news.append(_news(place, event, problem=problem))
             counted += max(offset, committed or 0)
@@ -225,6 +225,11 @@ class Resuming:
         except StateVersionError:
             return None
         return None if saved is None else saved.header.partitions
+
+
+def _where(log: Assignment, place: Place) -> str:
+    """Which log is meant: one of those that are counted under the place."""
+    return str(log.partition if log.partition.topic != place.topic else place)
 
 
 def saved_offsets(assignment: Assignment, header: Header) -> dict[Partition, int]:

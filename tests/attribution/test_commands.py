@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cli.program import ran
-from tests.daemon.running import running
+from tests.daemon.running import Running, running
 
 HOUR = 3_600_000
 SHOWN = [
@@ -129,6 +130,13 @@ def test_files_are_found_by_the_names_of_their_streams(folder: Path, tmp_path: P
     assert (wrong.returncode, "it is none of the streams" in wrong.stderr) == (2, True)
 
 
+def test_two_fields_may_share_a_path(folder: Path) -> None:
+    config = folder / "shared.toml"
+    config.write_text(CONFIG.replace("types =", 'item = "request_id"\ntypes ='))
+    done = ran("evaluate", "--config", config, "--format", "json")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_spans_of_joined_files(folder: Path) -> None:
     config = folder / "streameval.toml"
     done = ran("evaluate", "--config", config, "--every", "1h", "--format", "json")
@@ -148,6 +156,14 @@ def test_spans_of_joined_files(folder: Path) -> None:
         (('remember = "2h"', 'window = "0s"'), "at least 1s"),
         (('remember = "2h"', 'per = ["variant"]'), "not among `labels`"),
         (('type = "files"', 'type = "simulator"'), "source"),
+        (
+            ('source = "clicks.ndjson"', 'source = "clicks.ndjson"\nitems = "x"'),
+            "Did you mean 'item'",
+        ),
+        (("{ click = 1 }", '{ click = "a" }'), "give a number"),
+        (('impressions = "impressions.ndjson"', "impressions = []"), "names nothing"),
+        (('source = "clicks.ndjson"', "source = []"), "names nothing"),
+        (('remember = "2h"', 'request_id = "a..b"'), "attribution.request_id"),
     ],
 )
 def test_what_does_not_fit_together_is_answered(
@@ -169,3 +185,23 @@ def test_the_demo_shows_joined_values() -> None:
     assert done.returncode == 0, done.stderr
     last = done.stdout.splitlines()[-1]
     assert re.search(r"hit_rate@10 0\.\d+/0\.\d+", last), done.stdout
+
+
+def test_a_reload_counts_no_record_again(folder: Path, tmp_path: Path) -> None:
+    for name in ("impressions.ndjson", "clicks.ndjson"):
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
+    with running(CONFIG, tmp_path) as daemon:
+        daemon.consumed(len(SHOWN) + len(DONE))
+        daemon.until(lambda: _join(daemon)[0]["outcomes"]["counted"] == 4)
+        before = _join(daemon)
+        (tmp_path / "streameval.toml").write_text(CONFIG.replace("hit_rate@1", "mrr@2"))
+        daemon.process.send_signal(signal.SIGHUP)
+        daemon.until(lambda: daemon.said("reloaded"))
+        daemon.until(lambda: "mrr@2" in {e["metric"] for e in daemon.document()["metrics"]})
+        assert _join(daemon) == before
+        assert daemon.stop() == 0
+
+
+def _join(daemon: Running) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = daemon.document()["health"]["join"]["streams"]
+    return found

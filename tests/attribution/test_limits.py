@@ -90,7 +90,7 @@ def test_an_idle_log_holds_back_until_that_is_saved() -> None:
 
     again = fed.front.state({SHOWN: 0, DONE: 0})
     again.restore(fed.held())
-    assert again.proposed_at == again.position == before + 1
+    assert (again.proposed_at, again.position) == (None, before + 1), "it is decided anew"
 
     fed.state.accept()
     assert (fed.events, fed.state.passed_by, fed.state.proposed_at) == (1, 1, None)
@@ -98,6 +98,29 @@ def test_an_idle_log_holds_back_until_that_is_saved() -> None:
     fed.state.propose([SHOWN])
     fed.state.accept()
     assert fed.events == 2, "where all are idle, everything is counted"
+
+
+def test_a_log_that_wakes_before_it_is_passed_by_is_waited_for() -> None:
+    fed = Fed()
+    fed.feed(DONE, [click(1, "r0")])
+    fed.feed(SHOWN, [shown(0, "r0"), shown(100, "r1")])
+    fed.state.propose([DONE])
+    fed.feed(DONE, [click(5, "r0")])
+    fed.state.accept()
+    assert (fed.events, fed.state.passed_by) == (0, 0)
+    fed.feed(DONE, [click(200, "r1")])
+    assert fed.state.accounts[1].late == 0
+    assert fed.state.accounts[1].counted == 2
+
+
+def test_an_empty_batch_wakes_nobody() -> None:
+    fed = Fed()
+    fed.feed(DONE, [click(1, "r0")])
+    fed.feed(SHOWN, [shown(0, "r0"), shown(100, "r1"), shown(200, "r2")])
+    fed.state.propose([DONE])
+    fed.state.accept()
+    fed.feed(DONE, [])
+    assert DONE not in fed.state.logs.awaited
 
 
 def test_what_comes_in_a_log_that_was_passed_by_is_late() -> None:
@@ -157,3 +180,14 @@ def test_counts_stay_when_a_partition_goes() -> None:
     restored.restore(fed.held())
     assert ledger.health({}).streams[0].outcomes == first.streams[0].outcomes
     assert ledger.health({SHOWN: restored}).streams[0].outcomes == first.streams[0].outcomes
+
+
+def test_counts_are_carried_over_once() -> None:
+    ledger = Ledger(["shown", "done"])
+    fed = Fed()
+    fed.feed(SHOWN, [shown(0, "r0"), shown(0, "r0")])
+    first = ledger.health({SHOWN: fed.state})
+    again = fed.front.state({SHOWN: 0, DONE: 0})
+    again.restore(fed.held())
+    again.carry(fed.state)
+    assert ledger.health({SHOWN: again}).streams == first.streams

@@ -1,0 +1,136 @@
+"""Records that are valid, and odd: huge ids and gains, times far away, scores here and there."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from streameval.attribution.interactions import InteractionDecoder, InteractionFields
+from streameval.attribution.joint import Joint
+from streameval.attribution.rules import Rules
+from streameval.attribution.state import JoinedState
+from streameval.pipeline.decode import Decoder
+from streameval.pipeline.fields import EventFields
+from streameval.pipeline.layout import Layout
+from streameval.records import Partition, RecordBatch
+from tests.attribution.test_limits import DONE, SHOWN
+
+HUGE = 2**80
+
+
+def joint(**fields: Any) -> Joint[Any]:
+    event = EventFields(time="ts", time_unit="s", event_id="request_id", **fields)
+    clicks = InteractionFields(
+        key="request_id", item="item", time="ts", time_unit="s", gain="gain", ids=event.ids
+    )
+    rules = Rules(window=10_000_000, lateness=5_000_000, combine="sum")
+    decoder = Decoder(event, [], shown_only=True)
+    streams = [[SHOWN.topic], [DONE.topic]]
+    return Joint(
+        decoder, [InteractionDecoder(clicks, "request_id")], streams, rules, Layout(families=[])
+    )
+
+
+class Odd:
+    """A join that is fed, and the events that come of it."""
+
+    def __init__(self, front: Joint[Any]) -> None:
+        self.front = front
+        self.events: list[Any] = []
+        self.state: JoinedState[Any] = front.state(
+            {SHOWN: 0, DONE: 0}, lambda found: self.events.extend(found.batch.events())
+        )
+        self.logs: dict[Partition, list[object]] = {SHOWN: [], DONE: []}
+
+    def feed(self, log: Partition, records: Sequence[object]) -> None:
+        start = len(self.logs[log])
+        end = start + len(records)
+        self.logs[log] += records
+        values = [json.dumps(each).encode() for each in records]
+        batch = RecordBatch(
+            partition=log, values=values, offsets=range(start, end), next_offset=end
+        )
+        self.state.apply(batch, self.front.decode(batch))
+
+    def content(self) -> dict[str, bytes]:
+        return {each.name: b"".join(each.content()()) for each in self.state.sections()}
+
+    def restarted(self) -> Odd:
+        again = Odd(self.front)
+        again.state.restore(self.content())
+        assert again.content() == self.content()
+        for log, found in again.state.progress().items():
+            again.logs[log] = self.logs[log][: found.position]
+            again.feed(log, self.logs[log][found.position :])
+        return again
+
+
+def test_integers_of_any_length_are_saved_wherever_they_end() -> None:
+    odd = Odd(joint(ids="integer"))
+    odd.feed(SHOWN, [{"ts": 1, "request_id": "r", "recommendations": [HUGE, 1]}])
+    clicks = [
+        {"ts": 2, "request_id": request, "item": HUGE, "gain": 1} for request in ("r", "nobody")
+    ]
+    odd.feed(DONE, clicks)
+    odd = odd.restarted()
+    odd.feed(SHOWN, [{"ts": 50, "request_id": "s", "recommendations": []}])
+    odd.feed(DONE, [{"ts": 50, "request_id": "s", "item": 1, "gain": 1}])
+    odd = odd.restarted()
+    odd.state.end([SHOWN, DONE])
+    assert odd.state.accounts[1].orphan == 1
+    assert odd.state.accounts[1].counted == 2
+
+
+@pytest.mark.parametrize("at", [-62_135_596_800 + 100, 0, 2**32, 253_402_300_700])
+def test_every_time_that_is_accepted_has_a_place(at: int) -> None:
+    odd = Odd(joint())
+    odd.feed(SHOWN, [{"ts": at, "request_id": "r", "recommendations": ["a"]}])
+    odd.feed(DONE, [{"ts": at + 1, "request_id": "r", "item": "a"}])
+    odd = odd.restarted()
+    odd.state.end([SHOWN, DONE])
+    assert [each.interactions for each in odd.events] == [["a"]]
+
+
+def test_gains_that_are_too_large_together_are_the_largest_there_is() -> None:
+    odd = Odd(joint())
+    odd.feed(SHOWN, [{"ts": 1, "request_id": "r", "recommendations": ["a", "b"]}])
+    gains = [("a", 1e308), ("a", 1e308), ("b", 1e308), ("b", 1e308), ("b", -1.5e308)]
+    odd.feed(DONE, [{"ts": 2, "request_id": "r", "item": i, "gain": g} for i, g in gains])
+    odd.state.end([SHOWN, DONE])
+    assert odd.events[0].interactions == {"a": sys.float_info.max, "b": 5e307}
+
+
+def test_scores_here_and_there_give_the_same_bytes_in_any_batches() -> None:
+    lists: list[dict[str, Any]] = [
+        {"ts": 1, "request_id": "r1", "recommendations": ["a"]},
+        {"ts": 2, "request_id": "r2", "recommendations": [{"id": "b", "score": 0.5}]},
+        {"ts": 3, "request_id": "r3", "recommendations": ["c", "d"]},
+        {"ts": 4, "request_id": "r4", "recommendations": []},
+    ]
+    at_once, one_by_one = Odd(joint()), Odd(joint())
+    at_once.feed(SHOWN, lists)
+    for each in lists:
+        one_by_one.feed(SHOWN, [each])
+    for odd in (at_once, one_by_one):
+        odd.feed(DONE, [{"ts": 9, "request_id": "r1", "item": "a"}])
+    assert at_once.content() == one_by_one.content()
+    again = at_once.restarted()
+    again.state.end([SHOWN, DONE])
+    assert [each.scores for each in again.events] == [None, [0.5], None, None]
+
+
+def test_a_field_that_is_configured_later_shifts_nothing() -> None:
+    before = Odd(joint())
+    before.feed(SHOWN, [{"ts": 1, "request_id": "r1", "recommendations": ["a"]}])
+    before.feed(DONE, [{"ts": 9, "request_id": "r1", "item": "a"}])
+    after = Odd(joint(baseline="expected"))
+    after.state.restore(before.content())
+    after.logs = before.logs
+    shown = {"ts": 2, "request_id": "r2", "recommendations": ["b"], "expected": ["x", "y"]}
+    after.feed(SHOWN, [shown])
+    after.state.end([SHOWN, DONE])
+    assert [each.baseline or [] for each in after.events] == [[], ["x", "y"]]
