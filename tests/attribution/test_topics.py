@@ -65,4 +65,6 @@ def test_keys_that_cannot_meet_are_refused(broker: Broker, tmp_path: Path) -> No
     fill(broker, shown, {0: [json.dumps(seen).encode()]})
     fill(broker, clicked, {1: [json.dumps({**CLICK, "ts": at}).encode()]})
     told = ended(broker, shown, clicked, tmp_path)
-    assert f"'r1' is in partition 0 of {shown} and partition 1 of {clicked}" in told
+    assert "'r1' is in partition " in told
+    assert f"partition 0 of {shown}" in told
+    assert f"partition 1 of {clicked}" in told

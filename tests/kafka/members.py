@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 from streameval.records import Assignment, Partition
@@ -48,6 +49,9 @@ class Told:
         self.happened.append((what, tuple(sorted(each.number for each in partitions))))
 
 
+_STEP = 0.1
+
+
 class Reading:
     """A member that is open.
 
@@ -86,18 +90,17 @@ def reading(options: KafkaOptions) -> Iterator[Reading]:
 
 
 def until(condition: Callable[[], bool], *members: Reading) -> None:
-    """Let them poll in turns until it is so.
+    """Let them poll side by side, as processes do, until it is so.
 
-    They poll ever longer: on a busy machine a group in which polls are short joins again and again.
+    One after the other, they may put each other off for ever: a group is joined by all or by none.
 
     Raises:
         TimeoutError: it never is.
     """
-    deadline, seconds = time.monotonic() + PATIENCE, 0.05
-    while not condition():
-        if time.monotonic() > deadline:
-            found = [(each.told.happened, each.told.positions, each.source) for each in members]
-            raise TimeoutError([(*told, source.trouble) for *told, source in found])
-        for member in members:
-            member.step(seconds)
-        seconds = min(1.1 * seconds, 0.5)
+    deadline = time.monotonic() + PATIENCE
+    with ThreadPoolExecutor(len(members)) as pool:
+        while not condition():
+            if time.monotonic() > deadline:
+                found = [(each.told.happened, each.told.positions, each.source) for each in members]
+                raise TimeoutError([(*told, source.trouble) for *told, source in found])
+            list(pool.map(lambda member: member.step(_STEP), members))
