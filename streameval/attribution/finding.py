@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from streameval.attribution.bucket import PLACES, ShownBucket
 from streameval.attribution.reported import Reported
@@ -13,13 +13,6 @@ from streameval.attribution.shown import Shown
 
 Rows: TypeAlias = int | deque[int]
 """One row as a rule, for memory; several where an id or a user has several lists."""
-
-
-class Finder(Protocol):
-    """Finds the lists that an interaction belongs to."""
-
-    def find(self, reported: Reported) -> list[int]:
-        """Their rows; the latest one last, none where none."""
 
 
 class Index:

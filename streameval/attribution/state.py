@@ -153,6 +153,7 @@ class JoinedState(Generic[A]):
             lane for lane in self.logs.lanes if self._proposed.get(lane.number) == lane.expected
         ]
         self._proposed, self.proposed_at = {}, None
+        self._version = next_version()
         for lane in still:
             lane.idle = True
         if still:

@@ -24,7 +24,7 @@ class Counting(Protocol):
     def home(self, partition: Partition) -> Partition:
         """The partition under whose name a log is counted."""
 
-    def begin(self, partition: Partition, offsets: Mapping[Partition, int]) -> None:
+    def begin(self, partition: Partition, offsets: Mapping[Partition, int], /) -> None:
         """Start with nothing counted."""
 
 

@@ -56,9 +56,9 @@ class OverTime:
         """The partition under whose name a file is counted."""
         return partition if self._joint is None else self._joint.home(partition)
 
-    def begin(self, partition: Partition, offsets: Mapping[Partition, int]) -> None:
+    def begin(self, _partition: Partition, offsets: Mapping[Partition, int]) -> None:
         """Join these files."""
-        if self._joint is not None and partition is not None:
+        if self._joint is not None:
             self._joined = self._joint.state(offsets, self._spans.update)
 
     @property

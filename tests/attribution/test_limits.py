@@ -52,6 +52,9 @@ class Fed:
         )
         self.state.apply(batch, self.front.decode(batch))
 
+    def versions(self) -> dict[str, int]:
+        return {each.name: each.version for each in self.state.sections()}
+
     def held(self) -> dict[str, bytes]:
         return {each.name: b"".join(each.content()()) for each in self.state.sections()}
 
@@ -106,8 +109,10 @@ def test_a_log_that_wakes_before_it_is_passed_by_is_waited_for() -> None:
     fed.feed(SHOWN, [shown(0, "r0"), shown(100, "r1")])
     fed.state.propose([DONE])
     fed.feed(DONE, [click(5, "r0")])
+    proposing = fed.versions()
     fed.state.accept()
     assert (fed.events, fed.state.passed_by) == (0, 0)
+    assert fed.versions()["~join"] != proposing["~join"], "what is given up is saved as that"
     fed.feed(DONE, [click(200, "r1")])
     assert fed.state.accounts[1].late == 0
     assert fed.state.accounts[1].counted == 2
