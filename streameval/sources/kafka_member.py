@@ -8,6 +8,7 @@ from contextlib import closing
 from typing import Final
 
 from kafka import KafkaConsumer
+from kafka.coordinator.base import MemberState
 from kafka.errors import CommitFailedError, FencedInstanceIdError, KafkaError
 from kafka.structs import OffsetAndMetadata
 
@@ -90,12 +91,22 @@ class KafkaMember:
             KafkaError: whatever the client says.
         """
         self.learn()
+        self._insist()
         try:
             return self._reader.read(seconds)
         except KafkaError as error:
             if not interrupted(error):
                 raise
         return []
+
+    def _insist(self) -> None:
+        """Let a rejoining that is under way come to its end.
+
+        One that was begun because partitions were added no longer seems necessary to the client
+        once it has shared them out, and what `poll` had no time to await is then never taken.
+        """
+        if self._consumer.group_metadata().state == MemberState.REBALANCING:
+            self._consumer._coordinator.request_rejoin()  # noqa: SLF001  no other way is offered
 
     def happenings(self) -> list[Happening]:
         """What has happened since the last time."""

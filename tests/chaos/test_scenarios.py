@@ -38,16 +38,17 @@ def verdicts(
         if isinstance(item, pytest.Function) and hasattr(item, "callspec")
     }
     _session_broker.start()
+    folders = {name: tmp_path_factory.mktemp(name) for name in _PLAYED if name in asked}
     with ExitStack() as stack:
         smooth = stack.enter_context(ThreadPoolExecutor(_AT_ONCE))
         alone = stack.enter_context(ThreadPoolExecutor(1))
 
         def on_session_broker(name: str) -> Faults:
-            return played(name, _stage(_session_broker, tmp_path_factory.mktemp(name)))
+            return played(name, _stage(_session_broker, folders[name]))
 
         def on_own_broker(name: str) -> Faults:
             with rough_broker() as (broker, proxy):
-                stage = _stage(broker, tmp_path_factory.mktemp(name))
+                stage = _stage(broker, folders[name])
                 stage.proxy = proxy
                 return played(name, stage)
 
@@ -55,8 +56,7 @@ def verdicts(
             name: alone.submit(on_own_broker, name)
             if name in ROUGH
             else smooth.submit(on_session_broker, name)
-            for name in _PLAYED
-            if name in asked
+            for name in folders
         }
         for pool in (smooth, alone):
             pool.shutdown(cancel_futures=True)

@@ -89,7 +89,7 @@ def reading(options: KafkaOptions) -> Iterator[Reading]:
         source.close()
 
 
-def until(condition: Callable[[], bool], *members: Reading) -> None:
+def until(condition: Callable[[], bool], *members: Reading, seconds: float = _STEP) -> None:
     """Let them poll side by side, as processes do, until it is so.
 
     One after the other, they may put each other off for ever: a group is joined by all or by none.
@@ -103,4 +103,4 @@ def until(condition: Callable[[], bool], *members: Reading) -> None:
             if time.monotonic() > deadline:
                 found = [(each.told.happened, each.told.positions, each.source) for each in members]
                 raise TimeoutError([(*told, source.trouble) for *told, source in found])
-            list(pool.map(lambda member: member.step(_STEP), members))
+            list(pool.map(lambda member: member.step(seconds), members))

@@ -102,13 +102,14 @@ def test_added_partitions_are_shared_too(broker: Broker) -> None:
     assert a.told.seen[Partition(topic, 2)].partitions == 3
 
 
-def test_a_topic_that_is_made_late_is_shared_too(broker: Broker) -> None:
+@pytest.mark.parametrize("seconds", [0.001, 0.1])
+def test_a_topic_that_is_made_late_is_shared_too(broker: Broker, seconds: float) -> None:
     there = filled(broker, {0: [b"a"]})
     late = f"{there}-late"
     with reading(options(broker, there, late, group=there)) as a:
-        until(lambda: a.source.joined and bool(a.told.own), a)
+        until(lambda: a.source.joined and bool(a.told.own), a, seconds=seconds)
         create(broker, name=late)
-        until(lambda: len(a.told.own) == 2, a)
+        until(lambda: len(a.told.own) == 2, a, seconds=seconds)
 
 
 def test_a_group_without_a_topic_has_joined_all_the_same(broker: Broker) -> None:
