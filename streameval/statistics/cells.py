@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final, TypeAlias
 
 import numpy as np
 from msgspec.msgpack import Ext
@@ -10,9 +11,18 @@ from msgspec.msgpack import Ext
 from streameval.statistics.arrays import IntArray, grouped
 from streameval.statistics.packing import array_of, columns_of, integers, packed
 
+Part: TypeAlias = tuple[list[IntArray], list[IntArray]]
+"""Columns of keys and of counts, never changed, so that several tables may have the same."""
+
+_MOST_PARTS: Final = 64
+_MOST_WAITING: Final = 4_096
+
 
 class Cells:
     """Integer key columns -> integer count columns, without zeros, in ascending order.
+
+    What is added or merged is only noted, and put together when it is read or has become much: a
+    window is merged of hundreds of small tables.
 
     Example:
         >>> cells = Cells(keys=1, counts=1)
@@ -21,27 +31,31 @@ class Cells:
         [[1, 5], [3, 2]]
     """
 
-    __slots__ = ("counts", "keys")
+    __slots__ = ("_parts", "_shape", "_size")
 
     def __init__(self, *, keys: int, counts: int) -> None:
-        self.keys = [np.zeros(0, np.int64) for _ in range(keys)]
-        self.counts = [np.zeros(0, np.int64) for _ in range(counts)]
+        self._shape = keys, counts
+        self._parts: list[Part] = []
+        self._size = 0
+
+    @property
+    def keys(self) -> list[IntArray]:
+        """Columns of shape (n,), to be read only."""
+        return self._whole()[0]
+
+    @property
+    def counts(self) -> list[IntArray]:
+        """Columns of shape (n,), to be read only."""
+        return self._whole()[1]
 
     def add(self, keys: Sequence[IntArray], counts: Sequence[IntArray]) -> None:
         """Add counts (shape (n,) each) at keys (shape (n,) each); keys may repeat."""
-        if keys[0].size:
-            self._absorb(*grouped(list(keys), list(counts)))
+        self._note(grouped(list(keys), list(counts)))
 
     def merge(self, other: Cells) -> None:
         """Add another table of the same shape, cell by cell."""
-        if not len(self):
-            # Columns are replaced and never changed, so that both may have the same ones.
-            self.keys, self.counts = other.keys, other.counts
-        elif all(map(np.array_equal, self.keys, other.keys)):
-            # Tables of many lists have all cells that there can be.
-            self.counts = list(map(np.add, self.counts, other.counts))
-        elif len(other):
-            self._absorb(other.keys, other.counts)
+        for part in tuple(other._parts):
+            self._note(part)
 
     def rows(self) -> list[list[int]]:
         """Each cell as [keys..., counts...], in ascending order of the keys."""
@@ -50,16 +64,13 @@ class Cells:
 
     def load(self, rows: Sequence[Sequence[int]]) -> None:
         """Take the place of the content by what `rows` gave."""
-        table = np.array(rows, np.int64).reshape(len(rows), len(self.keys) + len(self.counts))
-        columns = [np.ascontiguousarray(column) for column in table.T]
-        self.keys = columns[: len(self.keys)]
-        self.counts = columns[len(self.keys) :]
+        table = np.array(rows, np.int64).reshape(len(rows), sum(self._shape))
+        self._become([np.ascontiguousarray(column) for column in table.T])
 
     def copy(self) -> Cells:
         """An independent table with the same content."""
-        # Columns are replaced and never changed, so that both may have the same ones.
-        twin = Cells(keys=0, counts=0)
-        twin.keys, twin.counts = self.keys, self.counts
+        twin = object.__new__(Cells)
+        twin._shape, twin._size, twin._parts = self._shape, self._size, self._parts.copy()
         return twin
 
     def dump(self) -> Iterator[bytes]:
@@ -75,8 +86,7 @@ class Cells:
         Raises:
             ValueError: it is not what that gave.
         """
-        columns = columns_of(saved, columns=len(self.keys) + len(self.counts))
-        self.keys, self.counts = columns[: len(self.keys)], columns[len(self.keys) :]
+        self._become(columns_of(saved, columns=sum(self._shape)))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Cells) and self.rows() == other.rows()
@@ -86,8 +96,39 @@ class Cells:
     def __len__(self) -> int:
         return int(self.keys[0].size)
 
-    def _absorb(self, keys: list[IntArray], counts: list[IntArray]) -> None:
-        self.keys, self.counts = grouped(
-            [np.concatenate(pair) for pair in zip(self.keys, keys, strict=True)],
-            [np.concatenate(pair) for pair in zip(self.counts, counts, strict=True)],
-        )
+    def _become(self, columns: list[IntArray]) -> None:
+        self._parts, self._size = [], 0
+        self._note((columns[: self._shape[0]], columns[self._shape[0] :]))
+
+    def _note(self, part: Part) -> None:
+        if not part[0][0].size:
+            return
+        self._parts.append(part)
+        self._size += part[0][0].size
+        waiting = self._size - self._parts[0][0][0].size
+        # So much that putting together costs little for each cell that was added.
+        if len(self._parts) > _MOST_PARTS or waiting > max(self._size - waiting, _MOST_WAITING):
+            self._whole()
+
+    def _whole(self) -> Part:
+        if not self._parts:
+            keys, counts = self._shape
+            nothing = np.zeros(0, np.int64)
+            return [nothing] * keys, [nothing] * counts
+        if len(self._parts) > 1:
+            self._parts = [_together(self._parts)]
+            self._size = self._parts[0][0][0].size
+        return self._parts[0]
+
+
+def _together(parts: Sequence[Part]) -> Part:
+    (first, _), *others = parts
+    if all(all(map(np.array_equal, first, keys)) for keys, _ in others):
+        # Tables of many lists have all cells that there can be.
+        return first, [sum(columns[1:], columns[0]) for columns in _side_by_side(parts, 1)]
+    keys, counts = ([np.concatenate(each) for each in _side_by_side(parts, at)] for at in (0, 1))
+    return grouped(keys, counts)
+
+
+def _side_by_side(parts: Sequence[Part], at: int) -> list[tuple[IntArray, ...]]:
+    return list(zip(*(part[at] for part in parts), strict=True))

@@ -135,10 +135,12 @@ class Hits:
 
     def fold(self) -> None:
         """Move what is pending into the tables; changes no value."""
-        self._tables.add_shown(self._shown)
-        self._shown.clear()
-        self._pending.update(self._recent)
-        self._recent.clear()
+        if self._shown:
+            self._tables.add_shown(self._shown)
+            self._shown.clear()
+        if self._recent:
+            self._pending.update(self._recent)
+            self._recent.clear()
         if self._pending:
             self._fold_pending()
         if self._graded:

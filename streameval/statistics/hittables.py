@@ -123,7 +123,7 @@ class HitTables:
 
     def copy(self) -> HitTables:
         """Independent tables with the same content."""
-        twin = HitTables()
+        twin = object.__new__(HitTables)
         for name in self.NAMES:
             setattr(twin, name, getattr(self, name).copy())
         return twin

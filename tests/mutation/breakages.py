@@ -116,7 +116,8 @@ _answer = answers.answer
 
 
 def _swallowing(self: Cells, other: Cells) -> None:
-    self.keys, self.counts = other.keys, other.counts
+    self.__init__(keys=len(other.keys), counts=len(other.counts))  # type: ignore[misc]
+    self.add(other.keys, other.counts)
 
 
 def _last_rank(rank: Any, by: Any) -> Any:
