@@ -116,7 +116,7 @@ _answer = answers.answer
 
 
 def _swallowing(self: Cells, other: Cells) -> None:
-    self.__init__(keys=len(other.keys), counts=len(other.counts))  # type: ignore[misc]
+    self.load([])
     self.add(other.keys, other.counts)
 
 
