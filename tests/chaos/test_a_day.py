@@ -25,7 +25,7 @@ from tests.warm import started
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
-_EVENTS = 4_000
+_EVENTS = 2_000
 _KILLS = 10
 _PATIENCE = 120.0
 _START = datetime(2026, 1, 1, tzinfo=UTC)
