@@ -14,15 +14,15 @@ from streameval.statistics.packing import array_of, columns_of, integers, packed
 Part: TypeAlias = tuple[list[IntArray], list[IntArray]]
 """Columns of keys and of counts, never changed, so that several tables may have the same."""
 
-_MOST_PARTS: Final = 64
-_MOST_WAITING: Final = 4_096
+_MOST_WAITING: Final = 64
+"""So many cells may wait in any case: less than what putting them together costs at least."""
 
 
 class Cells:
     """Integer key columns -> integer count columns, without zeros, in ascending order.
 
-    What is added or merged is only noted, and put together when it is read or has become much: a
-    window is merged of hundreds of small tables.
+    Small parts are only noted, and put together when they are read or have become much: a window
+    is merged of hundreds of small tables.
 
     Example:
         >>> cells = Cells(keys=1, counts=1)
@@ -50,12 +50,13 @@ class Cells:
 
     def add(self, keys: Sequence[IntArray], counts: Sequence[IntArray]) -> None:
         """Add counts (shape (n,) each) at keys (shape (n,) each); keys may repeat."""
-        self._note(grouped(list(keys), list(counts)))
+        self._take(*grouped(list(keys), list(counts)))
 
     def merge(self, other: Cells) -> None:
         """Add another table of the same shape, cell by cell."""
-        for part in tuple(other._parts):
-            self._note(part)
+        if other._size > _MOST_WAITING:
+            other._whole()
+        self._note(other._parts, other._size)
 
     def rows(self) -> list[list[int]]:
         """Each cell as [keys..., counts...], in ascending order of the keys."""
@@ -98,16 +99,20 @@ class Cells:
 
     def _become(self, columns: list[IntArray]) -> None:
         self._parts, self._size = [], 0
-        self._note((columns[: self._shape[0]], columns[self._shape[0] :]))
+        self._take(columns[: self._shape[0]], columns[self._shape[0] :])
 
-    def _note(self, part: Part) -> None:
-        if not part[0][0].size:
+    def _take(self, keys: list[IntArray], counts: list[IntArray]) -> None:
+        if keys[0].size:
+            self._note([(keys, counts)], keys[0].size)
+
+    def _note(self, parts: Sequence[Part], size: int) -> None:
+        if not size:
             return
-        self._parts.append(part)
-        self._size += part[0][0].size
-        waiting = self._size - self._parts[0][0][0].size
-        # So much that putting together costs little for each cell that was added.
-        if len(self._parts) > _MOST_PARTS or waiting > max(self._size - waiting, _MOST_WAITING):
+        self._parts += parts
+        self._size += size
+        first = self._parts[0][0][0].size
+        # A share of the whole, so that a cell is moved a few times however many parts come.
+        if self._size - first > max(first // 4, _MOST_WAITING):
             self._whole()
 
     def _whole(self) -> Part:
@@ -123,7 +128,8 @@ class Cells:
 
 def _together(parts: Sequence[Part]) -> Part:
     (first, _), *others = parts
-    if all(all(map(np.array_equal, first, keys)) for keys, _ in others):
+    large = first[0].size > _MOST_WAITING
+    if large and all(all(map(np.array_equal, first, keys)) for keys, _ in others):
         # Tables of many lists have all cells that there can be.
         return first, [sum(columns[1:], columns[0]) for columns in _side_by_side(parts, 1)]
     keys, counts = ([np.concatenate(each) for each in _side_by_side(parts, at)] for at in (0, 1))
