@@ -9,9 +9,10 @@ import pytest
 
 from streameval.broker import Broker
 from tests.cli.program import ran
-from tests.daemon.test_daemon import FILE, KAFKA, SECRET, SIMULATOR, free_port
+from tests.daemon.test_daemon import FILE, KAFKA, SECRET, SIMULATOR
 from tests.house.checkout import ROOT
 from tests.kafka.topics import filled
+from tests.ports import free_port
 
 
 def written(folder: Path, text: str) -> Path:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 import signal
-import socket
 from pathlib import Path
 
 import pytest
 
 from tests.cli.program import dataset, ran
 from tests.daemon.running import Running, exact, readings, running
+from tests.ports import free_port
 
 SIMULATOR = """
 metrics = ["ctr", "hit_rate@10", "ndcg@10", "item_coverage@10"]
@@ -52,12 +52,6 @@ sasl_plain_password = "${{PASSWORD}}"
 listen = "127.0.0.1:0"
 """
 SECRET = "correct-horse"
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port: int = taken.getsockname()[1]
-        return port
 
 
 def test_everything_is_served(tmp_path: Path) -> None:

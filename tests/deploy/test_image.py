@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from tests.daemon.running import Running, running
-from tests.daemon.test_daemon import free_port
 from tests.deploy.examples import (
     DEPLOY,
     compose,
@@ -27,6 +26,7 @@ from tests.deploy.examples import (
     ran,
 )
 from tests.house.checkout import ROOT, files
+from tests.ports import free_port
 
 DOCKERFILE = DEPLOY / "Dockerfile"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import socket
 import tomllib
 import uuid
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from streameval.broker import Broker
 from tests.docs.markdown import fences
 from tests.docs.playing import Player, player
 from tests.house.checkout import ROOT
+from tests.ports import free_port
 
 pytestmark = [pytest.mark.kafka, pytest.mark.prometheus, pytest.mark.slow]
 
@@ -30,7 +30,7 @@ def tutorial(
         if shutil.which(name) is None:
             pytest.skip(f"there is no {name} on the PATH")
     _session_broker.start()
-    changed = {f"127.0.0.1:{port}": f"127.0.0.1:{_free_port()}" for port in (9877, 9090)}
+    changed = {f"127.0.0.1:{port}": f"127.0.0.1:{free_port()}" for port in (9877, 9090)}
     changed["127.0.0.1:9092"] = _session_broker.bootstrap_servers
     changed["recommendation-events"] = f"tutorial-{uuid.uuid4().hex}"
     with player(Player(tmp_path_factory.mktemp("tutorial"), changed)) as playing:
@@ -53,8 +53,3 @@ def test_what_it_installs_is_there_to_be_installed() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     (extras,) = re.findall(r"pip install '\.\[([\w,]+)\]'", shown)
     assert set(extras.split(",")) <= set(project["optional-dependencies"])
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import socket
 import subprocess
 import sys
 import time
@@ -56,9 +55,3 @@ def awaited(port: int, sample: str, expected: float) -> dict[str, float]:
         except httpx.TransportError:
             time.sleep(0.05)
     return found
-
-
-def free_port() -> int:
-    """One that nobody has."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])

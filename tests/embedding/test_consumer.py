@@ -10,9 +10,10 @@ import pytest
 
 from streameval import Accumulator
 from streameval.broker import Broker
-from tests.embedding.examples import awaited, free_port, started
+from tests.embedding.examples import awaited, started
 from tests.embedding.lists import List, lists
 from tests.kafka.topics import create, fill
+from tests.ports import free_port
 
 pytestmark = pytest.mark.kafka
 

@@ -12,9 +12,10 @@ import pytest
 
 from streameval import Accumulator
 from streameval.exporters.web import Server
-from tests.embedding.examples import EXAMPLES, free_port, imported, started
+from tests.embedding.examples import EXAMPLES, imported, started
 from tests.embedding.lists import lists, samples
 from tests.house.checkout import ROOT
+from tests.ports import free_port
 from tests.prometheus.server import prometheus
 
 THREADS = 4

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -14,6 +13,8 @@ from typing import Any
 
 import httpx
 import pytest
+
+from tests.ports import free_port
 
 _PATIENCE = 120.0
 """Seconds; a guard against hanging only."""
@@ -82,7 +83,7 @@ def running(folder: Path, configuration: str) -> Iterator[Prometheus]:
     """A server with its configuration and its data in the folder, those that are there included."""
     path = folder / "prometheus.yml"
     path.write_text(configuration, encoding="utf-8")
-    listen = f"127.0.0.1:{_free_port()}"
+    listen = f"127.0.0.1:{free_port()}"
     command = [
         program("prometheus"),
         f"--config.file={path}",
@@ -101,8 +102,3 @@ def running(folder: Path, configuration: str) -> Iterator[Prometheus]:
 def _only(answer: dict[str, Any]) -> float | None:
     found = answer["data"]["result"]
     return float(found[0]["value"][1]) if found else None
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
