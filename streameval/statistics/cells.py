@@ -15,7 +15,7 @@ Part: TypeAlias = tuple[list[IntArray], list[IntArray]]
 """Columns of keys and of counts, never changed, so that several tables may have the same."""
 
 _MOST_WAITING: Final = 64
-"""So many cells may wait in any case: less than what putting them together costs at least."""
+"""So many cells may wait in any case: moving them costs less than the call that moves them."""
 
 
 class Cells:
