@@ -16,6 +16,8 @@ from streameval.pipeline.letters import DeadLetter
 
 _LOG: Final = logging.getLogger(__name__)
 _PIECE: Final = 64 * 1024
+_PRIVATE: Final = 0o600
+"""Letters hold what users did; only the daemon's own user reads a file that it creates."""
 
 
 class LetterFile:
@@ -63,7 +65,8 @@ class LetterFile:
 
     def _opened(self) -> FileIO:
         if self._file is None:
-            self._file = FileIO(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND), "rb+")
+            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
+            self._file = FileIO(os.open(self._path, flags, mode=_PRIVATE), "rb+")
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _repair(self._path, self._file)
             _keep(Path(self._path).parent)
@@ -118,9 +121,9 @@ def _repair(path: str, file: FileIO) -> None:
     if whole == size:
         return
     torn = Path(f"{path}.torn")
-    with torn.open("ab") as beside:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    with FileIO(os.open(torn, flags, mode=_PRIVATE), "ab") as beside:
         beside.write(os.pread(file.fileno(), size - whole, whole) + b"\n")
-        beside.flush()
         os.fsync(beside.fileno())
     os.ftruncate(file.fileno(), whole)
     os.fsync(file.fileno())

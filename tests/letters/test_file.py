@@ -56,6 +56,20 @@ def test_a_line_that_a_crash_cut_off_is_put_beside_and_told(
         assert "dead.ndjson was cut off; its beginning is in" in caplog.text
 
 
+def test_only_its_owner_reads_a_new_file(tmp_path: Path) -> None:
+    path = tmp_path / "dead.ndjson"
+    before = os.umask(0)
+    try:
+        _write(path, 1)
+        with path.open("ab") as file:
+            file.write(b"{")
+        _write(path, 2)
+    finally:
+        os.umask(before)
+    modes = [each.stat().st_mode & 0o777 for each in sorted(tmp_path.iterdir())]
+    assert modes == [0o600, 0o600]
+
+
 def test_the_end_of_a_long_file_is_found(tmp_path: Path) -> None:
     path = tmp_path / "dead.ndjson"
     with closing(LetterFile(str(path))) as file:
