@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from streameval.cli.app import app
 from tests.docs.markdown import fences, indented, label, pages
 
 PROGRAM = typer.main.get_command(app)
-PAGES = pages()
 _START = re.compile(r"(?:^|(?<=\|)|(?<=&&)|(?<=\bdo)) *(?:\S*/)?streameval(?= [a-z-])")
 _END = re.compile(r" *(?:\d?>|\||&&|\|\||; |&$|  +[^-\s]| #).*")
 _LANGUAGES = ("sh", "bash", "console", "text")
@@ -55,10 +53,11 @@ def _parsed(words: list[str]) -> None:
         context = command.make_context(name, rest, parent=context)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=label)
-def test_every_command_in_the_documents_is_taken(page: Path) -> None:
-    commands = _commands(page.read_text(encoding="utf-8"))
-    assert [found for line in commands if (found := _problem(line))] == []
+def test_every_command_in_the_documents_is_taken(subtests: pytest.Subtests) -> None:
+    for page in pages():
+        with subtests.test(label(page)):
+            commands = _commands(page.read_text(encoding="utf-8"))
+            assert [found for line in commands if (found := _problem(line))] == []
 
 
 def test_commands_are_found_where_they_stand() -> None:
