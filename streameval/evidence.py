@@ -132,7 +132,7 @@ class Evidence:
             UnlikeStateError: it keeps other statistics.
         """
         if other.plan != self.plan:
-            raise UnlikeStateError("statistics", self.plan, other.plan)
+            raise UnlikeStateError("statistics", self.plan.names, other.plan.names)
         for options, statistic in self.statistics.items():
             statistic.merge(other.statistics[options])
         for mine, theirs in ((self.graded, other.graded), (self.values, other.values)):
@@ -169,8 +169,9 @@ class Evidence:
         Raises:
             UnlikeStateError: it keeps other statistics.
         """
-        here = (len(self.statistics), [*self.graded], [*self.values])
-        there = (len(state["statistics"]), [*state["graded"]], [*state["values"]])
+        here = (f"{len(self.statistics)} statistics", *self.graded, *self.values)
+        saved = state["statistics"], state["graded"], state["values"]
+        there = (f"{len(saved[0])} statistics", *saved[1], *saved[2])
         if here != there:
             raise UnlikeStateError("statistics", here, there)
         for statistic, saved in zip(self.statistics.values(), state["statistics"], strict=True):

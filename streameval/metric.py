@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 import msgspec
 
-from streameval.errors import MetricParameterError
+from streameval.errors import MetricDeclarationError, MetricParameterError
 from streameval.grammar import spelling
 
 Value: TypeAlias = str | int | float | bool
@@ -208,9 +208,9 @@ class Metric:
 
 
 def metric(
-    *,
-    bounds: tuple[float, float],
-    source: str,
+    *bare: Callable[..., Any],
+    bounds: tuple[float, float] | None = None,
+    source: str = "",
     higher_is_better: bool | None = True,
     per: Per = "list",
     empty: Empty = "zero",
@@ -228,15 +228,21 @@ def metric(
     only arguments are parameters: `Literal` has choices, `Annotated[float, Span(0, 1)]` limits.
 
     Args:
-        bounds: smallest and largest possible value.
-        source: where the formula is from: a paper, a book, a named implementation.
+        bare: nothing; the function itself where the parentheses were forgotten.
+        bounds: smallest and largest possible value; required.
+        source: where the formula is from: a paper, a book, a named implementation; required.
         higher_is_better: direction; None where neither end is better.
         per: what its mean is over.
         empty: how lists without interactions count unless the text says otherwise.
         graded: per-list formula for lists with gains, where the mean is not linear in the hits.
         finish: what the mean goes through at the end.
         interactions: whether what the user did plays a part, so that it can be of one type only.
+
+    Raises:
+        MetricDeclarationError: bounds or source are missing, or the parentheses.
     """
+    if bare or bounds is None or not source:
+        raise MetricDeclarationError(*bare)
 
     def declare(function: F) -> F:
         definition = Definition(

@@ -37,6 +37,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     values: tuple[Metric, ...]
     events: tuple[Metric, ...]
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What is kept, in words; only equal plans have equal ones."""
+        depth = "whole lists" if self.depth is None else f"depth {self.depth}"
+        graded = (f"values of {metric.text} with gains" for metric in self.graded)
+        values = (f"values of {metric.per_list}" for metric in (*self.values, *self.events))
+        return (depth, *map(name_of, self.needs), *graded, *values)
+
 
 def planned(metrics: Sequence[Metric], depth: int | None, max_items: int) -> Plan:
     """The least that answers the metrics, whatever their order.

@@ -3,6 +3,7 @@
 from streameval.errors.embedding import NotShownError
 from streameval.errors.metrics import (
     CutoffExceedsDepthError,
+    MetricDeclarationError,
     MetricError,
     MetricLawError,
     MetricModuleError,
@@ -52,6 +53,7 @@ __all__ = [
     "DeadLetterError",
     "ForeignStoreError",
     "InvalidEventError",
+    "MetricDeclarationError",
     "MetricError",
     "MetricLawError",
     "MetricModuleError",

@@ -75,6 +75,19 @@ class UndeclaredMetricError(MetricError):
         )
 
 
+class MetricDeclarationError(MetricError, TypeError):
+    """A function is declared a metric without what every metric must say of itself."""
+
+    def __init__(self, *functions: object) -> None:
+        self.functions = functions
+        names = [getattr(each, "__name__", repr(each)) for each in functions]
+        above = f" above {', '.join(names)}" if names else ""
+        super().__init__(
+            f"@metric{above} needs parentheses with bounds= and source= at least: write "
+            "@metric(bounds=(0, 1), source='where the formula is from')."
+        )
+
+
 class MetricLawError(MetricError, AssertionError):
     """A metric breaks a law that every metric keeps."""
 

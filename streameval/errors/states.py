@@ -15,9 +15,20 @@ class UnlikeStateError(StreamevalError):
         self.left = left
         self.right = right
         super().__init__(
-            f"unlike {what}: here {left!r}, there {right!r}. Only states made with the same "
-            "settings can be merged or loaded."
+            f"unlike {what}: here {_unlike(left, right)}; there {_unlike(right, left)}. Only "
+            "states made with the same settings can be merged or loaded."
         )
+
+
+def _unlike(one: object, other: object) -> str:
+    """What one has and the other has not, in words."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        told = [f"{name} = {one[name]}" for name in one if one[name] != other.get(name)]
+    elif isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        told = [str(each) for each in one if each not in other]
+    else:
+        return repr(one)
+    return ", ".join(told) or "nothing more"
 
 
 class StateVersionError(StreamevalError):

@@ -96,9 +96,18 @@ def test_unlike_accumulators_are_not_merged_and_both_are_named(
         with pytest.raises(UnlikeStateError):
             one.load_state_dict(other.state_dict())
         assert error.value.left != error.value.right
-        assert repr(error.value.left) in str(error.value)
-        assert repr(error.value.right) in str(error.value)
         assert one.state_dict() == before
+
+
+def test_what_differs_is_said_in_words() -> None:
+    with pytest.raises(UnlikeStateError) as error:
+        Accumulator("mrr@5", "ndcg@3").merge(Accumulator("mrr@6", "distinct_items@6"))
+    here = "here depth 5, hits(depth=5), values of ndcg@3 with gains"
+    there = "there depth 6, exposures(cutoffs=6), hits(depth=6)"
+    assert f"unlike statistics: {here}; {there}." in str(error.value)
+    with pytest.raises(UnlikeStateError, match="here catalog = 5; there catalog = 6") as error:
+        Accumulator("mrr", catalog=5).merge(Accumulator("mrr", catalog=6))
+    assert "popularity" not in str(error.value)
 
 
 def test_the_order_in_which_metrics_were_named_does_not_matter() -> None:

@@ -13,6 +13,7 @@ import pytest
 from streameval import Accumulator, Event, metric, metric_at
 from streameval.catalogue import parse
 from streameval.errors import (
+    MetricDeclarationError,
     MetricError,
     MetricModuleError,
     MetricParameterError,
@@ -80,6 +81,16 @@ def test_an_accumulator_of_functions_travels_to_another_process() -> None:
     there = pickle.loads(pickle.dumps(accumulator))
     there.merge(accumulator)
     assert there.read(f"{MODULE}:length@2").total == 4.0
+
+
+def test_a_declaration_without_parentheses_or_source_says_how_to_write_it() -> None:
+    def length(event: Event) -> float:
+        return float(len(event.recommendations))
+
+    with pytest.raises(MetricDeclarationError, match="@metric above length needs parentheses with"):
+        metric(length)
+    with pytest.raises(MetricDeclarationError, match=r"write @metric\(bounds=\(0, 1\), source="):
+        metric(bounds=(0, 1))
 
 
 @pytest.mark.parametrize("given", [len, 7, None, "ndcg@10".split])
