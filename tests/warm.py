@@ -157,4 +157,6 @@ if __name__ == "__main__":
     with socket.socket(fileno=int(sys.argv[1])) as _ours:
         _module, _arguments = _serve(_ours)
     sys.argv = [_module, *_arguments]
+    # What a process that executes itself again goes by.
+    sys.orig_argv = [sys.executable, "-m", _module, *_arguments]
     runpy.run_module(_module, run_name="__main__", alter_sys=True)

@@ -12,7 +12,7 @@ class Grouped:
     """Stands between a source and an owner who counts logs of equal number as one.
 
     Args:
-        owner: asked for each call who owns the partitions now.
+        owner: of the joined partitions.
         home: the partition under whose name a log is counted.
         topics: all topics or files that are joined.
         inspect: looks at the logs before the first of them is handed over; may refuse them.
@@ -20,7 +20,7 @@ class Grouped:
 
     def __init__(
         self,
-        owner: Callable[[], Owner],
+        owner: Owner,
         home: Callable[[Partition], Partition],
         topics: Sequence[str],
         inspect: Callable[[], None] = lambda: None,
@@ -45,15 +45,15 @@ class Grouped:
         if whole and not self._inspected:
             self._inspect()
             self._inspected = True
-        return self._owner().assigned(whole)
+        return self._owner.assigned(whole)
 
     def revoked(self, partitions: Sequence[Partition]) -> None:
         """See `Owner.revoked`."""
-        self._owner().revoked(self._homes(partitions))
+        self._owner.revoked(self._homes(partitions))
 
     def lost(self, partitions: Sequence[Partition]) -> None:
         """See `Owner.lost`."""
-        self._owner().lost(self._homes(partitions))
+        self._owner.lost(self._homes(partitions))
 
     def _homes(self, partitions: Sequence[Partition]) -> list[Partition]:
         return sorted({self._home(each) for each in partitions})

@@ -115,10 +115,6 @@ class Lane:
         """Go on at this offset, if that is further."""
         self.position = self._next = max(self.position, offset)
 
-    def carry(self, other: Lane) -> None:
-        """Go on with the records that wait in another one, which stands at the same position."""
-        self._chunks, self._tail, self._next = other._chunks, other._tail, other._next
-
     def push(self, batch: RecordBatch, content: Content) -> None:
         """Hand over the records that come next."""
         if batch.values:

@@ -124,11 +124,6 @@ class Logs:
         for lane in self.lanes:
             lane.skip(offsets.get(lane.partition, 0))
 
-    def carry(self, other: Logs) -> None:
-        """Go on with the records that wait for their turn in another one of the same logs."""
-        for lane, before in zip(self.lanes, other.lanes, strict=True):
-            lane.carry(before)
-
     def state(self) -> list[Any]:
         """How far each has come, as plain values."""
         pairs = zip(self.lanes, self.replays, strict=True)

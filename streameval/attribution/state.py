@@ -165,10 +165,6 @@ class JoinedState(Generic[A]):
         """Go on at these offsets, where the log has lost what lies before them."""
         self.logs.skip(offsets)
 
-    def carry(self, other: JoinedState[A]) -> None:
-        """Go on with the records that wait for their turn in another one of the same logs."""
-        self.logs.carry(other.logs)
-
     def sections(self) -> list[Section]:
         """Its content in pieces, sorted by name; equal content gives equal pieces."""
         own = Section(PREFIX, self._version, self._meta)

@@ -54,8 +54,7 @@ def beginning(config: Config, counting: Counting) -> Owner:
     if config.attribution is None:
         return Positions()
     topics = [each for stream in config.attribution.streams for each in stream]
-    owner = _Begun(counting)
-    return Grouped(lambda: owner, counting.home, topics)
+    return Grouped(_Begun(counting), counting.home, topics)
 
 
 def of_files(config: Config, paths: Sequence[str]) -> Config:

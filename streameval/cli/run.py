@@ -29,7 +29,7 @@ def run(
         Option("--web.route-prefix", metavar="PATH", help="What all paths begin with."),
     ] = None,
     enable_lifecycle: Annotated[
-        bool, Option("--web.enable-lifecycle", help="Let POST /-/reload read the file anew.")
+        bool, Option("--web.enable-lifecycle", help="Let POST /-/reload reload, as SIGHUP does.")
     ] = False,
 ) -> None:
     """Run the daemon: read the source, count, and serve the values over HTTP.
@@ -45,9 +45,8 @@ def run(
     With [state], values outlive the process: each start goes on where the newest checkpoint ends,
     and a record counts once, whatever happened in between. Without it they are since start.
 
-    SIGHUP reads the file anew: metrics, windows and the like change at once, what was counted
-    stays; certificates and users are those of now. A file that cannot be used leaves the old one
-    in force.
+    SIGHUP reloads: the daemon checks the file as it is now, writes a checkpoint and starts again
+    under it. A file that cannot be used is refused, and the old one stays in force.
 
     ```
     streameval run streameval.toml --web.listen 0.0.0.0:9877 --web.config.file web.yml

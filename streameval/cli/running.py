@@ -15,7 +15,7 @@ from streameval.cli.ending import reading, status_of
 from streameval.config import Config, load
 from streameval.config.web_checks import web_problems
 from streameval.config.web_file import protection
-from streameval.daemon import Daemon, Stop, configure, emit
+from streameval.daemon import Daemon, Stop, configure, emit, restart
 from streameval.daemon.log import level_of
 from streameval.errors import ConfigError, StreamevalError
 
@@ -23,7 +23,7 @@ _OPTIONS: Final = {"listen": "--web.listen", "route_prefix": "--web.route-prefix
 
 
 def serve(path: Path, web: Mapping[str, object], *, lifecycle: bool) -> None:
-    """Run the daemon until a signal asks it to stop.
+    """Run the daemon until a signal asks it to stop; a reload starts the program again.
 
     Args:
         path: of the configuration.
@@ -36,21 +36,22 @@ def serve(path: Path, web: Mapping[str, object], *, lifecycle: bool) -> None:
     """
 
     def read() -> Config:
-        config = load(path, lambda config: _with(config, web))
-        protection(config.web.config_file)
-        return config
+        return load(path, lambda config: _with(config, web))
 
     config = read()
+    protection(config.web.config_file)
     configure(level_of(config.log_level))
     try:
         with reading(path):
             daemon = Daemon(config, os.environ, reread=read, lifecycle=lifecycle)
         with Stop().on_signals() as stop:
-            daemon.run(until=stop)
+            reloads = daemon.run(until=stop)
     except StreamevalError as error:
         emit(logging.ERROR, "failed", error=error)
         raise Exit(status_of(error)) from error
     emit(logging.INFO, "stopped", signal=stop.signal)
+    if reloads and stop.signal is None:
+        restart()
 
 
 def _with(config: Config, web: Mapping[str, object]) -> Config:

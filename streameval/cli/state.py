@@ -1,4 +1,4 @@
-"""`streameval state`: a look into stores of checkpoints, and the way back."""
+"""`streameval state`: inspect, verify, export and merge stores of checkpoints."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Annotated, Literal, TypeAlias
 import typer
 from typer import Argument, Option
 
-_ABOUT = """Look into the folder of checkpoints ([state] path), check it, go back in time.
+_ABOUT = """Inspect, verify, export and merge folders of checkpoints ([state] path).
 
 ```
 streameval state show state
-streameval state rewind state --to 2026-01-31T12:00:00Z --dry-run
+streameval state verify state
 ```
 """
 
@@ -59,33 +59,6 @@ def verify(paths: Paths) -> None:
     from streameval.cli.state_verify import verified  # noqa: PLC0415  only where used
 
     verified(paths)
-
-
-@state.command()
-def rewind(
-    path: Annotated[Path, Argument(metavar="PATH", help="A folder as [state] path names it.")],
-    *,
-    to: Annotated[
-        str, Option("--to", metavar="TIME", help="Event time, ISO 8601; UTC where it has no zone.")
-    ],
-    dry_run: Annotated[bool, Option("--dry-run", help="Say what would be done, and stop.")] = False,
-    force: Annotated[
-        bool, Option("--force", help="Also where a checkpoint was written in the last minute.")
-    ] = False,
-) -> None:
-    """Go back to the newest checkpoints at or before a time; what follows is counted again.
-
-    Stop every process that uses the folder before. What is newer is moved into a folder `aside`,
-    not removed. Counters never count a record twice; windows and lifetime are counted anew.
-
-    ```
-    streameval state rewind state --to 2026-01-31T12:00:00Z --dry-run
-    streameval state rewind state --to 2026-01-31T12:00:00Z
-    ```
-    """
-    from streameval.cli.state_rewind import rewound  # noqa: PLC0415  only where used
-
-    rewound(path, to, dry_run=dry_run, force=force)
 
 
 @state.command()

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from datetime import UTC, datetime
 from pathlib import Path
 
 from streameval.cli.ending import WrongCallError
-from streameval.stores.disk import RealDisk
 from streameval.stores.folder import FolderStore
 from streameval.stores.naming import CLAIM
 
@@ -23,8 +21,7 @@ def store_at(path: Path) -> FolderStore:
             f"{path}: no store of checkpoints, for it has no {CLAIM}; "
             "give the folder that [state] path names."
         )
-    # Nothing here knows the configured history: nothing may be removed for its age.
-    return FolderStore(path, RealDisk(), history=math.inf)
+    return FolderStore(path)
 
 
 def moment(seconds: float) -> str:

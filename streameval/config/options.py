@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -68,41 +68,18 @@ class MetricOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     segments: list[str] | None = None
 
 
-class StateOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class StateOptions(Policies, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where state is kept, how often, and what happens when it does not fit the log.
 
     Attributes:
         path: a folder that all replicas can write.
         interval: a checkpoint is begun so long after the last one.
         events: and after so many events, whatever comes first; None means by time only.
-        history: older checkpoints are kept so long, for `streameval state rewind`.
-        on_retention: the log has deleted records that were not counted.
-        on_recreated: the topic was deleted and made again.
-        on_truncated: the log ends before the offset of the state.
-        on_new_partitions: there are partitions that the state knows nothing of.
-        on_unknown_version: a state was written by a release that this one does not know.
-        on_damaged: no checkpoint of a partition is sound.
-        on_other_settings: decoding, labels, segments, panes or depth are not those of the state.
-        on_foreign_progress: the group has committed more than any checkpoint holds.
     """
 
     path: str
     interval: str = "10s"
     events: Annotated[int, Meta(ge=1)] | None = None
-    history: str = "7d"
-    on_retention: Literal["fail", "skip"] = "fail"
-    on_recreated: Literal["fail", "restart"] = "fail"
-    on_truncated: Literal["fail", "restart"] = "fail"
-    on_new_partitions: Literal["fail", "accept"] = "fail"
-    on_unknown_version: Literal["fail", "restart"] = "fail"
-    on_damaged: Literal["fail", "restart"] = "fail"
-    on_other_settings: Literal["fail", "restart", "accept"] = "fail"
-    on_foreign_progress: Literal["fail", "rebuild"] = "fail"
-
-    def policies(self) -> Policies:
-        """What to do where going on from a saved state would be wrong."""
-        chosen = {name: getattr(self, name) for name in Policies.__struct_fields__}
-        return msgspec.convert(chosen, Policies)
 
 
 class DeadLetterOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

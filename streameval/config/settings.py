@@ -55,7 +55,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         attribution: streams that are joined; None means that each record is an event.
         state: where state is kept; None means that it ends with the process.
         dead_letters: where records go that are no events; None means that they are only counted.
-        log_level: what is less important is not logged; may be changed while it runs.
+        log_level: what is less important is not logged.
         web: where to listen.
     """
 

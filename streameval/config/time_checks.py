@@ -42,7 +42,6 @@ def _durations(config: Config) -> Iterator[tuple[str, str, int]]:
         yield from durations(config.attribution)
     if config.state is not None:
         yield "state.interval", config.state.interval, SECOND
-        yield "state.history", config.state.history, 0
 
 
 def window_problems(config: Config) -> Iterator[Problem]:

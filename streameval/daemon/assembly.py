@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
 
@@ -16,10 +17,8 @@ from streameval.config.options import DeadLetterOptions, StateOptions
 from streameval.config.schema import schema
 from streameval.daemon.clock import Clock
 from streameval.durability.keeper import Keeper
-from streameval.durability.policies import Policies
 from streameval.durability.terms import Terms
 from streameval.durability.transient import Transient
-from streameval.durability.worker import Threaded
 from streameval.letters.build import letters_to
 from streameval.pipeline.evidence import Evidence
 from streameval.pipeline.ingest import Ingest
@@ -46,7 +45,7 @@ class Assembly(msgspec.Struct, kw_only=True):
         owner: keeps state, or does not.
         letters: where invalid records go; None where they are counted only.
         snapshots: takes pictures of what was counted.
-        worker: does what is slow.
+        worker: writes checkpoints and dead letters, one after the other.
         tails: reads the newest records of all topics; None where there are none.
     """
 
@@ -56,7 +55,7 @@ class Assembly(msgspec.Struct, kw_only=True):
     owner: Keeper | Transient
     letters: DeadLetters | None
     snapshots: Snapshots[Accumulator]
-    worker: Threaded
+    worker: Executor
     tails: Callable[[], Iterable[RecordBatch]] | None = None
 
     @property
@@ -73,7 +72,7 @@ class Assembly(msgspec.Struct, kw_only=True):
     def close(self) -> None:
         """Let go of everything; what is being written is written first."""
         self.source.close()
-        self.worker.close()
+        self.worker.shutdown()
         if self.letters is not None:
             self.letters.close()
 
@@ -104,7 +103,7 @@ def assembled(
         topic, path = options.topic, options.path
         letters = letters_to(config.source, environment, topic=topic, path=path)
     ingest = counting(config, keep_letters=letters is not None, limits=limits(config))
-    worker = Threaded()
+    worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoints")
     parts = Assembly(
         config=config,
         source=source,
@@ -122,7 +121,7 @@ def assembled(
 
 
 def _keeper(
-    parts: Assembly, kept: FolderStore, agreed: Terms, clock: Clock, worker: Threaded
+    parts: Assembly, kept: FolderStore, agreed: Terms, clock: Clock, worker: Executor
 ) -> Keeper:
     return Keeper(
         parts.ingest,
@@ -156,19 +155,18 @@ def pictures(
 
 def store(options: StateOptions) -> FolderStore:
     """Where checkpoints are kept."""
-    return FolderStore(Path(options.path), history=microseconds(options.history) / SECOND)
+    return FolderStore(Path(options.path))
 
 
 def terms(config: Config, options: StateOptions, source: Source) -> Terms:
     """Under which terms state is kept."""
-    chosen = {name: getattr(options, name) for name in Policies.__struct_fields__}
     return Terms(
         release=version("streameval"),
         cluster=lambda: source.cluster,
         group=config.source.group if isinstance(config.source, KafkaOptions) else source.cluster,
         settings=config.settings(),
         schema=schema(config),
-        policies=Policies(**chosen),
+        policies=options,
         interval=microseconds(options.interval) / SECOND,
         events=options.events,
         budget=getattr(source, "budget", _BUDGET),

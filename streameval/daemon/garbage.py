@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, Self
+
+from streameval.records import Assignment, Owner, Partition
 
 _SHORT: Final = 10.0
 """Seconds between looks at what has been made since the last one; milliseconds each."""
@@ -30,6 +32,24 @@ def set_aside() -> Iterator[None]:
         gc.freeze()
         if enabled:
             gc.enable()
+
+
+class Uncollected:
+    """An owner that restores partitions without garbage collection.
+
+    Args:
+        owner: of the partitions.
+    """
+
+    def __init__(self, owner: Owner) -> None:
+        self._owner = owner
+        self.revoked = owner.revoked
+        self.lost = owner.lost
+
+    def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
+        """See `Owner.assigned`."""
+        with set_aside():
+            return self._owner.assigned(assignments)
 
 
 class Garbage:

@@ -12,20 +12,20 @@ from streameval.attribution.state import JoinedState
 from streameval.config.durations import SECOND, microseconds
 from streameval.config.joining import joint
 from streameval.daemon.assembly import Assembly
-from streameval.daemon.delegate import Delegate
+from streameval.daemon.garbage import Uncollected
 from streameval.pipeline.joined import JoinHealth
 from streameval.records import Owner, Partition
 from streameval.sources.source import Pausable
 
 
-def owner_of(parts: Callable[[], Assembly]) -> Owner:
-    """Who owns the partitions of a source now; logs that are joined are one to it."""
-    delegate = Delegate(lambda: parts().owner)
-    attribution = parts().config.attribution
+def owner_of(parts: Assembly) -> Owner:
+    """Who owns the partitions of a source; logs that are joined are one to it."""
+    owner = Uncollected(parts.owner)
+    attribution = parts.config.attribution
     if attribution is None:
-        return delegate
+        return owner
     topics = [each for stream in attribution.streams for each in stream]
-    return Grouped(lambda: delegate, parts().ingest.home, topics, lambda: _inspect(parts()))
+    return Grouped(owner, parts.ingest.home, topics, lambda: _inspect(parts))
 
 
 def _inspect(parts: Assembly) -> None:
@@ -44,14 +44,14 @@ class Joining:
     """Looks after the joins of a daemon, between batches; does nothing where there are none.
 
     Args:
-        parts: of the daemon, as they are now.
+        parts: of the daemon.
         clock: seconds that only grow.
     """
 
-    def __init__(self, parts: Callable[[], Assembly], clock: Callable[[], float]) -> None:
+    def __init__(self, parts: Assembly, clock: Callable[[], float]) -> None:
         self._parts = parts
         self._clock = clock
-        options = parts().config.attribution
+        options = parts.config.attribution
         self._ledger = None if options is None else Ledger(options.names)
         self._seen: dict[Partition, tuple[int, float]] = {}
 
@@ -59,7 +59,7 @@ class Joining:
         """Tell joins what has ended, the source what leads too far, and pass by what is idle."""
         if self._ledger is None:
             return
-        parts = self._parts()
+        parts = self._parts
         parts.ingest.end(parts.source.ended)
         states = dict(self._states())
         if isinstance(parts.source, Pausable):
@@ -69,26 +69,24 @@ class Joining:
 
     def health(self) -> JoinHealth | None:
         """How they are; None where there are none."""
-        return (
-            None if self._ledger is None else self._ledger.health(self._parts().ingest.partitions)
-        )
+        return None if self._ledger is None else self._ledger.health(self._parts.ingest.partitions)
 
     def _states(self) -> Iterator[tuple[Partition, JoinedState[Any]]]:
-        for home, state in self._parts().ingest.partitions.items():
+        for home, state in self._parts.ingest.partitions.items():
             if isinstance(state, JoinedState):
                 yield home, state
 
     @property
     def _timeout(self) -> float | None:
         """Seconds, as configured now."""
-        options = self._parts().config.attribution
+        options = self._parts.config.attribution
         if options is None or options.idle_timeout is None:
             return None
         return microseconds(options.idle_timeout) / SECOND
 
     def _pass_by(self, home: Partition, state: JoinedState[Any]) -> None:
         """What is proposed has effects only after it was saved."""
-        owner = self._parts().owner
+        owner = self._parts.owner
         if state.proposed_at is not None:
             if owner.saved(home, state.proposed_at):
                 state.accept()
@@ -105,7 +103,7 @@ class Joining:
         """Whether nothing has come for long, and the source knows of nothing more."""
         now = self._clock()
         offset, since = self._seen.setdefault(log, (expected, now))
-        source = self._parts().source
+        source = self._parts.source
         if offset != expected or source.trouble is not None:
             self._seen[log] = expected, now
             return False

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 
 from streameval.daemon.assembly import Assembly
 from streameval.daemon.clock import Clock
 from streameval.daemon.garbage import Garbage
 from streameval.daemon.joining import Joining, owner_of
-from streameval.daemon.log import emit
 from streameval.daemon.pace import Pace
-from streameval.daemon.reloading import Reloading
 from streameval.daemon.reports import Advice, InvalidRecords, SourceTrouble, tell_news
 from streameval.errors import StreamevalError
 from streameval.pipeline.circumstances import Circumstances
@@ -32,10 +29,7 @@ class Loop:
         parts: what is read, counted and kept.
         publish: handed each snapshot; must be quick.
         clock: where time comes from.
-        reloading: reads the configuration anew when asked; None where that cannot be asked.
-
-    Attributes:
-        reload: what became of the configuration that was read last; None before.
+        reload: how the last reload ended; None where there are none.
     """
 
     def __init__(
@@ -43,17 +37,16 @@ class Loop:
         parts: Assembly,
         publish: Callable[[Snapshot], None],
         clock: Clock,
-        reloading: Reloading | None = None,
+        reload: Callable[[], ReloadHealth | None],
     ) -> None:
-        self.reload: ReloadHealth | None = None
-        self._reloading = reloading
+        self._reload = reload
         self._parts = parts
         self._publish = publish
         self._clock = clock
         self._pace = Pace(clock.monotonic)
         self._invalid = InvalidRecords(clock.monotonic)
         self._trouble, self._advice = SourceTrouble(clock.monotonic), Advice()
-        self._joining = Joining(lambda: self._parts, clock.monotonic)
+        self._joining = Joining(parts, clock.monotonic)
         self._garbage = Garbage(clock.monotonic)
         self._ready = False
         self._turned_at = clock.monotonic()
@@ -75,10 +68,9 @@ class Loop:
                 are invalid; waiting will not help.
         """
         try:
-            self._parts.source.open(owner_of(lambda: self._parts))
+            self._parts.source.open(owner_of(self._parts))
             with self._garbage:
                 while not until():
-                    self._reload_when_asked()
                     self._turn()
             self._ready = False
             self._parts.owner.finish()
@@ -103,26 +95,6 @@ class Loop:
         self._turned_at = self._clock.monotonic()
         self._garbage.turn(idle=not batches)
         self._tell()
-
-    def _reload_when_asked(self) -> None:
-        wishes = self._reloading.wishes.take() if self._reloading is not None else []
-        if wishes and self._reloading is not None:
-            problem = self._reload(self._reloading)
-            for wish in wishes:
-                wish.answer(problem)
-
-    def _reload(self, reloading: Reloading) -> str | None:
-        """Returns what went wrong: then all goes on as it was."""
-        problem = None
-        try:
-            self._parts = reloading.apply(self._parts)
-        except StreamevalError as error:
-            problem = str(error)
-            emit(logging.ERROR, "reload_refused", error=problem)
-        else:
-            emit(logging.INFO, "reloaded")
-        self.reload = ReloadHealth(successful=problem is None, at=self._clock.wall())
-        return problem
 
     def _poll(self, seconds: float) -> Sequence[RecordBatch]:
         if self._parts.source.finished:
@@ -153,7 +125,7 @@ class Loop:
             commit_failures=owner.commit_failures,
             dead_lettered=self._parts.dead_lettered,
             recoveries=self._parts.recoveries,
-            reload=self.reload,
+            reload=self._reload(),
             join=self._joining.health(),
         )
 

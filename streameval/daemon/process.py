@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from importlib.metadata import version
 from typing import Any
 
@@ -16,7 +16,7 @@ from streameval.daemon.assembly import assembled
 from streameval.daemon.clock import Clock
 from streameval.daemon.log import emit
 from streameval.daemon.loop import Loop
-from streameval.daemon.reloading import Reloading
+from streameval.daemon.reload import Reload, check_start
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web import Limits, Server, Shield, application
 from streameval.pipeline.snapshot import Snapshot
@@ -28,9 +28,6 @@ SINCE_START = (
     "restart, and nothing is committed to Kafka"
 )
 
-_PATIENCE = 120.0
-"""Seconds; saving and restoring a large state takes a few."""
-
 
 class Daemon:
     """Counts what a source delivers, and serves it. It listens from the moment it is made.
@@ -39,8 +36,8 @@ class Daemon:
         config: what to read, count and serve.
         environment: what ${NAME} in the configuration stands for, usually `os.environ`.
         clock: where time comes from.
-        reread: reads the configuration anew; None where it cannot change.
-        lifecycle: whether POST /-/reload may ask for that.
+        reread: reads the configuration anew for a reload; None where it cannot change.
+        lifecycle: whether POST /-/reload may ask for one.
         observe: handed each snapshot after it is published, on the ingest thread.
 
     Raises:
@@ -63,9 +60,11 @@ class Daemon:
         self._current: Snapshot | None = None
         web = config.web
         self._shield = Shield(protection(web.config_file))
-        self._reloading = None if reread is None else Reloading(reread, self._shield)
+        self._reload = self._reload_by(reread, environment, clock)
         parts = assembled(config, environment, clock)
-        self._loop = Loop(parts, self._publish, clock, self._reloading)
+        self._loop = Loop(
+            parts, self._publish, clock, lambda: self._reload.health if self._reload else None
+        )
         self._exporter = PrometheusExporter(
             version=version("streameval"), kafka=isinstance(config.source, KafkaOptions)
         )
@@ -73,7 +72,7 @@ class Daemon:
             self.current,
             self._exporter,
             turning=lambda: self._loop.turning,
-            reload=self._reload if lifecycle and self._reloading else None,
+            reload=self._reload.request if lifecycle and self._reload else None,
             prefix=web.prefix,
             shield=self._shield,
             open_health=web.health_without_auth,
@@ -94,30 +93,36 @@ class Daemon:
         """The latest snapshot; None before the first. May be asked from any thread."""
         return self._current
 
-    def run(self, until: Callable[[], bool]) -> None:
-        """Count until told to stop, then end in order.
+    def run(self, until: Callable[[], bool]) -> bool:
+        """Count until told to stop or to reload, then end in order.
 
         Args:
             until: asked between batches, several times a second.
 
+        Returns:
+            Whether it ended for a reload: the process should start again.
+
         Raises:
             SourceError: the source cannot be read, and waiting will not help.
         """
-        with self._server, self._on_signal():
+        reload = self._reload
+        with self._server, nullcontext() if reload is None else reload.on_signal():
             self._say_what_starts()
-            self._loop.run(until)
+            self._loop.run(lambda: until() or (reload is not None and reload.due()))
+        return reload is not None and reload.accepted
 
-    def _reload(self) -> str | None:
-        """Ask the loop, and wait for its answer; called on a thread of the server."""
-        if self._reloading is None:
-            return "the configuration cannot change"
-        try:
-            return self._reloading.wishes.make().wait(_PATIENCE)
-        except TimeoutError:
-            return f"no answer within {_PATIENCE:g} s; see the log"
+    def _reload_by(
+        self, reread: Callable[[], Config] | None, environment: Mapping[str, str], clock: Clock
+    ) -> Reload | None:
+        if reread is None:
+            return None
 
-    def _on_signal(self) -> AbstractContextManager[None]:
-        return nullcontext() if self._reloading is None else self._reloading.wishes.on_signal()
+        def check() -> None:
+            new = reread()
+            self._shield.check(protection(new.web.config_file))
+            check_start(new, self._config, environment)
+
+        return Reload(check, clock.wall)
 
     def _publish(self, snapshot: Snapshot) -> None:
         self._exporter.observe(snapshot)

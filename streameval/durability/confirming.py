@@ -56,11 +56,6 @@ class Confirming:
         self._evidence = evidence
         self._waiting: dict[Partition, Confirmed] = {}
 
-    def carry(self, other: Confirming) -> None:
-        """Go on from what another one has confirmed."""
-        self.failures = other.failures
-        self.shown = dict(other.shown)
-
     @property
     def waits(self) -> bool:
         """Whether something durable has not been committed and shown yet."""

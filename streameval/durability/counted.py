@@ -64,17 +64,6 @@ class Durable:
         self._settled: dict[Key, Pair] = {}
         self._shown: dict[Key, Pair] = {}
 
-    def carry(self, totals: Totals, places: Mapping[int, int]) -> None:
-        """Go on from what another one has shown.
-
-        Args:
-            totals: that it shows.
-            places: of families there -> here; what others counted is shown no longer.
-        """
-        for (family, labels, metric), pair in totals.items():
-            if family in places:
-                self._settled[places[family], labels, metric] = pair
-
     def begin(self, partition: Partition, totals: Totals, shown: Fold) -> None:
         """Show nothing of what is there now, and all that comes."""
         self.leave(partition)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from typing import NamedTuple
 
 import msgspec
@@ -15,9 +16,8 @@ from streameval.durability.outbox import Outbox
 from streameval.durability.resuming import Resumption
 from streameval.durability.store import Saved, Store
 from streameval.durability.terms import Terms
-from streameval.durability.worker import Job
 from streameval.errors import StoreError
-from streameval.records import Assignment, Partition, RecordBatch
+from streameval.records import Partition, RecordBatch
 
 
 class Mark(NamedTuple):
@@ -112,7 +112,7 @@ class Holding:
         self.durable: Mapping[Partition, int] = {}
         self.counted = resumption.counted
         self.showing = False
-        self.job: Job[Outcome] | None = None
+        self.job: Future[Outcome] | None = None
         self._counts = counts
         self._evidence = evidence
         self._store = store
@@ -141,15 +141,6 @@ class Holding:
         if self.position >= self.counted:
             return True
         return not self.joined and batch.next_offset > self.counted
-
-    @property
-    def assignment_now(self) -> Assignment:
-        """As it was assigned, but for its end, which is at least where counting stands."""
-        given = self.resumption.assignment
-        at, replace = self.offsets, msgspec.structs.replace
-        members = [replace(log, end=max(log.end, at[log.partition])) for log in given.members]
-        end = given.end if members else max(given.end, self.position)
-        return replace(given, end=end, members=tuple(members))
 
     @property
     def changed(self) -> bool:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from typing import Final
-
-import msgspec
 
 from streameval.durability.confirming import Commit, Confirming
 from streameval.durability.counted import Durable
@@ -14,14 +13,12 @@ from streameval.durability.holding import Holding
 from streameval.durability.needs import Clock, Counts, Evidence, Totals
 from streameval.durability.news import News
 from streameval.durability.outbox import Outbox
-from streameval.durability.policies import Policies
 from streameval.durability.resuming import Resuming, Resumption
 from streameval.durability.saving import Saving
 from streameval.durability.splitting import split
 from streameval.durability.store import Store
 from streameval.durability.terms import Terms
-from streameval.durability.worker import Worker
-from streameval.errors import DamagedStateError, StoreError, UnlikeStateError
+from streameval.errors import DamagedStateError, UnlikeStateError
 from streameval.pipeline.letters import DeadLetters
 from streameval.pipeline.snapshot import CheckpointHealth
 from streameval.records import Assignment, Partition, RecordBatch
@@ -43,7 +40,7 @@ class Keeper:
         evidence: reads what counters show.
         letters: where invalid records go; None where they are counted only.
         clock: where time comes from.
-        worker: does what is slow.
+        worker: writes checkpoints, one after the other.
 
     Attributes:
         skipped: offsets that logs have lost before they were counted.
@@ -59,7 +56,7 @@ class Keeper:
         evidence: Evidence,
         letters: DeadLetters | None,
         clock: Clock,
-        worker: Worker,
+        worker: Executor,
     ) -> None:
         self.skipped = 0
         self._counts = counts
@@ -69,7 +66,6 @@ class Keeper:
         self._commit = commit
         self._letters = letters
         self._clock = clock
-        self._worker = worker
         self._outbox = Outbox(letters)
         self._durable = Durable()
         self._confirming = Confirming(commit, self._durable, evidence)
@@ -151,32 +147,6 @@ class Keeper:
         self._abandoned = True
         self._news += self._saving.wait(self._holdings.values())
 
-    def replaced(
-        self, counts: Counts, evidence: Evidence, terms: Terms, places: Mapping[int, int]
-    ) -> Keeper:
-        """A keeper of the same partitions under another layout: saved here, and restored there.
-
-        Args:
-            counts: that has counted nothing; restored to where this one stands.
-            evidence: of those.
-            terms: from now on.
-            places: of families before -> after; counters of the others end.
-
-        Raises:
-            RefusedStateError: the state was made with other settings; this keeper goes on.
-            StoreError: the state cannot be saved or read now; likewise.
-        """
-        self.finish()
-        held = [holding for _, holding in sorted(self._holdings.items())]
-        if any(holding.changed for holding in held):
-            raise StoreError("state", "it could not be saved", "see the log, and try again")
-        fresh = self._renewed(counts, evidence, terms, places)
-        # The source goes on reading where it is, so nothing may begin anew whatever the policy.
-        fresh._terms = msgspec.structs.replace(terms, policies=Policies())  # noqa: SLF001  one of us
-        fresh.assigned([holding.assignment_now for holding in held])
-        fresh._terms = terms  # noqa: SLF001  one of us
-        return fresh
-
     @property
     def counted(self) -> Totals:
         """What checkpoints made durable since this process started."""
@@ -203,26 +173,6 @@ class Keeper:
         """What happened since the last call."""
         taken, self._news = self._news, []
         return taken
-
-    def _renewed(
-        self, counts: Counts, evidence: Evidence, terms: Terms, places: Mapping[int, int]
-    ) -> Keeper:
-        fresh = Keeper(
-            counts,
-            self._store,
-            terms,
-            commit=self._commit,
-            evidence=evidence,
-            letters=self._letters,
-            clock=self._clock,
-            worker=self._worker,
-        )
-        fresh._outbox = self._outbox
-        fresh.skipped = self.skipped
-        fresh._durable.carry(self.counted, places)
-        fresh._confirming.carry(self._confirming)
-        fresh._saving.carry(self._saving)
-        return fresh
 
     def _save_all(self, partitions: Sequence[Partition], most: float = math.inf) -> None:
         if self._abandoned:

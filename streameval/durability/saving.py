@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import Executor, Future
 
 from streameval.durability.confirming import Confirmed, Confirming
 from streameval.durability.holding import Holding, Outcome
@@ -12,7 +13,6 @@ from streameval.durability.news import News
 from streameval.durability.outbox import Outbox
 from streameval.durability.store import Store
 from streameval.durability.terms import Terms
-from streameval.durability.worker import Job, Worker
 from streameval.errors import DamagedStateError, DeadLetterError, StoreError
 from streameval.records import Partition
 
@@ -28,7 +28,7 @@ class Saving:
         confirming: what follows.
         terms: how often.
         clock: where time comes from.
-        worker: does what is slow.
+        worker: writes checkpoints, one after the other.
 
     Attributes:
         events: records counted since the last round began.
@@ -44,7 +44,7 @@ class Saving:
         *,
         terms: Terms,
         clock: Clock,
-        worker: Worker,
+        worker: Executor,
     ) -> None:
         self.events = 0
         self.failures = 0
@@ -58,11 +58,6 @@ class Saving:
         self._began_at = clock.monotonic()
         self._hurry = False
         self._queue: list[Partition] = []
-
-    def carry(self, other: Saving) -> None:
-        """Go on from what another one has saved."""
-        self.failures = other.failures
-        self.last_success = other.last_success
 
     def hasten(self) -> None:
         """Begin a round at the next turn."""
@@ -126,7 +121,7 @@ class Saving:
         enough = self._terms.events is not None and self.events >= self._terms.events
         return enough or self._clock.monotonic() - self._began_at >= self._terms.interval
 
-    def _submitted(self, holding: Holding) -> Job[Outcome]:
+    def _submitted(self, holding: Holding) -> Future[Outcome]:
         cut = holding.cut(self._terms, self._clock.wall())
         return self._worker.submit(lambda: cut.save(self._store, self._outbox))
 
@@ -138,7 +133,7 @@ class Saving:
                 news += self._confirm()
         return news
 
-    def _take(self, holding: Holding, job: Job[Outcome], seconds: float) -> list[News]:
+    def _take(self, holding: Holding, job: Future[Outcome], seconds: float) -> list[News]:
         try:
             outcome = job.result(seconds)
         except TimeoutError:

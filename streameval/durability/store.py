@@ -62,7 +62,7 @@ class Store(Protocol):
     def save(self, draft: Draft) -> Mapping[str, str]:
         """Write a checkpoint: all of it, durable when this returns, or nothing that is ever loaded.
 
-        Keeps the two newest of the place, and older ones as history.
+        Keeps the two newest of the place, and the newest of each version of the format.
 
         Returns:
             The digest of each part by its name.

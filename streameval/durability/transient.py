@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor, Future
 
 from streameval.durability.needs import Clock, Counts, Totals
 from streameval.durability.news import News
 from streameval.durability.outbox import Outbox
-from streameval.durability.worker import Job, Worker
 from streameval.errors import DeadLetterError
 from streameval.pipeline.letters import DeadLetters
 from streameval.pipeline.snapshot import CheckpointHealth
@@ -24,7 +24,7 @@ class Transient:
         counts: what is counted.
         letters: where invalid records go; None where they are counted only.
         clock: where time comes from.
-        worker: does what is slow.
+        worker: flushes dead letters.
     """
 
     counted: Totals | None = None
@@ -32,22 +32,15 @@ class Transient:
     commit_failures = 0
 
     def __init__(
-        self, counts: Counts, letters: DeadLetters | None, clock: Clock, worker: Worker
+        self, counts: Counts, letters: DeadLetters | None, clock: Clock, worker: Executor
     ) -> None:
         self._counts = counts
         self._outbox = Outbox(letters)
         self._clock = clock
         self._worker = worker
         self._flushed_at = clock.monotonic()
-        self._flush: Job[None] | None = None
+        self._flush: Future[None] | None = None
         self._news: list[News] = []
-
-    def replaced(self, counts: Counts) -> Transient:
-        """One that goes on with other counts, and has all else of this one."""
-        fresh = Transient(counts, None, self._clock, self._worker)
-        fresh._outbox, fresh._flushed_at = self._outbox, self._flushed_at
-        fresh._flush, fresh._news = self._flush, self._news
-        return fresh
 
     def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
         """Begin each with nothing counted, where it is configured to begin."""
@@ -109,7 +102,7 @@ class Transient:
         taken, self._news = self._news, []
         return taken
 
-    def _take(self, flush: Job[None]) -> None:
+    def _take(self, flush: Future[None]) -> None:
         self._flush = None
         try:
             flush.result()

@@ -65,9 +65,6 @@ class State(Protocol[A]):
     def end(self, partitions: Collection[Partition]) -> None:
         """Nothing more comes in these logs."""
 
-    def carry(self, other: Any) -> None:
-        """Go on with what another one was handed, and has not counted yet."""
-
     def sections(self) -> list[Section]:
         """Its content in pieces, sorted by name."""
 

@@ -134,9 +134,6 @@ class PartitionState(Generic[A]):
     def end(self, partitions: Collection[Partition]) -> None:
         """Nothing waits for the end of its log."""
 
-    def carry(self, other: object) -> None:
-        """Whatever one was handed, it has counted."""
-
     def sections(self) -> list[Section]:
         """Its content in pieces, sorted by name; equal content gives equal pieces."""
         found = [Section(META, self._version, self._meta)]

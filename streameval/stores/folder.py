@@ -16,7 +16,6 @@ from streameval.stores.disk import Disk, RealDisk
 from streameval.stores.layout import Entry
 from streameval.stores.naming import BLOBS, CLAIM, decoded, file_of, folder_of, number_of
 from streameval.stores.reading import FolderSaved, FoundSaved, light, offsets_in, sound
-from streameval.stores.retention import WEEK
 from streameval.stores.trouble import told_of
 from streameval.stores.writing import ensured, write
 
@@ -36,17 +35,16 @@ class FolderStore:
     Args:
         path: the folder; made by `claim` where it is not there.
         disk: what reads and writes it.
-        history: seconds for which a checkpoint of each day is kept for a rewind.
     """
 
-    def __init__(self, path: Path, disk: Disk = _REAL, *, history: float = WEEK) -> None:
+    def __init__(self, path: Path, disk: Disk = _REAL) -> None:
         self.path = path
         self.disk = disk
         self.trouble: str | None = None
         self._claimed = False
         self._made: set[Place] = set()
         self._known: dict[Place, Mapping[str, int]] = {}
-        self._cleaner = Cleaner(disk, history)
+        self._cleaner = Cleaner(disk)
 
     def claim(self, cluster: str, group: str) -> None:
         """See `Store.claim`."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cli.program import ran
-from tests.daemon.running import Running, running
+from tests.daemon.running import running
 
 HOUR = 3_600_000
 SHOWN = [
@@ -185,23 +184,3 @@ def test_the_demo_shows_joined_values() -> None:
     assert done.returncode == 0, done.stderr
     last = done.stdout.splitlines()[-1]
     assert re.search(r"hit_rate@10 0\.\d+/0\.\d+", last), done.stdout
-
-
-def test_a_reload_counts_no_record_again(folder: Path, tmp_path: Path) -> None:
-    for name in ("impressions.ndjson", "clicks.ndjson"):
-        (tmp_path / name).write_bytes((folder / name).read_bytes())
-    with running(CONFIG, tmp_path) as daemon:
-        daemon.consumed(len(SHOWN) + len(DONE))
-        daemon.until(lambda: _join(daemon)[0]["outcomes"]["counted"] == 4)
-        before = _join(daemon)
-        (tmp_path / "streameval.toml").write_text(CONFIG.replace("hit_rate@1", "mrr@2"))
-        daemon.process.send_signal(signal.SIGHUP)
-        daemon.until(lambda: daemon.said("reloaded"))
-        daemon.until(lambda: "mrr@2" in {e["metric"] for e in daemon.document()["metrics"]})
-        assert _join(daemon) == before
-        assert daemon.stop() == 0
-
-
-def _join(daemon: Running) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = daemon.document()["health"]["join"]["streams"]
-    return found

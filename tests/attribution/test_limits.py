@@ -160,20 +160,6 @@ def test_a_stream_without_a_log_is_refused() -> None:
         joint(CASE).state({SHOWN: 0})
 
 
-def test_what_waits_for_its_turn_is_carried_over() -> None:
-    fed = Fed()
-    fed.feed(DONE, [click(0, "r0")])
-    fed.feed(SHOWN, [shown(0, "r0"), shown(60, "r1"), shown(61, "r2")])
-    again = fed.front.state({SHOWN: 0, DONE: 0}, fed._count)
-    again.restore(fed.held())
-    again.carry(fed.state)
-    fed.state = again
-    fed.feed(DONE, [click(60, "r1"), click(200, "r3")])
-    fed.state.end([SHOWN, DONE])
-    assert fed.events == 3
-    assert [each.counted for each in fed.state.accounts] == [3, 2]
-
-
 def test_counts_stay_when_a_partition_goes() -> None:
     ledger = Ledger(["shown", "done"])
     fed = Fed()
@@ -185,14 +171,3 @@ def test_counts_stay_when_a_partition_goes() -> None:
     restored.restore(fed.held())
     assert ledger.health({}).streams[0].outcomes == first.streams[0].outcomes
     assert ledger.health({SHOWN: restored}).streams[0].outcomes == first.streams[0].outcomes
-
-
-def test_counts_are_carried_over_once() -> None:
-    ledger = Ledger(["shown", "done"])
-    fed = Fed()
-    fed.feed(SHOWN, [shown(0, "r0"), shown(0, "r0")])
-    first = ledger.health({SHOWN: fed.state})
-    again = fed.front.state({SHOWN: 0, DONE: 0})
-    again.restore(fed.held())
-    again.carry(fed.state)
-    assert ledger.health({SHOWN: again}).streams == first.streams

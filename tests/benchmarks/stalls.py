@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
@@ -20,7 +21,6 @@ from streameval.daemon.garbage import Garbage, set_aside
 from streameval.durability.keeper import Keeper
 from streameval.durability.store import Saved
 from streameval.durability.terms import Terms
-from streameval.durability.worker import Threaded
 from streameval.pipeline.evidence import Evidence
 from streameval.pipeline.fields import EventFields
 from streameval.pipeline.ingest import Ingest
@@ -44,7 +44,7 @@ class _Run(msgspec.Struct):
 
     ingest: Ingest[Accumulator]
     keeper: Keeper
-    worker: Threaded
+    worker: Executor
 
 
 def main() -> None:
@@ -60,7 +60,7 @@ def main() -> None:
                 turns = list(_turns(run, batches, garbage))
             _print(name, turns)
             run.keeper.finish()
-            run.worker.close()
+            run.worker.shutdown()
         _print_restore(FolderStore(Path(folder) / "checkpoints"))
 
 
@@ -99,7 +99,7 @@ def _print_restore(store: FolderStore) -> None:
         f"restored {sum(sizes) / 1e6:.0f} MB of {len(sizes)} partitions in {wall:.2f} s;", end=" "
     )
     print(f"{work:.2f} s of processor time")
-    run.worker.close()
+    run.worker.shutdown()
 
 
 def _saved(store: FolderStore) -> Iterator[Saved]:
@@ -118,7 +118,7 @@ def _made(store: FolderStore, interval: float) -> _Run:
         source=SimulatorOptions(),
         windows=WindowsOptions(spans=["5m", "1h", "24h"]),
     )
-    ingest, worker = counting(config), Threaded()
+    ingest, worker = counting(config), ThreadPoolExecutor(max_workers=1)
     keeper = Keeper(
         ingest,
         store,

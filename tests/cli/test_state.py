@@ -1,4 +1,4 @@
-"""`streameval state`: what checkpoints hold, whether they are sound, and the way back."""
+"""`streameval state`: what checkpoints hold, and whether they are sound."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def newest(path: Path, place: Place = PLACE) -> tuple[int, int]:
     return whole(saved, place), saved.header.counted
 
 
-@pytest.mark.parametrize("name", ["show", "verify", "rewind", "export", "merge"])
+@pytest.mark.parametrize("name", ["show", "verify", "export", "merge"])
 def test_each_command_explains_itself_with_an_example(name: str) -> None:
     done = ran("state", name, "--help")
     assert (done.returncode, done.stderr) == (0, "")
@@ -53,9 +53,7 @@ def test_each_command_explains_itself_with_an_example(name: str) -> None:
 def test_without_a_command_it_lists_them() -> None:
     done = ran("state", "--help")
     assert (done.returncode, done.stderr) == (0, "")
-    assert [
-        name for name in ("show", "verify", "rewind", "export", "merge") if name not in done.stdout
-    ] == []
+    assert [name for name in ("show", "verify", "export", "merge") if name not in done.stdout] == []
 
 
 def test_show_is_a_table_for_people(state: Path) -> None:
@@ -124,66 +122,9 @@ def test_verify_says_each_fault_and_fails(state: Path) -> None:
     assert "2 not sound" in done.stdout
 
 
-@pytest.mark.parametrize(
-    "arguments", [["show"], ["verify"], ["rewind", "--to", "2026-01-31T12:00:00Z"]]
-)
-def test_a_folder_that_is_no_store_is_a_wrong_call(tmp_path: Path, arguments: list[str]) -> None:
-    done = ran("state", *arguments, tmp_path)
+@pytest.mark.parametrize("command", ["show", "verify"])
+def test_a_folder_that_is_no_store_is_a_wrong_call(tmp_path: Path, command: str) -> None:
+    done = ran("state", command, tmp_path)
     assert done.returncode == 2
     assert "no store of checkpoints" in done.stderr
     assert done.stderr.count("\n") == 1
-
-
-def test_rewind_goes_back_and_says_so(state: Path) -> None:
-    to = "1970-01-01T04:00:00Z"
-    planned = ran("state", "rewind", state, "--to", to, "--dry-run")
-    assert (planned.returncode, planned.stderr) == (0, "")
-    assert (
-        "shop.events[3]: would go back to offset 220, clock 1970-01-01T03:40:00Z" in planned.stdout
-    )
-    assert newest(state) == (4230, 4229)
-    done = ran("state", "rewind", state, "--to", to)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "goes back to offset 220" in done.stdout
-    assert "records below offset 4,229 do not enter counters again" in done.stdout
-    assert "data/day 1.ndjson[0]: nothing is done: the newest checkpoint is offset 7" in done.stdout
-    assert newest(state) == (220, 4229)
-    assert ran("state", "verify", state).returncode == 0
-
-
-def test_rewind_removes_no_history(tmp_path: Path) -> None:
-    days = 40
-    store = FolderStore(tmp_path, history=1000 * 86400)
-    store.claim("c1", "g1")
-    for offset in range(days):
-        store.save(draft(offset, written_at=NOON + offset * 86400))
-    aged(tmp_path)
-    assert ran("state", "rewind", tmp_path, "--to", "1970-01-01T00:37:00Z").returncode == 0
-    assert store.offsets(PLACE) == [*range(38)]
-
-
-def test_a_zone_counts(state: Path) -> None:
-    done = ran("state", "rewind", state, "--to", "1970-01-01T04:00:00+01:00", "--dry-run")
-    assert (
-        "shop.events[3]: nothing is done: no checkpoint is of 1970-01-01T03:00:00Z" in done.stdout
-    )
-    assert "the oldest is of 1970-01-01T03:40:00Z, at offset 220" in done.stdout
-    assert done.returncode == 1
-
-
-def test_rewind_refuses_while_a_process_seems_to_run(state: Path) -> None:
-    FolderStore(state).save(draft(4240))
-    call = ["state", "rewind", str(state), "--to", "1970-01-01T04:00:00Z"]
-    done = ran(*call)
-    assert done.returncode == 2
-    assert "a process may still be using it" in done.stderr
-    assert "--force" in done.stderr
-    assert newest(state)[0] == 4240
-    assert ran(*call, "--force").returncode == 0
-    assert newest(state)[0] == 220
-
-
-def test_a_time_that_is_none_is_a_wrong_call(state: Path) -> None:
-    done = ran("state", "rewind", state, "--to", "yesterday")
-    assert done.returncode == 2
-    assert "write it as 2026-01-31T12:00:00Z" in done.stderr

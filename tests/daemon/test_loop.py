@@ -24,7 +24,7 @@ HALF = b'{"recommendations": ["a", '
 
 
 def looping(hands: Hands, script: Script, publish: Callable[[Snapshot], None]) -> Loop:
-    return Loop(assembled(CONFIG, {}, hands.clock, script), publish, hands.clock)
+    return Loop(assembled(CONFIG, {}, hands.clock, script), publish, hands.clock, lambda: None)
 
 
 def run(hands: Hands, script: Script, turns: int) -> list[Snapshot]:

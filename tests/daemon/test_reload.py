@@ -1,14 +1,20 @@
-"""A configuration that changes while the daemon runs."""
+"""A reload of the real daemon: check the new configuration, checkpoint, and start again."""
 
 from __future__ import annotations
 
 import signal
+import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
-from tests.daemon.running import Running, running
+from streameval.broker import Broker
+from tests.daemon.running import PATIENCE, Running, running
+from tests.kafka.topics import create, fill
+from tests.ports import free_port
 
 CONFIG = """
 metrics = [{metrics}]
@@ -19,104 +25,205 @@ time = "ts"
 time_unit = "iso8601"
 [windows]
 spans = ["5m"]
+[web]
+listen = "127.0.0.1:{port}"
+"""
+SIMULATED = """
 [source]
 type = "simulator"
 seed = 3
 events_per_second = 2000
-[web]
-listen = "127.0.0.1:0"
+"""
+KAFKA = """
+[source]
+type = "kafka"
+topics = ["{topic}"]
+group = "{topic}"
+start = "earliest"
+[source.kafka]
+bootstrap_servers = "{servers}"
 """
 STATE = """
 [state]
-path = "{path}"
+path = "state"
 interval = "1s"
 """
 
 
-def text(state: str, metrics: str = '"ctr@10"', more: str = "") -> str:
-    return CONFIG.format(metrics=metrics, more=more) + state
+class Daemon:
+    """A daemon whose configuration is written again and again."""
+
+    def __init__(self, running: Running, file: Path, written: Callable[..., str]) -> None:
+        self.running = running
+        self._file = file
+        self._written = written
+
+    def write(self, *metrics: str, **more: str) -> None:
+        self._file.write_text(self._written(*metrics, **more))
+
+    def reload(self) -> None:
+        """SIGHUP, and wait until the program has started once more."""
+        starts = len(self.running.said("started"))
+        self.running.process.send_signal(signal.SIGHUP)
+        self.running.until(lambda: len(self.running.said("started")) > starts)
+
+    def refused(self) -> str:
+        """SIGHUP, and what the log says against the new configuration."""
+        said = len(self.running.said("reload_refused"))
+        self.running.process.send_signal(signal.SIGHUP)
+        self.running.until(lambda: len(self.running.said("reload_refused")) > said)
+        return self.running.said("reload_refused")[-1]
+
+    def lifetime(self) -> dict[str, Any]:
+        return {
+            each["metric"]: each
+            for each in self.running.document().get("metrics", [])
+            if each["window"] == "lifetime" and each["labels"] == {"variant": "control"}
+        }
+
+    def sample(self, name: str) -> float:
+        lines = self.running.get("/metrics").text.splitlines()
+        found = [line for line in lines if line.startswith(name)]
+        return float(found[0].rsplit(" ", 1)[1])
 
 
-@pytest.fixture(params=["kept", "not kept"])
-def state(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return STATE.format(path=tmp_path / "state") if request.param == "kept" else ""
+def written(
+    port: int, *metrics: str, more: str = "", source: str = SIMULATED, state: str = STATE
+) -> str:
+    names = ", ".join(f'"{each}"' for each in metrics or ("ctr@10",))
+    return CONFIG.format(metrics=names, more=more, port=port) + source + state
 
 
-def reload(daemon: Running, folder: Path, config: str, event: str) -> None:
-    told = len(daemon.said(event))
-    (folder / "streameval.toml").write_text(config)
-    daemon.process.send_signal(signal.SIGHUP)
-    daemon.until(lambda: len(daemon.said(event)) > told)
-
-
-def lifetime(daemon: Running) -> dict[str, Any]:
-    entries = daemon.document()["metrics"]
-    return {
-        each["metric"]: each
-        for each in entries
-        if each["window"] == "lifetime" and each["labels"] == {"variant": "control"}
-    }
-
-
-def sample(daemon: Running, name: str) -> float:
-    lines = [line for line in daemon.get("/metrics").text.splitlines() if line.startswith(name)]
-    return float(lines[0].rsplit(" ", 1)[1])
-
-
-def test_a_metric_that_was_counted_all_along_is_answered_over_all_history(
-    tmp_path: Path, state: str
-) -> None:
-    with running(text(state), tmp_path) as daemon:
-        before = daemon.consumed(2_000)["health"]["consumed"]
-        reload(daemon, tmp_path, text(state, '"ctr@10", "hit_rate@10"'), "reloaded")
-        daemon.until(lambda: "hit_rate@10" in lifetime(daemon))
-        found = lifetime(daemon)
+def test_a_new_metric_is_read_from_what_was_counted_before_the_reload(tmp_path: Path) -> None:
+    port = free_port()
+    with running(written(port), tmp_path) as process:
+        daemon = Daemon(process, tmp_path / "streameval.toml", lambda *m: written(port, *m))
+        lists = _counted(daemon, 2_000)
+        pid = process.process.pid
+        daemon.write("ctr@10", "hit_rate@10", "distinct_items@10")
+        daemon.reload()
+        process.until(lambda: "distinct_items@10" in daemon.lifetime())
+        found = daemon.lifetime()
+        assert process.process.pid == pid
         assert found["hit_rate@10"]["since"] is None
-        assert found["hit_rate@10"]["lists"] == found["ctr@10"]["lists"]
-        assert daemon.document()["health"]["consumed"] >= before
-        assert sample(daemon, "streameval_config_last_reload_successful") == 1
-        assert daemon.stop() == 0
-
-
-def test_a_metric_that_needs_more_begins_now_and_says_so(tmp_path: Path, state: str) -> None:
-    with running(text(state), tmp_path) as daemon:
-        daemon.consumed(2_000)
-        changed = text(state, '"ctr@10", "distinct_items@10"')
-        reload(daemon, tmp_path, changed, "reloaded")
-        daemon.until(lambda: "distinct_items@10" in lifetime(daemon))
-        found = lifetime(daemon)
+        assert found["hit_rate@10"]["lists"] == found["ctr@10"]["lists"] >= lists
         assert found["distinct_items@10"]["since"] > 1_700_000_000
         assert found["distinct_items@10"]["lists"] < found["ctr@10"]["lists"]
-        assert found["ctr@10"]["since"] is None
+        assert daemon.sample("streameval_config_last_reload_successful") == 1
+        assert process.stop() == 0
+    assert process.said("failed") == []
+
+
+def test_without_state_a_reload_starts_from_nothing(tmp_path: Path) -> None:
+    port = free_port()
+    with running(written(port, state=""), tmp_path) as process:
+        daemon = Daemon(
+            process, tmp_path / "streameval.toml", lambda **k: written(port, state="", **k)
+        )
+        _counted(daemon, 20_000)
+        daemon.write(more='segments = ["country"]')
+        daemon.reload()
+        assert process.consumed(1)["health"]["consumed"] < 20_000
+        assert process.stop() == 0
 
 
 @pytest.mark.parametrize(
-    ("metrics", "more", "problem"),
+    ("metric", "more", "problem"),
     [
-        ('"no_such_metric"', "", "unknown metric"),
-        ('"ctr@10"', 'segments = ["country"]', "segments"),
-        ('"ctr@10"', "max_items = 7", "max_items"),
+        ("no_such_metric", "", "unknown metric"),
+        ("ctr@10", 'segments = ["country"]', "segments"),
+        ("ctr@10", "max_items = 7", "max_items"),
+        ("ctr@10", 'log_level = "loud"', "log_level"),
     ],
 )
-def test_what_cannot_go_on_leaves_the_old_configuration_in_force(
-    tmp_path: Path, state: str, metrics: str, more: str, problem: str
+def test_a_configuration_that_cannot_start_leaves_the_old_one_running(
+    tmp_path: Path, metric: str, more: str, problem: str
 ) -> None:
-    with running(text(state), tmp_path) as daemon:
-        daemon.consumed(1_000)
-        reload(daemon, tmp_path, text(state, metrics, more), "reload_refused")
-        assert problem in daemon.said("reload_refused")[-1]
-        consumed = daemon.document()["health"]["consumed"]
-        daemon.consumed(consumed + 2_000)
-        assert set(lifetime(daemon)) == {"ctr@10"}
-        assert sample(daemon, "streameval_config_last_reload_successful") == 0
-        assert daemon.stop() == 0
+    port = free_port()
+    with running(written(port), tmp_path) as process:
+        daemon = Daemon(
+            process, tmp_path / "streameval.toml", lambda *m, **k: written(port, *m, **k)
+        )
+        _counted(daemon, 1_000)
+        daemon.write(metric, more=more)
+        assert problem in daemon.refused()
+        consumed = process.document()["health"]["consumed"]
+        process.consumed(consumed + 2_000)
+        assert set(daemon.lifetime()) == {"ctr@10"}
+        assert daemon.sample("streameval_config_last_reload_successful") == 0
+        assert len(process.said("started")) == 1
+        assert process.stop() == 0
 
 
-def test_the_level_of_the_log_changes_while_it_runs(tmp_path: Path) -> None:
-    with running(text(""), tmp_path) as daemon:
-        (tmp_path / "streameval.toml").write_text(text("", more='log_level = "error"'))
-        daemon.process.send_signal(signal.SIGHUP)
-        daemon.until(lambda: "last_reload_successful 1" in daemon.get("/metrics").text)
-        assert daemon.said("reloaded") == []
-        reload(daemon, tmp_path, text(""), "reloaded")
-        assert daemon.stop() == 0
+def test_an_address_that_somebody_else_has_is_refused(tmp_path: Path) -> None:
+    port = free_port()
+    with running(written(port), tmp_path) as process:
+        daemon = Daemon(process, tmp_path / "streameval.toml", written)
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            (tmp_path / "streameval.toml").write_text(written(taken.getsockname()[1]))
+            assert "in use" in daemon.refused()
+        assert process.get("/-/healthy").status_code == 200
+        assert process.stop() == 0
+
+
+def test_post_reloads_only_where_it_is_enabled(tmp_path: Path) -> None:
+    port = free_port()
+    file = tmp_path / "streameval.toml"
+    with running(written(port), tmp_path) as process:
+        assert httpx.post(f"{process.address}/-/reload", timeout=PATIENCE).status_code == 404
+        assert process.stop() == 0
+    option = "--web.enable-lifecycle"
+    with running(written(port), tmp_path, option) as process:
+        process.consumed(1_000)
+        file.write_text(written(port, "no_such_metric"))
+        refused = httpx.post(f"{process.address}/-/reload", timeout=PATIENCE)
+        assert refused.status_code == 500
+        assert "unknown metric" in refused.text
+        file.write_text(written(port, "mrr@10"))
+        accepted = httpx.post(f"{process.address}/-/reload", timeout=PATIENCE)
+        assert (accepted.status_code, accepted.text) == (200, "Reloading.\n")
+        process.until(lambda: len(process.said("started")) == 2)
+        daemon = Daemon(process, file, written)
+        process.until(lambda: set(daemon.lifetime()) == {"mrr@10"})
+        assert process.stop() == 0
+
+
+@pytest.mark.kafka
+def test_a_reload_rejoins_the_group_and_counts_each_record_once(
+    broker: Broker, tmp_path: Path
+) -> None:
+    port = free_port()
+    topic = create(broker, partitions=2)
+    record = b'{"recommendations": ["a"], "interactions": ["a"], "ts": "2026-01-01T00:00:00Z"}'
+    source = KAFKA.format(topic=topic, servers=broker.bootstrap_servers)
+
+    def config(*metrics: str) -> str:
+        return written(port, *metrics, source=source).replace('labels = ["variant"]\n', "")
+
+    fill(broker, topic, {0: [record] * 20, 1: [record] * 10})
+    with running(config(), tmp_path) as process:
+        process.consumed(30)
+        process.until(lambda: _total(process) == 30)
+        daemon = Daemon(process, tmp_path / "streameval.toml", config)
+        daemon.write("ctr@10", "mrr@10")
+        daemon.reload()
+        fill(broker, topic, {0: [record], 1: [record] * 2})
+        process.until(lambda: _total(process) == 3)
+        document = process.document()
+        assert {each["lists"] for each in document["metrics"] if each["window"] == "lifetime"} == {
+            33
+        }
+        assert process.stop() == 0
+
+
+def _total(process: Running) -> float:
+    """Events in the counters of one metric: they start at 0 with the program."""
+    lines = process.get("/metrics").text.splitlines()
+    found = [line for line in lines if line.startswith("streameval_ctr_count{")]
+    return sum(float(line.rsplit(" ", 1)[1]) for line in found)
+
+
+def _counted(daemon: Daemon, records: int) -> int:
+    daemon.running.consumed(records)
+    lists: int = daemon.lifetime()["ctr@10"]["lists"]
+    return lists

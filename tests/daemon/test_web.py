@@ -17,6 +17,7 @@ from tests.cli.program import ran
 from tests.daemon.running import PATIENCE, Running, running
 from tests.exporters.certificates import Authority
 from tests.exporters.guarded import hashed, trusting
+from tests.ports import free_port
 
 CONFIG = """
 metrics = ["ctr@10"]
@@ -55,7 +56,7 @@ class Client:
         return "\nstreameval_config_last_reload_successful 1.0\n" in self.get("/metrics").text
 
 
-def reload(daemon: Running, event: str) -> str:
+def reload(daemon: Running, event: str = "started") -> str:
     told = len(daemon.said(event))
     daemon.process.send_signal(signal.SIGHUP)
     daemon.until(lambda: len(daemon.said(event)) > told)
@@ -74,14 +75,15 @@ def test_users_and_certificates_are_read_anew_and_a_bad_file_keeps_the_old(
 ) -> None:
     file = tmp_path / "web.yml"
     file.write_text(web(ana="first"))
-    with running(CONFIG + 'config_file = "web.yml"\n', tmp_path) as daemon:
+    config = CONFIG.replace(":0", f":{free_port()}") + 'config_file = "web.yml"\n'
+    with running(config, tmp_path) as daemon:
         trust = trusting(authority.file)
         first, second = Client(daemon, trust, "ana", "first"), Client(daemon, trust, "ana", "next")
         daemon.until(lambda: first.ask("/-/ready") == 200)
         assert Client(daemon, trust).ask("/-/healthy") == 401
 
         file.write_text(web(ana="next"))
-        reload(daemon, "reloaded")
+        reload(daemon)
         assert (first.ask("/metrics"), second.ask("/metrics")) == (401, 200)
         daemon.until(second.reloaded)
 
@@ -96,7 +98,7 @@ def test_users_and_certificates_are_read_anew_and_a_bad_file_keeps_the_old(
         file.write_text(web(ana="next"))
         renewed = Authority(tmp_path, "renewed")
         renewed.issue("server")
-        reload(daemon, "reloaded")
+        reload(daemon)
         assert Client(daemon, trusting(renewed.file), "ana", "next").ask("/metrics") == 200
         with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
             second.ask("/metrics")
@@ -128,10 +130,14 @@ def test_the_command_line_stands_above_the_file(tmp_path: Path, authority: Autho
     with running(CONFIG, tmp_path, *options) as daemon:
         addresses = re.findall(r"https://127\.0\.0\.[12]:\d+/eval", daemon.said("started")[0])
         assert len(addresses) == 2
-        for address in addresses:
-            with httpx.Client(verify=trusting(authority.file), trust_env=False) as client:
-                answer = client.post(f"{address}/-/reload", auth=("ana", "x"), timeout=PATIENCE)
-                assert (answer.status_code, answer.text) == (200, "Reloaded.\n")
+        with httpx.Client(
+            verify=trusting(authority.file), trust_env=False, auth=("ana", "x"), timeout=PATIENCE
+        ) as client:
+            for address in addresses:
+                assert client.get(f"{address}/-/healthy").status_code == 200
+            answer = client.post(f"{addresses[1]}/-/reload")
+            assert (answer.status_code, answer.text) == (200, "Reloading.\n")
+        daemon.until(lambda: len(daemon.said("started")) == 2)
         assert daemon.stop() == 0
 
 

@@ -50,9 +50,12 @@ def page() -> str:
 
 def documented(struct: type) -> dict[str, str]:
     """What the docstring says of each attribute, on one line."""
-    text = inspect.cleandoc(struct.__doc__ or "").partition("Attributes:\n")[2]
-    found = _ATTRIBUTE.finditer(inspect.cleandoc(text))
-    return {each["name"]: " ".join(each["text"].split()) for each in found}
+    found = {}
+    for each in reversed(struct.__mro__):
+        text = inspect.cleandoc(each.__doc__ or "").partition("Attributes:\n")[2]
+        for attribute in _ATTRIBUTE.finditer(inspect.cleandoc(text)):
+            found[attribute["name"]] = " ".join(attribute["text"].split())
+    return found
 
 
 def _sections() -> Iterator[str]:
@@ -72,7 +75,7 @@ def _table(heading: str, struct: StructType) -> Iterator[str]:
     yield from ("| key | type | default | meaning |", "|---|---|---|---|")
     if struct.tag_field is not None:
         yield f'| `{struct.tag_field}` | `"{struct.tag}"` | required | which kind it is |'
-    for field in struct.fields:
+    for field in sorted(struct.fields, key=lambda field: not field.required):
         kind, meaning = _kind(heading, field), _meaning(said[field.name])
         yield f"| `{field.encode_name}` | {kind} | {_default(field)} | {meaning} |"
 
@@ -84,7 +87,7 @@ def _meaning(text: str) -> str:
 
 def _below(heading: str, struct: StructType) -> Iterator[tuple[str, StructType]]:
     """The tables that stand in this one."""
-    for field in struct.fields:
+    for field in sorted(struct.fields, key=lambda field: not field.required):
         name = _path(heading, field)
         many = isinstance(field.type, ListType)
         structs = list(_structs(field.type))

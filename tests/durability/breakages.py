@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +19,6 @@ from streameval.durability.keeper import Keeper
 from streameval.durability.outbox import Outbox
 from streameval.durability.resuming import Resuming, Resumption
 from streameval.durability.saving import Saving
-from streameval.durability.worker import Job
 from streameval.pipeline import partition as counting
 from streameval.records import Assignment, Partition
 from streameval.stores import folder, reading, writing
@@ -33,7 +33,7 @@ def _before_each_save(act: Callable[[Saving, Holding], None]) -> Breakage:
     def broken(patch: pytest.MonkeyPatch) -> None:
         kept = Saving._submitted
 
-        def submitted(self: Saving, holding: Holding) -> Job[Outcome]:
+        def submitted(self: Saving, holding: Holding) -> Future[Outcome]:
             act(self, holding)
             return kept(self, holding)
 

@@ -13,11 +13,11 @@ from streameval.durability.news import News
 from streameval.durability.policies import Policies
 from streameval.durability.store import Store
 from streameval.durability.terms import Terms
-from streameval.durability.worker import Inline
 from streameval.pipeline.evidence import Evidence
 from streameval.records import Assignment, Partition, RecordBatch
 from tests.durability.counting import ingest, record
 from tests.durability.hits import METRIC
+from tests.durability.inline import Inline
 from tests.durability.process import Letters
 from tests.stores.memory import MemoryStore
 

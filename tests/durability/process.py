@@ -10,13 +10,13 @@ from streameval.daemon.clock import Clock
 from streameval.durability.keeper import Keeper
 from streameval.durability.needs import Totals
 from streameval.durability.terms import Terms
-from streameval.durability.worker import Inline
 from streameval.errors import DeadLetterError
 from streameval.pipeline.evidence import Evidence
 from streameval.pipeline.letters import DeadLetter, Identity
 from streameval.records import Partition, RecordBatch
 from streameval.stores.folder import FolderStore
 from tests.durability.counting import ingest
+from tests.durability.inline import Inline
 from tests.logs.group import Group
 from tests.logs.source import LogSource
 from tests.stores.forgetful import ForgetfulDisk
@@ -74,7 +74,7 @@ class Process:
         self._passing = passing
         self.keeper = Keeper(
             self.ingest,
-            FolderStore(STORE, disk, history=0),
+            FolderStore(STORE, disk),
             TERMS,
             commit=self._commit,
             evidence=Evidence(self.ingest),

@@ -10,11 +10,11 @@ from streameval.daemon.clock import Clock
 from streameval.durability.outbox import Outbox
 from streameval.durability.splitting import split
 from streameval.durability.transient import Transient
-from streameval.durability.worker import Inline
 from streameval.errors import DeadLetterError
 from streameval.pipeline.letters import DeadLetter
 from streameval.records import Origin, Partition, RecordBatch
 from tests.durability.counting import ingest
+from tests.durability.inline import Inline
 from tests.durability.keeping import P, assignment, batch
 
 WHOLE = RecordBatch(
@@ -131,7 +131,6 @@ def test_without_a_store_letters_that_are_not_safe_are_told_of_and_tried_again()
     small.refusing = True
     now[0] = 10.0
     owner.turn()
-    owner = owner.replaced(ingest())
     owner.turn()
     assert [each.event for each in owner.take_news()] == ["dead letters are not safe yet"]
     with pytest.raises(DeadLetterError):

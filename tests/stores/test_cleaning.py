@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streameval.stores.cleaning import GRACE
+from streameval.stores.cleaning import GRACE, Listed, kept
 from streameval.stores.folder import FolderStore
 from streameval.stores.naming import BLOBS, file_of, folder_of
-from streameval.stores.retention import DAY, HOUR, WEEK, Aged, kept
 from tests.stores.drafts import NOON, PLACE, draft, whole
 from tests.stores.forgetful import Crash, ForgetfulDisk, refusing
 
@@ -36,50 +35,24 @@ def blobs(disk: ForgetfulDisk) -> list[str]:
     return disk.names(FOLDER / BLOBS)
 
 
-def test_of_one_hour_the_two_newest_stay(disk: ForgetfulDisk) -> None:
+def test_the_two_newest_stay(disk: ForgetfulDisk) -> None:
     store = opened(disk)
     for number in range(1, 8):
-        store.save(draft(number, written_at=NOON + number))
+        store.save(draft(number, written_at=NOON + number * 86_400))
     assert store.offsets(PLACE) == [6, 7]
+    assert all(whole(store.checked(PLACE, offset)) == offset for offset in (6, 7))
 
 
-def test_of_days_one_each_and_of_the_last_day_one_each_hour(disk: ForgetfulDisk) -> None:
-    store = opened(disk)
-    times = [NOON + half * HOUR / 2 for half in range(2 * 24 * 9 + 1)]
-    for offset, written_at in enumerate(times):
-        store.save(draft(offset, written_at=written_at))
-    ages = [(times[-1] - times[offset]) / HOUR for offset in store.offsets(PLACE)]
-    hourly = [age for age in ages if age <= 24]
-    daily = [age for age in ages if age > 24]
-    assert 25 <= len(hourly) <= 27
-    assert 6 <= len(daily) <= 8
-    assert max(ages) <= 7 * 24
-    assert all(whole(store.checked(PLACE, offset)) == offset for offset in store.offsets(PLACE))
+files = st.builds(Listed, offset=st.integers(0, 10**6), version=st.sampled_from([1, 1, 1, 2, None]))
 
 
-def test_history_can_be_turned_off(disk: ForgetfulDisk) -> None:
-    store = FolderStore(STORE, disk, history=0)
-    for offset in range(5):
-        store.save(draft(offset, written_at=NOON + offset * HOUR))
-    assert store.offsets(PLACE) == [3, 4]
-
-
-ages = st.builds(
-    Aged,
-    offset=st.integers(0, 10**6),
-    version=st.sampled_from([1, 1, 1, 2, None]),
-    written_at=st.floats(0, 20 * DAY),
-)
-
-
-@given(st.lists(ages, unique_by=lambda each: each.offset), st.floats(0, 20 * DAY))
-def test_what_is_kept_is_bounded_and_keeps_itself(files: list[Aged], now: float) -> None:
-    keep = kept(files, now, WEEK)
+@given(st.lists(files, unique_by=lambda each: each.offset))
+def test_what_is_kept_is_bounded_and_keeps_itself(files: list[Listed]) -> None:
+    keep = kept(files)
     readable = sorted(each.offset for each in files if each.version is not None)
     assert set(readable[-2:]) <= keep <= set(readable)
-    within = [each for each in files if each.offset in keep and each.written_at <= now]
-    assert len(within) <= 2 + 2 + 25 + 8
-    assert kept([each for each in files if each.offset in keep], now, WEEK) == keep
+    assert len(keep) <= 3
+    assert kept([each for each in files if each.offset in keep]) == keep
 
 
 def test_the_newest_of_another_version_is_kept_as_a_way_back(disk: ForgetfulDisk) -> None:
@@ -92,7 +65,7 @@ def test_the_newest_of_another_version_is_kept_as_a_way_back(disk: ForgetfulDisk
 
 
 def test_blobs_go_when_nothing_names_them_and_they_are_old(disk: ForgetfulDisk) -> None:
-    store = FolderStore(STORE, disk, history=0)
+    store = FolderStore(STORE, disk)
     for offset in (110, 220, 330, 440):
         store.save(draft(offset))
     assert len(blobs(disk)) == 5
@@ -126,7 +99,7 @@ def test_files_of_a_killed_process_go_when_they_are_old(disk: ForgetfulDisk) -> 
 
 
 def test_a_former_owner_that_saves_late_does_no_harm(disk: ForgetfulDisk) -> None:
-    late, owner = FolderStore(STORE, disk, history=0), FolderStore(STORE, disk, history=0)
+    late, owner = FolderStore(STORE, disk), FolderStore(STORE, disk)
     late.save(draft(110))
     for offset in (220, 230, 340):
         owner.save(draft(offset))
@@ -179,7 +152,7 @@ def test_what_cannot_be_removed_is_told_and_harms_no_save(disk: ForgetfulDisk) -
 def test_a_crash_while_cleaning_leaves_all_that_is_kept_whole() -> None:
     for step in range(200):
         disk = ForgetfulDisk(STORE.parent, seed=step)
-        store = FolderStore(STORE, disk, history=0)
+        store = FolderStore(STORE, disk)
         for offset in (110, 220, 330):
             store.save(draft(offset))
         disk.now += GRACE + 1
@@ -206,7 +179,7 @@ def _cut_off(store: FolderStore, disk: ForgetfulDisk, step: int) -> bool:
 
 
 def test_what_was_set_aside_keeps_its_blobs(disk: ForgetfulDisk) -> None:
-    store = FolderStore(STORE, disk, history=0)
+    store = FolderStore(STORE, disk)
     store.save(draft(110))
     kept_blobs = set(blobs(disk))
     store.set_aside(PLACE)

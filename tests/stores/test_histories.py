@@ -38,7 +38,7 @@ class Histories(RuleBasedStateMachine):
         self.perhaps: set[int] = set()
 
     def _opened(self) -> FolderStore:
-        store = FolderStore(STORE, self.disk, history=0)
+        store = FolderStore(STORE, self.disk)
         store.claim("c1", "g1")
         return store
 

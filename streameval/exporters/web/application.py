@@ -50,7 +50,7 @@ def application(
         current: the latest snapshot, None before the first; asked from several threads.
         exporter: renders /metrics.
         turning: whether the ingest loop still turns; what /-/healthy answers by.
-        reload: reads the configuration anew and says what was wrong with it; None where that may
+        reload: checks the configuration and restarts, or says what is wrong; None where that may
             not be asked for over the network.
         prefix: all paths begin with it; "" or "/like/this".
         shield: whom it is answered; None means everybody.
@@ -124,7 +124,7 @@ def _reloading(reload: Callable[[], str | None]) -> Callable[[Request], Response
     def answer(_: Request) -> Response:
         problem = reload()
         if problem is None:
-            return PlainTextResponse("Reloaded.\n")
+            return PlainTextResponse("Reloading.\n")
         return PlainTextResponse(f"Not reloaded: {problem}\n", status_code=500)
 
     return answer
