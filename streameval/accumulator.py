@@ -88,6 +88,8 @@ class Accumulator:
         scores: Sequence[float] | None = None,
         baseline: Sequence[Id] | None = None,
         typed: Sequence[Interaction] = (),
+        history: Sequence[Id] | None = None,
+        user: Id | None = None,
     ) -> None:
         """Count one list with its outcome.
 
@@ -98,6 +100,8 @@ class Accumulator:
             scores: the recommender's score of each item, for auc, log_loss and the like.
             baseline: what another recommender would have shown, for unexpectedness.
             typed: the interactions with their types, for metrics with type=.
+            history: items that the user had met before, for user_novelty.
+            user: who saw the list, for users_covered.
 
         Raises:
             InvalidEventError: it is not a valid event; nothing was counted, unless an id in it is
@@ -113,7 +117,7 @@ class Accumulator:
                     statistic.update(recommendations, interactions, positions)
             else:
                 row = (recommendations, interactions, positions, scores, baseline, typed)
-                self._evidence.update_many(single(*row))
+                self._evidence.update_many(single(*row, history, user))
         except TypeError as error:
             raise unhashable(error) from error
         self.lists += 1

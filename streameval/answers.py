@@ -12,7 +12,7 @@ from streameval.errors import NotKeptError, UndefinedMetricError
 from streameval.evidence import Evidence
 from streameval.formulas import called, check_inputs
 from streameval.metric import Metric
-from streameval.plan import check_depth, name_of, need
+from streameval.plan import check_depth, exposed, name_of, need
 from streameval.population import counted, missed, spoiling
 from streameval.reading import Bounded, Reading, UndefinedReading
 from streameval.statistics.distributions import Distribution
@@ -78,8 +78,8 @@ def advice(evidence: Evidence, lists: int) -> str | None:
 
 def _options(metric: Metric, evidence: Evidence) -> Hashable:
     """Which of the statistics kept a metric reads."""
-    if metric.definition.reads == "exposures":
-        exposures = evidence.exposures(metric.k)
+    if metric.definition.reads in ("exposures", "users"):
+        exposures = evidence.exposures(metric.k, exposed(metric))
         if exposures is None:
             raise NotKeptError(metric.text, "what it needs was not counted at that cut-off")
         return exposures.options

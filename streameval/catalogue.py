@@ -40,6 +40,7 @@ _VALUE_PARAMETERS = (
     Parameter("undefined", "skip", ("skip", "nan", "error")),
     Parameter("least", 0, span=(0, LARGEST_RANK)),
 )
+_HAVING = Parameter("having", "item", ("item", "hit"))
 _SAMPLE_PARAMETERS = (
     Parameter("positive", "relevant", ("relevant", "one")),
     Parameter("single", default=False),
@@ -91,6 +92,8 @@ def _shared(definition: Definition) -> dict[str, Parameter]:
         known |= {"type": _TYPE} if definition.interactions else {}
     if definition.reads == "exposures":
         known |= {parameter.name: parameter for parameter in summary.PARAMETERS}
+    if definition.reads == "users":
+        known["having"] = _HAVING
     if definition.reads in ("scores", "ranksums"):
         known |= {parameter.name: parameter for parameter in _SAMPLE_PARAMETERS}
     return known

@@ -71,6 +71,7 @@ class Event(msgspec.Struct, kw_only=True, gc=False, repr_omit_defaults=True):
         scores: the recommender's score of each item; never reorders the list.
         typed: the interactions with their types; empty where the stream has none.
         baseline: what another recommender would have shown; None where unknown.
+        history: items that the user had met before this list; None where unknown.
         event_id: identity of the event; None where the stream has none.
     """
 
@@ -83,6 +84,7 @@ class Event(msgspec.Struct, kw_only=True, gc=False, repr_omit_defaults=True):
     scores: Sequence[float] | None = None
     typed: Sequence[Interaction] = ()
     baseline: Sequence[Id] | None = None
+    history: Sequence[Id] | None = None
     event_id: str | None = None
 
 
@@ -96,6 +98,8 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         scores: one list of scores per event, or None where no event has any.
         baselines: one list of item ids per event, or None where no event has any.
         typed: one list of interactions with their types per event, or None where no event has any.
+        histories: one list of item ids per event, or None where no event has any.
+        users: who saw each list, or None where no event says so.
     """
 
     recommendations: Sequence[Sequence[Id]]
@@ -104,6 +108,8 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     scores: Sequence[Sequence[float] | None] | None = None
     baselines: Sequence[Sequence[Id] | None] | None = None
     typed: Sequence[Sequence[Interaction]] | None = None
+    histories: Sequence[Sequence[Id] | None] | None = None
+    users: Sequence[Id | None] | None = None
 
     def of_type(self, name: str) -> Batch:
         """The same with interactions of one type only; of an item's gains the largest counts."""
@@ -125,6 +131,8 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             scores=_taken(self.scores, rows),
             baselines=_taken(self.baselines, rows),
             typed=_taken(self.typed, rows, ()),
+            histories=_taken(self.histories, rows),
+            users=_taken(self.users, rows),
         )
 
     def events(self) -> Iterator[Event]:
@@ -137,6 +145,8 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
                 scores=self.scores[row] if self.scores else None,
                 baseline=self.baselines[row] if self.baselines else None,
                 typed=self.typed[row] if self.typed else (),
+                history=self.histories[row] if self.histories else None,
+                user=self.users[row] if self.users else None,
             )
 
     def __len__(self) -> int:
@@ -152,6 +162,8 @@ def columns_of(rows: Sequence[Event]) -> Batch:
         scores=_present([row.scores for row in rows], None),
         baselines=_present([row.baseline for row in rows], None),
         typed=_present([row.typed for row in rows], ()),
+        histories=_present([row.history for row in rows], None),
+        users=_present([row.user for row in rows], None),
     )
 
 

@@ -17,7 +17,7 @@ from streameval.metric import Metric
 from streameval.plan import Plan, hits_options
 from streameval.population import counting
 from streameval.statistics.distributions import Distribution
-from streameval.statistics.exposures import Exposures, ExposuresOptions
+from streameval.statistics.exposures import Exposed, Exposures, ExposuresOptions
 from streameval.statistics.hits import Hits, Listener
 from streameval.statistics.lists import GradedLists, Lists
 from streameval.statistics.pairings import Pairings, PairingsOptions
@@ -63,8 +63,9 @@ _KINDS: Mapping[type, Callable[[Any], Any]] = {
 
 
 def _of_lists(options: Hashable) -> bool:
-    typed = isinstance(options, HitsOptions) and options.type
-    return isinstance(options, HitsOptions | ExposuresOptions) and not typed
+    if isinstance(options, HitsOptions):
+        return not options.type
+    return isinstance(options, ExposuresOptions) and options.of == "items"
 
 
 class Evidence:
@@ -91,10 +92,10 @@ class Evidence:
         }
         self.by_lists = not plan.events and all(map(_of_lists, plan.needs))
 
-    def exposures(self, k: int | None) -> Exposures | None:
-        """The statistic of items shown up to rank k (None: anywhere); None where there is none."""
+    def exposures(self, k: int | None, of: Exposed = "items") -> Exposures | None:
+        """The statistic of what was shown up to rank k (None: anywhere); None without one."""
         shown = (each for each in self.statistics.values() if isinstance(each, Exposures))
-        return next((each for each in shown if each.covers(k)), None)
+        return next((each for each in shown if each.covers(k) and each.options.of == of), None)
 
     @property
     def without_scores(self) -> bool:

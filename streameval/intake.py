@@ -51,6 +51,8 @@ def columns(
         scores=batch.scores,
         baselines=batch.baselines,
         typed=batch.typed,
+        histories=batch.histories,
+        users=batch.users,
     )
 
 
@@ -61,6 +63,8 @@ def single(
     scores: Sequence[Any] | None,
     baseline: Sequence[Id] | None,
     typed: Sequence[Interaction],
+    history: Sequence[Id] | None,
+    user: Id | None,
 ) -> Batch:
     """One checked event as columns.
 
@@ -74,6 +78,8 @@ def single(
         scores=None if scores is None else [scores],
         baselines=None if baseline is None else [baseline],
         typed=[typed] if typed else None,
+        histories=None if history is None else [history],
+        users=None if user is None else [user],
     )
     _check_scores(batch)
     return batch

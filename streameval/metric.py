@@ -22,7 +22,9 @@ Per: TypeAlias = Literal["list", "item", "total", "slice"]
 Empty: TypeAlias = Literal["skip", "zero", "nan", "error"]
 """What a list without interactions is to a mean: left out, 0, or the end of any value."""
 
-Reads: TypeAlias = Literal["hits", "lists", "exposures", "pairings", "scores", "ranksums", "event"]
+Reads: TypeAlias = Literal[
+    "hits", "lists", "exposures", "users", "pairings", "scores", "ranksums", "event"
+]
 """What a metric is a function of; the name of its function's first argument."""
 
 SUMMARY = ("statistic", "q", "method", "confidence", "deviation")
@@ -222,10 +224,11 @@ def metric(
 
     The first argument names what is read: `hits` (a sum over all hits), `lists` (one value per
     list, from where its hits are), `event` (one value per event, from all it holds), `exposures`
-    (items shown), `pairings` (items by length of the list), `scores` (of positive and negative
-    items) or `ranksums` (pairs in the right order). `k`, `catalog`, `popularity` and `similarity`
-    are handed over where the signature has them (may be missing where it says `| None`); keyword-
-    only arguments are parameters: `Literal` has choices, `Annotated[float, Span(0, 1)]` limits.
+    (items shown), `users` (users by where their first item or hit stood), `pairings` (items by
+    length of the list), `scores` (of positive and negative items) or `ranksums` (pairs in the
+    right order). `k`, `catalog`, `popularity` and `similarity` are handed over where the signature
+    has them (may be missing where it says `| None`); keyword-only arguments are parameters:
+    `Literal` has choices, `Annotated[float, Span(0, 1)]` limits.
 
     Args:
         bare: nothing; the function itself where the parentheses were forgotten.

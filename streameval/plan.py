@@ -9,7 +9,7 @@ import msgspec
 from streameval.errors import CutoffExceedsDepthError, MetricError
 from streameval.grammar import written
 from streameval.metric import Metric
-from streameval.statistics.exposures import ExposuresOptions
+from streameval.statistics.exposures import Exposed, ExposuresOptions
 from streameval.statistics.pairings import PairingsOptions
 from streameval.statistics.profiles import HitsOptions
 from streameval.statistics.ranksums import RankSumsOptions
@@ -91,7 +91,7 @@ def check_depth(metric: Metric, depth: int | None) -> None:
 
 
 def need(metric: Metric, depth: int | None) -> Hashable:
-    """Options of the statistic that a metric reads; None for items shown and values of events."""
+    """Options of the statistic that a metric reads; None for exposures and values of events."""
     reads, values = metric.definition.reads, metric.values
     if reads in ("hits", "lists"):
         return hits_options(metric, depth)
@@ -103,6 +103,13 @@ def need(metric: Metric, depth: int | None) -> Hashable:
         scores = reads == "scores"
         return ScoresOptions(sampling=sampling) if scores else RankSumsOptions(sampling=sampling)
     return None
+
+
+def exposed(metric: Metric) -> Exposed:
+    """What a metric counts exposures of."""
+    if metric.definition.reads == "exposures":
+        return "items"
+    return "users" if metric.values["having"] == "item" else "users_with_hits"
 
 
 def hits_options(metric: Metric, depth: int | None) -> HitsOptions:
@@ -142,7 +149,7 @@ def _needs(metrics: Sequence[Metric], depth: int | None, max_items: int) -> tupl
     needs += [
         _exposures_options(metric, max_items)
         for metric in metrics
-        if metric.definition.reads == "exposures"
+        if metric.definition.reads in ("exposures", "users")
     ]
     return tuple(sorted({options for options in needs if options is not None}, key=str))
 
@@ -155,4 +162,5 @@ def _by_text(metrics: Mapping[str, Metric]) -> tuple[Metric, ...]:
 def _exposures_options(metric: Metric, max_items: int) -> ExposuresOptions:
     # One for each cut-off: with several in one, another cut-off would restart them all.
     cutoffs = () if metric.k is None else (metric.k,)
-    return ExposuresOptions(cutoffs=cutoffs, whole=metric.k is None, max_items=max_items)
+    whole = metric.k is None
+    return ExposuresOptions(cutoffs=cutoffs, whole=whole, max_items=max_items, of=exposed(metric))

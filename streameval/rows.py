@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
-from streameval.events import Id
+from streameval.context import Catalog
+from streameval.events import Event, Id
+from streameval.statistics.samples import gains_of
 
 Repeats: TypeAlias = Literal["every", "compact_before_cut", "compact_after_cut"]
 """Whether an item counts each time, or the list is closed up to its first places before it is
@@ -24,3 +26,52 @@ def rows_of(items: Sequence[Id], k: int | None, repeats: str, rows: int) -> Sequ
     if repeats == "compact_after_cut":
         return list(dict.fromkeys(items[: rows or k]))[:k]
     return items[:k]
+
+
+def ranked(event: Event, k: int | None) -> list[Id]:
+    """The distinct items of a list up to rank k, by rank.
+
+    Example:
+        >>> ranked(Event(recommendations=["a", "b", "a"], interactions=[], positions=[3, 1, 2]), 2)
+        ['b', 'a']
+    """
+    ranks = event.positions or range(1, len(event.recommendations) + 1)
+    placed = sorted(zip(ranks, event.recommendations, strict=True), key=lambda pair: pair[0])
+    return list(dict.fromkeys(item for rank, item in placed if k is None or rank <= k))
+
+
+class Confusion(NamedTuple):
+    """The items of a catalogue by whether a list shows them and its user interacted with them."""
+
+    hits: int
+    shown_only: int
+    interacted_only: int
+    neither: int
+
+
+def confusion(
+    event: Event, k: int | None, catalog: Catalog, unknown: Literal["ignore", "count"]
+) -> Confusion | None:
+    """The confusion matrix of the first k items; None where the catalogue is too small for it.
+
+    Args:
+        event: a list with its interactions.
+        k: cut-off; None for the whole list.
+        catalog: the items there are, or how many.
+        unknown: whether items outside a catalogue of ids count.
+
+    Example:
+        >>> event = Event(recommendations=["a", "b"], interactions=["b", "x"])
+        >>> tuple(confusion(event, 2, 10, "ignore"))
+        (1, 1, 1, 7)
+    """
+    shown = set(ranked(event, k))
+    wanted = {item for item, gain in gains_of(event.interactions).items() if gain > 0}
+    if unknown == "ignore" and not isinstance(catalog, int):
+        shown, wanted = shown & catalog, wanted & catalog
+    hits = len(shown & wanted)
+    items = catalog if isinstance(catalog, int) else len(catalog)
+    neither = items - len(shown) - len(wanted) + hits
+    if neither < 0:
+        return None
+    return Confusion(hits, len(shown) - hits, len(wanted) - hits, neither)

@@ -73,6 +73,8 @@ class SharedAccumulator(Accumulator):
         scores: Sequence[float] | None = None,
         baseline: Sequence[Id] | None = None,
         typed: Sequence[Interaction] = (),
+        history: Sequence[Id] | None = None,
+        user: Id | None = None,
     ) -> None:
         """Count one list with its outcome, as `Accumulator.update` does."""
         # Written out, for it is called for every list: a general wrapper takes twice as long.
@@ -85,6 +87,8 @@ class SharedAccumulator(Accumulator):
                 scores=scores,
                 baseline=baseline,
                 typed=typed,
+                history=history,
+                user=user,
             )
 
     def merge(self, other: Accumulator) -> None:

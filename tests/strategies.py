@@ -111,7 +111,7 @@ def lists(
     items: tuple[Id, ...], gain: SearchStrategy[float], *, repeats: bool = True
 ) -> SearchStrategy[Shown]:
     """One event; one in three has ranks of its own, which without repeats differ."""
-    baseline = st.none() | recommendations(items)
+    baseline, user = st.none() | recommendations(items), st.none() | st.sampled_from(items)
     logged = st.just(()) | st.lists(typed(items, gain), max_size=4)
 
     @st.composite
@@ -126,6 +126,8 @@ def lists(
             scores=draw(_scores(len(shown))),
             baseline=draw(baseline),
             typed=draw(logged),
+            history=draw(baseline),
+            user=draw(user),
         )
 
     return event()

@@ -42,6 +42,11 @@ STATISTICS: Mapping[Reads, Kept] = {
         "one count for each item and cut-off, exact to 1,000,000 items (`max_items`), beyond "
         "that a sample by hash and the reading says `estimated`",
     ),
+    "users": Kept(
+        "how often each user got a list with an item, or with a hit, by cut-off",
+        "one count for each user and cut-off, exact to 1,000,000 users (`max_items`), beyond "
+        "that a sample by hash and the reading says `estimated`",
+    ),
     "pairings": Kept(
         "how often each item stood in lists of each length",
         "one count for each item and length of list together; estimated above 1,000,000 of them",

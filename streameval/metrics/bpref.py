@@ -1,8 +1,9 @@
 import sys
 from typing import Annotated, Literal
 
-from streameval.events import Event, Id
+from streameval.events import Event
 from streameval.metric import Span, metric
+from streameval.rows import ranked
 from streameval.statistics.samples import gains_of
 
 
@@ -45,7 +46,7 @@ def bpref(
         return 0.0 if empty == "zero" else None
     above, least = 0, min(wanted, len(relevant) - wanted)
     kept = 0.0
-    for item in _ordered(event, k):
+    for item in ranked(event, k):
         if relevant.get(item):
             kept += 1.0 - min(wanted, above) / least if above else 1.0
         elif item in relevant:
@@ -55,10 +56,3 @@ def bpref(
 
 def _relevant(gain: float, min_gain: float) -> bool:
     return gain > 0 and gain >= min_gain
-
-
-def _ordered(event: Event, k: int | None) -> list[Id]:
-    """Distinct items up to rank k, by rank."""
-    ranks = event.positions or range(1, len(event.recommendations) + 1)
-    placed = sorted(zip(ranks, event.recommendations, strict=True), key=lambda pair: pair[0])
-    return list(dict.fromkeys(item for rank, item in placed if k is None or rank <= k))

@@ -2,21 +2,41 @@ from typing import Annotated
 
 import numpy as np
 
+from streameval.cumulative_gain import Gain, worth
 from streameval.metric import Span, metric
-from streameval.statistics.hitcells import HitsView, Total
+from streameval.statistics.hitcells import HitCells, HitsView, Total
+from streameval.statistics.lists import Lists
+
+_Chance = Annotated[float, Span(0, 1)]
+_Grade = Annotated[float, Span(0, 1000)]
+
+
+def _graded(
+    lists: Lists, k: int | None, *, p: _Chance = 0.8, gain: Gain = "binary", max_grade: _Grade = 1.0
+) -> Total:
+    return _expected(lists.by_interacted(k), p, gain, max_grade)
 
 
 @metric(
     bounds=(0, 1),
+    graded=_graded,
     source="Moffat and Zobel, Rank-biased precision, TOIS 2008",
 )
-def rbp(hits: HitsView, k: int | None, *, p: Annotated[float, Span(0, 1)] = 0.8) -> Total:
+def rbp(
+    hits: HitsView,
+    k: int | None,
+    *,
+    p: _Chance = 0.8,
+    gain: Gain = "binary",
+    max_grade: _Grade = 1.0,
+) -> Total:
     """Rank-biased precision: hits per item seen, by a user who goes on with probability p.
 
-    A hit counts 1, whatever its gain. A list without interactions counts as 0. Without lists there
-    is no value.
+    A hit counts 1, whatever its gain. Graded, with gain=linear it counts gain / max_grade, with
+    gain=exp2 (2^gain - 1) / (2^max_grade - 1); gains above max_grade count as max_grade, an id
+    without a gain as 1. A list without interactions counts as 0. Without lists there is no value.
 
-        rbp@k = mean over lists of ((1 - p) * sum over hits at rank <= k of p^(rank - 1))
+        rbp@k = mean over lists of ((1 - p) * sum over hits at rank <= k of worth * p^(rank - 1))
 
     Example:
         >>> from streameval import Accumulator
@@ -25,6 +45,12 @@ def rbp(hits: HitsView, k: int | None, *, p: Annotated[float, Span(0, 1)] = 0.8)
         >>> accumulator.read("rbp(p=0.5)@10").value
         0.75
     """
-    cells = hits.by_interacted(k)
+    return _expected(hits.by_interacted(k), p, gain, max_grade)
+
+
+def _expected(cells: HitCells, p: float, gain: Gain, max_grade: float) -> Total:
     seen = np.array([p ** (rank - 1) for rank in cells.rank.tolist()])
-    return cells.total(cells.hits * seen * (1.0 - p))
+    useful = np.minimum(cells.gain, max_grade) if gain != "binary" else cells.gain
+    most = worth(np.array([max_grade]), gain)[0]
+    useful = worth(useful, gain) / most if most else np.zeros_like(useful)
+    return cells.total(cells.hits * useful * seen * (1.0 - p))

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, repeat
 from operator import add, itemgetter
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from streameval.columns import Coded
 from streameval.errors import UnlikeStateError
-from streameval.events import Batch, Id, Interactions, plain
+from streameval.events import Batch, Event, Id, Interactions, plain
 from streameval.statistics.arrays import occurrences
 from streameval.statistics.packing import (
     Count,
@@ -23,11 +23,15 @@ from streameval.statistics.packing import (
     packed,
     rows_of,
 )
+from streameval.statistics.samples import gains_of
 from streameval.statistics.sampling import HASHES, hash_of, limit_of, narrowed
 from streameval.statistics.saved import check_saved
 
 VERSION = 1
 MAX_ITEMS = 1_000_000
+Exposed: TypeAlias = Literal["items", "users", "users_with_hits"]
+"""What is counted: every item shown, the users who got one, or those who got a hit."""
+
 _Saved: TypeAlias = tuple[Count, str, list[SavedItems]]
 
 
@@ -38,11 +42,13 @@ class ExposuresOptions(msgspec.Struct, frozen=True, kw_only=True):
         cutoffs: cut-offs that can be read, ascending; whole=True adds the whole list.
         whole: whether the whole list can be read.
         max_items: most items kept exactly; an item counts once in each band between cut-offs.
+        of: what is counted; a user stands where the list's first item, or first hit, stood.
     """
 
     cutoffs: tuple[int, ...] = ()
     whole: bool = False
     max_items: int = MAX_ITEMS
+    of: Exposed = "items"
 
 
 class Exposures:
@@ -92,6 +98,8 @@ class Exposures:
 
     def update_many(self, batch: Batch) -> None:
         """Count the items of many lists; the same content as one by one."""
+        if self.options.of != "items":
+            batch = _of_users(batch, hits=self.options.of == "users_with_hits")
         self.lists += len(batch)
         placed = batch.positions
         for band, (start, stop) in zip(self._bands, self._edges, strict=True):
@@ -107,6 +115,9 @@ class Exposures:
 
     def update_coded(self, coded: Coded) -> None:
         """Count the items of many lists whose ids are numbers; the same content as one by one."""
+        if self.options.of != "items":
+            self.update_many(coded.batch)
+            return
         self.lists += len(coded)
         for band, (start, stop) in zip(self._bands, self._edges, strict=True):
             codes, counts = occurrences(coded.recommendations.between(start, stop).values)
@@ -252,6 +263,30 @@ class Exposures:
         for band in self._bands:
             for item in [item for item in band if hashes[item] >= self._limit]:
                 del band[item]
+
+
+def _of_users(batch: Batch, *, hits: bool) -> Batch:
+    """The user of each list as its only item, at the rank of its first item or hit."""
+    shown: list[list[Id]] = []
+    ranks: list[list[int]] = []
+    for event in batch.events():
+        rank = _first_rank(event, hits=hits)
+        if rank is None or event.user is None:
+            shown.append([])
+            ranks.append([])
+        else:
+            shown.append([event.user])
+            ranks.append([rank])
+    return Batch(recommendations=shown, interactions=batch.interactions, positions=ranks)
+
+
+def _first_rank(event: Event, *, hits: bool) -> int | None:
+    ranks = event.positions or range(1, len(event.recommendations) + 1)
+    if not hits:
+        return min(ranks, default=None)
+    gains = gains_of(event.interactions)
+    pairs = zip(event.recommendations, ranks, strict=True)
+    return min((rank for item, rank in pairs if gains.get(item, 0) > 0), default=None)
 
 
 def _cut(lists: Sequence[Sequence[Id]], start: int, stop: int | None) -> Iterable[Sequence[Id]]:

@@ -133,6 +133,8 @@ def update(accumulator: Accumulator, event: Event) -> None:
         scores=event.scores,
         baseline=event.baseline,
         typed=event.typed,
+        history=event.history,
+        user=event.user,
     )
 
 

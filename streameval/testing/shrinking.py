@@ -40,7 +40,8 @@ def _simpler(events: list[Event]) -> Iterator[list[Event]]:
 
 
 def _plainer(event: Event) -> Iterator[Event]:
-    for name, nothing in (("scores", None), ("baseline", None), ("positions", None), ("typed", ())):
+    for name in ("scores", "baseline", "positions", "typed", "history", "user"):
+        nothing = () if name == "typed" else None
         if getattr(event, name) != nothing:
             yield replace(event, **{name: nothing})
     if isinstance(event.interactions, dict):

@@ -11,6 +11,7 @@ from streameval.events import Event, Id, Interaction, Interactions
 
 ITEMS: tuple[Id, ...] = tuple(range(12))
 _GAINS = (1, 1, 2, 0.5, 0, -1, 3.25)
+_USERS = (1, 2, 3, 5, 8)
 _TYPES = ("click", "purchase")
 
 INPUTS: Mapping[str, Any] = {
@@ -31,7 +32,7 @@ def traffic(events: int, *, seed: int = 0, plain: bool = False) -> list[Event]:
             repeat and stand at ranks of their own.
 
     Returns:
-        Events with and without items, interactions, gains, scores and baselines.
+        Events with and without items, interactions, gains, scores, baselines, histories and users.
 
     Example:
         >>> len(traffic(3)), traffic(3) == traffic(3), traffic(3) == traffic(3, seed=1)
@@ -57,6 +58,8 @@ def _event(draw: random.Random, *, plain: bool) -> Event:
         scores=[draw.randrange(1, 100) / 100 for _ in shown] if draw.random() < 0.8 else None,
         baseline=draw.sample(ITEMS, draw.choice((0, 3, 6))) if draw.random() < 0.8 else None,
         typed=_typed(draw, acts),
+        history=draw.sample(ITEMS, draw.choice((0, 4))) if draw.random() < 0.8 else None,
+        user=draw.choice(_USERS) if draw.random() < 0.8 else None,
     )
 
 

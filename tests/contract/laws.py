@@ -32,7 +32,8 @@ def made(texts: Texts) -> Accumulator:
 
 
 def count(accumulator: Accumulator, event: Shown) -> Accumulator:
-    accumulator.update(*event[:3], scores=event.scores, baseline=event.baseline, typed=event.typed)
+    beside = {name: getattr(event, name) for name in Shown._fields[3:]}
+    accumulator.update(*event[:3], **beside)
     return accumulator
 
 
@@ -127,6 +128,8 @@ def any_form(texts: Texts, events: Events) -> None:
             scores=event.scores,
             baseline=event.baseline,
             typed=event.typed,
+            history=event.history,
+            user=event.user,
         )
         for event in events
     ]
@@ -137,6 +140,8 @@ def any_form(texts: Texts, events: Events) -> None:
         scores=[event.scores for event in events],
         baselines=[event.baseline for event in events],
         typed=[event.typed for event in events],
+        histories=[event.history for event in events],
+        users=[event.user for event in events],
     )
     for form in (made_events, iter(made_events), columns):
         accumulator = made(texts)

@@ -49,6 +49,8 @@ def _event(draw: random.Random) -> Shown:
         scores=[draw.choice(_SCORES) for _ in shown] if draw.random() < 0.7 else None,
         baseline=_distinct(draw, 5) if draw.random() < 0.7 else None,
         typed=[_typed(draw) for _ in range(draw.choice((0, 1, 4)))],
+        history=_distinct(draw, draw.choice((0, 4))) if draw.random() < 0.7 else None,
+        user=draw.choice(WORDS) if draw.random() < 0.8 else None,
     )
 
 

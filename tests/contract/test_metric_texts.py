@@ -114,6 +114,7 @@ def test_a_metric_is_written_once_however_often_it_is_asked_for() -> None:
 _WITHOUT_INTERACTIONS = {
     *("average_popularity", "distinct_items", "gini", "item_coverage", "list_diversity"),
     *("novelty", "personalization", "shannon_entropy", "tail_percentage", "unexpectedness"),
+    *("user_novelty", "users_covered"),
 }
 
 

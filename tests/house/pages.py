@@ -30,18 +30,24 @@ EVENTS = (
         interactions={1: 1.0, 4: 3.0, 7: 2.0},
         scores=[0.9, 0.8, 0.3, 0.1],
         baseline=[2, 1, 5, 6],
+        history=[2, 7],
+        user="ann",
     ),
     Event(
         recommendations=[2, 5, 1, 6],
         interactions={5: 1.0},
         scores=[0.7, 0.6, 0.6, 0.2],
         baseline=[1, 2, 3, 4],
+        history=[],
+        user="bob",
     ),
     Event(
         recommendations=[3, 1, 7, 8],
         interactions={},
         scores=[0.5, 0.4, 0.2, 0.1],
         baseline=[3, 1, 7, 8],
+        history=[3, 1],
+        user="ann",
     ),
 )
 USERS: Mapping[Id, float] = {1: 8, 2: 6, 3: 4, 4: 2, 5: 2, 6: 1, 7: 1}
@@ -193,7 +199,12 @@ def _value(text: str) -> str:
     accumulator = Accumulator(text, catalog=10, popularity=popularity, similarity=similarity)
     for event in EVENTS:
         accumulator.update(
-            event.recommendations, event.interactions, scores=event.scores, baseline=event.baseline
+            event.recommendations,
+            event.interactions,
+            scores=event.scores,
+            baseline=event.baseline,
+            history=event.history,
+            user=event.user,
         )
     reading = accumulator.read(parse(text).text)
     if isinstance(reading, UndefinedReading):
@@ -215,7 +226,7 @@ def _catalogue() -> str:
 def _example() -> str:
     rows = [
         f"| {number} | {_row(each.recommendations)} | {_row(each.interactions)} "
-        f"| {_row(each.scores)} | {_row(each.baseline)} |"
+        f"| {_row(each.scores)} | {_row(each.baseline)} | {_row(each.history)} | {each.user} |"
         for number, each in enumerate(EVENTS, 1)
     ]
     users = ", ".join(f"{item}: {count}" for item, count in USERS.items())
@@ -224,8 +235,8 @@ def _example() -> str:
         [
             "Every page ends with its metric's value on these three events, under each convention.",
             "The third list has no interactions: that is where most conventions part.\n",
-            "| event | recommendations | interactions: gain | scores | baseline |",
-            "|---|---|---|---|---|",
+            "| event | recommendations | interactions: gain | scores | baseline | history | user |",
+            "|---|---|---|---|---|---|---|",
             *rows,
             f"\nThe catalogue has 10 items. Of 10 users, so many had to do with item {users}.",
             f"The items' vectors are {vectors}.\n",

@@ -35,6 +35,8 @@ class Shown(NamedTuple):
     scores: Sequence[float] | None = None
     baseline: Sequence[Id] | None = None
     typed: Sequence[Any] = ()
+    history: Sequence[Id] | None = None
+    user: Id | None = None
 
 
 @dataclass(frozen=True)
@@ -213,6 +215,19 @@ def rows_read(items: Sequence[Id], k: int | None, repeats: str, rows: int) -> li
     if repeats == "compact_after_cut":
         return once(items[: rows or k])[:k]
     return once(items)[:k] if repeats == "compact_before_cut" else list(items[:k])
+
+
+def ranked(event: Shown, k: int | None) -> list[Id]:
+    """The distinct items up to rank k, by rank."""
+    ranks = event.positions or list(range(1, len(event.recommendations) + 1))
+    places = [place for place, rank in enumerate(ranks) if k is None or rank <= k]
+    places.sort(key=lambda place: (ranks[place], place))
+    return once([event.recommendations[place] for place in places])
+
+
+def good(event: Shown) -> set[Id]:
+    """The items interacted with."""
+    return {item for item, gain in gains_of(event.interactions).items() if gain > 0}
 
 
 SUMMING = {"statistic", "q", "method", "confidence", "deviation"}

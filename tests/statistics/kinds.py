@@ -84,12 +84,16 @@ def _update(statistic: Hits | Exposures, piece: Shown) -> None:
     statistic.update(*piece[:3])
 
 
-def _update_many(statistic: Scores | RankSums | Pairings | Values, piece: Shown) -> None:
+def _update_many(
+    statistic: Scores | RankSums | Pairings | Values | Exposures, piece: Shown
+) -> None:
     statistic.update_many(
         Batch(
             recommendations=[piece.recommendations],
             interactions=[piece.interactions],
+            positions=[piece.positions] if piece.positions else None,
             scores=[piece.scores],
+            users=[piece.user],
         )
     )
 
@@ -111,6 +115,7 @@ valued = st.tuples(finite, st.integers(1, 2**31))
 events = lists(WORDS, gains)
 cell = st.tuples(st.integers(0, 3), st.integers(0, 5), st.integers(1, 2**53))
 graded = HitsOptions(repeats="every", min_gain=0.5)
+hit_users = ExposuresOptions(cutoffs=(1, 3), whole=True, max_items=3, of="users_with_hits")
 thinned = ExposuresOptions(cutoffs=(1, 3), whole=True, max_items=6)
 
 KINDS = (
@@ -132,6 +137,14 @@ KINDS = (
         lambda: Exposures(ExposuresOptions(cutoffs=(1, 3), whole=True)),
         events,
         _update,
+        _state,
+    ),
+    Kind(
+        "users with hits above max_items",
+        lambda: Exposures(hit_users),
+        lambda: Exposures(ExposuresOptions(cutoffs=(1, 3), whole=True, max_items=3, of="users")),
+        events,
+        _update_many,
         _state,
     ),
     Kind("distribution", Distribution, lambda: Distribution(cap=3), valued, _add, _state),

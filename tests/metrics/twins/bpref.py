@@ -2,7 +2,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from tests.metrics.preparation import Id, Shown, by_type, gains_of, once, over_events
+from tests.metrics.preparation import Shown, by_type, gains_of, over_events, ranked
 
 
 @by_type
@@ -22,7 +22,7 @@ def bpref(
         bad = {item for item, gain in gains.items() if gain >= 0} - good
         if not good:
             return Fraction(0) if empty == "zero" else None
-        judged = [item for item in _order(event, k) if item in good | bad]
+        judged = [item for item in ranked(event, k) if item in good | bad]
         kept = Fraction(0)
         for place, item in enumerate(judged):
             if item in good:
@@ -31,10 +31,3 @@ def bpref(
         return kept / len(good)
 
     return over_events([per_event(event) for event in events], events, **how)
-
-
-def _order(event: Shown, k: int | None) -> list[Id]:
-    ranks = event.positions or list(range(1, len(event.recommendations) + 1))
-    places = [place for place, rank in enumerate(ranks) if k is None or rank <= k]
-    places.sort(key=lambda place: (ranks[place], place))
-    return once([event.recommendations[place] for place in places])

@@ -1,6 +1,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from tests.metrics.gains import worth
 from tests.metrics.preparation import Outcome, Shown, over_lists
 
 
@@ -17,7 +18,7 @@ def err(
     def per_list(outcome: Outcome) -> float:
         value, there = 0.0, 1.0
         for rank, gain in outcome.hits:
-            satisfied = (2 ** min(gain, max_grade) - 1) / 2**max_grade
+            satisfied = worth(min(gain, max_grade), "exp2") / 2**max_grade
             value += there * satisfied / rank
             there *= 1 - satisfied
         return value

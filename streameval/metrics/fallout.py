@@ -1,0 +1,37 @@
+from typing import Literal
+
+from streameval.context import Catalog
+from streameval.events import Event
+from streameval.metric import metric
+from streameval.rows import confusion
+
+
+@metric(
+    bounds=(0, 1),
+    higher_is_better=False,
+    source="Swets, Information retrieval systems, Science 1963; van Rijsbergen, Information "
+    "retrieval, 1979, chapter 7",
+)
+def fallout(
+    event: Event, k: int | None, catalog: Catalog, *, unknown: Literal["ignore", "count"] = "ignore"
+) -> float | None:
+    """Share of the items the user had no interaction with that stand among the first k.
+
+    The false positive rate of a list. Items outside a catalogue of ids are left out, or counted
+    with unknown=count. A list whose user interacted with the whole catalogue is left out, and so
+    is one that shows more than the catalogue has. Without other lists there is no value.
+
+        fallout@k = mean over lists of (items without interaction at rank <= k
+                    / items of the catalogue without interaction)
+
+    Example:
+        >>> from streameval import Accumulator
+        >>> accumulator = Accumulator("fallout@2", catalog=5)
+        >>> accumulator.update(["a", "b", "c"], ["b"])
+        >>> accumulator.read("fallout@2").value
+        0.25
+    """
+    found = confusion(event, k, catalog, unknown)
+    if found is None or not found.shown_only + found.neither:
+        return None
+    return found.shown_only / (found.shown_only + found.neither)

@@ -1,0 +1,35 @@
+from typing import Literal
+
+from streameval.events import Event
+from streameval.metric import metric
+from streameval.rows import ranked
+from streameval.statistics.samples import gains_of
+
+
+@metric(
+    bounds=(0, 1),
+    higher_is_better=None,
+    source="ir_measures 0.4.3 `Judged`; Sakai, Alternatives to bpref, SIGIR 2007",
+)
+def judged(
+    event: Event, k: int | None, *, denominator: Literal["k", "length"] = "k"
+) -> float | None:
+    """Share of the first k items that have any interaction, whatever its gain.
+
+    Tells how far the other values rest on what is known: an item with gain 0 or below was judged
+    and found wanting, one without a gain nobody judged. Without k, or with denominator=length, it
+    is over the items there are. Empty lists are left out where there is no k. Without lists there
+    is no value.
+
+        judged@k = mean over lists of (items with an interaction of any gain at rank <= k / k)
+
+    Example:
+        >>> from streameval import Accumulator
+        >>> accumulator = Accumulator("judged@4")
+        >>> accumulator.update(["a", "b", "c", "d"], {"a": 1.0, "b": 0.0, "x": 1.0})
+        >>> accumulator.read("judged@4").value
+        0.5
+    """
+    shown, known = ranked(event, k), gains_of(event.interactions)
+    items = k if k is not None and denominator == "k" else len(shown)
+    return sum(item in known for item in shown) / items if items else None

@@ -1,0 +1,53 @@
+import math
+from typing import Literal
+
+from streameval.context import Catalog
+from streameval.events import Event
+from streameval.metric import metric
+from streameval.rows import confusion
+
+
+@metric(
+    bounds=(-1, 1),
+    source="Matthews, Biochimica et Biophysica Acta 1975; RecTools 0.19.0 `MCC`",
+)
+def mcc(
+    event: Event,
+    k: int | None,
+    catalog: Catalog,
+    *,
+    unknown: Literal["ignore", "count"] = "ignore",
+    denominator: Literal["length", "k"] = "length",
+    empty: Literal["skip", "zero"] = "skip",
+) -> float | None:
+    """Matthews correlation of what a list shows with what its user interacted with.
+
+    Over the items of the catalogue; those outside a catalogue of ids are left out, or counted with
+    unknown=count. With denominator=k a shorter list counts as if it showed k items. It is 0 where
+    all items, or none, are shown or interacted with. A list without interactions is left out
+    (empty=zero counts it as 0), and so is one that shows more than the catalogue has. Without
+    other lists there is no value.
+
+        mcc@k = mean over lists of ((tp * tn - fp * fn)
+                / sqrt((tp + fp) (tp + fn) (tn + fp) (tn + fn)))
+
+    Example:
+        >>> from streameval import Accumulator
+        >>> accumulator = Accumulator("mcc@1", catalog=4)
+        >>> accumulator.update(["a", "b"], ["a"])
+        >>> accumulator.update(["a", "b"], ["b"])
+        >>> round(accumulator.read("mcc@1").value, 12)
+        0.333333333333
+    """
+    found = confusion(event, k, catalog, unknown)
+    if found is None:
+        return None
+    tp, fp, fn, tn = found
+    if not tp + fn:
+        return 0.0 if empty == "zero" else None
+    if denominator == "k" and k is not None:
+        fp, tn = k - tp, tn - (k - tp - fp)
+        if tn < 0:
+            return None
+    product = (tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)
+    return (tp * tn - fp * fn) / math.sqrt(product) if product > 0 else 0.0

@@ -1,0 +1,39 @@
+from typing import Literal
+
+from streameval.events import Event
+from streameval.metric import metric
+from streameval.rows import ranked
+from streameval.statistics.samples import gains_of
+
+
+@metric(
+    bounds=(0, 1),
+    source="Ge, Delgado-Battenfeld, Jannach, Beyond accuracy, RecSys 2010",
+)
+def serendipity(
+    event: Event, k: int | None, *, denominator: Literal["k", "length"] = "k"
+) -> float | None:
+    """Share of the first k items that the user interacted with and a baseline would not show.
+
+    The baseline, a primitive recommender, is given with each event, and cut at k like the list;
+    events without one are left out. Without k, or with denominator=length, the share is of the
+    items there are. An empty list counts as 0. Without events that have a baseline there is no
+    value.
+
+        serendipity@k = mean over lists of (hits at rank <= k that are not among the first k of the
+                        baseline / k)
+
+    Example:
+        >>> from streameval import Accumulator
+        >>> accumulator = Accumulator("serendipity@2")
+        >>> accumulator.update(["a", "b"], ["a", "b"], baseline=["b", "c"])
+        >>> accumulator.read("serendipity@2").value
+        0.5
+    """
+    if event.baseline is None:
+        return None
+    shown, gains = ranked(event, k), gains_of(event.interactions)
+    expected = set(event.baseline[:k])
+    useful = [item for item in shown if gains.get(item, 0) > 0 and item not in expected]
+    items = k if k is not None and denominator == "k" else len(shown)
+    return len(useful) / items if items else 0.0

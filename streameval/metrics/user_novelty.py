@@ -1,0 +1,30 @@
+from streameval.events import Event
+from streameval.metric import metric
+from streameval.rows import ranked
+
+
+@metric(
+    bounds=(0, 1),
+    source="Lathia, Hailes, Capra, Amatriain, Temporal diversity, SIGIR 2010 (`novelty`)",
+    interactions=False,
+)
+def user_novelty(event: Event, k: int | None) -> float | None:
+    """Share of the first k items that are new to the user: not among those met before.
+
+    The items that the user met before, the history, are given with each event; events without one
+    are left out, an empty one is that of a new user. Empty lists are left out. Without events that
+    have a history and items there is no value.
+
+        user_novelty@k = mean over lists of (items at rank <= k that are not in the history / items)
+
+    Example:
+        >>> from streameval import Accumulator
+        >>> accumulator = Accumulator("user_novelty@2")
+        >>> accumulator.update(["a", "b", "c"], [], history=["b", "z"])
+        >>> accumulator.read("user_novelty@2").value
+        0.5
+    """
+    shown = ranked(event, k)
+    if event.history is None or not shown:
+        return None
+    return len(set(shown).difference(event.history)) / len(shown)

@@ -1,0 +1,28 @@
+from streameval.metric import metric
+from streameval.statistics.exposures import Exposures
+
+
+@metric(
+    bounds=(0, float("inf")),
+    per="slice",
+    source="Ge, Delgado-Battenfeld, Jannach, Beyond accuracy, RecSys 2010; "
+    "RecTools 0.19.0 `CoveredUsers`",
+)
+def users_covered(users: Exposures, k: int | None) -> float:
+    """Number of distinct users who got at least one item up to rank k, over all lists.
+
+    With having=hit it is the users who interacted with at least one of these. Users are given with
+    the events; lists of nobody known count for no user. Without lists there is no value.
+
+        users_covered@k = |users of the lists with an item (or a hit) at rank <= k|
+
+    Example:
+        >>> from streameval import Accumulator
+        >>> accumulator = Accumulator("users_covered", "users_covered(having=hit)")
+        >>> accumulator.update(["a", "b"], ["b"], user="u1")
+        >>> accumulator.update(["c"], [], user="u2")
+        >>> accumulator.update(["d"], [], user="u1")
+        >>> [reading.value for reading in accumulator.compute().values()]
+        [2.0, 1.0]
+    """
+    return users.distinct(k) if users.lists else float("nan")

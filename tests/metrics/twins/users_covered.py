@@ -1,0 +1,17 @@
+import math
+from collections.abc import Sequence
+
+from tests.metrics.preparation import Id, Shown, good
+
+
+def users_covered(events: Sequence[Shown], k: int | None, *, having: str = "item") -> float:
+    """Size of the set of users with something at a rank up to k."""
+
+    def found(event: Shown) -> bool:
+        ranks = event.positions or range(1, len(event.recommendations) + 1)
+        wanted: set[Id] = set(event.recommendations) if having == "item" else good(event)
+        pairs = zip(event.recommendations, ranks, strict=True)
+        return any(item in wanted and (k is None or rank <= k) for item, rank in pairs)
+
+    users = {event.user for event in events if found(event)} - {None}
+    return float(len(users)) if events else math.nan
