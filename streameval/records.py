@@ -60,7 +60,6 @@ class RecordBatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         timestamps: when the log took each record, milliseconds since the epoch; None where it
             does not say (files).
         origin: key and headers of the record at a place of the batch; None where there are none.
-        replaced: place -> offset of the invalid record that the one at this place stands for.
     """
 
     partition: Partition
@@ -69,7 +68,6 @@ class RecordBatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     next_offset: int
     timestamps: Sequence[int] | None = None
     origin: Callable[[int], Origin] | None = None
-    replaced: Mapping[int, int] = {}
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):

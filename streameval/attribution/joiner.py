@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, Protocol, cast
 
 import msgspec
 
@@ -20,14 +20,45 @@ from streameval.attribution.reported import Reported, ReportedShelf
 from streameval.attribution.rules import FOREVER, NEVER, Rules
 from streameval.attribution.shown import PREFIX as SHOWN
 from streameval.attribution.shown import Shown
-from streameval.attribution.told import NAME as TOLD
-from streameval.attribution.told import Tales, Told
-from streameval.attribution.turns import combined, in_turn, late_in, reported_in, runs, told_of
+from streameval.attribution.turns import combined, in_turn, late_in, reported_in, runs
 from streameval.errors import DamagedStateError, TooManyOpenError
+from streameval.events import Id
 from streameval.pipeline.decode import Decoded
 from streameval.statistics.arrays import IntArray
 
 _SEEN: Final = "~join/seen/"
+
+
+class RejectedRecord(NamedTuple):
+    """A record that became part of no event.
+
+    Attributes:
+        lane: number of its log.
+        offset: of the record in its log.
+        time: when it happened, microseconds since the epoch.
+        key: id of its list, or the user of an interaction; empty where it has none.
+        user: who saw the list, where lists are joined by user.
+        item: of an interaction; None for an impression.
+        type: of an interaction.
+    """
+
+    lane: int
+    offset: int
+    time: int
+    key: str
+    user: str = ""
+    item: Id | None = None
+    type: str | None = None
+
+
+class Trace(Protocol):
+    """Follows records through a join."""
+
+    def rejected(self, outcome: Outcome, record: RejectedRecord) -> None:
+        """A record ended without becoming part of an event."""
+
+    def counted(self, shown: Shown, row: int, interactions: Sequence[Reported]) -> None:
+        """A list became an event with these interactions."""
 
 
 class Joiner:
@@ -39,18 +70,19 @@ class Joiner:
     Args:
         rules: what is joined with what.
         streams: number of the stream of each log; number 0 has the impressions.
+        trace: is told how each record ends; None where nobody asks.
 
     Attributes:
         watermark: up to where everything is there, microseconds; NEVER at first.
         accounts: what became of the records of each stream.
     """
 
-    def __init__(self, rules: Rules, streams: Sequence[int]) -> None:
+    def __init__(self, rules: Rules, streams: Sequence[int], trace: Trace | None = None) -> None:
         self.rules = rules
         self.watermark = NEVER
         self.accounts = [Account() for _ in range(max(streams) + 1)]
         self._streams = streams
-        self.tales = Tales()
+        self._trace = trace
         self.shown = Shown(rules.bucket, users=rules.key == "user_item")
         self.reported = ReportedShelf(rules.bucket)
         self._requests = Index()
@@ -95,6 +127,9 @@ class Joiner:
         for reported in self.reported.between(before, watermark):
             self._attribute(reported)
         rows = self.shown.between(self._closed(before), self._closed(watermark))
+        if self._trace is not None:
+            for row in rows:
+                self._trace.counted(self.shown, row, self._found.get(row, ()))
         found = events(self.shown, rows, self._found, self._outcome) if rows else None
         self.accounts[0].counted += len(rows)
         self._drop(min(watermark, newest))
@@ -122,11 +157,14 @@ class Joiner:
         """Whether a list is an event already."""
         return self.shown.time(row) < self._closed(self.watermark)
 
+    def complete_at(self, time: int) -> int:
+        """Event time that every log must pass before a list shown at `time` is counted."""
+        return time + self.rules.window + self.rules.lateness
+
     def sections(self) -> Iterator[Section]:
         """What waits, in pieces."""
         yield from self.shown.sections()
         yield from self.reported.sections()
-        yield from self.tales.sections()
         for stream, repeats in enumerate(self._repeats):
             for section in repeats.sections():
                 yield section._replace(name=f"{_SEEN}{stream}/{section.name}")
@@ -149,7 +187,6 @@ class Joiner:
             self.accounts = msgspec.convert(state["accounts"], list[Account])
             self.watermark = int(state["watermark"])
             newest = msgspec.convert(state["newest"], list[int | None])
-            self.tales.restore(parts[TOLD])
         except (KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:
             raise DamagedStateError("join", f"{type(error).__name__}: {error}") from error
         self.shown.restore(_of(parts, SHOWN))
@@ -193,8 +230,9 @@ class Joiner:
             if outcome is None:
                 kept.append(place)
             else:
-                told = told_of(piece, row, time, by_user=self._users is not None)
-                self._end(0, outcome, told)
+                self._end(0, outcome)
+                if self._trace is not None:
+                    self._trace.rejected(outcome, _rejected_list(piece, row, time))
         return kept
 
     def _all_new(self, ids: Sequence[str] | None, rows: Sequence[int]) -> bool:
@@ -257,7 +295,7 @@ class Joiner:
         return watermark if watermark in (NEVER, FOREVER) else watermark - self.rules.window
 
     def _drop(self, horizon: int) -> None:
-        before = horizon - self.rules.window - self.rules.remember
+        before = horizon - self.rules.window
         dropped = self.shown.drop(before)
         self.reported.drop(before)
         forgotten(dropped, self._requests, self._users)
@@ -270,13 +308,16 @@ class Joiner:
             raise TooManyOpenError("max_bytes", self.size, self.rules.max_bytes)
 
     def _refuse(self, stream: int, outcome: Outcome, each: Reported) -> None:
-        told = Told(each.lane, each.key, each.item, each.type, each.time, each.offset)
-        self._end(stream, outcome, told)
+        self._end(stream, outcome)
+        if self._trace is not None:
+            record = RejectedRecord(
+                each.lane, each.offset, each.time, each.key, item=each.item, type=each.type
+            )
+            self._trace.rejected(outcome, record)
 
-    def _end(self, stream: int, outcome: Outcome, told: Told) -> None:
+    def _end(self, stream: int, outcome: Outcome) -> None:
         account = self.accounts[stream]
         setattr(account, outcome, getattr(account, outcome) + 1)
-        self.tales.add(outcome, told)
 
     def _index(self) -> None:
         """What follows from the saved content: indexes, and who has found whom already."""
@@ -294,6 +335,13 @@ class Joiner:
                 self._found.setdefault(row, []).append(reported)
             if still:
                 self._last[reported.lane, reported.offset] = rows[-1]
+
+
+def _rejected_list(piece: Piece, row: int, time: int) -> RejectedRecord:
+    decoded = cast("Decoded", piece.content)
+    request = None if decoded.event_ids is None else decoded.event_ids[row]
+    user = None if decoded.users is None else decoded.users[row]
+    return RejectedRecord(piece.lane, piece.offset(row), time, request or "", user or "")
 
 
 def _of(parts: Mapping[str, bytes], prefix: str) -> dict[str, bytes]:

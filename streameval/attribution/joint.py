@@ -10,6 +10,7 @@ import numpy as np
 
 from streameval.aggregation.slices import A
 from streameval.attribution.interactions import InteractionDecoder
+from streameval.attribution.joiner import Trace
 from streameval.attribution.lanes import Content
 from streameval.attribution.logs import Log
 from streameval.attribution.rules import Rules
@@ -63,12 +64,14 @@ class Joint(Generic[A]):
         self,
         offsets: Mapping[Partition, int],
         sink: Callable[[Decoded], object] | None = None,
+        trace: Trace | None = None,
     ) -> JoinedState[A]:
         """One that has counted nothing; the logs in the order of their streams and names.
 
         Args:
             offsets: where each begins.
             sink: handed the events that are complete; None counts them.
+            trace: is told how each record ends; None where nobody asks.
 
         Raises:
             UnevenStreamsError: a stream has no log among them.
@@ -82,7 +85,7 @@ class Joint(Generic[A]):
             names = [next(n for n, at in self._stream.items() if at == each) for each in missing]
             raise UnevenStreamsError(logs[0].partition.number, {}, names)
         ordered = sorted(logs, key=lambda log: (log.stream, log.partition))
-        return JoinedState(self.layout, self.rules, ordered, sink)
+        return JoinedState(self.layout, self.rules, ordered, sink, trace)
 
 
 def _with_users(decoded: Decoded) -> Decoded:

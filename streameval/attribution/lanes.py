@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 import msgspec
@@ -35,7 +35,6 @@ class Piece(NamedTuple):
         records: how many there are, valid or not.
         invalid: those that are no impression or interaction.
         tombstones: how many have no value.
-        replaced: place -> offset of the invalid record that the one there stands for.
     """
 
     lane: int
@@ -45,7 +44,6 @@ class Piece(NamedTuple):
     records: int
     invalid: Sequence[tuple[int, InvalidEvent]]
     tombstones: int
-    replaced: Mapping[int, int]
 
     def offset(self, row: int) -> int:
         """The offset of a valid record."""
@@ -59,7 +57,6 @@ class _Chunk(msgspec.Struct, gc=False):
     offsets: Sequence[int]
     next_offset: int
     before: NDArray[np.int64]
-    replaced: Mapping[int, int]
     done: int = 0
 
     @property
@@ -127,7 +124,7 @@ class Lane:
         self._tail = int(running[-1])
         self._next = batch.next_offset
         if batch.values or self._chunks:
-            chunk = _Chunk(content, batch.offsets, batch.next_offset, running[:-1], batch.replaced)
+            chunk = _Chunk(content, batch.offsets, batch.next_offset, running[:-1])
             self._chunks.append(chunk)
         else:
             self.position = batch.next_offset
@@ -166,7 +163,6 @@ class Lane:
             records=stop - start,
             invalid=[each for each in content.invalid if start <= each[0] < stop],
             tombstones=sum(start <= place < stop for place in content.tombstones),
-            replaced={place: old for place, old in chunk.replaced.items() if start <= place < stop},
         )
 
     def _advance(self, content: Content, before: NDArray[np.int64]) -> None:

@@ -8,7 +8,6 @@ from typing import Any, Final, NamedTuple
 from streameval.attribution.lanes import Content, Lane, Piece, awaited, in_turn
 from streameval.attribution.rules import FOREVER, NEVER, Rules
 from streameval.errors import SourceError, UnlikeStateError
-from streameval.pipeline.awaited import Awaited
 from streameval.records import Partition, RecordBatch
 
 CROWDED: Final = 20_000
@@ -37,14 +36,12 @@ class Logs:
 
     Attributes:
         lanes: of the logs.
-        replays: invalid records of each log whose replay is awaited.
     """
 
     def __init__(self, logs: Sequence[Log]) -> None:
         self.lanes = [
             Lane(number, log.stream, log.partition, log.offset) for number, log in enumerate(logs)
         ]
-        self.replays = [Awaited() for _ in logs]
         self._by_partition = {lane.partition: lane for lane in self.lanes}
 
     @property
@@ -126,17 +123,9 @@ class Logs:
 
     def state(self) -> list[Any]:
         """How far each has come, as plain values."""
-        pairs = zip(self.lanes, self.replays, strict=True)
         return [
-            (
-                lane.partition,
-                lane.position,
-                lane.clock,
-                lane.idle,
-                lane.ended,
-                replays.as_list(),
-            )
-            for lane, replays in pairs
+            (lane.partition, lane.position, lane.clock, lane.idle, lane.ended)
+            for lane in self.lanes
         ]
 
     def restore(self, saved: Sequence[Any]) -> None:
@@ -150,10 +139,9 @@ class Logs:
         there = [Partition(*log) for log, *_ in saved]
         if there != self.partitions:
             raise UnlikeStateError("logs", list(map(str, self.partitions)), list(map(str, there)))
-        for number, (_, position, clock, idle, ended, listed) in enumerate(saved):
+        for number, (_, position, clock, idle, ended) in enumerate(saved):
             fresh = Lane(number, self.lanes[number].stream, there[number], position)
             fresh.resume(clock)
             fresh.idle, fresh.ended = idle, ended
             self.lanes[number] = fresh
-            self.replays[number] = Awaited.from_list(listed)
         self._by_partition = {lane.partition: lane for lane in self.lanes}

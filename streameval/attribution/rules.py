@@ -29,7 +29,6 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
             belongs to one list of each combination of their values.
         max_open: most lists and interactions that may wait at a time, in each partition.
         max_bytes: most memory that they may take, roughly.
-        remember: so long after they were counted they can still be explained.
     """
 
     key: Key = "request_id"
@@ -39,7 +38,6 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     per: tuple[int, ...] = ()
     max_open: int = 1_000_000
     max_bytes: int = 1_000_000_000
-    remember: int = 600_000_000
 
     @property
     def bucket(self) -> int:

@@ -86,6 +86,11 @@ class Shown:
         requests = self.buckets[row >> PLACES].requests
         return requests[row & _PLACE] if requests else ""
 
+    def user(self, row: int) -> str:
+        """Who saw a list; empty where that is not kept."""
+        users = self.buckets[row >> PLACES].users
+        return users[row & _PLACE] if users else ""
+
     def labels(self, row: int) -> tuple[str, ...]:
         """Its label values."""
         return self._labels.value(self.buckets[row >> PLACES].dimensions[row & _PLACE])

@@ -6,13 +6,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, Generic
 
 import msgspec
-import numpy as np
 
 from streameval.aggregation.family import Family
 from streameval.aggregation.section import Section, next_version
 from streameval.aggregation.slices import A
 from streameval.attribution.account import Account
-from streameval.attribution.joiner import Joiner
+from streameval.attribution.joiner import Joiner, Trace
 from streameval.attribution.lanes import Content, Piece
 from streameval.attribution.logs import Log, Logs
 from streameval.attribution.rules import Rules
@@ -37,6 +36,7 @@ class JoinedState(Generic[A]):
         rules: what is joined with what.
         logs: those that are joined; their order is part of the state's meaning.
         sink: handed the events that are complete; None counts them.
+        trace: is told how each record ends; None where nobody asks.
 
     Attributes:
         joiner: what waits.
@@ -51,9 +51,10 @@ class JoinedState(Generic[A]):
         rules: Rules,
         logs: Sequence[Log],
         sink: Callable[[Decoded], object] | None = None,
+        trace: Trace | None = None,
     ) -> None:
         self.logs = Logs(logs)
-        self.joiner = Joiner(rules, [log.stream for log in logs])
+        self.joiner = Joiner(rules, [log.stream for log in logs], trace)
         self.passed_by = 0
         self.proposed_at: int | None = None
         self._layout = layout
@@ -192,29 +193,20 @@ class JoinedState(Generic[A]):
     def _count(self) -> None:
         """Records whose turn has come, and the events that they complete."""
         for stream, found in self.logs.take().items():
-            self.joiner.add(stream, [self._judged(piece, stream) for piece in found])
+            for piece in found:
+                self._note(piece)
+            self.joiner.add(stream, found)
         events = self.joiner.advance(*self.logs.watermark(self.joiner.rules))
         if events is not None:
             self._sink(events)
         self._version = next_version()
 
-    def _judged(self, piece: Piece, stream: int) -> Piece:
-        """Without records that stand for one that nobody awaits; counts what is not open."""
+    def _note(self, piece: Piece) -> None:
+        """Add to the tally of the records."""
         tally = Tally(consumed=piece.records, tombstones=piece.tombstones)
-        places = piece.content.places
-        if piece.invalid or piece.replaced:
-            refused = self.logs.replays[piece.lane].refused(
-                piece.offsets, piece.invalid, piece.replaced, places, tally
-            )
-            if not refused.isdisjoint(places):
-                rows = np.array([place not in refused for place in places])
-                tally.duplicates = int(np.count_nonzero(~rows))
-                self.joiner.accounts[stream].duplicate += tally.duplicates
-                piece = piece._replace(content=piece.content.keep(rows), before=piece.before[rows])
         tally.valid = len(piece.content.places)
         tally.refuse([event for _, event in piece.invalid])
         self._counted.note(tally)
-        return piece
 
     def _meta(self) -> Callable[[], Iterator[bytes]]:
         state = {

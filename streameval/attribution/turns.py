@@ -15,9 +15,7 @@ import numpy as np
 from streameval.attribution.interactions import InteractionColumns
 from streameval.attribution.lanes import Piece
 from streameval.attribution.reported import Reported
-from streameval.attribution.told import Told
 from streameval.events import Id, Interaction
-from streameval.pipeline.decode import Decoded
 from streameval.statistics.arrays import IntArray
 
 
@@ -57,14 +55,6 @@ def reported_in(piece: Piece, found: InteractionColumns, row: int) -> Reported:
         piece.lane,
         piece.offset(row),
     )
-
-
-def told_of(piece: Piece, row: int, time: int, *, by_user: bool) -> Told:
-    """What is told of a list that came to nothing."""
-    decoded = cast("Decoded", piece.content)
-    request = decoded.event_ids[row] if decoded.event_ids is not None else ""
-    user = decoded.users[row] if by_user and decoded.users is not None else None
-    return Told(piece.lane, request, None, None, time, piece.offset(row), user or "")
 
 
 def combined(found: Sequence[Reported], how: Literal["max", "sum"]) -> tuple[Any, Any]:

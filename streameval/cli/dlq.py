@@ -85,9 +85,10 @@ def replay(
     streameval dlq replay streameval.toml --offset events/3/14
     ```
 
-    Key, value and headers are as they were; a header says which record each one replaces. A
-    daemon that keeps state counts each of them once, so that replaying again does no harm. Mend
-    what refused them first, and restart the daemon: otherwise they are refused again.
+    Key, value and headers stay as they were; the header `streameval.original` names the record
+    that each one was copied from. Correct what made the records invalid first, and restart the
+    daemon; otherwise they are rejected again. A record that is replayed twice counts twice, unless
+    events have ids and the configuration has `dedup`.
     """
     from streameval.cli.dlq_replay import replayed  # noqa: PLC0415  only where used
 

@@ -1,34 +1,213 @@
-"""`streameval explain`."""
+"""`streameval explain`: joins the logs again and follows the records of one key."""
 
 from __future__ import annotations
 
+import os
+import time
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument, Option
+import msgspec
+import typer
+from typer import Argument, Exit, Option
+
+from streameval.accumulator import Accumulator
+from streameval.attribution.explaining import (
+    ExplainedList,
+    ExplainedRecord,
+    Explanation,
+    KeyTrace,
+)
+from streameval.attribution.joint import Joint
+from streameval.attribution.state import JoinedState
+from streameval.cli.ending import FAILED, WrongCallError, tell
+from streameval.cli.file_streams import beginning
+from streameval.config import Config, load
+from streameval.config.counting import layout
+from streameval.config.joining import joint
+from streameval.errors import ConfigError
+from streameval.records import Partition, RecordBatch
+from streameval.sources.build import source_of
+from streameval.sources.options import KafkaOptions
+from streameval.sources.source import Pausable, Source
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SECONDS = 0.2
+_PATIENCE = 5.0
+"""Seconds in which connecting is no trouble worth a word."""
 
 
 def explain(
     key: Annotated[
-        str, Argument(metavar="REQUEST_ID", help="A request id, or a user where these are joined.")
+        str, Argument(metavar="KEY", help="A request id, or a user where lists are joined by user.")
     ],
     *,
     config: Annotated[
         Path, Option("--config", metavar="CONFIG", help="The TOML file that the daemon runs with.")
     ],
+    since: Annotated[
+        str | None,
+        Option(
+            metavar="TIME",
+            help='Read Kafka topics from this time on, like "2026-01-31T08:00:00+00:00"; '
+            "from their beginning without it.",
+        ),
+    ] = None,
     as_json: Annotated[bool, Option("--json", help="As JSON instead of text.")] = False,
 ) -> None:
-    """Tell what became of a list and of the interactions with it, from the saved state.
+    """Explain what was shown for a key, what came, what was counted, and why not.
 
     ```
     streameval explain 7f3a-22 --config streameval.toml
-    streameval explain 7f3a-22 --config streameval.toml --json
+    streameval explain 7f3a-22 --config streameval.toml --since 2026-01-31T08:00:00+00:00 --json
     ```
 
-    Open lists are known, and those counted within `remember` of [attribution]; of records that
-    came to nothing, the last 1,000 of each kind in each log. The exit status is 1 where
-    nothing is known.
+    It reads the logs of [source] up to their ends and joins them with the code of the daemon. It
+    needs no state and changes nothing. The exit status is 1 if the logs hold no record of the key.
     """
-    from streameval.cli.explanation import explained  # noqa: PLC0415  only where used
+    settings = load(config)
+    if settings.attribution is None:
+        raise WrongCallError(f"{config} has no [attribution]: every record is an event of its own.")
+    front = joint(settings, settings.attribution, layout(settings))
+    traced = _TracedJoins(front, key)
+    _read(_source(settings, since), settings, traced)
+    found = dict(traced.explanations())
+    if not found:
+        tell(f"no record of {key!r} in {', '.join(settings.attribution.names)}.")
+        raise Exit(FAILED)
+    if as_json:
+        plain = {str(home): msgspec.to_builtins(each) for home, each in found.items()}
+        typer.echo(msgspec.json.format(msgspec.json.encode(plain), indent=1).decode())
+        return
+    for home, each in found.items():
+        typer.echo("\n".join(_lines(home, each, settings.dimensions())))
 
-    explained(key, config, as_json=as_json)
+
+class _TracedJoins:
+    """Joins the logs of each partition, and traces one key."""
+
+    def __init__(self, front: Joint[Accumulator], key: str) -> None:
+        self._front = front
+        self._key = key
+        self._joins: dict[Partition, tuple[JoinedState[Accumulator], KeyTrace]] = {}
+
+    def home(self, partition: Partition) -> Partition:
+        """The partition under whose name a log is joined."""
+        return self._front.home(partition)
+
+    def begin(self, partition: Partition, offsets: Mapping[Partition, int]) -> None:
+        """Start the join of these logs at these offsets."""
+        trace = KeyTrace(self._key, users=self._front.rules.key == "user_item")
+        state = self._front.state(offsets, lambda _: None, trace)
+        self._joins[partition] = state, trace
+
+    def apply(self, batch: RecordBatch) -> None:
+        """Join the records of a batch."""
+        state, _ = self._joins[self._front.home(batch.partition)]
+        state.apply(batch, self._front.decode(batch))
+
+    def settle(self, source: Source) -> None:
+        """Close the logs that have ended, and pause those that lead."""
+        for state, _ in self._joins.values():
+            state.end(source.ended)
+        if isinstance(source, Pausable):
+            source.pause(self._leading)
+
+    def have_read(self, ends: Mapping[Partition, int]) -> bool:
+        """Whether nothing below these offsets can still be joined.
+
+        A log that leads is not read on, so its end does not count.
+        """
+        leading = self._leading
+        return all(
+            log in leading or offset >= ends.get(log, 0)
+            for state, _ in self._joins.values()
+            for log, offset in state.logs.expected.items()
+        )
+
+    def explanations(self) -> Iterator[tuple[Partition, Explanation]]:
+        """What the logs hold about the key, by partition."""
+        for home, (state, trace) in sorted(self._joins.items()):
+            found = trace.explanation(state)
+            if found is not None:
+                yield home, found
+
+    @property
+    def _leading(self) -> list[Partition]:
+        return [log for state, _ in self._joins.values() for log in state.crowded]
+
+
+def _source(config: Config, since: str | None) -> Source:
+    """The source to read from its beginning, or from `since` on.
+
+    Raises:
+        WrongCallError: `since` cannot be used.
+        SourceError: the broker does not answer, or a topic cannot be read.
+    """
+    options = config.source
+    if not isinstance(options, KafkaOptions):
+        if since is not None:
+            raise WrongCallError("--since: only Kafka topics can be read from a given time on.")
+        return source_of(options, os.environ)
+    from streameval.sources.kafka_probe import probe  # noqa: PLC0415  heavy; only where used
+
+    options = msgspec.structs.replace(options, start=since or "earliest")
+    try:
+        probe(options, os.environ)
+    except ConfigError as error:
+        if error.key != "start":
+            raise
+        raise WrongCallError(f"--since: {error.problem}") from error
+    return source_of(options, os.environ)
+
+
+def _read(source: Source, config: Config, joins: _TracedJoins) -> None:
+    """Read to where the logs end now."""
+    ends: Mapping[Partition, int] = {}
+    told, patient_until = None, time.monotonic() + _PATIENCE
+    source.open(beginning(config, joins))
+    try:
+        while not source.finished:
+            for batch in source.poll(_SECONDS):
+                joins.apply(batch)
+            joins.settle(source)
+            if time.monotonic() > patient_until and source.trouble not in {None, told}:
+                told = source.trouble
+                tell(str(told))
+            if isinstance(config.source, KafkaOptions) and source.joined:
+                ends = ends or dict(source.end_offsets())
+                if joins.have_read(ends):
+                    return
+    finally:
+        source.close()
+
+
+def _lines(home: Partition, found: Explanation, names: list[str]) -> Iterator[str]:
+    for each in found.lists:
+        yield from _list(home, each, names)
+    if not found.lists:
+        yield f"{home}: no list"
+    for record in found.records:
+        yield _record(record)
+
+
+def _list(home: Partition, each: ExplainedList, names: list[str]) -> Iterator[str]:
+    labels = ", ".join(f"{name}={value}" for name, value in zip(names, each.labels, strict=True))
+    yield f"{home}: shown {_moment(each.time)}{f' ({labels})' if labels else ''}"
+    yield f"  items   {', '.join(map(str, each.items)) or 'none'}"
+    if each.outcome == "counted":
+        yield "  counted its window is over"
+    else:
+        yield f"  open    until every log has passed {_moment(each.complete_at)}"
+
+
+def _record(each: ExplainedRecord) -> str:
+    what = "list" if each.item is None else f"{each.type or ''} {each.item}".lstrip()
+    where = f"{each.log} offset {each.offset}"
+    return f"  {_moment(each.time)} {what}: {each.outcome}. {each.why} ({where})"
+
+
+def _moment(microseconds: int) -> str:
+    return (_EPOCH + timedelta(microseconds=microseconds)).isoformat().replace("+00:00", "Z")

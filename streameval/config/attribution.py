@@ -68,7 +68,6 @@ class AttributionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         per: labels by which "user_item" attributes separately, for example the variant.
         max_open: most records that may wait in each partition.
         max_bytes: most memory that they may take, roughly.
-        remember: so long after it was counted, in event time, a list can still be explained.
     """
 
     impressions: str | list[str]
@@ -82,7 +81,6 @@ class AttributionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     per: list[str] = []
     max_open: Annotated[int, Meta(ge=1)] = 1_000_000
     max_bytes: Annotated[int, Meta(ge=1)] = 1_000_000_000
-    remember: str = "10m"
 
     @property
     def streams(self) -> list[list[str]]:
@@ -98,7 +96,7 @@ class AttributionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     def settings(self) -> dict[str, Any]:
         """What must be the same for a saved state to go on."""
         plain: dict[str, Any] = msgspec.to_builtins(self)
-        beside = ("idle_timeout", "max_open", "max_bytes", "remember")
+        beside = ("idle_timeout", "max_open", "max_bytes")
         return {name: value for name, value in plain.items() if name not in beside}
 
 
@@ -116,6 +114,5 @@ def durations(options: AttributionOptions) -> Iterator[tuple[str, str, int]]:
     second = 1_000_000
     yield "attribution.window", options.window, second
     yield "attribution.lateness", options.lateness, 0
-    yield "attribution.remember", options.remember, 0
     if options.idle_timeout is not None:
         yield "attribution.idle_timeout", options.idle_timeout, second

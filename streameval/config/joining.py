@@ -51,7 +51,6 @@ def rules(config: Config, options: AttributionOptions) -> Rules:
         per=tuple(dimensions.index(name) for name in options.per),
         max_open=options.max_open,
         max_bytes=options.max_bytes,
-        remember=microseconds(options.remember),
     )
 
 

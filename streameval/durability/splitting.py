@@ -36,7 +36,4 @@ def _piece(batch: RecordBatch, start: int, stop: int, next_offset: int) -> Recor
         next_offset=next_offset,
         timestamps=None if batch.timestamps is None else batch.timestamps[start:stop],
         origin=None if origin is None else shifted,
-        replaced={
-            place - start: old for place, old in batch.replaced.items() if start <= place < stop
-        },
     )

@@ -39,12 +39,6 @@ def special_counts(health: Health) -> Iterator[Family]:
         "after a crash included.",
         _if_known(health.dead_lettered),
     )
-    yield own_family(
-        "dlq_replayed",
-        "counter",
-        "Records that were counted in place of a dead letter since the process started.",
-        _if_known(None if health.dead_lettered is None else health.replayed),
-    )
 
 
 def keeping(health: Health) -> Iterator[Family]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
 
 from streameval.pipeline.letters import DeadLetter, Identity
-from streameval.pipeline.ranges import Ranges
-from streameval.records import Partition
 
 SAMPLES: Final = 3
 """So many letters of each reason are kept to be looked at: the last ones."""
@@ -20,11 +18,13 @@ class Seen:
     """Which records were met before; letters come at least once, and count once."""
 
     def __init__(self) -> None:
-        self._offsets: defaultdict[Partition, Ranges] = defaultdict(Ranges)
+        self._identities: set[Identity] = set()
 
     def novel(self, identity: Identity) -> bool:
         """Whether it was never asked about before."""
-        return self._offsets[identity.partition].add(identity.offset)
+        known = identity in self._identities
+        self._identities.add(identity)
+        return not known
 
 
 class Group(msgspec.Struct, kw_only=True):

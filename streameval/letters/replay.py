@@ -13,7 +13,7 @@ from kafka.errors import KafkaError
 
 from streameval.errors import PublishError
 from streameval.letters.census import Seen
-from streameval.pipeline.letters import REPLACES, DeadLetter, Identity, replacing
+from streameval.pipeline.letters import ORIGINAL, DeadLetter, Identity
 from streameval.sources.kafka_client import UNUSABLE, connect, explanation, hush, unusable
 
 _ANSWER_SECONDS: Final = 30.0
@@ -43,19 +43,19 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def chosen(letters: Iterable[DeadLetter], choice: Choice) -> Iterator[DeadLetter]:
-    """The letters that are meant, one for each record that is still to be replaced.
+    """The letters that are meant, one for each record.
 
-    A record that was replayed and refused again has two letters; they stand for the same one.
+    A record that was replayed and rejected again has two letters, which name the same original.
     """
     seen = Seen()
-    return (letter for letter in letters if letter in choice and seen.novel(letter.replaced))
+    return (letter for letter in letters if letter in choice and seen.novel(letter.original))
 
 
 def replay(letters: Iterable[DeadLetter], config: Mapping[str, Any]) -> int:
     """Write the record of each letter to its topic and partition, and wait until all are there.
 
-    Key and value are as they were, and so are the headers; one is added, which names the record
-    that it replaces. What was written before an error stays.
+    Key, value and headers are those of the record; a header is added that names it. What was
+    written before an error stays.
 
     Args:
         letters: each of another record, as `chosen` gives them.
@@ -103,8 +103,8 @@ class _Sending:
         known = producer.partitions_for(topic)
         if number not in known:
             raise self.failure(f"it has no partition {number} (any more)")
-        headers = [pair for pair in letter.headers if pair[0] != REPLACES]
-        headers.append(replacing(letter.replaced))
+        headers = [pair for pair in letter.headers if pair[0] != ORIGINAL]
+        headers.append((ORIGINAL, str(letter.original).encode()))
         self._unanswered.append(producer.send(topic, letter.value, letter.key, headers, number))
         if len(self._unanswered) > _IN_FLIGHT:
             self.settle(_IN_FLIGHT // 2)
@@ -117,5 +117,5 @@ class _Sending:
             self.count += 1
 
     def failure(self, problem: str) -> PublishError:
-        remedy = "those are there; mend that, and replay anew: each counts once"
+        remedy = "these were written; correct that, and replay the others with --offset"
         return PublishError(self._topic, self.count, problem, remedy)

@@ -31,7 +31,7 @@ class JoinHealth(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         streams: that of impressions first.
-        bytes: rough memory of what waits, and of what can still be explained.
+        bytes: approximate memory of the records that wait.
         clocks: newest event time of each log, microseconds; those that have none are absent.
         passed_by: how often a log was waited for no longer, because it was idle.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
@@ -10,8 +10,8 @@ import msgspec
 from streameval.pipeline.invalid import InvalidEvent, Reason
 from streameval.records import Origin, Partition, RecordBatch
 
-REPLACES: Final = "streameval.replaces"
-"""Header of a replayed record: the identity of the one that it stands for."""
+ORIGINAL: Final = "streameval.original"
+"""Header of a replayed record: names the record that it was copied from."""
 
 MESSAGE_BYTES: Final = 1_000
 """Longest message of a letter, as UTF-8."""
@@ -89,14 +89,19 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
         return Identity(self.partition, self.offset)
 
     @property
-    def replaced(self) -> Identity:
-        """The record that it was to replace: itself, unless it came from a replay.
+    def original(self) -> Identity:
+        """The record that was written first: itself, unless a replay wrote it.
 
-        A replayed record that is refused again stands for the same first record, so that the two
-        letters of it can never count twice.
+        So a record that is replayed and rejected again keeps its name, and the next replay writes
+        it once.
         """
-        offset = replaced_offset(self.partition, self.headers)
-        return self.identity if offset is None else Identity(self.partition, offset)
+        for name, value in self.headers:
+            if name == ORIGINAL:
+                try:
+                    return Identity.of(value.decode())
+                except ValueError:
+                    return self.identity
+        return self.identity
 
 
 class DeadLetters(Protocol):
@@ -128,31 +133,6 @@ class DeadLetters(Protocol):
 def letters_of(batch: RecordBatch, invalid: Sequence[tuple[int, InvalidEvent]]) -> list[DeadLetter]:
     """The letters of a batch's invalid records: their places in it, and why."""
     return [_letter(batch, place, event) for place, event in invalid]
-
-
-def replacing(identity: Identity) -> tuple[str, bytes]:
-    """The header that says which record this one stands for.
-
-    Example:
-        >>> replacing(Identity(Partition("events", 2), 41))
-        ('streameval.replaces', b'events/2/41')
-    """
-    return REPLACES, str(identity).encode()
-
-
-def replaced_offset(
-    partition: Partition, headers: Iterable[tuple[str, bytes | None]]
-) -> int | None:
-    """The offset of the invalid record that a record with these headers stands for.
-
-    None where it stands for none, or for one of another partition. The first one counts.
-    """
-    own = f"{partition.topic}/{partition.number}/".encode()
-    for name, value in headers:
-        if name == REPLACES and value is not None and value.startswith(own):
-            offset = value.removeprefix(own)
-            return int(offset) if offset.isdigit() else None
-    return None
 
 
 def _letter(batch: RecordBatch, place: int, event: InvalidEvent) -> DeadLetter:

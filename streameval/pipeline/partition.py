@@ -15,7 +15,6 @@ from streameval.aggregation.section import Section, next_version
 from streameval.aggregation.slices import A
 from streameval.errors import DamagedStateError, SourceError
 from streameval.pipeline.ahead import too_far_ahead
-from streameval.pipeline.awaited import Awaited
 from streameval.pipeline.decode import Decoded
 from streameval.pipeline.invalid import InvalidEvent
 from streameval.pipeline.layout import Layout
@@ -68,7 +67,6 @@ class PartitionState(Generic[A]):
         self._layout = layout
         self._version = next_version()
         self._memory = None if layout.dedup is None else Memory(layout.dedup)
-        self._outstanding = Awaited()
         self.position = position
         self.clock: int | None = None
         self.tally = Tally()
@@ -88,13 +86,7 @@ class PartitionState(Generic[A]):
         if decoded.times is not None and batch.timestamps is not None:
             decoded = too_far_ahead(decoded, batch.timestamps, self._layout.max_ahead)
         tally = Tally(consumed=len(batch.values), tombstones=len(decoded.tombstones))
-        counted = decoded
-        if decoded.invalid or batch.replaced:
-            refused = self._outstanding.refused(
-                batch.offsets, decoded.invalid, batch.replaced, decoded.places, tally
-            )
-            counted = without(decoded, refused)
-        counted = self._novel(counted)
+        counted = self._novel(decoded)
         tally.late = self.count(counted)
         tally.valid = len(counted.places)
         tally.duplicates = len(decoded.places) - tally.valid
@@ -182,7 +174,6 @@ class PartitionState(Generic[A]):
         state = {
             "clock": self.clock,
             "kept": {name: self.families[name].kept for name in sorted(self.families)},
-            "outstanding": self._outstanding.as_list(),
             "since": dict(sorted(self.since.items())),
             "tally": self.tally.state_dict(),
         }
@@ -195,14 +186,6 @@ class PartitionState(Generic[A]):
             self.clock, self.since = state["clock"], state["since"]
             kept: dict[str, int] = state["kept"]
             self.tally = Tally.from_state_dict(state["tally"])
-            self._outstanding = Awaited.from_list(state["outstanding"])
         except (KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:
             raise DamagedStateError(META, f"{type(error).__name__}: {error}") from error
         return kept
-
-
-def without(decoded: Decoded, places: set[int]) -> Decoded:
-    """The same without the events at these places."""
-    if places.isdisjoint(decoded.places):
-        return decoded
-    return decoded.keep(np.array([place not in places for place in decoded.places]))

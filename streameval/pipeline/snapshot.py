@@ -123,7 +123,6 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
         duplicates: events that came again; None where that is not looked for.
         folded: events of all history counted under `__other__`, by name of the family.
         dead_lettered: records set aside as dead letters; None where none are written.
-        replayed: records counted in place of one set aside.
         commit_failures: commits of the group's offsets that failed.
         recoveries: what the watchdog did about a reading that stood still: step -> how often.
         checkpoint: how well state is being kept; None where it is not.
@@ -142,7 +141,6 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     duplicates: int | None = None
     folded: Mapping[str, int] = {}
     dead_lettered: int | None = None
-    replayed: int = 0
     commit_failures: int = 0
     recoveries: Mapping[str, int] = {}
     checkpoint: CheckpointHealth | None = None

@@ -201,7 +201,6 @@ class Snapshots(Generic[R]):
             duplicates=tally.duplicates if layout.dedup or tally.duplicates else None,
             folded=self._folded(),
             dead_lettered=around.dead_lettered,
-            replayed=tally.replayed,
             commit_failures=around.commit_failures,
             recoveries=around.recoveries,
             checkpoint=around.checkpoint,

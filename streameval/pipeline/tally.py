@@ -17,20 +17,16 @@ class Tally(msgspec.Struct, gc=False):
         consumed: records read, whatever became of them.
         valid: records that became events and were counted.
         late: those among them that were too late for every window.
-        replayed: those among them that stand for an earlier invalid one.
         tombstones: records without a value.
-        duplicates: records that were counted before: by event id, or replayed once already.
-        forgotten: invalid records of so long ago that a replay of them is no longer accepted.
+        duplicates: records with an event id that was counted before.
         invalid: records that are no event, by reason; every known reason is present.
     """
 
     consumed: int = 0
     valid: int = 0
     late: int = 0
-    replayed: int = 0
     tombstones: int = 0
     duplicates: int = 0
-    forgotten: int = 0
     invalid: dict[str, int] = msgspec.field(default_factory=lambda: dict.fromkeys(REASONS, 0))
 
     def refuse(self, invalid: list[InvalidEvent]) -> None:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from kafka import TopicPartition
 
-from streameval.pipeline.letters import replaced_offset
 from streameval.records import Origin, Partition, RecordBatch
 
 
 def batch_of(partition: Partition, records: Sequence[Any]) -> RecordBatch:
-    """Consecutive records of the client, at least one; keys and headers are looked at when asked.
-
-    What a record replaces is looked for only where it has headers.
-    """
+    """Consecutive records of the client, at least one; keys and headers are read when asked for."""
     return RecordBatch(
         partition=partition,
         values=[record.value for record in records],
@@ -23,7 +19,6 @@ def batch_of(partition: Partition, records: Sequence[Any]) -> RecordBatch:
         next_offset=records[-1].offset + 1,
         timestamps=[record.timestamp for record in records],
         origin=lambda place: _origin(records[place]),
-        replaced=_replaced(partition, records),
     )
 
 
@@ -35,12 +30,6 @@ def nothing_until(partition: Partition, offset: int) -> RecordBatch:
 def topic_partition(partition: Partition) -> TopicPartition:
     """As the client calls it."""
     return TopicPartition(partition.topic, partition.number)
-
-
-def _replaced(partition: Partition, records: Sequence[Any]) -> Mapping[int, int]:
-    headed = [place for place, record in enumerate(records) if record.headers]
-    found = {place: replaced_offset(partition, records[place].headers) for place in headed}
-    return {place: offset for place, offset in found.items() if offset is not None}
 
 
 def _origin(record: Any) -> Origin:

@@ -10,6 +10,7 @@ import msgspec
 from hypothesis import strategies as st
 
 from streameval.attribution.interactions import InteractionDecoder, InteractionFields
+from streameval.attribution.joiner import Trace
 from streameval.attribution.joint import Joint
 from streameval.attribution.rules import Rules
 from streameval.attribution.state import JoinedState
@@ -121,8 +122,9 @@ def joint(case: Case, **limits: Any) -> Joint[Any]:
 class Run:
     """A join that is fed, with the events that come out of it."""
 
-    def __init__(self, case: Case, **limits: Any) -> None:
+    def __init__(self, case: Case, trace: Trace | None = None, **limits: Any) -> None:
         self.case = case
+        self._trace = trace
         self.front = joint(case, **limits)
         self.events: list[tuple[Any, ...]] = []
         self.logs = {
@@ -164,7 +166,10 @@ class Run:
 
     def _new(self, positions: dict[Partition, int]) -> JoinedState[Any]:
         self._read = dict(positions)
-        return self.front.state(positions, lambda found: self.events.extend(_events(found)))
+        return self.front.state(positions, self._keep, self._trace)
+
+    def _keep(self, found: Decoded) -> None:
+        self.events.extend(_events(found))
 
 
 def _encoded(record: dict[str, Any] | None) -> bytes | None:

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from streameval.broker import Broker
 from tests.cli.program import ran
-from tests.daemon.running import running
+from tests.kafka.topics import create, fill
 
 HOUR = 3_600_000
 SHOWN = [
@@ -37,7 +38,7 @@ time = "ts"
 time_unit = "ms"
 [attribution]
 impressions = "impressions.ndjson"
-remember = "2h"
+window = "30m"
 [[attribution.interactions]]
 source = "clicks.ndjson"
 types = { click = 1 }
@@ -50,7 +51,7 @@ listen = "127.0.0.1:0"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two files, and the state of a daemon that has read them."""
+    """Two files, and a configuration that joins them."""
     place = tmp_path_factory.mktemp("explained")
     for name, records in {"impressions": SHOWN, "clicks": DONE}.items():
         lines = "".join(f"{json.dumps(each)}\n" for each in records)
@@ -60,51 +61,79 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def saved(folder: Path) -> Path:
-    with running(folder / "streameval.toml", folder) as daemon:
-        daemon.consumed(len(SHOWN) + len(DONE))
-        assert daemon.stop() == 0
+def config(folder: Path) -> Path:
     return folder / "streameval.toml"
 
 
-def told(config: Path, key: str) -> Any:
+def explained(config: Path, key: str) -> Any:
     done = ran("explain", key, "--config", config, "--json")
     assert (done.returncode, done.stderr) == (0, "")
-    (story,) = json.loads(done.stdout).values()
-    return story
+    (found,) = json.loads(done.stdout).values()
+    return found
 
 
-def test_a_list_and_its_clicks(saved: Path) -> None:
-    story = told(saved, "clicked")
-    assert [(each["items"], each["fate"]) for each in story["lists"]] == [(["a", "b"], "counted")]
-    records = [(each["item"], each["fate"], each["rank"]) for each in story["records"]]
+def test_a_list_and_its_clicks(config: Path) -> None:
+    found = explained(config, "clicked")
+    lists = [(each["items"], each["outcome"]) for each in found["lists"]]
+    assert lists == [(["a", "b"], "counted")]
+    records = [(each["item"], each["outcome"], each["rank"]) for each in found["records"]]
     assert records == [("b", "counted", 2), ("x", "counted", None), ("a", "ignored", None)]
 
 
-def test_a_list_without_clicks(saved: Path) -> None:
-    story = told(saved, "unclicked")
-    assert [each["fate"] for each in story["lists"]] == ["counted"]
-    assert story["records"] == []
+def test_a_list_without_clicks(config: Path) -> None:
+    found = explained(config, "unclicked")
+    assert [each["outcome"] for each in found["lists"]] == ["counted"]
+    assert found["records"] == []
 
 
-@pytest.mark.parametrize(("key", "fate"), [("late", "late"), ("nobody", "orphan")])
-def test_what_came_to_nothing(saved: Path, key: str, fate: str) -> None:
-    story = told(saved, key)
-    assert story["lists"] == []
-    assert [each["fate"] for each in story["records"]] == [fate]
+@pytest.mark.parametrize(("key", "outcome"), [("late", "late"), ("nobody", "orphan")])
+def test_a_rejected_record(config: Path, key: str, outcome: str) -> None:
+    found = explained(config, key)
+    assert found["lists"] == []
+    assert [each["outcome"] for each in found["records"]] == [outcome]
 
 
-def test_in_words(saved: Path) -> None:
-    text = ran("explain", "clicked", "--config", saved).stdout
+def test_in_words(config: Path) -> None:
+    text = ran("explain", "clicked", "--config", config).stdout
     assert "items   a, b" in text
     assert "click b: counted. It is part of the event, at rank 2." in text
     assert "with an item that the list did not show" in text
 
 
-def test_what_is_not_known_is_said_so(saved: Path) -> None:
-    done = ran("explain", "never", "--config", saved)
+def test_a_key_without_records(config: Path) -> None:
+    done = ran("explain", "never", "--config", config)
     assert done.returncode == 1
-    assert "nothing is known of 'never'" in done.stderr
+    assert "no record of 'never' in " in done.stderr
+
+
+def test_files_have_no_time_to_begin_at(config: Path) -> None:
+    done = ran("explain", "clicked", "--config", config, "--since", "2026-01-31T08:00:00+00:00")
+    assert (done.returncode, "only Kafka topics" in done.stderr) == (2, True)
+
+
+def test_topics_are_explained_up_to_where_they_end(broker: Broker, tmp_path: Path) -> None:
+    topics = {
+        '"impressions.ndjson"': create(broker, partitions=2),
+        '"clicks.ndjson"': create(broker, partitions=2),
+    }
+    for topic, records in zip(topics.values(), (SHOWN, DONE), strict=True):
+        fill(broker, topic, {0: [json.dumps(each).encode() for each in records]})
+    text = CONFIG.replace('type = "files"', 'type = "kafka"').replace("paths = ", "topics = ")
+    for name, topic in topics.items():
+        text = text.replace(name, f'"{topic}"')
+    config = tmp_path / "streameval.toml"
+    config.write_text(f'{text}[source.kafka]\nbootstrap_servers = "{broker.bootstrap_servers}"\n')
+    clicked, opened = explained(config, "clicked"), explained(config, "open")
+    assert [each["outcome"] for each in clicked["lists"]] == ["counted"]
+    assert [each["outcome"] for each in clicked["records"]] == ["counted", "counted", "ignored"]
+    assert [(each["items"], each["outcome"]) for each in opened["lists"]] == [(["d"], "open")]
+    assert [(each["item"], each["rank"], each["outcome"]) for each in opened["records"]] == [
+        ("d", 1, "open")
+    ]
+    later = ran("explain", "clicked", "--config", config, "--since", "2999-01-01T00:00:00+00:00")
+    assert (later.returncode, "no record of 'clicked'" in later.stderr) == (1, True)
+    wrong = ran("explain", "clicked", "--config", config, "--since", "yesterday")
+    assert (wrong.returncode, "--since: found 'yesterday'" in wrong.stderr) == (2, True)
 
 
 def test_without_a_join_there_is_nothing_to_explain(tmp_path: Path) -> None:
@@ -152,8 +181,8 @@ def test_spans_of_joined_files(folder: Path) -> None:
         (('time = "ts"\ntime_unit = "ms"\n', ""), "a join is by event time"),
         (("{ click = 1 }", "{ click = nan }"), "a gain is a finite number"),
         (("{ click = 1 }", '{ click = 1 }\nignore = ["click"]'), "it cannot do both"),
-        (('remember = "2h"', 'window = "0s"'), "at least 1s"),
-        (('remember = "2h"', 'per = ["variant"]'), "not among `labels`"),
+        (('window = "30m"', 'window = "0s"'), "at least 1s"),
+        (('window = "30m"', 'per = ["variant"]'), "not among `labels`"),
         (('type = "files"', 'type = "simulator"'), "source"),
         (
             ('source = "clicks.ndjson"', 'source = "clicks.ndjson"\nitems = "x"'),
@@ -162,7 +191,7 @@ def test_spans_of_joined_files(folder: Path) -> None:
         (("{ click = 1 }", '{ click = "a" }'), "give a number"),
         (('impressions = "impressions.ndjson"', "impressions = []"), "names nothing"),
         (('source = "clicks.ndjson"', "source = []"), "names nothing"),
-        (('remember = "2h"', 'request_id = "a..b"'), "attribution.request_id"),
+        (('window = "30m"', 'request_id = "a..b"'), "attribution.request_id"),
     ],
 )
 def test_what_does_not_fit_together_is_answered(

@@ -10,7 +10,7 @@ from tests.attribution.test_limits import DONE, SHOWN, Fed, click, shown
 
 def test_numbers_of_items_are_given_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MANY", 20)
-    fed, plain = Fed(remember=0), Fed(remember=0)
+    fed, plain = Fed(), Fed()
     for minute in range(40):
         lists = [
             {**shown(60 * minute + at, f"r{minute}-{at}"), "shown": [f"i{minute}", f"j{at}"]}

@@ -24,7 +24,6 @@ WHOLE = RecordBatch(
     next_offset=9,
     timestamps=[30, 50, 60],
     origin=lambda place: Origin(b"abc"[place : place + 1], ()),
-    replaced={2: 1},
 )
 
 
@@ -69,7 +68,6 @@ def test_a_batch_is_cut_with_all_that_belongs_to_its_records(offset: int) -> Non
     assert (head.values, head.offsets, head.next_offset) == ([b"a"], [3], offset)
     assert (tail.values, tail.offsets, tail.next_offset) == ([None, b"c"], [5, 6], 9)
     assert (head.timestamps, tail.timestamps) == ([30], [50, 60])
-    assert (head.replaced, tail.replaced) == ({}, {1: 1})
     assert tail.origin is not None
     assert tail.origin(1).key == b"c"
 

@@ -76,7 +76,6 @@ def busy_health() -> Health:
         duplicates=2,
         folded={"labels": 7, "country": 0},
         dead_lettered=3,
-        replayed=1,
         commit_failures=5,
         recoveries={"seek": 2, "rejoin": 1},
         checkpoint=kept,

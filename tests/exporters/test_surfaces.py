@@ -67,7 +67,6 @@ def test_the_api_says_what_is_kept_set_aside_and_recovered_from() -> None:
         "duplicates": 2,
         "folded": {"labels": 7, "country": 0},
         "dead_lettered": 3,
-        "replayed": 1,
         "recoveries": {"seek": 2, "rejoin": 1},
         "checkpoint": {"last_success": 1_760_000_009.0, "failures": 2, "commit_failures": 5},
         "reload": {"successful": False, "at": 1_760_000_008.0},

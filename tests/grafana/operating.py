@@ -161,11 +161,8 @@ def _set_aside() -> list[Shown]:
         Shown(
             "Dead letters",
             "cps",
-            "Invalid records set aside, and those counted in their place later, per second.",
-            [
-                Query(_rate("dlq_events_total", "job"), "{{job}} set aside"),
-                Query(_rate("dlq_replayed_total", "job"), "{{job}} replayed"),
-            ],
+            "Invalid records written as dead letters, per second.",
+            [Query(_rate("dlq_events_total", "job"), "{{job}}")],
             "StreamevalDeadLetters",
         ),
         Shown(

@@ -6,7 +6,6 @@ import pytest
 from kafka import KafkaAdminClient, KafkaProducer
 
 from streameval.broker import Broker
-from streameval.pipeline.letters import Identity, replacing
 from streameval.records import Origin, Partition
 from tests.kafka.topics import by_partition, create, drained, fill, filled, opened, options
 
@@ -83,10 +82,9 @@ def test_reading_commits_nothing_and_makes_no_group(broker: Broker) -> None:
     assert topic not in groups
 
 
-def test_a_record_tells_its_time_its_key_its_headers_and_what_it_replaces(broker: Broker) -> None:
+def test_a_record_has_its_time_its_key_and_its_headers(broker: Broker) -> None:
     topic = filled(broker, {0: [b"bad"], 1: []})
-    mine, other = Partition(topic, 0), Partition(topic, 1)
-    sent = [[("trace", b"1"), replacing(Identity(mine, 0))], [replacing(Identity(other, 0))], []]
+    sent = [[("trace", b"1"), ("trace", b"2")], [("span", b"3")], []]
     with closing(KafkaProducer(bootstrap_servers=broker.bootstrap_servers)) as producer:
         for number, headers in enumerate(sent):
             producer.send(
@@ -97,6 +95,5 @@ def test_a_record_tells_its_time_its_key_its_headers_and_what_it_replaces(broker
     places = [(batch, place) for batch in batches for place in range(len(batch.values))]
     origins = [batch.origin(place) for batch, place in places if batch.origin is not None]
     assert [time for batch in batches for time in batch.timestamps or ()][1:] == [1000, 1001, 1002]
-    assert [batch.replaced.get(place) for batch, place in places] == [None, 0, None, None]
     assert origins[0] == Origin(None, [])
-    assert origins[1] == Origin(b"k", [("trace", b"1"), replacing(Identity(mine, 0))])
+    assert origins[1] == Origin(b"k", [("trace", b"1"), ("trace", b"2")])

@@ -5,7 +5,7 @@ import inspect
 from streameval.cli import dlq
 from streameval.letters.census import SAMPLES
 from streameval.letters.headers import HEADERS
-from streameval.pipeline.letters import REPLACES
+from streameval.pipeline.letters import ORIGINAL
 from streameval.pipeline.limits import FEWEST, WINDOW, Limits
 from tests.house.checkout import ROOT
 
@@ -15,7 +15,7 @@ PAGE = (ROOT / "docs" / "dead-letters.md").read_text(encoding="utf-8")
 def test_the_headers_in_the_documents_are_those_of_the_program() -> None:
     rows = [line for line in PAGE.splitlines() if line.startswith("| `streameval.dlq.")]
     assert rows == [f"| `{name}` | {text} |" for name, text in HEADERS.items()]
-    assert f"`{REPLACES}`" in PAGE
+    assert f"`{ORIGINAL}`" in PAGE
 
 
 def test_the_limits_in_the_documents_are_those_of_the_program() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from streameval.errors import SourceError
-from streameval.pipeline.letters import replaced_offset
 from streameval.records import Assignment, Origin, Owner, Partition, RecordBatch
 from tests.logs.group import Group, Member, Order
 from tests.logs.log import Entry
@@ -157,9 +156,6 @@ class LogSource:
 
 
 def _batch_of(partition: Partition, entries: Sequence[Entry], stop: int) -> RecordBatch:
-    stands_for = {
-        place: replaced_offset(partition, each.headers) for place, each in enumerate(entries)
-    }
     return RecordBatch(
         partition=partition,
         values=[each.value for each in entries],
@@ -167,5 +163,4 @@ def _batch_of(partition: Partition, entries: Sequence[Entry], stop: int) -> Reco
         next_offset=stop,
         timestamps=[each.timestamp for each in entries],
         origin=lambda place: Origin(entries[place].key, entries[place].headers),
-        replaced={place: offset for place, offset in stands_for.items() if offset is not None},
     )

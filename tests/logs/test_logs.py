@@ -6,7 +6,6 @@ from typing import NamedTuple
 import pytest
 
 from streameval.errors import SourceError
-from streameval.pipeline.letters import Identity, replacing
 from streameval.records import Assignment, Partition, RecordBatch
 from streameval.sources.owning import Positions
 from tests.logs.group import Group
@@ -169,16 +168,14 @@ def test_a_topic_made_again_has_another_identity(world: World) -> None:
     assert world.owner.seen[P].identity != before
 
 
-def test_a_record_says_what_it_replaces_and_where_it_comes_from(world: World) -> None:
-    world.log.append(P, b"fixed", headers=[replacing(Identity(P, 2))])
-    world.log.append(P, b"elsewhere", headers=[replacing(Identity(Q, 2))])
+def test_a_record_has_its_key_its_headers_and_its_time(world: World) -> None:
+    world.log.append(P, b"fixed", headers=[("trace", b"7")])
     world.group.assign("a", [P])
     (batch,) = world.a.poll(0)
-    assert batch.replaced == {4: 2}
     assert batch.origin is not None
     assert batch.origin(0).key == b"k"
-    assert batch.origin(4).headers == (("streameval.replaces", b"events/0/2"),)
-    assert batch.timestamps == [0, 1, 2, 3, 0, 0]
+    assert batch.origin(4).headers == (("trace", b"7"),)
+    assert batch.timestamps == [0, 1, 2, 3, 0]
 
 
 def test_an_owner_that_fails_is_asked_again(world: World) -> None:

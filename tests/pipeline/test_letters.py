@@ -11,12 +11,11 @@ from streameval.pipeline.fields import EventFields
 from streameval.pipeline.invalid import REASONS, InvalidEvent, Reason
 from streameval.pipeline.letters import (
     MESSAGE_BYTES,
-    REPLACES,
+    ORIGINAL,
     DeadLetter,
     Identity,
     Stage,
     letters_of,
-    replaced_offset,
 )
 from streameval.records import Origin, Partition, RecordBatch
 
@@ -101,33 +100,26 @@ def test_what_names_no_record_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("headers", "offset"),
+    ("headers", "original"),
     [
-        ([], None),
-        ([("other", b"events/3/14")], None),
-        ([(REPLACES, b"events/3/14")], 14),
-        ([(REPLACES, b"events/4/1"), (REPLACES, b"events/3/14"), (REPLACES, b"events/3/15")], 14),
-        ([(REPLACES, b"events/4/14")], None),
-        ([(REPLACES, b"another/3/14")], None),
-        ([(REPLACES, b"events/3/x")], None),
-        ([(REPLACES, b"\xff")], None),
+        ([], "events/3/7"),
+        ([("other", b"events/3/2")], "events/3/7"),
+        ([(ORIGINAL, b"events/3/2")], "events/3/2"),
+        ([("trace", b""), (ORIGINAL, b"events/4/1"), (ORIGINAL, b"events/3/2")], "events/4/1"),
+        ([(ORIGINAL, b"events/3/x")], "events/3/7"),
+        ([(ORIGINAL, b"\xff")], "events/3/7"),
     ],
 )
-def test_a_replayed_record_says_in_a_header_which_one_it_stands_for(
-    headers: list[tuple[str, bytes]], offset: int | None
+def test_a_letter_of_a_replayed_record_names_the_original(
+    headers: list[tuple[str, bytes]], original: str
 ) -> None:
-    assert replaced_offset(PARTITION, headers) == offset
-
-
-def test_a_letter_of_a_replayed_record_stands_for_the_first_one() -> None:
     batch = RecordBatch(
         partition=PARTITION,
-        values=[b"x", b"x"],
-        offsets=[7, 8],
-        next_offset=9,
-        origin=lambda place: Origin(None, [(REPLACES, b"events/3/2")] if place else []),
+        values=[b"x"],
+        offsets=[7],
+        next_offset=8,
+        origin=lambda _: Origin(None, headers),
     )
-    invalid = InvalidEvent("not_json", "no")
-    first, again = letters_of(batch, [(0, invalid), (1, invalid)])
-    assert (first.identity.offset, first.replaced.offset) == (7, 7)
-    assert (again.identity.offset, again.replaced.offset) == (8, 2)
+    (letter,) = letters_of(batch, [(0, InvalidEvent("not_json", "no"))])
+    assert str(letter.identity) == "events/3/7"
+    assert str(letter.original) == original

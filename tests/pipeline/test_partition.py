@@ -76,42 +76,6 @@ def test_an_event_from_the_future_is_invalid_and_closes_nothing() -> None:
     assert of.clock == 1_001_000_000
 
 
-def test_a_record_may_stand_once_for_an_invalid_one() -> None:
-    of = ingest(keep_letters=True)
-    of.apply(batch([b"x", record(id="a")]))
-    of.apply(batch([record(id="b")] * 2, start=2, replaced={0: 0, 1: 0}))
-    assert (of.tally.valid, of.tally.replayed, of.tally.duplicates) == (2, 1, 1)
-    assert [letter.offset for letter in of.take_letters()] == [0]
-
-
-def test_no_record_stands_for_one_that_was_never_invalid() -> None:
-    of = ingest()
-    of.apply(batch([record(), record()], replaced={1: 0}))
-    assert (of.tally.valid, of.tally.replayed, of.tally.duplicates) == (1, 0, 1)
-
-
-def test_an_invalid_record_and_its_replacement_may_lie_in_one_batch() -> None:
-    of = ingest()
-    of.apply(batch([b"x", record()], replaced={1: 0}))
-    assert (of.tally.valid, of.tally.replayed) == (1, 1)
-
-
-def test_a_replacement_that_is_invalid_again_leaves_the_first_one_awaited() -> None:
-    of = ingest()
-    again = [b"x", b"y", b"z", record(), record(), record()]
-    of.apply(batch(again, replaced={1: 0, 2: 0, 3: 1, 4: 0, 5: 0}))
-    assert (of.tally.valid, of.tally.replayed, of.tally.duplicates) == (1, 1, 2)
-
-
-def test_a_replayed_record_counts_in_the_lifetime_even_when_late() -> None:
-    of = ingest(WINDOWS)
-    late = record(ts=5, id="late")
-    of.apply(batch([b"x", record(ts=100 * 3600), late], replaced={2: 0}))
-    assert (of.tally.valid, of.tally.late, of.tally.replayed) == (2, 1, 1)
-    assert [whole.lists for _, whole in of.views["labels"].lifetime()] == [2]
-    assert [w.lists for _, w in of.views["labels"].window(5 * MINUTE, of.clock or 0)] == [1]
-
-
 def test_what_is_kept_from_now_on_says_since_when() -> None:
     before = ingest(layout(["hit_rate@3"], spans=(5 * MINUTE,)))
     before.apply(batch([record(ts=600)]))

@@ -121,7 +121,6 @@ def _health(replica: int, start: int, step: int, moment: int) -> Health:
         duplicates=steps,
         folded={"labels": 0, "country": 7},
         dead_lettered=2 * steps,
-        replayed=0,
         recoveries={"seek": 1},
         checkpoint=kept,
         reload=ReloadHealth(successful=True, at=moment - 3600),

@@ -95,7 +95,6 @@ def _health(health: Health) -> dict[str, object]:
         "duplicates": health.duplicates,
         "folded": health.folded,
         "dead_lettered": health.dead_lettered,
-        "replayed": health.replayed,
         "recoveries": health.recoveries,
         "checkpoint": _checkpoint(health),
         "reload": health.reload,

@@ -1,0 +1,195 @@
+"""Explains one request or user: what was shown, what came, what was counted, and why not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from streameval.attribution.account import OUTCOMES, Outcome
+from streameval.attribution.joiner import Joiner, RejectedRecord
+from streameval.attribution.reported import Reported
+from streameval.attribution.shown import Shown
+from streameval.attribution.state import JoinedState
+from streameval.events import Id
+from streameval.records import Partition
+
+Status: TypeAlias = Outcome | Literal["open"]
+
+
+class ExplainedList(msgspec.Struct, frozen=True, kw_only=True):
+    """A list that was shown.
+
+    Attributes:
+        request: its id; empty where the stream has none.
+        time: when it was shown, microseconds since the epoch.
+        items: what was shown, rank 1 first.
+        labels: its label values.
+        outcome: "counted" or "open".
+        complete_at: event time that every log must pass before the list is counted, microseconds.
+    """
+
+    request: str
+    time: int
+    items: list[Id]
+    labels: tuple[str, ...]
+    outcome: Status
+    complete_at: int
+
+
+class ExplainedRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """An interaction, or a rejected record.
+
+    Attributes:
+        log: where it lies.
+        offset: in that log.
+        time: when it happened, microseconds since the epoch.
+        item: of an interaction; None of an impression.
+        type: of an interaction that has one.
+        rank: at which the item was shown, from 1; None where the list did not show it.
+        outcome: where the record ended, or "open".
+        why: the same in a sentence.
+    """
+
+    log: Partition
+    offset: int
+    time: int
+    item: Id | None
+    type: str | None
+    rank: int | None
+    outcome: Status
+    why: str
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """All that the logs hold about a request or a user.
+
+    Attributes:
+        lists: by time.
+        records: interactions with these lists, and rejected records; by time.
+    """
+
+    lists: Sequence[ExplainedList]
+    records: Sequence[ExplainedRecord]
+
+
+class KeyTrace:
+    """Collects what a join does with the records of one key.
+
+    Args:
+        key: a request id, or a user where lists are joined by user.
+        users: whether lists are joined by user.
+    """
+
+    def __init__(self, key: str, *, users: bool) -> None:
+        self._key = key
+        self._users = users
+        self._rejected: list[tuple[Outcome, RejectedRecord]] = []
+        self._lists: list[tuple[int, str, list[Id], tuple[str, ...]]] = []
+        self._counted: dict[tuple[int, int], tuple[Reported, int | None]] = {}
+
+    def rejected(self, outcome: Outcome, record: RejectedRecord) -> None:
+        """A record ended without becoming part of an event."""
+        if record.key == self._key or (self._users and record.user == self._key):
+            self._rejected.append((outcome, record))
+
+    def counted(self, shown: Shown, row: int, interactions: Sequence[Reported]) -> None:
+        """A list became an event with these interactions."""
+        request = shown.request(row)
+        if request != self._key and not (self._users and shown.user(row) == self._key):
+            return
+        items = shown.items(row)
+        self._lists.append((shown.time(row), request, items, shown.labels(row)))
+        for each in interactions:
+            self._counted[each.lane, each.offset] = each, _rank(items, each.item)
+
+    def explanation(self, state: JoinedState[Any]) -> Explanation | None:
+        """What is known after the join has read its logs; None where nothing is.
+
+        Args:
+            state: the join that was traced.
+        """
+        joiner, logs = state.joiner, state.logs.partitions
+        lists = [*self._counted_lists(joiner), *self._open_lists(joiner)]
+        records = [*self._ended(logs), *self._open(joiner, logs)]
+        if not lists and not records:
+            return None
+        return Explanation(
+            lists=sorted(lists, key=lambda each: (each.time, each.request)),
+            records=sorted(records, key=lambda each: (each.time, each.log, each.offset)),
+        )
+
+    def _counted_lists(self, joiner: Joiner) -> Iterator[ExplainedList]:
+        for time, request, items, labels in self._lists:
+            yield ExplainedList(
+                request=request,
+                time=time,
+                items=items,
+                labels=labels,
+                outcome="counted",
+                complete_at=joiner.complete_at(time),
+            )
+
+    def _open_lists(self, joiner: Joiner) -> Iterator[ExplainedList]:
+        shown = joiner.shown
+        for row in self._open_rows(joiner):
+            yield ExplainedList(
+                request=shown.request(row),
+                time=shown.time(row),
+                items=shown.items(row),
+                labels=shown.labels(row),
+                outcome="open",
+                complete_at=joiner.complete_at(shown.time(row)),
+            )
+
+    def _open_rows(self, joiner: Joiner) -> list[int]:
+        return [row for row in joiner.lists(self._key) if not joiner.is_counted(row)]
+
+    def _ended(self, logs: Sequence[Partition]) -> Iterator[ExplainedRecord]:
+        for each, rank in self._counted.values():
+            shown = f"at rank {rank}" if rank else "with an item that the list did not show"
+            yield _of_interaction(logs, each, rank, "counted", f"It is part of the event, {shown}.")
+        for outcome, record in self._rejected:
+            yield ExplainedRecord(
+                log=logs[record.lane],
+                offset=record.offset,
+                time=record.time,
+                item=record.item,
+                type=record.type,
+                rank=None,
+                outcome=outcome,
+                why=OUTCOMES[outcome],
+            )
+
+    def _open(self, joiner: Joiner, logs: Sequence[Partition]) -> Iterator[ExplainedRecord]:
+        for each, rows in joiner.about(self._key, self._open_rows(joiner)):
+            if (each.lane, each.offset) in self._counted:
+                continue
+            if each.time >= joiner.watermark:
+                why = "It waits: an older record may still come."
+            elif rows:
+                why = "It has found its list, which is counted when its window is over."
+            else:
+                continue  # an orphan, which is among the rejected records
+            rank = _rank(joiner.shown.items(rows[-1]), each.item) if rows else None
+            yield _of_interaction(logs, each, rank, "open", why)
+
+
+def _of_interaction(
+    logs: Sequence[Partition], each: Reported, rank: int | None, outcome: Status, why: str
+) -> ExplainedRecord:
+    return ExplainedRecord(
+        log=logs[each.lane],
+        offset=each.offset,
+        time=each.time,
+        item=each.item,
+        type=each.type,
+        rank=rank,
+        outcome=outcome,
+        why=why,
+    )
+
+
+def _rank(items: Sequence[Id], item: Id) -> int | None:
+    return items.index(item) + 1 if item in items else None

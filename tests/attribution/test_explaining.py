@@ -1,0 +1,51 @@
+"""An explanation accounts for every record of its key, as the join does."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streameval.attribution.account import OUTCOMES
+from streameval.attribution.explaining import ExplainedRecord, Explanation, KeyTrace
+from streameval.records import Partition
+from tests.attribution.offline import Case
+from tests.attribution.streams import REQUESTS, USERS, Run, cases
+
+NOT_OF_A_KEY = {"invalid", "tombstone"}
+
+
+def explanations(case: Case, counts: list[int], *, ended: bool) -> tuple[Run, list[Explanation]]:
+    """The explanations of all keys after the same records."""
+    by_user = case.key == "user_item"
+    found = []
+    run = Run(case)
+    for key in USERS if by_user else REQUESTS:
+        trace = KeyTrace(key, users=by_user)
+        run = Run(case, trace=trace)
+        for partition, count in zip(run.logs, counts, strict=False):
+            run.feed(partition, count)
+        if ended:
+            run.end()
+        explanation = trace.explanation(run.state)
+        found += [] if explanation is None else [explanation]
+    return run, found
+
+
+@given(case=cases(), counts=st.lists(st.integers(0, 12), max_size=6), ended=st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_the_explanations_of_all_keys_are_the_accounts(
+    *, case: Case, counts: list[int], ended: bool
+) -> None:
+    run, found = explanations(case, counts, ended=ended)
+    lists = Counter(each.outcome for of in found for each in of.lists)
+    records: list[ExplainedRecord] = [each for of in found for each in of.records]
+    assert len({(each.log, each.offset) for each in records}) == len(records)
+    for stream, account in enumerate(run.state.accounts):
+        logs = {Partition(f"s{stream}-{number}", 0) for number in range(len(case.streams[stream]))}
+        outcomes = Counter(each.outcome for each in records if each.log in logs)
+        if stream == 0:
+            outcomes += lists
+        expected = {name: getattr(account, name) for name in OUTCOMES if name not in NOT_OF_A_KEY}
+        assert outcomes == Counter(expected | {"open": account.open})
