@@ -13,11 +13,9 @@ from prometheus_client import Metric as ClientMetric
 from prometheus_client.registry import Collector as ClientCollector
 
 from streameval.embedding import Accumulators, Pictures
-from streameval.exporters.counters import Counters, Key
-from streameval.exporters.evidence import Evidence
 from streameval.exporters.operations import refused
-from streameval.exporters.sheet import Sheet
-from streameval.exporters.text import client_metric
+from streameval.exporters.prometheus import client_metric
+from streameval.exporters.samples import Counters, FamilySet, Key, MetricFamilies
 from streameval.pipeline.snapshot import Series, Snapshot
 
 
@@ -74,27 +72,27 @@ class Collector(ClientCollector):
         self._pictures = Pictures(accumulators, labels, "")
         # A new counter waits at 0 for its first scrape, however long that takes.
         self._counters = Counters(time.monotonic, math.inf)
-        self._evidence = Evidence(self._counters)
+        self._families = MetricFamilies(self._counters)
         self._growth = Growth()
         self._begin(self._pictures.take(), restored=restored)
 
     def describe(self) -> Iterable[ClientMetric]:
         """The families that there are by now, without samples: what a registry keeps unique."""
-        sheet = Sheet(self._pictures.take())
+        sheet = FamilySet(self._pictures.take())
         return [client_metric(family) for family in sheet.families]
 
     def collect(self) -> Iterator[ClientMetric]:
         """What every accumulator has come to by now; may be called from several threads."""
         with self._lock:
             snapshot = self._pictures.take()
-            families = [*self._evidence.families(self._growth.of(snapshot)), refused(snapshot)]
+            families = [*self._families.families(self._growth.of(snapshot)), refused(snapshot)]
         return iter([client_metric(family) for family in families if family.samples])
 
     def _begin(self, snapshot: Snapshot, *, restored: bool) -> None:
         if restored:
             self._growth.leave_out(snapshot.series)
             return
-        self._evidence.notice(snapshot)
+        self._families.notice(snapshot)
         for entry in snapshot.series:
             reading, key = entry.reading, _key(snapshot, entry)
             if reading.count and reading.total is not None and key in self._counters:

@@ -13,7 +13,7 @@ from typer import Exit
 from streameval.aggregation.time import span_text
 from streameval.cli.ending import FAILED, output, reading, tell
 from streameval.config import Config, WebOptions, load
-from streameval.config.web_file import protection
+from streameval.config.web_file import web_security
 from streameval.errors import StreamevalError
 from streameval.exporters.web import try_address
 from streameval.pipeline.snapshot import LIFETIME
@@ -31,7 +31,7 @@ def checked(path: Path, *, connect: bool) -> None:
         Exit: a connection failed; the line before says why.
     """
     config = load(path)
-    protection(config.web.config_file)
+    web_security(config.web.config_file)
     with reading(path):
         source_of(config.source, os.environ, group=config.state is not None)
     with output():
@@ -114,7 +114,7 @@ def _try_addresses(web: WebOptions) -> str:
 
 
 def _served(web: WebOptions) -> str:
-    asked = protection(web.config_file)
+    asked = web_security(web.config_file)
     scheme = "http" if asked.context is None else "https"
     places = ", ".join(f"{scheme}://{each}{web.prefix}/" for each in web.addresses)
     users = f" for {len(asked.users)} users" if asked.users else ""

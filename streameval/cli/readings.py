@@ -14,8 +14,8 @@ from rich.console import RenderableType
 
 from streameval.cli.ending import output, tell
 from streameval.cli.screen import printed
-from streameval.exporters.divisions import has_windows
 from streameval.exporters.table import over_time, table
+from streameval.exporters.view import has_windows
 from streameval.pipeline.snapshot import Series, Snapshot
 from streameval.reading import UndefinedReading
 

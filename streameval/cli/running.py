@@ -14,7 +14,7 @@ from typer import Exit
 from streameval.cli.ending import reading, status_of
 from streameval.config import Config, load
 from streameval.config.web_checks import web_problems
-from streameval.config.web_file import protection
+from streameval.config.web_file import web_security
 from streameval.daemon import Daemon, Stop, configure, emit, restart
 from streameval.daemon.log import level_of
 from streameval.errors import ConfigError, StreamevalError
@@ -39,7 +39,7 @@ def serve(path: Path, web: Mapping[str, object], *, lifecycle: bool) -> None:
         return load(path, lambda config: _with(config, web))
 
     config = read()
-    protection(config.web.config_file)
+    web_security(config.web.config_file)
     configure(level_of(config.log_level))
     try:
         with reading(path):

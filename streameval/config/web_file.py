@@ -1,4 +1,4 @@
-"""From a web configuration file, in YAML, to what it comes to."""
+"""Reads a web configuration file, in YAML."""
 
 from __future__ import annotations
 
@@ -11,23 +11,22 @@ import yaml
 
 from streameval.config.mistakes import explained
 from streameval.errors import ConfigError
-from streameval.exporters.web.protection import Protection
-from streameval.exporters.web.webconfig import TABLES, WebConfig
+from streameval.exporters.web.webconfig import TABLES, Security, WebConfig
 
 _SECTIONS: Final = frozenset(TABLES) - {""}
 
 
-def protection(path: str | None) -> Protection:
-    """What is served to whom, with every certificate read; None: plain HTTP, open to all.
+def web_security(path: str | None) -> Security:
+    """The certificate and users of a web configuration file; without one, plain HTTP for all.
 
     Raises:
         ConfigError: names the file, the key, what was found there and what is allowed.
     """
-    return Protection() if path is None else Protection(path, web_config(path))
+    return Security() if path is None else Security(path, web_config(path))
 
 
 def web_config(path: str) -> WebConfig:
-    """What a web configuration file says; certificates are not looked at yet.
+    """The content of a web configuration file; certificates are not read yet.
 
     Raises:
         ConfigError: names the file, the key, what was found there and what is allowed.
@@ -70,19 +69,16 @@ def _syntax_error(path: str, error: yaml.MarkedYAMLError) -> ConfigError:
 
 
 def _without_blanks(table: dict[str, Any]) -> dict[str, Any]:
-    """Without keys that have nothing behind them; a user's password is no such key."""
+    """Without keys that have no value; a user without a hash stays, and is refused later."""
     there = {name: each for name, each in table.items() if each != ""}
     for name in _SECTIONS & set(there):
         if isinstance(there[name], dict):
             there[name] = {key: each for key, each in there[name].items() if each != ""}
-            headers = there[name].get("headers")
-            if isinstance(headers, dict):
-                there[name]["headers"] = {key: each for key, each in headers.items() if each != ""}
     return there
 
 
 class _Loader(yaml.BaseLoader):
-    """Every scalar a text; a key that stands twice is refused, not overwritten."""
+    """Reads every scalar as text, and refuses a duplicate key."""
 
     def construct_mapping(
         self,
@@ -93,7 +89,7 @@ class _Loader(yaml.BaseLoader):
         for key, _ in node.value:
             name = str(key.value)
             if name in seen:
-                problem = f"the key {name!r} stands twice"
+                problem = f"the key {name!r} appears twice"
                 raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
             seen.add(name)
         return super().construct_mapping(node, deep)

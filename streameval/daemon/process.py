@@ -11,14 +11,14 @@ from typing import Any
 import msgspec
 
 from streameval.config import Config
-from streameval.config.web_file import protection
+from streameval.config.web_file import web_security
 from streameval.daemon.assembly import assembled
 from streameval.daemon.clock import Clock
 from streameval.daemon.log import emit
 from streameval.daemon.loop import Loop
 from streameval.daemon.reload import Reload, check_start
 from streameval.exporters.prometheus import PrometheusExporter
-from streameval.exporters.web import Limits, Server, Shield, application
+from streameval.exporters.web import Limits, Server, application
 from streameval.pipeline.snapshot import Snapshot
 from streameval.sources.kafka_secrets import redacted
 from streameval.sources.options import KafkaOptions
@@ -59,7 +59,7 @@ class Daemon:
         self._observe = observe
         self._current: Snapshot | None = None
         web = config.web
-        self._shield = Shield(protection(web.config_file))
+        self._security = web_security(web.config_file)
         self._reload = self._reload_by(reread, environment, clock)
         parts = assembled(config, environment, clock)
         self._loop = Loop(
@@ -74,11 +74,11 @@ class Daemon:
             turning=lambda: self._loop.turning,
             reload=self._reload.request if lifecycle and self._reload else None,
             prefix=web.prefix,
-            shield=self._shield,
+            security=self._security,
             open_health=web.health_without_auth,
         )
         limits = Limits(connections=web.max_connections)
-        self._server = Server(app, web.addresses, self._shield, limits)
+        self._server = Server(app, web.addresses, self._security, limits)
 
     @property
     def address(self) -> str:
@@ -119,7 +119,7 @@ class Daemon:
 
         def check() -> None:
             new = reread()
-            self._shield.check(protection(new.web.config_file))
+            self._security.check(web_security(new.web.config_file))
             check_start(new, self._config, environment)
 
         return Reload(check, clock.wall)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from streameval.exporters.families import Family, own_family
-from streameval.exporters.joining import joining
-from streameval.exporters.keeping import keeping, place, special_counts
-from streameval.pipeline.snapshot import Health, PartitionHealth, Snapshot
+from streameval.pipeline.joined import JoinHealth
+from streameval.pipeline.snapshot import CheckpointHealth, Health, PartitionHealth, Snapshot
 from streameval.reading import UndefinedReading
+from streameval.records import Partition
 
 _MICROSECONDS = 1_000_000
 
@@ -117,4 +117,157 @@ def refused(snapshot: Snapshot) -> Family:
         "Values that are left out because the metric's convention has none for these lists, over "
         "all labels and windows; /api/v1/metrics says why. Absent where there are none.",
         [({"metric": metric}, count) for metric, count in sorted(refused.items())],
+    )
+
+
+def special_counts(health: Health) -> Iterator[Family]:
+    """Events that came late or again, under a common label, or were set aside."""
+    yield own_family(
+        "events_late",
+        "counter",
+        "Events that came too late for every window since the process started; they count in the "
+        "lifetime alone. If it grows steadily, raise lateness in [windows].",
+        _if_known(health.late),
+    )
+    yield own_family(
+        "events_duplicate",
+        "counter",
+        "Events that were counted before, by their id, since the process started; they are in no "
+        "metric.",
+        _if_known(health.duplicates),
+    )
+    yield own_family(
+        "events_folded",
+        "gauge",
+        "Events under the label value __other__, by family of series; above 0, a label has more "
+        "values than label_cap or a family more combinations than max_series.",
+        [({"family": name}, count) for name, count in sorted(health.folded.items())],
+    )
+    yield own_family(
+        "dlq_events",
+        "counter",
+        "Invalid records handed to the dead letters since the process started, those read again "
+        "after a crash included.",
+        _if_known(health.dead_lettered),
+    )
+
+
+def keeping(health: Health) -> Iterator[Family]:
+    """Checkpoints, commits, the watchdog and the configuration."""
+    if health.checkpoint is not None:
+        yield from _checkpoints(health.checkpoint)
+        yield own_family(
+            "commit_failures",
+            "counter",
+            "Commits of the group's offsets that failed since the process started; each is tried "
+            "again, and counters stand still until one succeeds.",
+            [({}, health.commit_failures)],
+        )
+    yield own_family(
+        "kafka_watchdog_recoveries",
+        "counter",
+        "What was done about a reading that stood still although records waited, by step, since "
+        "the process started.",
+        [({"step": step}, count) for step, count in sorted(health.recoveries.items())],
+    )
+    reload = health.reload
+    yield own_family(
+        "config_last_reload_successful",
+        "gauge",
+        "Whether the configuration file as it was last read is in force; 0 means that it has a "
+        "mistake and the one before it is.",
+        [] if reload is None else [({}, float(reload.successful))],
+    )
+    yield own_family(
+        "config_last_reload_timestamp_seconds",
+        "gauge",
+        "When the configuration file was last read, seconds since the epoch.",
+        [] if reload is None else [({}, reload.at)],
+    )
+
+
+def _checkpoints(health: CheckpointHealth) -> Iterator[Family]:
+    yield own_family(
+        "checkpoint_last_success_timestamp_seconds",
+        "gauge",
+        "When this process last made its state durable, seconds since the epoch; absent before "
+        "the first time. time() minus this should stay near the interval in [state].",
+        _if_known(health.last_success),
+    )
+    yield own_family(
+        "checkpoint_failures",
+        "counter",
+        "Checkpoints that could not be written since the process started; the log says why.",
+        [({}, health.failures)],
+    )
+    yield own_family(
+        "checkpoint_offset",
+        "gauge",
+        "Where reading would go on after a crash: all records before it are durable in the state.",
+        [(place(where), offset) for where, offset in sorted(health.offsets.items())],
+    )
+
+
+def place(partition: Partition) -> dict[str, str]:
+    """The labels that say which partition."""
+    return {"topic": partition.topic, "partition": str(partition.number)}
+
+
+def _if_known(value: float | None) -> list[tuple[dict[str, str], float]]:
+    return [] if value is None else [({}, value)]
+
+
+def joining(join: JoinHealth) -> Iterator[Family]:
+    """What became of the records of each stream, and what waits."""
+    yield own_family(
+        "join_records",
+        "counter",
+        "Records of each stream by what became of them since the process started: counted, "
+        "duplicate, late, orphan (no list to belong to), ignored (of a type that does not count), "
+        "invalid, tombstone. With streameval_join_open they are all that was read.",
+        [
+            ({"stream": stream.name, "outcome": outcome}, count)
+            for stream in join.streams
+            for outcome, count in sorted(stream.outcomes.items())
+        ],
+    )
+    yield own_family(
+        "join_outside",
+        "counter",
+        "Interactions that were counted with an item that their list did not show, since the "
+        "process started. If most are such, ids differ between the streams.",
+        [({"stream": stream.name}, stream.outside) for stream in join.streams[1:]],
+    )
+    yield own_family(
+        "join_open",
+        "gauge",
+        "Records that wait for the end of their window; of impressions, lists that are in no "
+        "value yet.",
+        [({"stream": stream.name}, stream.open) for stream in join.streams],
+    )
+    yield from _waiting(join)
+
+
+def _waiting(join: JoinHealth) -> Iterator[Family]:
+    """What waiting costs, and for whom it is."""
+    yield own_family(
+        "join_bytes",
+        "gauge",
+        "Rough memory of what waits and of what can still be explained; reading stops where a "
+        "partition passes max_bytes of [attribution].",
+        [({}, join.bytes)],
+    )
+    yield own_family(
+        "join_log_timestamp_seconds",
+        "gauge",
+        "Newest event time of each log that is joined, seconds since the epoch. Nothing is counted "
+        "beyond the oldest of those of a partition; one that stands still holds the others back.",
+        [(place(log), at / _MICROSECONDS) for log, at in sorted(join.clocks.items())],
+    )
+    yield own_family(
+        "join_idle_passed",
+        "counter",
+        "How often a log was waited for no longer since the process started, because nothing had "
+        "come in it for idle_timeout.",
+        [({}, join.passed_by)],
     )

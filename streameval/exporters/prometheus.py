@@ -1,17 +1,20 @@
-"""The text that Prometheus scrapes."""
+"""The text that Prometheus scrapes, rendered once for a snapshot."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client import Metric as ClientMetric
+from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample as ClientSample
+from prometheus_client.utils import floatToGoString
 
-from streameval.exporters.counters import PATIENCE, Counters
-from streameval.exporters.evidence import Evidence
+from streameval.exporters.families import Family, Sample
 from streameval.exporters.operations import build_information, operations
-from streameval.exporters.text import Text
+from streameval.exporters.samples import PATIENCE, Counters, MetricFamilies
 from streameval.pipeline.snapshot import Snapshot
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -42,7 +45,7 @@ class PrometheusExporter:
         self._build = build_information(version)
         self._kafka = kafka
         self._counters = Counters(clock, patience)
-        self._evidence = Evidence(self._counters)
+        self._families = MetricFamilies(self._counters)
         self._text = Text()
         self._process = CollectorRegistry()
         ProcessCollector(registry=self._process)
@@ -59,7 +62,7 @@ class PrometheusExporter:
     def observe(self, snapshot: Snapshot) -> None:
         """Notice new counters between scrapes, so that none waits at 0 for longer than it may."""
         with self._lock:
-            self._evidence.notice(snapshot)
+            self._families.notice(snapshot)
 
     def exposition(self, snapshot: Snapshot | None) -> bytes:
         """Everything there is to scrape, in text format 0.0.4.
@@ -82,7 +85,82 @@ class PrometheusExporter:
     def _render(self, snapshot: Snapshot | None) -> None:
         families = [self._build]
         if snapshot is not None:
-            families += self._evidence.families(snapshot)
+            families += self._families.families(snapshot)
             families += operations(snapshot, lag=self._kafka)
         self._body = self._text.of(families)
         self._renderings += 1
+
+
+_Head = tuple[Mapping[str, str], str]
+
+
+class Text:
+    """Writes families as prometheus_client does, and remembers all of a line but its number.
+
+    Names and labels are most of the work and stay as they are from one scrape to the next. Labels
+    are told apart by identity: the same must come as the same object.
+    """
+
+    def __init__(self) -> None:
+        self._titles: dict[tuple[str, str, str], str] = {}
+        self._heads: dict[tuple[str, int], _Head] = {}
+        self._new = _Families()
+        self._client = CollectorRegistry()
+        self._client.register(self._new)
+
+    def of(self, families: Iterable[Family]) -> bytes:
+        """The text; a family without samples is left out, title and all."""
+        shown = [family for family in families if family.samples]
+        self._learn(shown)
+        heads, lines = {}, []
+        for family in shown:
+            lines.append(self._titles[_title(family)])
+            for sample in family.samples:
+                key = (sample.name, id(sample.labels))
+                head = heads[key] = self._heads[key]
+                number = floatToGoString(sample.value)  # type: ignore[no-untyped-call]  # the client's
+                lines.append(f"{head[1]} {number}\n")
+        self._heads = heads
+        return "".join(lines).encode()
+
+    def _learn(self, families: Sequence[Family]) -> None:
+        self._new.families = [
+            Family(family.name, family.kind, family.help, new)
+            for family in families
+            if (new := [each for each in family.samples if self._is_new(each)])
+            or _title(family) not in self._titles
+        ]
+        lines = iter(generate_latest(self._client).decode().split("\n"))
+        for family in self._new.families:
+            self._titles[_title(family)] = f"{next(lines)}\n{next(lines)}\n"
+            for sample in family.samples:
+                head = next(lines).rpartition(" ")[0]
+                self._heads[sample.name, id(sample.labels)] = (sample.labels, head)
+
+    def _is_new(self, sample: Sample) -> bool:
+        # What is remembered keeps its labels alive, so no other object has their identity.
+        return (sample.name, id(sample.labels)) not in self._heads
+
+
+def client_metric(family: Family) -> ClientMetric:
+    """A family as prometheus_client has it."""
+    metric = ClientMetric(family.name, family.help, family.kind)
+    metric.samples = [
+        ClientSample(*sample)  # type: ignore[arg-type]  # it only reads the labels
+        for sample in family.samples
+    ]
+    return metric
+
+
+def _title(family: Family) -> tuple[str, str, str]:
+    return family.name, family.kind, family.help
+
+
+class _Families(Collector):
+    """A collector of families that are there already."""
+
+    def __init__(self) -> None:
+        self.families: Sequence[Family] = ()
+
+    def collect(self) -> Iterator[ClientMetric]:
+        yield from map(client_metric, self.families)

@@ -9,8 +9,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from streameval.exporters.divisions import Division, by_slice, divisions
-from streameval.exporters.figures import figure, printable
+from streameval.exporters.view import Division, by_slice, divisions, figure, printable
 from streameval.pipeline.snapshot import Series, Snapshot
 
 _COLUMNS = 4

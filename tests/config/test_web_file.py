@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streameval.config.web_file import protection, web_config
+from streameval.config.web_file import web_config, web_security
 from streameval.errors import ConfigError
 from streameval.exporters.web.webconfig import WebConfig
 from tests.exporters.certificates import Authority
@@ -16,32 +16,26 @@ _TLS = "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n"
 SLIPS = {
     "no YAML": ("a: [1", "line 1, column 6: this is not YAML: expected ',' or ']'"),
     "a key twice": (
-        "rate_limit:\nrate_limit:\n",
-        "line 2, column 1: this is not YAML: the key 'rate_limit' stands twice.",
+        "basic_auth_users:\nbasic_auth_users:\n",
+        "line 2, column 1: this is not YAML: the key 'basic_auth_users' appears twice.",
     ),
     "a list": ("- a\n", 'found ["a"]; give keys with values.'),
     "unknown key": (
         "tls_config: {}\n",
-        "tls_config: unknown key. Did you mean 'tls_server_config' or 'http_server_config'? All",
+        "tls_config: unknown key. Did you mean 'tls_server_config'",
     ),
     "unknown key of TLS": (
         "tls_server_config: { certfile: x }\n",
         "tls_server_config.certfile: unknown key. Did you mean 'cert_file'",
     ),
-    "no truth": (
-        "http_server_config: { http2: maybe }\n",
-        'http_server_config.http2: found "maybe"; give true or false.',
-    ),
-    "no number": (
-        "rate_limit: { interval: 1s, burst: many }\n",
-        'rate_limit.burst: found "many"; give a whole number',
-    ),
-    "no burst": ("rate_limit: { interval: 1s }\n", "rate_limit.burst: found 0, which refuses"),
     "no hash": (
         "basic_auth_users: { ana: secret }\n",
-        "basic_auth_users.ana: no bcrypt hash is found here; give 60 characters",
+        "basic_auth_users.ana: this is not a bcrypt hash; give 60 characters",
     ),
-    "an empty hash": ("basic_auth_users: { ana: }\n", "basic_auth_users.ana: no bcrypt hash"),
+    "an empty hash": (
+        "basic_auth_users: { ana: }\n",
+        "basic_auth_users.ana: this is not a bcrypt hash",
+    ),
     "a list of users": (
         "basic_auth_users: [ana]\n",
         'basic_auth_users: found ["ana"]; give a table.',
@@ -49,18 +43,6 @@ SLIPS = {
     "a colon in a name": (
         'basic_auth_users: { "a:b": x }\n',
         "basic_auth_users: found the user 'a:b'; a name has",
-    ),
-    "a header that cannot be set": (
-        "http_server_config: { headers: { Server: x } }\n",
-        "http_server_config.headers.Server: this header cannot be set. Allowed here: Strict-",
-    ),
-    "a value of a header": (
-        "http_server_config: { headers: { X-Frame-Options: allow } }\n",
-        "http_server_config.headers.X-Frame-Options: found 'allow'; allowed are 'deny', 'same",
-    ),
-    "a header of two lines": (
-        'http_server_config: { headers: { X-XSS-Protection: "0\\nSet-Cookie: x" } }\n',
-        "http_server_config.headers.X-XSS-Protection: found '0\\nSet-Cookie: x'; give printable",
     ),
     "no key": (
         "tls_server_config: { cert_file: server.crt }\n",
@@ -92,31 +74,19 @@ SLIPS = {
     ),
     "an obsolete version": (
         _TLS + "  min_version: TLS10\n",
-        "tls_server_config.min_version: found 'TLS10', which is obsolete (RFC 8996)",
+        "tls_server_config.min_version: found \"TLS10\"; allowed are 'TLS12', 'TLS13'",
     ),
     "a version that is none": (
         _TLS + "  min_version: TLS1.3\n",
-        "tls_server_config.min_version: found \"TLS1.3\"; allowed are 'TLS10', 'TLS11', 'TLS12'",
+        "tls_server_config.min_version: found \"TLS1.3\"; allowed are 'TLS12', 'TLS13'",
     ),
     "versions the wrong way round": (
         _TLS + "  min_version: TLS13\n  max_version: TLS12\n",
-        "tls_server_config.min_version: found 'TLS13', newer than max_version",
-    ),
-    "a suite by its other name": (
-        _TLS + "  cipher_suites: [ECDHE-RSA-AES128-GCM-SHA256]\n",
-        "tls_server_config.cipher_suites: found 'ECDHE-RSA-AES128-GCM-SHA256'; allowed are TLS_",
-    ),
-    "no suite of the version": (
-        _TLS + "  max_version: TLS12\n  cipher_suites: [TLS_AES_128_GCM_SHA256]\n",
-        "tls_server_config.cipher_suites: none of them is of TLS 1.2, the max_version.",
-    ),
-    "two curves": (
-        _TLS + "  curve_preferences: [X25519, CurveP256]\n",
-        "tls_server_config.curve_preferences: Python can be told one curve only",
+        "tls_server_config.min_version: found 'TLS13', which is newer than max_version",
     ),
     "clients that are not verified": (
         _TLS + "  client_auth_type: RequireAnyClientCert\n",
-        "tls_server_config.client_auth_type: found 'RequireAnyClientCert'; it asks for a certif",
+        'tls_server_config.client_auth_type: found "RequireAnyClientCert"; allowed are',
     ),
     "clients by nobody": (
         _TLS + "  client_auth_type: RequireAndVerifyClientCert\n",
@@ -129,10 +99,6 @@ SLIPS = {
     "an authority that is none": (
         _TLS + "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: server.key\n",
         "tls_server_config.client_ca_file: there is no PEM certificate in it.",
-    ),
-    "names of nobody": (
-        _TLS + "  client_allowed_sans: [a]\n",
-        "tls_server_config.client_allowed_sans: needs client_auth_type: RequireAndVerify",
     ),
 }
 
@@ -153,7 +119,7 @@ def test_a_slip_is_answered_with_one_sentence(slip: str, folder: Path) -> None:
     file = folder / "web.yml"
     file.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError) as caught:
-        protection(str(file))
+        web_security(str(file))
     said = str(caught.value)
     assert said.startswith(f"{file}: {sentence}")
     assert "\n" not in said
@@ -171,13 +137,11 @@ def test_no_file_and_no_text_are_said(tmp_path: Path) -> None:
         web_config(str(tmp_path / "web.yml"))
 
 
-@pytest.mark.parametrize(
-    "text", ["", "# nothing yet\n", "basic_auth_users:\nrate_limit:\ntls_server_config:\n"]
-)
+@pytest.mark.parametrize("text", ["", "# nothing yet\n", "basic_auth_users:\ntls_server_config:\n"])
 def test_a_file_that_says_nothing_is_plain_http(tmp_path: Path, text: str) -> None:
     (tmp_path / "web.yml").write_text(text)
     assert web_config(str(tmp_path / "web.yml")) == WebConfig()
-    assert protection(str(tmp_path / "web.yml")).context is None
+    assert web_security(str(tmp_path / "web.yml")).context is None
 
 
 def test_a_user_may_be_called_like_a_number_or_a_truth(tmp_path: Path) -> None:
@@ -189,5 +153,5 @@ def test_a_user_may_be_called_like_a_number_or_a_truth(tmp_path: Path) -> None:
 def test_a_sentence_shows_no_secret(tmp_path: Path) -> None:
     (tmp_path / "web.yml").write_text("basic_auth_users: { ana: open-sesame }")
     with pytest.raises(ConfigError) as caught:
-        protection(str(tmp_path / "web.yml"))
+        web_security(str(tmp_path / "web.yml"))
     assert "open-sesame" not in str(caught.value)

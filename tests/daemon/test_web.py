@@ -193,7 +193,9 @@ def test_a_web_configuration_that_cannot_be_used_is_said_before_anything_is_star
     file.write_text(CONFIG + 'config_file = "web.yml"\n')
     done = ran(command, str(file))
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"streameval: {tmp_path / 'web.yml'}: basic_auth_users.ana: no b")
+    assert done.stderr.startswith(
+        f"streameval: {tmp_path / 'web.yml'}: basic_auth_users.ana: this is not"
+    )
     assert done.stderr.count("\n") == 1
 
 

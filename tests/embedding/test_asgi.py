@@ -107,12 +107,12 @@ def test_metrics_are_those_of_a_collector(service: Service) -> None:
 
 def test_health_checks_answer(service: Service) -> None:
     assert service.get("-/healthy").status_code == 200
-    assert service.get("-/ready").text == "Ready: reading the shop.\n"
+    assert service.get("-/ready").text.startswith("Ready: reading the shop. The snapshot is ")
 
 
 def test_what_is_not_there_is_said(service: Service) -> None:
     answer = service.get("nothing")
-    assert (answer.status_code, answer.text[:11]) == (404, "There is no")
+    assert (answer.status_code, answer.text[:10]) == (404, "Nothing at")
 
 
 def test_labels_that_do_not_fit_are_refused_at_once() -> None:

@@ -11,9 +11,9 @@ from typing import Any
 import bcrypt
 import httpx
 
-from streameval.config.web_file import protection
+from streameval.config.web_file import web_security
 from streameval.exporters.prometheus import PrometheusExporter
-from streameval.exporters.web import Limits, Server, Shield, application
+from streameval.exporters.web import Limits, Server, application
 from tests.exporters.pictures import mean, picture
 
 
@@ -30,28 +30,21 @@ class Guarded:
         prefix: str = "",
         open_health: bool = False,
     ) -> None:
-        self.file = file
         file.write_text(text)
-        self.shield = Shield(protection(str(file)))
+        security = web_security(str(file))
         app = application(
             lambda: picture(mean("ndcg@10", ("a",), 1.0, 2)),
             PrometheusExporter(version="1"),
             reload=lambda: None,
             prefix=prefix,
-            shield=self.shield,
+            security=security,
             open_health=open_health,
         )
-        self.server = Server(app, listen, self.shield, limits or Limits())
+        self.server = Server(app, listen, security, limits or Limits())
 
     @property
     def port(self) -> int:
         return int(self.server.address.rsplit(":", 1)[1])
-
-    def reload(self, text: str | None = None) -> None:
-        """As the daemon does it when it is asked."""
-        if text is not None:
-            self.file.write_text(text)
-        self.shield.use(protection(str(self.file)))
 
     def get(self, path: str = "/metrics", **options: Any) -> httpx.Response:
         return self.ask("GET", path, **options)

@@ -33,8 +33,3 @@ def ended(connection: socket.socket) -> bool:
     except ConnectionError:
         return True
     return True
-
-
-def send_for_ever(connection: socket.socket, data: bytes) -> None:
-    while True:
-        connection.sendall(data)

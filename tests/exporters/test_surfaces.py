@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from streameval.exporters.web.document import document
+from streameval.exporters.web.api import document
+from streameval.exporters.web.health import state
 from streameval.exporters.web.page import page
-from streameval.exporters.web.state import state
 from streameval.pipeline.snapshot import ReloadHealth, Snapshot
 from tests.exporters.pictures import busy_health, health, mean, picture, property_of_all, windowed
 from tests.exporters.test_table import shown
@@ -100,5 +100,5 @@ def test_the_page_says_how_far_state_is_durable() -> None:
 def test_a_configuration_that_was_not_taken_is_pointed_out() -> None:
     bad = picture(state=health(reload=ReloadHealth(successful=False, at=1.0)))
     good = picture(state=health(reload=ReloadHealth(successful=True, at=1.0)))
-    assert state(bad, turning=True).sentence.startswith("Look here: the configuration file has a")
+    assert state(bad, turning=True).sentence.startswith("Warning: the configuration file has a")
     assert state(good, turning=True).word == "Ready"

@@ -3,9 +3,11 @@ from __future__ import annotations
 import json
 import socket
 import struct
+import time
 from collections.abc import Callable, Iterator
 
 import httpx
+import msgspec
 import pytest
 from starlette.applications import Starlette
 
@@ -47,7 +49,7 @@ def site() -> Iterator[Site]:
 
 def test_before_the_first_snapshot_everything_answers(site: Site) -> None:
     assert site.get("/").status_code == 200
-    assert "Nothing was read yet" in site.get("/").text
+    assert "No data has been read yet" in site.get("/").text
     assert site.get("/metrics").status_code == 200
     assert site.get("/api/v1/metrics").status_code == 503
     assert site.get("/-/healthy").status_code == 200
@@ -69,14 +71,20 @@ def test_a_loop_that_stands_is_unhealthy_and_not_ready(site: Site) -> None:
 def test_ready_says_why_not(site: Site) -> None:
     site.snapshot = picture(state=health(ready=False, trouble="no broker answers at 10.0.0.1."))
     answer = site.get("/-/ready")
-    assert (answer.status_code, answer.text) == (503, "Not ready: no broker answers at 10.0.0.1.\n")
+    assert answer.status_code == 503
+    assert answer.text.startswith("Not ready: no broker answers at 10.0.0.1. The snapshot is ")
     site.snapshot = picture(version=2)
     assert site.get("/-/ready").status_code == 200
 
 
+def test_ready_says_how_old_the_snapshot_is(site: Site) -> None:
+    site.snapshot = msgspec.structs.replace(picture(), taken_at=time.time() - 7_260)
+    assert site.get("/-/ready").text.endswith(" The snapshot is 2 h 1 min old.\n")
+
+
 def test_later_trouble_is_shown_and_leaves_the_daemon_ready(site: Site) -> None:
     site.snapshot = picture(state=health(trouble="10,000 lists and no hit."))
-    assert site.get("/-/ready").text == "Look here: 10,000 lists and no hit.\n"
+    assert site.get("/-/ready").text.startswith("Warning: 10,000 lists and no hit.")
     assert site.get("/-/ready").status_code == 200
 
 
@@ -176,7 +184,7 @@ def test_writing_is_answered_in_a_sentence(site: Site) -> None:
     answer = httpx.post(site.server.address + "/metrics", timeout=30, trust_env=False)
     assert answer.status_code == 405
     assert sorted(answer.headers["allow"].split(", ")) == ["GET", "HEAD"]
-    assert "everything is read with GET" in answer.text
+    assert answer.text == "Method not allowed; use GET.\n"
 
 
 def test_a_client_that_says_nothing_delays_no_one(site: Site) -> None:

@@ -13,9 +13,8 @@ import pytest
 from streameval.catalogue import catalogue, parse
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web import Server, application
-from streameval.exporters.web.api import Api
-from streameval.exporters.web.definitions import definition
-from streameval.exporters.web.state import state
+from streameval.exporters.web.api import Api, definition
+from streameval.exporters.web.health import state
 from streameval.pipeline.past import FamilyPast, PaneMeans, Past
 from streameval.pipeline.snapshot import Snapshot
 from tests.exporters.pictures import (

@@ -7,8 +7,8 @@ import sys
 from streameval.catalogue import catalogue, parse
 from streameval.errors import StreamevalError
 from streameval.exporters.families import metric_labels
-from streameval.exporters.figures import counted
-from streameval.exporters.sheet import Sheet
+from streameval.exporters.samples import FamilySet
+from streameval.exporters.view import counted
 from streameval.metric import Metric
 from tests.exporters.pictures import mean, picture, windowed
 from tests.house.checkout import ROOT
@@ -55,7 +55,7 @@ def _section() -> str:
 
 
 def _row(metric: Metric) -> str:
-    family = Sheet(picture(windowed(mean(metric.text, ("a",), 1.5, 4), "1h"))).families[0]
+    family = FamilySet(picture(windowed(mean(metric.text, ("a",), 1.5, 4), "1h"))).families[0]
     summary = family.kind == "summary"
     labels = [*metric_labels(metric), *([] if summary else ["window"])]
     shown = ", ".join(f"`{label}`" for label in labels) or "none"

@@ -1,8 +1,7 @@
-"""HTTP: what Prometheus, a person and a program each ask for."""
+"""HTTP: a page for people, /metrics for Prometheus, a JSON API, health checks."""
 
 from streameval.exporters.web.application import application
-from streameval.exporters.web.limits import Limits
-from streameval.exporters.web.protection import Protection, Shield
-from streameval.exporters.web.server import Server, try_address
+from streameval.exporters.web.server import Limits, Server, try_address
+from streameval.exporters.web.webconfig import Security
 
-__all__ = ["Limits", "Protection", "Server", "Shield", "application", "try_address"]
+__all__ = ["Limits", "Security", "Server", "application", "try_address"]

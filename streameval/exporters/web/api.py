@@ -1,32 +1,123 @@
-"""The paths below /api/v1: everything the page knows, for programs."""
+"""The JSON API below /api/v1 and the page: each document is rendered once for a snapshot."""
 
 from __future__ import annotations
 
+import gzip
+import math
+import threading
 from collections.abc import Callable
+from hashlib import blake2b
 from pathlib import Path
+from typing import Final
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from streameval.exporters.web.definitions import definitions
-from streameval.exporters.web.document import document
+from streameval.conventions import CONVENTIONS
+from streameval.exporters.view import comparison, counted, differences
+from streameval.exporters.web.health import State, state, unavailable
 from streameval.exporters.web.history import PANE, UnknownHistory, history
 from streameval.exporters.web.page import page
-from streameval.exporters.web.sharing import Documents, refusal, tag_of
-from streameval.exporters.web.state import State
-from streameval.pipeline.snapshot import Snapshot
+from streameval.metric import Metric
+from streameval.pipeline.joined import JoinHealth
+from streameval.pipeline.snapshot import (
+    LIFETIME,
+    CheckpointHealth,
+    Health,
+    PartitionHealth,
+    Series,
+    SeriesFamily,
+    Snapshot,
+)
+from streameval.reading import UndefinedReading
 
-_JSON = "application/json"
-_OPENAPI = Path(__file__).parent / "openapi.json"
+_JSON: Final = "application/json"
+_OPENAPI: Final = Path(__file__).parent / "openapi.json"
+_COMPRESSED: Final = 1_000
+"""Bytes above which a document is compressed."""
+
+
+class _Rendered(msgspec.Struct, frozen=True):
+    tag: str
+    plain: bytes
+    packed: bytes
+
+
+class Documents:
+    """The last rendering of each document; safe for use by several threads.
+
+    Attributes:
+        renderings: number of renderings so far.
+    """
+
+    def __init__(self) -> None:
+        self._rendered: dict[str, _Rendered] = {}
+        self._locks: dict[str, threading.Lock] = {}
+        self._tag = ""
+        self._lock = threading.Lock()
+        self.renderings = 0
+
+    def answer(
+        self, request: Request, name: str, tag: str, render: Callable[[], bytes], kind: str
+    ) -> Response:
+        """A document, rendered at most once for a tag; 304 where the client has it already.
+
+        Args:
+            request: of the client.
+            name: of the document.
+            tag: stays the same while the content does.
+            render: renders it.
+            kind: its media type.
+        """
+        headers = {"ETag": f'W/"{tag}"', "Vary": "Accept-Encoding"}
+        if headers["ETag"] in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+        found = self._find(name, tag, render)
+        accepted = request.headers.get("accept-encoding", "")
+        if found.packed and "gzip" in accepted:
+            headers["Content-Encoding"] = "gzip"
+            return Response(found.packed, media_type=kind, headers=headers)
+        return Response(found.plain, media_type=kind, headers=headers)
+
+    def _find(self, name: str, tag: str, render: Callable[[], bytes]) -> _Rendered:
+        with self._lock:
+            if tag != self._tag:
+                self._rendered.clear()
+                self._locks.clear()
+                self._tag = tag
+            lock = self._locks.setdefault(name, threading.Lock())
+        with lock:
+            found = self._rendered.get(name)
+            if found is None or found.tag != tag:
+                found = self._rendered[name] = self._render(name, tag, render)
+            return found
+
+    def _render(self, name: str, tag: str, render: Callable[[], bytes]) -> _Rendered:
+        try:
+            plain = render()
+        except Exception:
+            # A name that does not exist must not use memory, however often it is requested.
+            self._locks.pop(name, None)
+            raise
+        self.renderings += 1
+        packed = gzip.compress(plain, 1, mtime=0) if len(plain) > _COMPRESSED else b""
+        return _Rendered(tag, plain, packed)
+
+
+def tag_of(snapshot: Snapshot | None, state: State) -> str:
+    """An entity tag: stays the same while nothing that is shown changes."""
+    version = (0.0, 0) if snapshot is None else (snapshot.started_at, snapshot.version)
+    return blake2b(repr((version, state)).encode(), digest_size=12).hexdigest()
 
 
 class Api:
-    """Answers with shared documents; each is rendered once for a snapshot.
+    """The page and the documents below /api/v1.
 
     Args:
         current: the latest snapshot, None before the first.
-        state: how the daemon is by that.
+        state: of the daemon, by that snapshot.
     """
 
     def __init__(
@@ -39,7 +130,7 @@ class Api:
         self.documents = Documents()
 
     def routes(self) -> list[Route]:
-        """The page, and what it is made of."""
+        """The paths answered here."""
         return [
             Route("/", self._page),
             Route("/api/v1/metrics", self._metrics),
@@ -49,9 +140,9 @@ class Api:
         ]
 
     def _page(self, request: Request) -> Response:
-        now, said = self._now()
+        now, status = self._now()
         return self.documents.answer(
-            request, "page", tag_of(now, said), lambda: page(now, said).encode(), "text/html"
+            request, "page", tag_of(now, status), lambda: page(now, status).encode(), "text/html"
         )
 
     def _metrics(self, request: Request) -> Response:
@@ -78,13 +169,181 @@ class Api:
     def _shared(
         self, request: Request, name: str, render: Callable[[Snapshot, State], bytes]
     ) -> Response:
-        now, said = self._now()
+        now, status = self._now()
         if now is None:
-            return refusal(said.sentence)
+            return unavailable(status.sentence)
         return self.documents.answer(
-            request, name, tag_of(now, said), lambda: render(now, said), _JSON
+            request, name, tag_of(now, status), lambda: render(now, status), _JSON
         )
 
     def _now(self) -> tuple[Snapshot | None, State]:
         now = self._current()
         return now, self._state(now)
+
+
+def document(snapshot: Snapshot, status: State | None = None) -> bytes:
+    """Everything in a snapshot as JSON; each number is the exact double, null where undefined.
+
+    `metrics` has one object per metric, slice and window: `metric`, `labels` (with the segment's,
+    where there is one), `segment` (its name, else null), `window`, `since` (event time from which
+    on the value is complete, seconds since the epoch; null for all history), `value`, `count`,
+    `lists`, `total` (null where the metric is not a mean), `estimated`, `low` and `high` (certain
+    bounds of a value that is not exact), `problem` (why a convention has no value, else null) and
+    `difference` (the value minus the control's, null where there is none). `comparison` says
+    which label is compared and which of its values is the control; null where there is one only.
+
+    Args:
+        snapshot: what is shown.
+        status: state of the daemon; by default as the snapshot has it.
+    """
+    compared = comparison(snapshot)
+    return msgspec.json.encode(
+        {
+            "source": snapshot.source,
+            "started_at": snapshot.started_at,
+            "taken_at": snapshot.taken_at,
+            "version": snapshot.version,
+            "state": (status or state(snapshot, turning=True))._asdict(),
+            "families": [_family(family) for family in snapshot.families],
+            "comparison": None if compared is None else compared._asdict(),
+            "metrics": [
+                _entry(entry, snapshot.families[entry.family], difference)
+                for entry, difference in zip(snapshot.series, differences(snapshot), strict=True)
+            ],
+            "health": _health(snapshot.health),
+        }
+    )
+
+
+def _family(family: SeriesFamily) -> dict[str, object]:
+    return {
+        "name": family.name,
+        "segment": family.segment,
+        "label_names": family.label_names,
+        "windows": (*family.windows, LIFETIME),
+    }
+
+
+def _entry(entry: Series, family: SeriesFamily, difference: float | None) -> dict[str, object]:
+    # msgspec writes the shortest text that reads back as the same double, and NaN as null.
+    reading = entry.reading
+    return {
+        "metric": entry.metric.text,
+        "labels": dict(zip(family.label_names, entry.labels, strict=True)),
+        "segment": family.segment,
+        "window": entry.window,
+        "since": entry.since,
+        "value": reading.value if reading.defined else None,
+        "count": reading.count,
+        "lists": reading.lists,
+        "total": reading.total,
+        "estimated": reading.estimated,
+        "low": reading.low,
+        "high": reading.high,
+        "problem": reading.problem if isinstance(reading, UndefinedReading) else None,
+        "difference": difference,
+    }
+
+
+def _health(health: Health) -> dict[str, object]:
+    return {
+        "ready": health.ready,
+        "trouble": health.trouble,
+        "consumed": health.consumed,
+        "valid": health.valid,
+        "invalid": health.invalid,
+        "tombstones": health.tombstones,
+        "late": health.late,
+        "duplicates": health.duplicates,
+        "folded": health.folded,
+        "dead_lettered": health.dead_lettered,
+        "recoveries": health.recoveries,
+        "checkpoint": _checkpoint(health),
+        "reload": health.reload,
+        "join": None if health.join is None else _join(health.join),
+        "partitions": [_partition(entry, health.checkpoint) for entry in health.partitions],
+    }
+
+
+def _join(join: JoinHealth) -> dict[str, object]:
+    return {
+        "bytes": join.bytes,
+        "passed_by": join.passed_by,
+        "streams": [
+            {
+                "name": stream.name,
+                "outcomes": stream.outcomes,
+                "open": stream.open,
+                "outside": stream.outside,
+            }
+            for stream in join.streams
+        ],
+    }
+
+
+def _checkpoint(health: Health) -> dict[str, object] | None:
+    kept = health.checkpoint
+    if kept is None:
+        return None
+    return {
+        "last_success": kept.last_success,
+        "failures": kept.failures,
+        "commit_failures": health.commit_failures,
+    }
+
+
+def _partition(entry: PartitionHealth, kept: CheckpointHealth | None) -> dict[str, object]:
+    return {
+        "topic": entry.partition.topic,
+        "partition": entry.partition.number,
+        "position": entry.position,
+        "end": entry.end,
+        "lag": entry.lag,
+        "durable": None if kept is None else kept.offsets.get(entry.partition),
+        "event_time": None if entry.event_time is None else entry.event_time / 1_000_000,
+    }
+
+
+def definitions(snapshot: Snapshot) -> bytes:
+    """The definition of every metric of a snapshot as JSON, in its order."""
+    metrics = dict.fromkeys(entry.metric for entry in snapshot.series)
+    return msgspec.json.encode({"metrics": [definition(each) for each in metrics]})
+
+
+def definition(metric: Metric) -> dict[str, object]:
+    """The definition of one metric, from its own docstring.
+
+    Example:
+        >>> from streameval.catalogue import parse
+        >>> definition(parse("ndcg@10"))["formula"]
+        'ndcg@k = mean over lists of (dcg@k / dcg@k of the best order)'
+    """
+    meant = metric.definition
+    text, formula = _parts(meant.documentation)
+    convention = CONVENTIONS.get(metric.convention or "")
+    return {
+        "metric": metric.text,
+        "name": meant.name,
+        "k": metric.k,
+        "convention": metric.convention,
+        "system": None if convention is None else convention.system,
+        "parameters": dict(metric.options),
+        "summary": meant.summary,
+        "text": text,
+        "formula": formula,
+        "range": [None if math.isinf(bound) else bound for bound in meant.bounds],
+        "higher_is_better": meant.higher_is_better,
+        "counts": counted(metric),
+        "mean": metric.is_mean,
+        "source": meant.source,
+    }
+
+
+def _parts(documentation: str) -> tuple[str, str | None]:
+    """The text after the first line, and the indented formula; without the example."""
+    explained = documentation.partition("\n\nExample:\n")[0]
+    _, *blocks = explained.split("\n\n")
+    words = [" ".join(block.split()) for block in blocks if not block.startswith("    ")]
+    formulas = [block for block in blocks if block.startswith("    ")]
+    lines = [line.removeprefix("    ") for block in formulas for line in block.splitlines()]
+    return "\n\n".join(words), "\n".join(lines) or None

@@ -1,30 +1,38 @@
-"""What each path answers."""
+"""The web application: which path is answered by what, and what a request must pass before."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from starlette.applications import Starlette
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streameval.exporters.prometheus import CONTENT_TYPE
 from streameval.exporters.web.api import Api
-from streameval.exporters.web.guard import Guard
-from streameval.exporters.web.headers import ConfiguredHeaders, SafeHeaders
-from streameval.exporters.web.protection import Shield
-from streameval.exporters.web.sharing import refusal
-from streameval.exporters.web.state import State, state
+from streameval.exporters.web.auth import Verdict
+from streameval.exporters.web.health import HEALTHY, READY, HealthChecks
+from streameval.exporters.web.webconfig import Security
 from streameval.pipeline.snapshot import Snapshot
 
-_STATIC = Path(__file__).parent / "static"
-_PATHS = "/, /metrics, /api/v1/metrics, /-/healthy and /-/ready"
-_HEALTH = ("/-/healthy", "/-/ready")
+_STATIC: Final = Path(__file__).parent / "static"
+_PATHS: Final = "/, /metrics, /api/v1/metrics, /-/healthy and /-/ready"
+_SAFE_HEADERS: Final = {
+    "Content-Security-Policy": (
+        "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-cache",
+}
 
 
 class Exporter(Protocol):
@@ -41,42 +49,40 @@ def application(
     turning: Callable[[], bool] = lambda: True,
     reload: Callable[[], str | None] | None = None,
     prefix: str = "",
-    shield: Shield | None = None,
+    security: Security | None = None,
     open_health: bool = False,
 ) -> Starlette:
-    """The web application over what `current` answers.
+    """The page, the API, /metrics and health checks over what `current` returns.
+
+    Handlers run on worker threads, so that a slow one delays no other.
 
     Args:
-        current: the latest snapshot, None before the first; asked from several threads.
+        current: the latest snapshot, None before the first; called from several threads.
         exporter: renders /metrics.
-        turning: whether the ingest loop still turns; what /-/healthy answers by.
-        reload: checks the configuration and restarts, or says what is wrong; None where that may
-            not be asked for over the network.
-        prefix: all paths begin with it; "" or "/like/this".
-        shield: whom it is answered; None means everybody.
-        open_health: whether the health checks are answered without a password all the same.
+        turning: whether the ingest loop makes progress, for /-/healthy.
+        reload: checks the configuration and restarts, or returns what is wrong; None where a
+            reload over HTTP is not enabled.
+        prefix: of all paths; "" or "/like/this".
+        security: users in force; None means everybody may read.
+        open_health: whether health checks are answered without a password.
     """
-    answers = _Answers(current, exporter, turning)
-    lifecycle = [] if reload is None else [Route("/-/reload", _reloading(reload), methods=["POST"])]
-    shield = shield or Shield()
+    checks = HealthChecks(current, turning, reload)
+
+    def metrics(_: Request) -> Response:
+        body = exporter.exposition(current())
+        return Response(body, headers={"Content-Type": CONTENT_TYPE})
+
+    routes: list[BaseRoute] = [
+        *Api(current, checks.state).routes(),
+        Route("/metrics", metrics),
+        *checks.routes(),
+        Mount("/static", StaticFiles(directory=_STATIC)),
+    ]
+    open_paths = [f"{prefix}{HEALTHY}", f"{prefix}{READY}"] if open_health else []
     return Starlette(
-        routes=_under(
-            prefix,
-            [
-                *Api(current, answers.state).routes(),
-                Route("/metrics", answers.metrics),
-                Route("/-/healthy", answers.healthy),
-                Route("/-/ready", answers.ready),
-                *lifecycle,
-                Mount("/static", StaticFiles(directory=_STATIC)),
-            ],
-        ),
-        exception_handlers={404: _nothing_there, 405: _wrong_method},
-        middleware=[
-            ConfiguredHeaders.middleware(shield),
-            SafeHeaders.middleware(),
-            Guard.middleware(shield, [prefix + path for path in _HEALTH] if open_health else []),
-        ],
+        routes=_under(prefix, routes),
+        exception_handlers={404: _not_found, 405: _method_not_allowed},
+        middleware=[Middleware(Guard, security=security or Security(), open_paths=open_paths)],
     )
 
 
@@ -90,52 +96,54 @@ def _under(prefix: str, routes: list[BaseRoute]) -> list[BaseRoute]:
     return [Mount(prefix, routes=routes), Route("/", to_the_page), Route(prefix, to_the_page)]
 
 
-class _Answers:
-    """Answers run on worker threads, so that a slow one delays no other."""
-
-    def __init__(
-        self,
-        current: Callable[[], Snapshot | None],
-        exporter: Exporter,
-        turning: Callable[[], bool],
-    ) -> None:
-        self._current = current
-        self._exporter = exporter
-        self._turning = turning
-
-    def state(self, snapshot: Snapshot | None) -> State:
-        return state(snapshot, turning=self._turning())
-
-    def metrics(self, _: Request) -> Response:
-        body = self._exporter.exposition(self._current())
-        return Response(body, headers={"Content-Type": CONTENT_TYPE})
-
-    def healthy(self, _: Request) -> Response:
-        if self._turning():
-            return PlainTextResponse("Healthy: records are being read, or waited for.\n")
-        return refusal("Not healthy: the ingest loop has stopped turning.")
-
-    def ready(self, _: Request) -> Response:
-        now = self.state(self._current())
-        return PlainTextResponse(f"{now.sentence}\n") if now.ready else refusal(now.sentence)
-
-
-def _reloading(reload: Callable[[], str | None]) -> Callable[[Request], Response]:
-    def answer(_: Request) -> Response:
-        problem = reload()
-        if problem is None:
-            return PlainTextResponse("Reloading.\n")
-        return PlainTextResponse(f"Not reloaded: {problem}\n", status_code=500)
-
-    return answer
-
-
-def _nothing_there(request: Request, _: Exception) -> Response:
+def _not_found(request: Request, _: Exception) -> Response:
     path = request.url.path[:200]
-    return PlainTextResponse(f"There is nothing at {path!r}; try {_PATHS}.\n", status_code=404)
+    return PlainTextResponse(f"Nothing at {path!r}; try {_PATHS}.\n", status_code=404)
 
 
-def _wrong_method(request: Request, error: Exception) -> Response:
+def _method_not_allowed(_: Request, error: Exception) -> Response:
     headers = error.headers if isinstance(error, HTTPException) else None
-    text = f"{request.method} is not possible here: everything is read with GET.\n"
-    return PlainTextResponse(text, status_code=405, headers=headers)
+    return PlainTextResponse("Method not allowed; use GET.\n", status_code=405, headers=headers)
+
+
+class Guard:
+    """Refuses bodies and wrong passwords, and adds headers that keep a browser safe.
+
+    Args:
+        app: the guarded application.
+        security: the users in force, looked at for every request.
+        open_paths: answered without a password.
+    """
+
+    def __init__(self, app: ASGIApp, security: Security, open_paths: Iterable[str] = ()) -> None:
+        self._app = app
+        self._security = security
+        self._open_paths = frozenset(open_paths)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse the request, or pass it on."""
+        refusal = await self._refusal(scope["path"], Headers(scope=scope))
+
+        async def send_safely(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(_SAFE_HEADERS)
+            await send(message)
+
+        await (refusal or self._app)(scope, receive, send_safely)
+
+    async def _refusal(self, path: str, headers: Headers) -> Response | None:
+        if "transfer-encoding" in headers or headers.get("content-length", "0") != "0":
+            return _text(413, "No request here takes a body; send none.", {"Connection": "close"})
+        if path in self._open_paths or not self._security.users:
+            return None
+        verdict = await self._security.users.verdict(headers.get("authorization"))
+        if verdict is Verdict.BUSY:
+            return _text(503, "Too many passwords to check; try again.", {"Retry-After": "5"})
+        if verdict is Verdict.REFUSED:
+            challenge = {"WWW-Authenticate": 'Basic realm="streameval", charset="UTF-8"'}
+            return _text(401, "Unauthorized: send a known user and the right password.", challenge)
+        return None
+
+
+def _text(status: int, sentence: str, headers: Mapping[str, str]) -> Response:
+    return PlainTextResponse(f"{sentence}\n", status_code=status, headers=dict(headers))

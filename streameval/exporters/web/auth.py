@@ -1,4 +1,4 @@
-"""Who may read: users and the bcrypt hashes of their passwords."""
+"""Basic authentication: names and passwords against bcrypt hashes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import base64
 import binascii
 import enum
 import hashlib
+import hmac
 import re
 import secrets
-from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Final
 
@@ -19,15 +19,14 @@ from streameval.errors import ConfigError
 
 _HASH: Final = re.compile(r"\$2[aby]\$(?P<cost>0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53}")
 _LONGEST: Final = 72
-"""Bytes; bcrypt looks at no more of a password."""
+"""Bytes of a password that bcrypt looks at."""
 
-_REMEMBERED: Final = 256
 _WAITING: Final = 64
-"""So many checks may wait; each takes a core for a tenth of a second."""
+"""Checks that may wait; each takes a core for a tenth of a second."""
 
 
 class Verdict(enum.Enum):
-    """What becomes of a request."""
+    """The outcome of checking a name and a password."""
 
     ADMITTED = enum.auto()
     REFUSED = enum.auto()
@@ -35,17 +34,17 @@ class Verdict(enum.Enum):
 
 
 class Users:
-    """Checks names and passwords, one at a time, on another thread; asked from one event loop.
+    """Checks names and passwords, one at a time, on a worker thread; used by one event loop.
 
-    A verdict is remembered by a keyed digest of user, password and hash, never by the password.
-    An unknown user takes as long as a known one.
+    A right password is remembered by a keyed digest, so that bcrypt runs once for each user. An
+    unknown user takes as long as a known one.
 
     Args:
         path: of the web configuration file, for errors.
         hashes: user -> bcrypt hash.
 
     Raises:
-        ConfigError: something is no bcrypt hash.
+        ConfigError: a value is not a bcrypt hash, or a name cannot be sent.
     """
 
     def __init__(self, path: str, hashes: Mapping[str, str]) -> None:
@@ -54,73 +53,45 @@ class Users:
         }
         self._slowest = max(self._hashes.values(), key=lambda each: each[4:6], default=b"")
         self._secret = secrets.token_bytes(32)
-        self._remembered = {True: _Recent(), False: _Recent()}
-        self._turn = asyncio.Lock()
+        self._proven: dict[bytes, bytes] = {}
+        self._checking = asyncio.Lock()
         self._waiting = 0
 
     def __len__(self) -> int:
         """How many there are."""
         return len(self._hashes)
 
-    async def verdict(self, header: bytes | None) -> Verdict:
-        """What becomes of a request with this `Authorization`; None where it has none."""
+    async def verdict(self, header: str | None) -> Verdict:
+        """Whether a request with this `Authorization` header is admitted."""
         found = _credentials(header)
         if found is None:
             return Verdict.REFUSED
         user, password = found
-        known = user in self._hashes
-        hashed = self._hashes[user] if known else self._slowest
-        mark = self._mark(user, password, hashed)
-        right = self._recall(mark)
-        if right is None and self._waiting >= _WAITING:
+        if self._is_proven(user, password):
+            return Verdict.ADMITTED
+        if self._waiting >= _WAITING:
             return Verdict.BUSY
-        if right is None:
-            right = await self._check(mark, password, hashed, known=known)
-        return Verdict.ADMITTED if right else Verdict.REFUSED
-
-    async def _check(self, mark: bytes, password: bytes, hashed: bytes, *, known: bool) -> bool:
         self._waiting += 1
         try:
-            async with self._turn:
-                # Whoever waited before may have asked the same.
-                right = self._recall(mark)
-                if right is None:
-                    right = await asyncio.to_thread(_same, password, hashed) and known
-                    self._remembered[right].add(mark)
-                return right
+            async with self._checking:
+                right = self._is_proven(user, password) or await self._check(user, password)
         finally:
             self._waiting -= 1
+        return Verdict.ADMITTED if right else Verdict.REFUSED
 
-    def _recall(self, mark: bytes) -> bool | None:
-        return next((right for right, marks in self._remembered.items() if mark in marks), None)
+    async def _check(self, user: bytes, password: bytes) -> bool:
+        hashed = self._hashes.get(user, self._slowest)
+        right = await asyncio.to_thread(bcrypt.checkpw, password[:_LONGEST], hashed)
+        if right and user in self._hashes:
+            self._proven[user] = self._digest(password)
+            return True
+        return False
 
-    def _mark(self, user: bytes, password: bytes, hashed: bytes) -> bytes:
-        digest = hashlib.blake2b(key=self._secret)
-        for part in (user, password, hashed):
-            digest.update(len(part).to_bytes(8, "big") + part)
-        return digest.digest()
+    def _is_proven(self, user: bytes, password: bytes) -> bool:
+        return hmac.compare_digest(self._proven.get(user, b""), self._digest(password))
 
-
-class _Recent:
-    """The marks that were seen last. Wrong ones are kept apart, so that they push out no right."""
-
-    def __init__(self) -> None:
-        self._marks: OrderedDict[bytes, None] = OrderedDict()
-
-    def __contains__(self, mark: bytes) -> bool:
-        if mark not in self._marks:
-            return False
-        self._marks.move_to_end(mark)
-        return True
-
-    def add(self, mark: bytes) -> None:
-        self._marks[mark] = None
-        if len(self._marks) > _REMEMBERED:
-            self._marks.popitem(last=False)
-
-
-def _same(password: bytes, hashed: bytes) -> bool:
-    return bcrypt.checkpw(password[:_LONGEST], hashed)
+    def _digest(self, password: bytes) -> bytes:
+        return hashlib.blake2b(password, key=self._secret).digest()
 
 
 def _checked(path: str, user: str, hashed: str) -> str:
@@ -129,19 +100,19 @@ def _checked(path: str, user: str, hashed: str) -> str:
         raise ConfigError(path, "basic_auth_users", problem)
     if _HASH.fullmatch(hashed) is None:
         problem = (
-            "no bcrypt hash is found here; give 60 characters that begin with '$2y$', "
-            "as `htpasswd -nBC 10 ''` makes them."
+            "this is not a bcrypt hash; give 60 characters that begin with '$2y$', "
+            "as `htpasswd -nBC 10 ''` prints them."
         )
         raise ConfigError(path, f"basic_auth_users.{user}", problem)
     return hashed
 
 
-def _credentials(header: bytes | None) -> tuple[bytes, bytes] | None:
-    kind, _, encoded = (header or b"").partition(b" ")
-    if kind.lower() != b"basic":
+def _credentials(header: str | None) -> tuple[bytes, bytes] | None:
+    kind, _, encoded = (header or "").partition(" ")
+    if kind.lower() != "basic":
         return None
     try:
         user, colon, password = base64.b64decode(encoded.strip(), validate=True).partition(b":")
-    except binascii.Error:
+    except (binascii.Error, ValueError):
         return None
     return (user, password) if colon else None

@@ -1,94 +1,124 @@
-"""How the pipeline is: what was read, what was refused, how far behind it is."""
+"""Health checks and reload: whether the daemon works, and whether its values can be trusted."""
 
 from __future__ import annotations
 
-from streameval.exporters.figures import UNDEFINED, moment, span
-from streameval.exporters.web.markup import Markup, tag
-from streameval.pipeline.snapshot import CheckpointHealth, Health, PartitionHealth, Snapshot
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from streameval.exporters.view import span
+from streameval.pipeline.snapshot import Snapshot
+
+HEALTHY = "/-/healthy"
+READY = "/-/ready"
+
+_BAD_FILE = "the configuration file has a mistake (see the log); the previous one is in force."
 
 
-def pipeline(snapshot: Snapshot) -> Markup:
-    """The pipeline section of the page."""
+class State(NamedTuple):
+    """The state of the daemon in one sentence.
+
+    Attributes:
+        ready: whether the values can be used.
+        word: its first word: Ready, Warning, Starting, Not ready, Stuck.
+        why: the rest of the sentence.
+    """
+
+    ready: bool
+    word: str
+    why: str
+
+    @property
+    def sentence(self) -> str:
+        """Both in one."""
+        return f"{self.word}: {self.why}"
+
+
+def state(snapshot: Snapshot | None, *, turning: bool) -> State:
+    """The state of the daemon by its last snapshot.
+
+    Args:
+        snapshot: the last one, None before the first.
+        turning: whether the ingest loop makes progress.
+    """
+    if not turning:
+        return State(ready=False, word="Stuck", why="the ingest loop makes no progress.")
+    if snapshot is None:
+        return State(ready=False, word="Starting", why="no data has been read yet.")
     health = snapshot.health
-    return tag("", _totals(snapshot), _invalid(health), _partitions(health))
+    if not health.ready:
+        why = health.trouble or "the source does not answer."
+        return State(ready=False, word="Not ready", why=why)
+    if health.trouble:
+        return State(ready=True, word="Warning", why=health.trouble)
+    if health.reload is not None and not health.reload.successful:
+        return State(ready=True, word="Warning", why=_BAD_FILE)
+    return State(ready=True, word="Ready", why=f"reading {snapshot.source}.")
 
 
-def _totals(snapshot: Snapshot) -> Markup:
-    health = snapshot.health
-    totals = {
-        "records read": health.consumed,
-        "events": health.valid,
-        "invalid": sum(health.invalid.values()),
-        "tombstones": health.tombstones,
-        "late": health.late,
-        "duplicates": health.duplicates,
-        "dead letters": health.dead_lettered,
-    }
-    known = [entry.lag for entry in health.partitions if entry.lag is not None]
-    if known:
-        totals["records behind"] = sum(known)
-    if health.join is not None:
-        totals["lists not counted yet"] = health.join.open_lists
-    texts = {name: _number(n) for name, n in totals.items() if n is not None}
-    if health.checkpoint is not None:
-        texts["last checkpoint"] = _age(health.checkpoint, snapshot.taken_at)
-    parts = [tag("div", tag("dt", name), tag("dd", text)) for name, text in texts.items()]
-    return tag("dl", *parts, kind="totals")
+class HealthChecks:
+    """Answers /-/healthy, /-/ready and, where it is enabled, /-/reload.
+
+    Args:
+        current: the latest snapshot, None before the first.
+        turning: whether the ingest loop makes progress.
+        reload: checks the configuration and restarts, or returns what is wrong; None where a
+            reload over HTTP is not enabled.
+    """
+
+    def __init__(
+        self,
+        current: Callable[[], Snapshot | None],
+        turning: Callable[[], bool],
+        reload: Callable[[], str | None] | None,
+    ) -> None:
+        self._current = current
+        self._turning = turning
+        self._reload = reload
+
+    def routes(self) -> list[Route]:
+        """The paths answered here."""
+        routes = [Route(HEALTHY, self._healthy), Route(READY, self._ready)]
+        if self._reload is not None:
+            routes.append(Route("/-/reload", self._reloaded, methods=["POST"]))
+        return routes
+
+    def state(self, snapshot: Snapshot | None) -> State:
+        """The state of the daemon by a snapshot."""
+        return state(snapshot, turning=self._turning())
+
+    def _healthy(self, _: Request) -> Response:
+        if self._turning():
+            return PlainTextResponse("Healthy: the ingest loop is running.\n")
+        return unavailable("Not healthy: the ingest loop makes no progress.")
+
+    def _ready(self, _: Request) -> Response:
+        snapshot = self._current()
+        now = self.state(snapshot)
+        age = "" if snapshot is None else f" The snapshot is {_age(snapshot)} old."
+        sentence = now.sentence + age
+        return PlainTextResponse(f"{sentence}\n") if now.ready else unavailable(sentence)
+
+    def _reloaded(self, request: Request) -> Response:
+        origin = request.headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+            text = f"Forbidden: a page of {origin[:200]!r} must not reload this daemon.\n"
+            return PlainTextResponse(text, status_code=403)
+        problem = self._reload() if self._reload else None
+        if problem is None:
+            return PlainTextResponse("Reloading.\n")
+        return PlainTextResponse(f"Not reloaded: {problem}\n", status_code=500)
 
 
-def _age(kept: CheckpointHealth, now: float) -> str:
-    return UNDEFINED if kept.last_success is None else f"{span(now - kept.last_success)} ago"
+def unavailable(sentence: str) -> Response:
+    """503: there is nothing to answer with yet, or any more."""
+    return PlainTextResponse(f"{sentence}\n", status_code=503, headers={"Retry-After": "1"})
 
 
-def _invalid(health: Health) -> Markup:
-    found = {reason: count for reason, count in sorted(health.invalid.items()) if count}
-    if not found:
-        return Markup()
-    heads = [tag("th", "reason", scope="col"), tag("th", "records", scope="col", kind="number")]
-    rows = [
-        tag("tr", tag("th", tag("code", reason), scope="row"), tag("td", _number(count)))
-        for reason, count in found.items()
-    ]
-    return _table("Invalid records by reason", heads, rows)
-
-
-def _partitions(health: Health) -> Markup:
-    if not health.partitions:
-        return Markup()
-    kept = health.checkpoint
-    names = ["next offset", "records behind", "event time", *(["durable to"] if kept else [])]
-    heads = [tag("th", name, scope="col", kind="number") for name in names]
-    rows = [_partition(entry, kept) for entry in health.partitions]
-    return _table("Partitions", [tag("th", "partition", scope="col"), *heads], rows)
-
-
-def _partition(entry: PartitionHealth, kept: CheckpointHealth | None) -> Markup:
-    when = entry.event_time
-    durable = () if kept is None else (tag("td", _known(kept.offsets.get(entry.partition))),)
-    return tag(
-        "tr",
-        tag("th", str(entry.partition), scope="row"),
-        tag("td", _number(entry.position)),
-        tag("td", _known(entry.lag)),
-        tag("td", UNDEFINED if when is None else moment(when / 1_000_000)),
-        *durable,
-    )
-
-
-def _known(count: int | None) -> str:
-    return UNDEFINED if count is None else _number(count)
-
-
-def _table(caption: str, heads: list[Markup], rows: list[Markup]) -> Markup:
-    table = tag(
-        "table",
-        tag("caption", caption),
-        tag("thead", tag("tr", *heads)),
-        tag("tbody", *rows),
-        kind="rows",
-    )
-    return tag("div", table, kind="card scroll", tabindex="0", role="region", aria_label=caption)
-
-
-def _number(count: int) -> str:
-    return f"{count:,}"
+def _age(snapshot: Snapshot) -> str:
+    return span(time.time() - snapshot.taken_at)

@@ -1,21 +1,42 @@
-"""The page at /: whole without scripts, kept moving by a small one."""
+"""The page at /: complete without scripts, kept up to date by a small one."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from html import escape
+from itertools import groupby
 from pathlib import Path
 from string import Template
+from typing import Final
 
-from streameval.exporters.figures import moment, span
-from streameval.exporters.web.cards import cards
-from streameval.exporters.web.health import pipeline
-from streameval.exporters.web.markup import tag
-from streameval.exporters.web.state import State
-from streameval.pipeline.snapshot import Snapshot
+from streameval.exporters.view import (
+    UNDEFINED,
+    Division,
+    by_slice,
+    counted,
+    divisions,
+    figure,
+    moment,
+    span,
+)
+from streameval.exporters.web.health import State
+from streameval.metric import Metric
+from streameval.pipeline.snapshot import (
+    CheckpointHealth,
+    Health,
+    PartitionHealth,
+    Series,
+    Snapshot,
+)
+from streameval.reading import UndefinedReading
 
-_HERE = Path(__file__).parent
-_UPLOT = """<link rel="stylesheet" href="static/uplot/uPlot.min.css">
+_HERE: Final = Path(__file__).parent
+_UPLOT: Final = """<link rel="stylesheet" href="static/uplot/uPlot.min.css">
 <script src="static/uplot/uPlot.iife.min.js" defer></script>"""
+_COLUMNS: Final = 4
+"""Slices shown side by side; more than that are rows."""
 
 
 def page(snapshot: Snapshot | None, state: State) -> str:
@@ -23,7 +44,7 @@ def page(snapshot: Snapshot | None, state: State) -> str:
 
     Args:
         snapshot: what is shown; None before the first.
-        state: what is said of it.
+        state: of the daemon.
     """
     source = "streameval" if snapshot is None else snapshot.source
     return _template().substitute(
@@ -36,7 +57,9 @@ def page(snapshot: Snapshot | None, state: State) -> str:
         since=_since(snapshot),
         read="" if snapshot is None else f"Read at {moment(snapshot.taken_at)}.",
         metrics=_metrics(snapshot),
-        pipeline=tag("p", "Nothing was read yet.") if snapshot is None else pipeline(snapshot),
+        pipeline=tag("p", "No data has been read yet.")
+        if snapshot is None
+        else _pipeline(snapshot),
     )
 
 
@@ -47,7 +70,7 @@ def _template() -> Template:
 
 @cache
 def _charts() -> str:
-    """What draws them; nothing where the package was not built, as in a bare checkout."""
+    """The chart library; absent in a checkout that was never built or installed."""
     if not (_HERE / "static" / "uplot" / "uPlot.iife.min.js").is_file():
         return ""
     return _UPLOT
@@ -55,7 +78,7 @@ def _charts() -> str:
 
 def _since(snapshot: Snapshot | None) -> str:
     if snapshot is None:
-        return "Values appear as soon as the first records are read."
+        return "Values appear when the first records have been read."
     age = tag("span", span(snapshot.taken_at - snapshot.started_at), kind="age")
     start = f"{moment(snapshot.started_at)}, {age} ago"
     kept = snapshot.counted is not None
@@ -66,5 +89,271 @@ def _since(snapshot: Snapshot | None) -> str:
 
 def _metrics(snapshot: Snapshot | None) -> str:
     if snapshot is None or not snapshot.series:
-        return tag("p", "No list was counted yet.", kind="quiet")
-    return cards(snapshot)
+        return tag("p", "No list has been counted yet.", kind="quiet")
+    return _cards(snapshot)
+
+
+def _cards(snapshot: Snapshot) -> Markup:
+    """A card for each metric, in the order of the snapshot; segments have headings of their own."""
+    parts = []
+    for segment, found in groupby(divisions(snapshot), key=lambda each: each.family.segment):
+        if segment is not None:
+            parts.append(tag("h3", f"By {segment}", kind="segment"))
+        each = [
+            _card(metric, series, division)
+            for division in found
+            for metric, series in division.metrics
+        ]
+        parts.append(tag("div", *each, kind="cards"))
+    return tag("", *parts)
+
+
+def _card(metric: Metric, series: Sequence[Series], division: Division) -> Markup:
+    names = division.family.label_names
+    few = len(series) <= _COLUMNS
+    if division.windowed:
+        kind, rows = "windows", _windows(division, series)
+    elif few:
+        kind, rows = "few", _side_by_side(series, names)
+    else:
+        kind, rows = "many", _below_each_other(series, names)
+    segment = division.family.segment
+    name = metric.text if segment is None else f"{metric.text} by {segment}"
+    caption = tag("caption", f"{metric.text} by {division.by}", kind="unseen")
+    return tag(
+        "article",
+        tag("h4" if segment else "h3", metric.text),
+        tag("p", _summary(metric), kind="quiet"),
+        tag(
+            "div",
+            tag("table", caption, *rows),
+            kind="scroll",
+            tabindex="0",
+            role="region",
+            aria_label=name,
+        ),
+        kind=f"card {kind}",
+    )
+
+
+def _summary(metric: Metric) -> str:
+    direction = {True: " Higher is better.", False: " Lower is better.", None: ""}
+    return metric.definition.summary + direction[metric.definition.higher_is_better]
+
+
+def _side_by_side(series: Sequence[Series], names: Sequence[str]) -> list[Markup]:
+    longest = _most(series)
+    values = [tag("td", _value(entry), _bar(entry, longest)) for entry in series]
+    counts = [tag("td", _count(entry)) for entry in series]
+    unit = counted(series[0].metric)
+    return [
+        tag("thead", *_heads(series, names)),
+        tag(
+            "tbody",
+            tag("tr", tag("th", "value", scope="row"), *values, kind="values"),
+            tag("tr", tag("th", unit, scope="row"), *counts, kind="counts"),
+        ),
+    ]
+
+
+def _heads(series: Sequence[Series], names: Sequence[str]) -> list[Markup]:
+    rows = zip(*(entry.labels for entry in series), strict=True)
+    return [
+        tag("tr", tag("th", name, scope="row"), *(tag("th", each, scope="col") for each in values))
+        for name, values in zip(names, rows, strict=True)
+    ]
+
+
+def _below_each_other(series: Sequence[Series], names: Sequence[str]) -> list[Markup]:
+    longest = _most(series)
+    heads = [tag("th", name, scope="col") for name in names]
+    units = ("value", counted(series[0].metric))
+    numbers = [tag("th", unit, scope="col", kind="number") for unit in units]
+    rows = [_row(entry, longest) for entry in series]
+    return [tag("thead", tag("tr", *heads, *numbers)), tag("tbody", *rows)]
+
+
+def _row(entry: Series, longest: float) -> Markup:
+    heads = [tag("th", each, scope="row") for each in entry.labels]
+    found = tag("td", _value(entry), _bar(entry, longest), kind="one")
+    return tag("tr", *heads, found, tag("td", _count(entry)))
+
+
+def _windows(division: Division, series: Sequence[Series]) -> list[Markup]:
+    """Head and body of one metric's table: windows side by side, a row for each slice."""
+    of_window = {
+        window: [entry for entry in series if entry.window == window] for window in division.windows
+    }
+    longest = {window: _most(entries) for window, entries in of_window.items()}
+    heads = [tag("th", name, scope="col") for name in division.family.label_names]
+    heads += [_head(window, entries) for window, entries in of_window.items()]
+    rows = [_window_row(labels, found, longest) for labels, found in by_slice(series).items()]
+    return [tag("thead", tag("tr", *heads)), tag("tbody", *rows)]
+
+
+def _head(window: str, entries: Sequence[Series]) -> Markup:
+    """The window's name, and where its data begins if it is not yet complete."""
+    begun = [entry.since for entry in entries if entry.since is not None]
+    since = tag("small", f"since {moment(max(begun))}") if begun else Markup()
+    return tag("th", window, since, scope="col", kind="number")
+
+
+def _window_row(
+    labels: tuple[str, ...], found: Mapping[str, Series], longest: Mapping[str, float]
+) -> Markup:
+    heads = [tag("th", each, scope="row") for each in labels]
+    cells = [_cell(found.get(window), most) for window, most in longest.items()]
+    return tag("tr", *heads, *cells)
+
+
+def _cell(entry: Series | None, longest: float) -> Markup:
+    if entry is None:
+        return tag("td")
+    behind = tag("small", "of ", _count(entry), title=counted(entry.metric))
+    return tag("td", _value(entry), _bar(entry, longest), behind, kind="one")
+
+
+def _most(series: Iterable[Series]) -> float:
+    """The largest value; 0 where none is defined."""
+    return max((entry.reading.value for entry in series if entry.reading.defined), default=0.0)
+
+
+def _value(entry: Series) -> Markup:
+    """The value, or a dash that says why there is none."""
+    reading = entry.reading
+    if not reading.defined:
+        why = reading.problem if isinstance(reading, UndefinedReading) else "No data yet"
+        return tag("span", figure(math.nan), kind="undefined", title=why)
+    about = "~" if reading.estimated else ""
+    return tag("data", about + figure(reading.value), value=repr(reading.value))
+
+
+def _count(entry: Series) -> Markup:
+    """The count behind the value."""
+    return tag("data", f"{entry.reading.count:,}", value=str(entry.reading.count))
+
+
+def _bar(entry: Series, longest: float) -> Markup:
+    """A bar as long as the value, with `longest` as a full bar; none for a negative value."""
+    found = entry.reading.value if entry.reading.defined else math.nan
+    if not (0 <= found <= longest and 0 < longest < math.inf):
+        return Markup()
+    return tag("meter", min="0", max=repr(longest), value=repr(found), aria_hidden="true")
+
+
+def _pipeline(snapshot: Snapshot) -> Markup:
+    """The pipeline section: records read and refused, lag, checkpoints."""
+    health = snapshot.health
+    return tag("", _totals(snapshot), _invalid(health), _partitions(health))
+
+
+def _totals(snapshot: Snapshot) -> Markup:
+    health = snapshot.health
+    totals = {
+        "records read": health.consumed,
+        "events": health.valid,
+        "invalid": sum(health.invalid.values()),
+        "tombstones": health.tombstones,
+        "late": health.late,
+        "duplicates": health.duplicates,
+        "dead letters": health.dead_lettered,
+    }
+    known = [entry.lag for entry in health.partitions if entry.lag is not None]
+    if known:
+        totals["records behind"] = sum(known)
+    if health.join is not None:
+        totals["lists not counted yet"] = health.join.open_lists
+    texts = {name: _number(n) for name, n in totals.items() if n is not None}
+    if health.checkpoint is not None:
+        texts["last checkpoint"] = _age(health.checkpoint, snapshot.taken_at)
+    parts = [tag("div", tag("dt", name), tag("dd", text)) for name, text in texts.items()]
+    return tag("dl", *parts, kind="totals")
+
+
+def _age(kept: CheckpointHealth, now: float) -> str:
+    return UNDEFINED if kept.last_success is None else f"{span(now - kept.last_success)} ago"
+
+
+def _invalid(health: Health) -> Markup:
+    found = {reason: count for reason, count in sorted(health.invalid.items()) if count}
+    if not found:
+        return Markup()
+    heads = [tag("th", "reason", scope="col"), tag("th", "records", scope="col", kind="number")]
+    rows = [
+        tag("tr", tag("th", tag("code", reason), scope="row"), tag("td", _number(count)))
+        for reason, count in found.items()
+    ]
+    return _table("Invalid records by reason", heads, rows)
+
+
+def _partitions(health: Health) -> Markup:
+    if not health.partitions:
+        return Markup()
+    kept = health.checkpoint
+    names = ["next offset", "records behind", "event time", *(["durable to"] if kept else [])]
+    heads = [tag("th", name, scope="col", kind="number") for name in names]
+    rows = [_partition(entry, kept) for entry in health.partitions]
+    return _table("Partitions", [tag("th", "partition", scope="col"), *heads], rows)
+
+
+def _partition(entry: PartitionHealth, kept: CheckpointHealth | None) -> Markup:
+    when = entry.event_time
+    durable = () if kept is None else (tag("td", _known(kept.offsets.get(entry.partition))),)
+    return tag(
+        "tr",
+        tag("th", str(entry.partition), scope="row"),
+        tag("td", _number(entry.position)),
+        tag("td", _known(entry.lag)),
+        tag("td", UNDEFINED if when is None else moment(when / 1_000_000)),
+        *durable,
+    )
+
+
+def _known(count: int | None) -> str:
+    return UNDEFINED if count is None else _number(count)
+
+
+def _table(caption: str, heads: list[Markup], rows: list[Markup]) -> Markup:
+    table = tag(
+        "table",
+        tag("caption", caption),
+        tag("thead", tag("tr", *heads)),
+        tag("tbody", *rows),
+        kind="rows",
+    )
+    return tag("div", table, kind="card scroll", tabindex="0", role="region", aria_label=caption)
+
+
+def _number(count: int) -> str:
+    return f"{count:,}"
+
+
+class Markup(str):
+    """Text that is already HTML."""
+
+    __slots__ = ()
+
+
+def tag(name: str, *content: str, kind: str = "", **attributes: str) -> Markup:
+    """An element; content that is not `Markup` is escaped. Without a name, the content alone.
+
+    Args:
+        name: of the element.
+        content: text and elements in it.
+        kind: its class.
+        attributes: `aria_label` becomes aria-label, `class_` becomes class.
+
+    Example:
+        >>> tag("th", "a<b", scope="col")
+        '<th scope="col">a&lt;b</th>'
+    """
+    inner = "".join(part if isinstance(part, Markup) else escape(part) for part in content)
+    if not name:
+        return Markup(inner)
+    given = {"class": kind, **attributes} if kind else attributes
+    written = "".join(f' {_name(key)}="{escape(value)}"' for key, value in given.items())
+    return Markup(f"<{name}{written}>{inner}</{name}>")
+
+
+def _name(key: str) -> str:
+    return key.rstrip("_").replace("_", "-")

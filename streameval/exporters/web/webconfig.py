@@ -1,40 +1,46 @@
-"""What a web configuration file says; the keys are those of Prometheus' exporter-toolkit."""
+"""The web configuration file of Prometheus' exporter-toolkit: TLS, client certificates, users."""
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Final, Literal
 
 import msgspec
-from msgspec import Meta
 
-ClientAuth = Literal[
-    "NoClientCert",
-    "RequestClientCert",
-    "RequireClientCert",
-    "RequireAnyClientCert",
-    "VerifyClientCertIfGiven",
-    "RequireAndVerifyClientCert",
-]
-Version = Literal["TLS10", "TLS11", "TLS12", "TLS13"]
+from streameval.errors import ConfigError
+from streameval.exporters.web.auth import Users
+
+ClientAuth = Literal["NoClientCert", "VerifyClientCertIfGiven", "RequireAndVerifyClientCert"]
+Version = Literal["TLS12", "TLS13"]
+
+_MODES: Final[dict[ClientAuth, ssl.VerifyMode]] = {
+    "NoClientCert": ssl.CERT_NONE,
+    "VerifyClientCertIfGiven": ssl.CERT_OPTIONAL,
+    "RequireAndVerifyClientCert": ssl.CERT_REQUIRED,
+}
+_VERSIONS: Final[dict[Version, ssl.TLSVersion]] = {
+    "TLS12": ssl.TLSVersion.TLSv1_2,
+    "TLS13": ssl.TLSVersion.TLSv1_3,
+}
 
 
 class TlsServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How connections are encrypted, and which clients may make one.
+    """How connections are encrypted, and which clients may open one.
 
     Attributes:
-        cert: the certificate itself, in place of `cert_file`.
-        key: its key, in place of `key_file`.
-        client_ca: who signs clients' certificates, in place of `client_ca_file`.
-        cert_file: a PEM file of the certificate and those that lead to its root.
-        key_file: a PEM file of its key, without a passphrase.
-        client_ca_file: a PEM file of those who sign clients' certificates.
+        cert: the certificate as PEM text, instead of `cert_file`.
+        key: its private key as PEM text, instead of `key_file`.
+        client_ca: the CA of client certificates as PEM text, instead of `client_ca_file`.
+        cert_file: PEM file with the certificate and its intermediate certificates.
+        key_file: PEM file with its private key, without a passphrase.
+        client_ca_file: PEM file with the CA that signs client certificates.
         client_auth_type: whether a client needs a certificate.
-        client_allowed_sans: a client's certificate is for one of these names; none means any.
-        min_version: oldest version of TLS.
-        max_version: newest version of TLS.
-        cipher_suites: of TLS 1.2, by the names of Go; none means those of OpenSSL.
-        prefer_server_cipher_suites: whether our order of them counts, not the client's.
-        curve_preferences: at most one curve; none means those of OpenSSL.
+        min_version: oldest TLS version accepted.
+        max_version: newest TLS version accepted.
     """
 
     cert: str | None = None
@@ -44,36 +50,8 @@ class TlsServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     key_file: str | None = None
     client_ca_file: str | None = None
     client_auth_type: ClientAuth = "NoClientCert"
-    client_allowed_sans: list[str] = []
     min_version: Version = "TLS12"
     max_version: Version = "TLS13"
-    cipher_suites: list[str] = []
-    prefer_server_cipher_suites: bool = True
-    curve_preferences: list[str] = []
-
-
-class HttpServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is said over a connection.
-
-    Attributes:
-        http2: accepted, because files for other exporters have it; HTTP/1.1 is what is spoken.
-        headers: added to every answer.
-    """
-
-    http2: bool = True
-    headers: dict[str, str] = {}
-
-
-class RateLimit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How often all clients together may ask.
-
-    Attributes:
-        interval: one more request is allowed every so often, "100ms"; "0" means no limit.
-        burst: so many may come at once.
-    """
-
-    interval: str = "0"
-    burst: Annotated[int, Meta(ge=0)] = 0
 
 
 class WebConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -81,20 +59,145 @@ class WebConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     Attributes:
         tls_server_config: None means plain HTTP.
-        http_server_config: what is said over a connection.
-        rate_limit: how often all clients together may ask.
-        basic_auth_users: user -> bcrypt hash of the password; none means that all may read.
+        basic_auth_users: user -> bcrypt hash of the password; empty means that all may read.
     """
 
     tls_server_config: TlsServerConfig | None = None
-    http_server_config: HttpServerConfig = HttpServerConfig()
-    rate_limit: RateLimit = RateLimit()
     basic_auth_users: dict[str, str] = {}
 
 
 TABLES: Final[dict[str, type[msgspec.Struct]]] = {
     "": WebConfig,
     "tls_server_config": TlsServerConfig,
-    "http_server_config": HttpServerConfig,
-    "rate_limit": RateLimit,
 }
+
+
+class Security:
+    """The certificate and the users of a server.
+
+    Args:
+        path: of the web configuration file, for errors and for the files it names.
+        options: its content; the default means plain HTTP, open to all.
+
+    Attributes:
+        context: encrypts connections; None means plain HTTP.
+        users: who may read; empty means everybody.
+
+    Raises:
+        ConfigError: names the file, the key, what was found there and what is allowed.
+    """
+
+    def __init__(self, path: str = "", options: WebConfig = WebConfig()) -> None:  # noqa: B008  frozen
+        tls = options.tls_server_config
+        self.context = None if tls is None else _TlsFiles(path, tls).context()
+        self.users = Users(path, options.basic_auth_users)
+
+    def check(self, fresh: Security) -> None:
+        """Refuse to restart without the protection there is: a file may be empty by mistake.
+
+        Raises:
+            ConfigError: TLS or all users are gone.
+        """
+        lost = {
+            "tls_server_config": self.context is not None and fresh.context is None,
+            "basic_auth_users": bool(self.users) and not fresh.users,
+        }
+        for key in (key for key, is_lost in lost.items() if is_lost):
+            problem = "was there before, and is gone; stop and start to serve without it."
+            raise ConfigError("the new web configuration", key, problem)
+
+
+class _TlsFiles:
+    """Reads certificates and keys; each is read once, so what is checked is what is used."""
+
+    def __init__(self, path: str, options: TlsServerConfig) -> None:
+        self._path = path
+        self._options = options
+
+    def context(self) -> ssl.SSLContext:
+        """Encrypts connections as the options say.
+
+        Raises:
+            ConfigError: a file or a key of the configuration cannot be used.
+        """
+        options = self._options
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.set_alpn_protocols(["http/1.1"])
+        if options.min_version > options.max_version:
+            problem = "is newer than max_version; no client could connect."
+            raise self._error("min_version", f"found {options.min_version!r}, which {problem}")
+        context.minimum_version = _VERSIONS[options.min_version]
+        context.maximum_version = _VERSIONS[options.max_version]
+        self._load_certificate(context)
+        self._load_client_ca(context)
+        return context
+
+    def _load_certificate(self, context: ssl.SSLContext) -> None:
+        cert_name, certificate = self._read("cert")
+        key_name, key = self._read("key")
+        if certificate is None or key is None:
+            missing = cert_name if certificate is None else key_name
+            raise self._error(missing, "this key is missing; TLS needs a certificate and its key.")
+        if "-----BEGIN CERTIFICATE-----" not in certificate:
+            raise self._error(cert_name, "there is no PEM certificate in it.")
+        if "PRIVATE KEY-----" not in key:
+            raise self._error(key_name, "there is no PEM private key in it.")
+        if "ENCRYPTED" in key:
+            raise self._error(key_name, "it has a passphrase; give a key without one, mode 0600.")
+        with _file(certificate) as cert_path, _file(key) as key_path:
+            try:
+                context.load_cert_chain(cert_path, key_path, password="")
+            except ssl.SSLError as error:
+                raise self._error(key_name, _certificate_problem(error)) from error
+
+    def _load_client_ca(self, context: ssl.SSLContext) -> None:
+        kind = self._options.client_auth_type
+        name, authority = self._read("client_ca")
+        if authority is None and kind != "NoClientCert":
+            problem = f"missing beside client_auth_type: {kind}; name the CA that signs clients."
+            raise self._error(name, problem)
+        if authority is not None and kind == "NoClientCert":
+            problem = "client_auth_type is missing; give RequireAndVerifyClientCert."
+            raise self._error(name, problem)
+        context.verify_mode = _MODES[kind]
+        if authority is not None:
+            try:
+                context.load_verify_locations(cadata=authority)
+            except (ssl.SSLError, ValueError) as error:
+                raise self._error(name, "there is no PEM certificate in it.") from error
+
+    def _read(self, name: str) -> tuple[str, str | None]:
+        """The key that is used, and its PEM text; None where neither key is there."""
+        inline: str | None = getattr(self._options, name)
+        file: str | None = getattr(self._options, f"{name}_file")
+        if inline is not None and file is not None:
+            raise self._error(name, f"give either {name} or {name}_file, not both.")
+        if inline is not None:
+            return name, inline
+        if file is None:
+            return f"{name}_file", None
+        try:
+            path = Path(self._path).parent / file
+            return f"{name}_file", path.read_text(encoding="utf-8", errors="replace")
+        except OSError as error:
+            problem = (error.strerror or str(error)).lower()
+            text = f"found {file!r}: {problem}; check the path and its permissions."
+            raise self._error(f"{name}_file", text) from error
+
+    def _error(self, key: str, problem: str) -> ConfigError:
+        return ConfigError(self._path, f"tls_server_config.{key}", problem)
+
+
+def _certificate_problem(error: ssl.SSLError) -> str:
+    if error.reason == "KEY_VALUES_MISMATCH":
+        return "it is not the key of the certificate."
+    return f"OpenSSL cannot use it with the certificate ({error.reason or error.strerror})."
+
+
+@contextmanager
+def _file(content: str) -> Iterator[str]:
+    """OpenSSL loads certificates from files only; nobody else can read this one."""
+    with NamedTemporaryFile("w", encoding="utf-8", suffix=".pem") as file:
+        file.write(content)
+        file.flush()
+        yield file.name

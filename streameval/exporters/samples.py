@@ -1,0 +1,305 @@
+"""The metrics of a snapshot as Prometheus families: counters that never fall, and gauges."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from streameval.catalogue import parse
+from streameval.exporters.families import (
+    Family,
+    Kind,
+    Sample,
+    family_name,
+    gauge_help,
+    mean_help,
+    metric_labels,
+    slice_labels,
+    summary_help,
+    support_help,
+)
+from streameval.metric import Metric
+from streameval.pipeline.evidence import counts_up
+from streameval.pipeline.snapshot import LIFETIME, Counted, Series, Snapshot
+from streameval.reading import Reading
+
+Key: TypeAlias = tuple[str, tuple[str, ...], str]
+"""A family's name, a slice's label values, a metric's text."""
+
+PATIENCE = 30.0
+"""Seconds that a new counter waits at 0 for its first scrape."""
+
+
+class Exported(msgspec.Struct, gc=False):
+    """One counter pair as last exported.
+
+    Attributes:
+        labels: label name -> value, as exported.
+        since: when it was first seen, on the injected clock.
+        scraped: whether a scrape has shown it, at 0 or above.
+        total: sum as last exported.
+        count: count as last exported.
+    """
+
+    labels: Mapping[str, str]
+    since: float
+    scraped: bool = False
+    total: float = 0.0
+    count: int = 0
+
+
+class Counters:
+    """Sums and counts as exported: first at 0, then never lower than before.
+
+    `rate()` misses the increment with which a series appears, and reads a sum that is one ulp
+    lower than before as a restart from 0; so neither may happen.
+    """
+
+    def __init__(self, clock: Callable[[], float], patience: float = PATIENCE) -> None:
+        self._clock = clock
+        self._patience = patience
+        self._exported: dict[Key, Exported] = {}
+        self._at_zero = False
+
+    @property
+    def at_zero(self) -> bool:
+        """Whether the last scrape showed a new counter at 0 that now has more to say."""
+        return self._at_zero
+
+    def begin_scrape(self) -> None:
+        """Forget what the scrape before was shown."""
+        self._at_zero = False
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._exported
+
+    def notice(self, key: Key, labels: Mapping[str, str]) -> None:
+        """Remember when a counter was first seen, and its labels."""
+        if key not in self._exported:
+            self._exported[key] = Exported(labels, self._clock())
+
+    def scraped(self, key: Key, total: float, count: int) -> Exported:
+        """What a scrape is shown of one that was noticed before, and now has come so far."""
+        exported = self._exported[key]
+        if not (exported.scraped or self._overdue(exported)):
+            self._at_zero = self._at_zero or count > 0
+        else:
+            exported.total = max(exported.total, total)
+            exported.count = max(exported.count, count)
+        exported.scraped = True
+        return exported
+
+    def _overdue(self, exported: Exported) -> bool:
+        return self._clock() - exported.since >= self._patience
+
+
+class MetricSamples(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the samples of one metric go, divided in one way.
+
+    Attributes:
+        family: name of the series' family, as saved state knows it.
+        name: of the metric, as Prometheus knows it.
+        names: of the labels, as exported.
+        own: labels that the metric has of itself.
+        windowed: whether gauges say their window.
+        summary: samples of its counters; unused where it does not count up.
+        means: of its means by window; None where there are none.
+        supports: of what is behind those; likewise.
+        gauge: of its value; None where it counts up.
+    """
+
+    family: str
+    name: str
+    names: tuple[str, ...]
+    own: Mapping[str, str]
+    windowed: bool
+    summary: list[Sample]
+    means: list[Sample] | None
+    supports: list[Sample] | None
+    gauge: list[Sample] | None
+
+    def labels(self, values: tuple[str, ...], window: str | None = None) -> dict[str, str]:
+        """Labels of a sample: of its slice, of its metric and, where it has one, its window."""
+        found = {**dict(zip(self.names, values, strict=True)), **self.own}
+        if window is not None:
+            found["window"] = window
+        return found
+
+    def show(self, reading: Reading, labels: dict[str, str]) -> None:
+        """Add the samples of a value that is no counter."""
+        if self.gauge is not None:
+            self.gauge.append(Sample(self.name, labels, reading.value))
+        elif self.means is not None and self.supports is not None:
+            mean = reading.value if reading.total is None else reading.total / reading.count
+            self.means.append(Sample(f"{self.name}_window_mean", labels, mean))
+            self.supports.append(Sample(f"{self.name}_window_support", labels, reading.count))
+
+
+class FamilySet:
+    """The families of one snapshot, without samples at first.
+
+    Args:
+        snapshot: decides which there are, and their order.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._metrics = {entry.metric.text: entry.metric for entry in snapshot.series}
+        self._windowed = is_windowed(snapshot)
+        self._families: dict[str, Family] = {}
+        self._samples: dict[str, list[Sample]] = {}
+        self._lines: dict[tuple[int, str], MetricSamples] = {}
+        for entry in snapshot.series:
+            self.line(entry.metric, entry.family)
+
+    @property
+    def families(self) -> list[Family]:
+        """All of them, with the samples that they have by now."""
+        return list(self._families.values())
+
+    def line(self, metric: Metric, place: int) -> MetricSamples:
+        """Where the samples of a metric go.
+
+        Args:
+            metric: which one.
+            place: of its family in the snapshot.
+        """
+        found = self._lines.get((place, metric.text))
+        if found is None:
+            found = self._lines[place, metric.text] = self._line(metric, place)
+        return found
+
+    def _line(self, metric: Metric, place: int) -> MetricSamples:
+        family = self._snapshot.families[place]
+        name, up = family_name(metric, family.segment), counts_up(metric)
+        by_window = self._windowed and up
+        summary = self._of(name, "summary", summary_help(name, metric)) if up else []
+        means = self._of(f"{name}_window_mean", "gauge", mean_help(metric)) if by_window else None
+        support = f"{name}_window_support"
+        return MetricSamples(
+            family=family.name,
+            name=name,
+            names=slice_labels(family.label_names, {**self._metrics, metric.text: metric}.values()),
+            own=metric_labels(metric),
+            windowed=self._windowed,
+            summary=summary,
+            means=means,
+            supports=self._of(support, "gauge", support_help(name, metric)) if by_window else None,
+            gauge=None if up else self._of(name, "gauge", gauge_help(metric, self._windowed)),
+        )
+
+    def _of(self, name: str, kind: Kind, text: str) -> list[Sample]:
+        samples = self._samples.setdefault(name, [])
+        self._families.setdefault(name, Family(name, kind, text, samples))
+        return samples
+
+
+def is_windowed(snapshot: Snapshot) -> bool:
+    """Whether gauges say their window: where there are windows, or state outlives the process."""
+    if snapshot.counted is not None or any(family.windows for family in snapshot.families):
+        return True
+    return any(entry.window != LIFETIME for entry in snapshot.series)
+
+
+Labels: TypeAlias = dict[str, str]
+
+_NOTHING: Counted = (0.0, 0)
+_Place: TypeAlias = tuple[str, tuple[str, ...], str, str | None]
+
+
+class _Counter(NamedTuple):
+    """A pair of counters that a snapshot has, and what it has come to; None where undefined."""
+
+    place: int
+    labels: tuple[str, ...]
+    metric: Metric
+    now: Counted | None
+
+
+class MetricFamilies:
+    """Turns snapshots into families, one per metric name, convention and segment.
+
+    Args:
+        counters: what scrapes were told before.
+    """
+
+    def __init__(self, counters: Counters) -> None:
+        self._counters = counters
+        self._labels: dict[_Place, Labels] = {}
+
+    def notice(self, snapshot: Snapshot) -> None:
+        """Remember the counters of a snapshot as seen."""
+        families_of = FamilySet(snapshot)
+        for counter in _counters_of(snapshot):
+            self._noticed(counter, families_of.line(counter.metric, counter.place))
+
+    def families(self, snapshot: Snapshot) -> list[Family]:
+        """In the order of the snapshot; windows of a metric stand after its counters."""
+        families_of = FamilySet(snapshot)
+        self._counters.begin_scrape()
+        for counter in _counters_of(snapshot):
+            self._add_counter(counter, families_of.line(counter.metric, counter.place))
+        before, self._labels = self._labels, {}
+        for entry in snapshot.series:
+            if entry.reading.defined:
+                self._add_gauge(entry, families_of.line(entry.metric, entry.family), before)
+        return families_of.families
+
+    def _noticed(self, counter: _Counter, line: MetricSamples) -> Key:
+        key = (line.family, counter.labels, counter.metric.text)
+        if key not in self._counters:
+            self._counters.notice(key, line.labels(counter.labels))
+        return key
+
+    def _add_counter(self, counter: _Counter, line: MetricSamples) -> None:
+        key = self._noticed(counter, line)
+        if counter.now is not None:
+            exported = self._counters.scraped(key, *counter.now)
+            line.summary.append(Sample(f"{line.name}_sum", exported.labels, exported.total))
+            line.summary.append(Sample(f"{line.name}_count", exported.labels, exported.count))
+
+    def _add_gauge(
+        self, entry: Series, line: MetricSamples, before: Mapping[_Place, Labels]
+    ) -> None:
+        if line.gauge is None and line.means is None:
+            return
+        window = entry.window if line.windowed else None
+        place = (line.family, entry.labels, entry.metric.text, window)
+        labels = before.get(place)
+        if labels is None:
+            labels = line.labels(entry.labels, window)
+        self._labels[place] = labels
+        line.show(entry.reading, labels)
+
+
+def _counters_of(snapshot: Snapshot) -> Iterator[_Counter]:
+    """Those of the series, and of series that were here before they moved away."""
+    shown = set()
+    for entry in snapshot.series:
+        if entry.window == LIFETIME and counts_up(entry.metric):
+            key = (entry.family, entry.labels, entry.metric.text)
+            shown.add(key)
+            now = _now(entry.reading)
+            if now is not None and snapshot.counted is not None:
+                now = snapshot.counted.get(key, _NOTHING)
+            yield _Counter(entry.family, entry.labels, entry.metric, now)
+    for key, now in (snapshot.counted or {}).items():
+        if key not in shown:
+            yield _Counter(key[0], key[1], _metric(key[2]), now)
+
+
+@cache
+def _metric(text: str) -> Metric:
+    return parse(text)
+
+
+def _now(reading: Reading) -> Counted | None:
+    """None where a convention leaves no value: a sum without it would pass for one."""
+    total = reading.total
+    if total is None or math.isnan(total):
+        return None
+    return (total, reading.count) if math.isfinite(total) else _NOTHING

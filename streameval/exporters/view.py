@@ -1,0 +1,216 @@
+"""A snapshot as a person reads it: numbers as text, windows side by side, differences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import NamedTuple
+
+from streameval.metric import Metric
+from streameval.pipeline.snapshot import LIFETIME, Series, SeriesFamily, Snapshot
+
+UNDEFINED = "\N{EN DASH}"
+"""Stands where there was no evidence; never 0."""
+
+_COUNTED = {"list": "lists", "item": "items shown", "total": "lists", "slice": "lists"}
+_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
+
+
+def figure(value: float) -> str:
+    """A value to four decimals, or four digits where it is small; a dash where undefined.
+
+    Example:
+        >>> figure(0.5), figure(0.0046), figure(80.0), figure(float("nan"))
+        ('0.5000', '0.004600', '80', '\N{EN DASH}')
+    """
+    if math.isnan(value):
+        return UNDEFINED
+    if value.is_integer() and abs(value) > 1:
+        return f"{value:,.0f}"
+    small = 0 < abs(value) < 0.1
+    return f"{value:#.4g}" if small else f"{value:,.4f}"
+
+
+def printable(text: str) -> str:
+    r"""A text of unknown origin, with what would steer a terminal made visible.
+
+    Example:
+        >>> printable("\x1b[31mred")
+        '\\x1b[31mred'
+    """
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
+def counted(metric: Metric) -> str:
+    """What a metric's count is a count of.
+
+    Example:
+        >>> from streameval.catalogue import parse
+        >>> counted(parse("ctr")), counted(parse("hit_rate@10")), counted(parse("ndcg@10"))
+        ('items shown', 'lists', 'lists with interactions')
+    """
+    if metric.values.get("empty") == "skip":
+        return "lists with interactions"
+    return _COUNTED[metric.definition.per]
+
+
+def moment(seconds: float) -> str:
+    """A time since the epoch, to the second.
+
+    Example:
+        >>> moment(0)
+        '1970-01-01 00:00:00 UTC'
+    """
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def span(seconds: float) -> str:
+    """A duration in its two largest units.
+
+    Example:
+        >>> span(59.9), span(3_725), span(200_000)
+        ('59 s', '1 h 2 min', '2 d 7 h')
+    """
+    left, words = int(max(0, seconds)), []
+    for unit, size in _UNITS:
+        if left >= size:
+            words.append(f"{left // size} {unit}")
+            left %= size
+    return " ".join([*words, f"{left} s"][:2])
+
+
+class Division(NamedTuple):
+    """The series of one family.
+
+    Attributes:
+        family: which one.
+        windows: that stand side by side, lifetime last; only that where there are no windows.
+        metrics: each with its series.
+    """
+
+    family: SeriesFamily
+    windows: tuple[str, ...]
+    metrics: Sequence[tuple[Metric, Sequence[Series]]]
+
+    @property
+    def windowed(self) -> bool:
+        """Whether there is more to choose from than the lifetime."""
+        return self.windows != (LIFETIME,)
+
+    @property
+    def by(self) -> str:
+        """What it is divided by, for a person."""
+        return ", ".join(self.family.label_names) or "nothing"
+
+
+def divisions(snapshot: Snapshot) -> list[Division]:
+    """The families that have series, in their order."""
+    found = []
+    for place, series in groupby(snapshot.series, key=lambda entry: entry.family):
+        listed, family = list(series), snapshot.families[place]
+        metrics = groupby(listed, key=lambda entry: entry.metric)
+        found.append(
+            Division(family, _windows(family, listed), [(each, list(of)) for each, of in metrics])
+        )
+    return found
+
+
+def by_slice(series: Iterable[Series]) -> dict[tuple[str, ...], Mapping[str, Series]]:
+    """Label values, and the series of each window."""
+    found: dict[tuple[str, ...], dict[str, Series]] = {}
+    for entry in series:
+        found.setdefault(entry.labels, {})[entry.window] = entry
+    return dict(found)
+
+
+def has_windows(snapshot: Snapshot) -> bool:
+    """Whether any series is of a window."""
+    named = any(family.windows for family in snapshot.families)
+    return named or any(entry.window != LIFETIME for entry in snapshot.series)
+
+
+def _windows(family: SeriesFamily, series: Iterable[Series]) -> tuple[str, ...]:
+    found = dict.fromkeys((*family.windows, *(entry.window for entry in series)))
+    found.pop(LIFETIME, None)
+    return (*found, LIFETIME)
+
+
+USUAL = ("control", "baseline")
+"""Values that name what the others are compared with, the first that is there."""
+
+
+class Comparison(NamedTuple):
+    """What is compared with what.
+
+    Attributes:
+        label: the label by whose values: "variant" where there is one, else the first.
+        control: its value that the others are compared with: "control", else "baseline", else the
+            first in alphabetical order.
+    """
+
+    label: str
+    control: str
+
+
+def comparison(snapshot: Snapshot) -> Comparison | None:
+    """What is compared in a snapshot; None where there are not two values to compare.
+
+    `__other__` is none: what was folded is nobody's control.
+    """
+    names = snapshot.label_names
+    if not names:
+        return None
+    label = "variant" if "variant" in names else names[0]
+    place = names.index(label)
+    found = {entry.labels[place] for entry in snapshot.series if entry.family == 0}
+    values = sorted(found - {"__other__"})
+    if len(found) < 2 or not values:
+        return None
+    return Comparison(label, next((each for each in USUAL if each in found), values[0]))
+
+
+def differences(snapshot: Snapshot) -> list[float | None]:
+    """For each series its value less that of the control with the same other labels.
+
+    None where either has no value, where there is no control, and for the control itself.
+    """
+    compared = comparison(snapshot)
+    if compared is None:
+        return [None] * len(snapshot.series)
+    families = snapshot.families
+    places = [_place(family, compared.label) for family in families]
+    controls = {
+        _rest(entry, places[entry.family]): entry
+        for entry in snapshot.series
+        if _is(entry, places[entry.family], compared.control)
+    }
+    found: list[float | None] = []
+    for entry in snapshot.series:
+        place = places[entry.family]
+        control = None if place is None else controls.get(_rest(entry, place))
+        found.append(_difference(entry, control))
+    return found
+
+
+def _place(family: SeriesFamily, label: str) -> int | None:
+    return family.label_names.index(label) if label in family.label_names else None
+
+
+def _is(entry: Series, place: int | None, control: str) -> bool:
+    return place is not None and entry.labels[place] == control
+
+
+def _rest(entry: Series, place: int | None) -> tuple[object, ...]:
+    labels: Sequence[str] = entry.labels
+    others = tuple(value for index, value in enumerate(labels) if index != place)
+    return entry.family, entry.metric.text, entry.window, others
+
+
+def _difference(entry: Series, control: Series | None) -> float | None:
+    if control is None or control is entry:
+        return None
+    if not (entry.reading.defined and control.reading.defined):
+        return None
+    return entry.reading.value - control.reading.value
