@@ -14,10 +14,15 @@ from kafka.util import ensure_valid_topic_name
 
 from streameval.errors import PublishError
 from streameval.sources.files import lines
-from streameval.sources.kafka_client import UNUSABLE, connect, explanation, hush, unusable
-from streameval.sources.kafka_cluster import Cluster
-from streameval.sources.kafka_options import client_config
-from streameval.sources.kafka_user import UserKey
+from streameval.sources.kafka.client import (
+    UNUSABLE,
+    connect,
+    explanation,
+    silence_client_log,
+    unusable,
+)
+from streameval.sources.kafka.cluster import Cluster
+from streameval.sources.kafka.settings import client_config
 
 _OFFERED: Final[Mapping[str, Any]] = {
     "batch_size": 256 * 1024,
@@ -107,7 +112,7 @@ def publish_records(
     path = "Kafka settings"
     user = client_config(destination.kafka, environment, path=path, client=KafkaProducer)
     config = {**_OFFERED, **user}
-    hush()
+    silence_client_log()
     writing = _Writing(destination, progress or (lambda _: None))
     try:
         ensure_valid_topic_name(destination.topic)
@@ -119,6 +124,41 @@ def publish_records(
         raise unusable(error, config) from error
     except (KafkaError, OSError) as error:
         raise writing.failure(explanation(error, config)) from error
+
+
+class UserKey:
+    """The user of a JSON record as the key of a Kafka record.
+
+    An integer and the text of its digits give the same key, as they are the same user.
+
+    Args:
+        path: of the field, with dots between the names of nested objects.
+
+    >>> UserKey("payload.user")(b'{"payload": {"user": 7}}')
+    b'7'
+    """
+
+    def __init__(self, path: str) -> None:
+        self._depth = len(path.split("."))
+        self._decoder = msgspec.json.Decoder(_shape(path))
+
+    def __call__(self, record: bytes) -> bytes | None:
+        """The key; None where no user is found."""
+        try:
+            found: Any = self._decoder.decode(record)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return None
+        for _ in range(self._depth):
+            found = found.value
+        return str(found).encode()
+
+
+def _shape(path: str) -> Any:
+    """A struct with this one field; all others are passed over undecoded."""
+    kind: Any = int | str
+    for name in reversed(path.split(".")):
+        kind = msgspec.defstruct("Object", [("value", kind)], rename={"value": name})
+    return kind
 
 
 class _Writing:

@@ -18,9 +18,9 @@ from streameval.errors import StreamevalError
 from streameval.exporters.web import try_address
 from streameval.pipeline.snapshot import LIFETIME
 from streameval.sources.build import source_of
-from streameval.sources.kafka_secrets import redacted
 from streameval.sources.options import KafkaOptions, SourceOptions
 from streameval.sources.owning import Positions
+from streameval.sources.secrets import redacted
 
 
 def checked(path: Path, *, connect: bool) -> None:
@@ -33,7 +33,7 @@ def checked(path: Path, *, connect: bool) -> None:
     config = load(path)
     web_security(config.web.config_file)
     with reading(path):
-        source_of(config.source, os.environ, group=config.state is not None)
+        source_of(config.source, os.environ, shared=config.state is not None)
     with output():
         sys.stdout.writelines(f"{name:<9} {what}\n" for name, what in _plan(path, config))
     if connect:
@@ -100,7 +100,7 @@ def _connect(config: Config) -> None:
 
 def _try_source(options: SourceOptions) -> str:
     if isinstance(options, KafkaOptions):
-        from streameval.sources.kafka_probe import probe  # noqa: PLC0415  heavy; only where used
+        from streameval.sources.kafka.probe import probe  # noqa: PLC0415  heavy; only where used
 
         return probe(options, os.environ)
     source = source_of(options, os.environ)

@@ -14,7 +14,7 @@ from streameval.letters.file import letters_in
 from streameval.letters.naming import topics_for
 from streameval.letters.reading import LetterTopics
 from streameval.pipeline.letters import DeadLetter
-from streameval.sources.kafka_settings import source_config, source_topics
+from streameval.sources.kafka.settings import source_config, source_topics
 from streameval.sources.options import KafkaOptions
 
 

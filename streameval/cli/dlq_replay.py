@@ -14,7 +14,7 @@ from streameval.errors import nearest
 from streameval.letters.replay import Choice, chosen, replay
 from streameval.pipeline.invalid import REASONS
 from streameval.pipeline.letters import DeadLetter, Identity
-from streameval.sources.kafka_settings import source_config
+from streameval.sources.kafka.settings import source_config
 from streameval.sources.options import KafkaOptions
 
 

@@ -151,7 +151,7 @@ def _source(config: Config, since: str | None) -> Source:
         if since is not None:
             raise WrongCallError("--since: only Kafka topics can be read from a given time on.")
         return source_of(options, os.environ)
-    from streameval.sources.kafka_probe import probe  # noqa: PLC0415  heavy; only where used
+    from streameval.sources.kafka.probe import probe  # noqa: PLC0415  heavy; only where used
 
     options = msgspec.structs.replace(options, start=since or "earliest")
     try:

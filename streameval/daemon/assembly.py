@@ -96,7 +96,7 @@ def assembled(
     """
     kept = None if config.state is None else store(config.state)
     config = config if kept is None else fitted(config, kept.settings())
-    source = source or source_of(config.source, environment, group=config.state is not None)
+    source = source or source_of(config.source, environment, shared=config.state is not None)
     options = _letters(config)
     letters = None
     if options is not None:

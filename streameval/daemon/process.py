@@ -20,8 +20,8 @@ from streameval.daemon.reload import Reload, check_start
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web import Limits, Server, application
 from streameval.pipeline.snapshot import Snapshot
-from streameval.sources.kafka_secrets import redacted
 from streameval.sources.options import KafkaOptions
+from streameval.sources.secrets import redacted
 
 SINCE_START = (
     "values are since start: there is no [state] in the configuration, so nothing is kept over a "

@@ -103,7 +103,7 @@ def check_start(new: Config, running: Config, environment: Mapping[str, str]) ->
     """
     for address in set(new.web.addresses) - set(running.web.addresses):
         try_address(address)
-    source_of(new.source, environment, group=new.state is not None)
+    source_of(new.source, environment, shared=new.state is not None)
     if new.state is None:
         counting(new)
     else:

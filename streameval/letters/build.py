@@ -37,7 +37,7 @@ def letters_to(
     if not isinstance(source, KafkaOptions):
         return Nowhere()
     from streameval.letters.topic import TopicWriter  # noqa: PLC0415  heavy; only where used
-    from streameval.sources.kafka_settings import (  # noqa: PLC0415  heavy; only where used
+    from streameval.sources.kafka.settings import (  # noqa: PLC0415  heavy; only where used
         source_config,
         source_topics,
     )

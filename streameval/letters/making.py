@@ -16,7 +16,7 @@ from kafka.errors import (
     for_code,
 )
 
-from streameval.sources.kafka_client import connect
+from streameval.sources.kafka.client import connect
 
 ROOM: Final = 8 * 1024
 """Bytes that a record may grow by the headers of a letter, at most."""

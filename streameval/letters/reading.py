@@ -14,9 +14,14 @@ from streameval.errors import SourceError
 from streameval.letters.headers import letter_of
 from streameval.pipeline.letters import DeadLetter
 from streameval.records import Partition
-from streameval.sources.kafka_client import UNUSABLE, connect, explanation, hush, unusable
-from streameval.sources.kafka_cluster import Cluster
-from streameval.sources.kafka_start import EARLIEST, LATEST
+from streameval.sources.kafka.client import (
+    UNUSABLE,
+    connect,
+    explanation,
+    silence_client_log,
+    unusable,
+)
+from streameval.sources.kafka.cluster import EARLIEST, LATEST, Cluster
 
 _PATIENCE: Final = 30.0
 """Seconds without a record, and without the end, after which reading has failed."""
@@ -43,7 +48,7 @@ class LetterTopics:
         self._config = config
         self._topics = topics
         self.foreign = 0
-        hush()
+        silence_client_log()
         try:
             self._begins, self._ends = self._bounds(inputs)
         except UNUSABLE as error:

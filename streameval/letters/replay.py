@@ -14,7 +14,13 @@ from kafka.errors import KafkaError
 from streameval.errors import PublishError
 from streameval.letters.census import Seen
 from streameval.pipeline.letters import ORIGINAL, DeadLetter, Identity
-from streameval.sources.kafka_client import UNUSABLE, connect, explanation, hush, unusable
+from streameval.sources.kafka.client import (
+    UNUSABLE,
+    connect,
+    explanation,
+    silence_client_log,
+    unusable,
+)
 
 _ANSWER_SECONDS: Final = 30.0
 _IN_FLIGHT: Final = 1_000
@@ -68,7 +74,7 @@ def replay(letters: Iterable[DeadLetter], config: Mapping[str, Any]) -> int:
         SourceError: the client refuses its settings.
         PublishError: the broker does not answer, or refuses a record.
     """
-    hush()
+    silence_client_log()
     sending = _Sending()
     try:
         with closing(connect(KafkaProducer, {**config, **_OURS})) as producer:

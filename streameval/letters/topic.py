@@ -15,7 +15,7 @@ from streameval.letters.headers import headers_of
 from streameval.letters.making import make
 from streameval.letters.naming import topic_for, topics_for
 from streameval.pipeline.letters import DeadLetter
-from streameval.sources.kafka_client import UNUSABLE, connect, explanation, hush
+from streameval.sources.kafka.client import UNUSABLE, connect, explanation, silence_client_log
 
 PATIENCE: Final = 8.0
 """Seconds that writing may take in all, with connecting and making topics."""
@@ -62,7 +62,7 @@ class TopicWriter:
         Raises:
             DeadLetterError: the broker does not answer in time, or refuses a topic or a letter.
         """
-        hush()
+        silence_client_log()
         deadline = time.monotonic() + self._seconds
         try:
             self._ready(letters)

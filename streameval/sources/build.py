@@ -12,25 +12,24 @@ from streameval.sources.source import Source
 
 
 def source_of(
-    options: SourceOptions, environment: Mapping[str, str], *, group: bool = False
+    options: SourceOptions, environment: Mapping[str, str], *, shared: bool = False
 ) -> Source:
     """The source, not yet opened.
 
     Args:
         options: the [source] table.
         environment: what `${NAME}` in it stands for, usually `os.environ`.
-        group: whether to share the partitions of Kafka with others, which needs state that is kept;
-            otherwise all are read here. Means nothing to other sources.
+        shared: whether to share the partitions of Kafka with the other members of the group, which
+            needs state that is kept; otherwise all are read here. Means nothing to other sources.
 
     Raises:
         ConfigError: a setting is unknown or not a user's to set.
         SourceError: no topic is named.
     """
     if isinstance(options, KafkaOptions):
-        from streameval.sources import kafka  # noqa: PLC0415  heavy, so only where used
+        from streameval.sources.kafka.source import KafkaSource  # noqa: PLC0415  heavy
 
-        kind = kafka.KafkaGroupSource if group else kafka.KafkaSource
-        return kind(options, environment)
+        return KafkaSource(options, environment, shared=shared)
     if isinstance(options, FilesOptions):
         return FilesSource(options)
     return SimulatorSource(options)
@@ -47,6 +46,6 @@ def tails_of(
     """
     if not isinstance(options, KafkaOptions):
         return None
-    from streameval.sources.kafka_tails import tails  # noqa: PLC0415  heavy, so only where used
+    from streameval.sources.kafka.probe import newest_records  # noqa: PLC0415  heavy
 
-    return lambda: tails(options, environment)
+    return lambda: newest_records(options, environment)

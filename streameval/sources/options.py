@@ -20,8 +20,8 @@ class KafkaOptions(
 
     Attributes:
         topics: which topics; all of their partitions are read.
-        group: name of the consumer group, which shares the partitions among its members; joined
-            where state is kept.
+        group: name of the consumer group, whose members share the partitions. Without [state] it is
+            a prefix: the daemon reads all partitions, in a group `<group>-<random>` of its own.
         member: name of this one among them, for as long as it lives: a restart within
             session_timeout_ms then moves no partition. No two may run under one name; ${NAME}
             in it is taken from the environment.

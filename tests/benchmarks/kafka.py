@@ -9,8 +9,6 @@ from contextlib import closing
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from streameval.broker import Broker
-from streameval.sources.kafka import KafkaGroupSource
-from streameval.sources.owning import Positions
 from streameval.sources.source import Source
 from tests.kafka.topics import create, opened, options
 
@@ -27,18 +25,18 @@ def main() -> None:
     with Broker() as broker:
         topic = create(broker, partitions=PARTITIONS)
         _fill(broker, topic)
-        seconds: dict[str, list[float]] = {"bare client": [], "KafkaSource": [], "in a group": []}
+        seconds: dict[str, list[float]] = {"bare client": [], "KafkaSource": []}
         for _ in range(ROUNDS):
             seconds["bare client"].append(_timed(lambda: _bare(broker, topic)))
             seconds["KafkaSource"].append(_timed(lambda: _source(broker, topic)))
-            seconds["in a group"].append(_timed(lambda: _group(broker, topic)))
     best = {name: min(each) for name, each in seconds.items()}
     print(f"{RECORDS:,} records of {len(VALUE)} bytes, {PARTITIONS} partitions, best of {ROUNDS}")
     for name, least in best.items():
         rounds = ", ".join(f"{RECORDS / each / 1000:.0f}" for each in seconds[name])
         print(f"{name:>12}: {RECORDS / least:9,.0f} records/s   (k/s per round: {rounds})")
-    for name in ("KafkaSource", "in a group"):
-        print(f"{name:>12}: {best['bare client'] / best[name]:.2f} of the bare client")
+    print(
+        f"{'KafkaSource':>12}: {best['bare client'] / best['KafkaSource']:.2f} of the bare client"
+    )
 
 
 def _fill(broker: Broker, topic: str) -> None:
@@ -79,12 +77,6 @@ def _bare(broker: Broker, topic: str) -> int:
 
 def _source(broker: Broker, topic: str) -> int:
     with opened(options(broker, topic)) as source:
-        return _counted(source)
-
-
-def _group(broker: Broker, topic: str) -> int:
-    with closing(KafkaGroupSource(options(broker, topic, group=f"bench-{topic}"), {})) as source:
-        source.open(Positions())
         return _counted(source)
 
 

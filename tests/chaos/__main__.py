@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from streameval.broker import Broker
-from streameval.sources.kafka_client import hush
+from streameval.sources.kafka.client import silence_client_log
 from tests.chaos.proxy import Proxy
 from tests.chaos.rough import rough_broker
 from tests.chaos.scenarios import SCENARIOS, played
@@ -21,7 +21,7 @@ from tests.chaos.stage import Stage
 def main(arguments: Sequence[str]) -> int:
     """Play scenarios one after the other, and print a verdict for each."""
     asked = _parsed(arguments)
-    hush()
+    silence_client_log()
     failed = 0
     with rough_broker() as (broker, proxy):
         for name in asked.scenario or SCENARIOS:

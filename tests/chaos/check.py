@@ -10,7 +10,7 @@ from kafka import KafkaAdminClient
 
 from streameval.durability.checkpoint import Place
 from streameval.durability.store import Saved
-from streameval.sources.kafka_cluster import Cluster
+from streameval.sources.kafka.cluster import Cluster
 from streameval.stores.folder import FolderStore
 from tests.chaos.configuration import Setting
 from tests.chaos.log import Content

@@ -32,7 +32,7 @@ class Point(NamedTuple):
 
 
 _DISK = ("streameval.stores.disk", "RealDisk")
-_GROUP = ("streameval.sources.kafka_group", "KafkaGroupSource")
+_GROUP = ("streameval.sources.kafka.source", "KafkaSource")
 _KEEPER = ("streameval.durability.keeper", "Keeper")
 _LETTERS = ("streameval.letters.topic", "TopicWriter")
 _SAVING = ("streameval.durability.saving", "Saving")

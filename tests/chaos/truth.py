@@ -17,9 +17,8 @@ from streameval.exporters.prometheus import PrometheusExporter
 from streameval.pipeline.circumstances import Circumstances
 from streameval.pipeline.ingest import Ingest
 from streameval.records import Partition
-from streameval.sources.kafka import KafkaSource
-from streameval.sources.kafka_cluster import Cluster
-from streameval.sources.kafka_start import LATEST
+from streameval.sources.kafka.cluster import LATEST, Cluster
+from streameval.sources.kafka.source import KafkaSource
 from streameval.sources.options import KafkaOptions
 from streameval.sources.owning import Positions
 from tests.chaos.configuration import Setting
@@ -59,7 +58,7 @@ class Fold:
 
     def counters(self) -> dict[str, float]:
         """What counters would show of all of it."""
-        source = KafkaSource(self._options, {})
+        source = KafkaSource(self._options, {}, shared=False)
         picture = pictures(self._config, source, self.ingest, 0.0)
         exporter = PrometheusExporter(version="", kafka=True, patience=0.0)
         snapshot = picture.take(0.0, Circumstances(ready=True))
@@ -78,7 +77,7 @@ class Fold:
         topic = self._setting.topic
         told = {Partition(topic, number): offset for number, offset in (begins or {}).items()}
         deadline = time.monotonic() + PATIENCE
-        with closing(KafkaSource(self._options, {})) as source:
+        with closing(KafkaSource(self._options, {}, shared=False)) as source:
             source.open(Positions({**self.ingest.positions, **told}))
             while any(self.positions.get(each, 0) < end for each, end in targets.items()):
                 for batch in source.poll(0.2):

@@ -58,8 +58,8 @@ class Case(NamedTuple):
     group: bool = False
 
 
-def _made(options: SourceOptions, *, group: bool = False) -> Callable[[], Source]:
-    return lambda: source_of(options, {}, group=group)
+def _made(options: SourceOptions, *, shared: bool = False) -> Callable[[], Source]:
+    return lambda: source_of(options, {}, shared=shared)
 
 
 def _files(suffix: str, compress: Callable[[bytes], bytes]) -> Case:
@@ -121,7 +121,7 @@ def _log(_: Path, __: pytest.FixtureRequest) -> Content:
     )
 
 
-def _kafka(*, group: bool) -> Callable[[Path, pytest.FixtureRequest], Content]:
+def _kafka(*, shared: bool) -> Callable[[Path, pytest.FixtureRequest], Content]:
     def prepare(_: Path, request: pytest.FixtureRequest) -> Content:
         from tests.kafka.topics import filled, options  # noqa: PLC0415  others need no client
 
@@ -130,7 +130,7 @@ def _kafka(*, group: bool) -> Callable[[Path, pytest.FixtureRequest], Content]:
         topic = filled(broker, values)
         ends = {Partition(topic, number): len(each) for number, each in values.items()}
         return Content(
-            source=_made(options(broker, topic, group=topic), group=group),
+            source=_made(options(broker, topic, group=topic), shared=shared),
             records={each: list(enumerate(values[each.number])) for each in ends},
             bounded=False,
             ends=ends,
@@ -148,6 +148,6 @@ CASES = {
     "gzip files": _files(".gz", gzip.compress),
     "zstd files": _files(".zst", zstandard.compress),
     "log in memory": Case("LogSource", _log, group=True),
-    "kafka": Case("KafkaSource", _kafka(group=False), _KAFKA),
-    "kafka group": Case("KafkaGroupSource", _kafka(group=True), _KAFKA, group=True),
+    "kafka, all partitions": Case("KafkaSource", _kafka(shared=False), _KAFKA),
+    "kafka, shared": Case("KafkaSource", _kafka(shared=True), _KAFKA, group=True),
 }

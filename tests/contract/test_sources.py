@@ -165,11 +165,9 @@ def test_every_source_in_the_package_has_a_case() -> None:
 
 
 def _source_classes() -> set[str]:
-    modules = [entry.name for entry in pkgutil.iter_modules(sources.__path__)]
+    modules = [each.name for each in pkgutil.walk_packages(sources.__path__, "streameval.sources.")]
     content = [
-        value
-        for module in modules
-        for value in vars(importlib.import_module(f"{sources.__name__}.{module}")).values()
+        value for module in modules for value in vars(importlib.import_module(module)).values()
     ]
     contract = {name for name in vars(Source) if not name.startswith("_")}
     classes = [value for value in content if isinstance(value, type) and value is not Source]

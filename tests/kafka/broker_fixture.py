@@ -9,12 +9,12 @@ import pytest
 
 from streameval.broker import Broker
 from streameval.errors import BrokerError, MissingExtraError
-from streameval.sources.kafka_client import hush
+from streameval.sources.kafka.client import silence_client_log
 
 
 @pytest.fixture(scope="session")
 def _session_broker() -> Iterator[Broker]:
-    hush()
+    silence_client_log()
     broker = Broker()
     try:
         broker.start()

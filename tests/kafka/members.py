@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 from streameval.records import Assignment, Partition
-from streameval.sources.kafka import KafkaGroupSource
+from streameval.sources.kafka.source import KafkaSource
 from streameval.sources.options import KafkaOptions
 from tests.kafka.topics import PATIENCE
 
@@ -60,7 +60,7 @@ class Reading:
         told: its owner.
     """
 
-    def __init__(self, source: KafkaGroupSource, told: Told) -> None:
+    def __init__(self, source: KafkaSource, told: Told) -> None:
         self.source = source
         self.told = told
 
@@ -81,7 +81,7 @@ class Reading:
 @contextmanager
 def reading(options: KafkaOptions) -> Iterator[Reading]:
     """A member of the group, closed in the end."""
-    source, told = KafkaGroupSource(options, {}), Told()
+    source, told = KafkaSource(options, {}, shared=True), Told()
     source.open(told)
     try:
         yield Reading(source, told)

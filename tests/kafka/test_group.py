@@ -11,8 +11,8 @@ from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from streameval.broker import Broker
 from streameval.errors import ConfigError, SourceError
 from streameval.records import Partition
-from streameval.sources.kafka import KafkaGroupSource
-from streameval.sources.kafka_settings import group_config
+from streameval.sources.kafka.settings import group_config
+from streameval.sources.kafka.source import KafkaSource
 from tests.kafka.members import reading, until
 from tests.kafka.topics import create, fill, filled, options, removed, shortened
 
@@ -171,7 +171,7 @@ def test_a_partition_that_stands_is_sought_then_joined_anew(broker: Broker) -> N
 
 def test_the_name_of_a_member_may_come_from_the_environment() -> None:
     table = options("127.0.0.1:1", "topic", member="replica-${POD}")
-    assert group_config(table, {"POD": "2"})["group_instance_id"] == "replica-2"
+    assert group_config(table, {"POD": "2"}, shared=True)["group_instance_id"] == "replica-2"
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_the_name_of_a_member_may_come_from_the_environment() -> None:
 )
 def test_names_that_cannot_be_are_refused(table: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError) as raised:
-        KafkaGroupSource(options("127.0.0.1:1", "topic", **table), {"SPACED": "a b"})
+        KafkaSource(options("127.0.0.1:1", "topic", **table), {"SPACED": "a b"}, shared=True)
     assert says in str(raised.value)
 
 

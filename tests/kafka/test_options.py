@@ -8,10 +8,10 @@ import pytest
 from kafka.record import util as kafka_records
 
 from streameval.errors import ConfigError, SourceError
-from streameval.sources.kafka import KafkaSource
-from streameval.sources.kafka_client import warn_of_slow_checksums
-from streameval.sources.kafka_options import client_config
-from streameval.sources.kafka_secrets import redacted
+from streameval.sources.kafka.client import warn_of_slow_checksums
+from streameval.sources.kafka.settings import client_config
+from streameval.sources.kafka.source import KafkaSource
+from streameval.sources.secrets import redacted
 from tests.kafka.topics import options
 
 PLAIN = {
@@ -100,7 +100,7 @@ def test_a_wrong_setting_is_named_with_its_reason(
     table: dict[str, Any], key: str, says: str
 ) -> None:
     with pytest.raises(ConfigError) as raised:
-        KafkaSource(options("127.0.0.1:1", "topic", **table), {})
+        KafkaSource(options("127.0.0.1:1", "topic", **table), {}, shared=False)
     assert (raised.value.path, raised.value.key) == ("source.kafka", key)
     assert says in str(raised.value)
 
@@ -132,4 +132,4 @@ def test_what_is_logged_holds_no_secret() -> None:
 @pytest.mark.parametrize(("topics", "says"), [([], "no topic is named"), (["a/b"], "is illegal")])
 def test_topics_that_cannot_be_are_refused(topics: list[str], says: str) -> None:
     with pytest.raises((ConfigError, SourceError), match=says):
-        KafkaSource(options("127.0.0.1:1", *topics), {})
+        KafkaSource(options("127.0.0.1:1", *topics), {}, shared=False)

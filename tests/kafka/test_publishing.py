@@ -10,8 +10,7 @@ from kafka import KafkaConsumer, TopicPartition
 
 from streameval.broker import Broker
 from streameval.errors import ConfigError, PublishError, SourceError
-from streameval.publish import Destination, Published, publish
-from streameval.sources.kafka_user import UserKey
+from streameval.publish import Destination, Published, UserKey, publish
 from tests.kafka.topics import create, drained, opened, options
 
 pytestmark = pytest.mark.kafka

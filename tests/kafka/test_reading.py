@@ -73,13 +73,20 @@ def test_a_source_is_never_finished_and_closes_twice(broker: Broker) -> None:
         source.close()
 
 
-def test_reading_commits_nothing_and_makes_no_group(broker: Broker) -> None:
+def test_reading_everything_takes_nothing_from_the_group_and_commits_nothing(
+    broker: Broker,
+) -> None:
     topic = filled(broker, {0: RECORDS})
-    with opened(options(broker, topic, group=topic)) as source:
-        drained(source, 50)
+    mine = options(broker, topic, group=topic)
+    with opened(mine) as first, opened(mine) as second:
+        assert by_partition(drained(first, 50)) == by_partition(drained(second, 50))
         with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
-            groups = {group["group_id"] for group in admin.list_groups()}
+            groups = [group["group_id"] for group in admin.list_groups()]
+            mine_alone = [group for group in groups if group.startswith(f"{topic}-")]
+            committed = admin.list_group_offsets(dict.fromkeys(mine_alone))
     assert topic not in groups
+    assert len(mine_alone) == 2
+    assert not any(committed.values())
 
 
 def test_a_record_has_its_time_its_key_and_its_headers(broker: Broker) -> None:

@@ -8,7 +8,7 @@ import pytest
 from streameval.broker import Broker
 from streameval.errors import ConfigError, SourceError
 from streameval.records import Partition
-from streameval.sources.kafka import KafkaSource
+from streameval.sources.kafka.source import KafkaSource
 from tests.kafka.topics import (
     awaited,
     by_partition,
@@ -109,4 +109,4 @@ def test_records_deleted_while_reading_are_not_passed_over_in_silence(broker: Br
 @pytest.mark.parametrize("start", ["yesterday", "2026-01-31T08:00:00", "1900-01-01T00:00:00Z", ""])
 def test_a_start_that_is_none_is_refused(start: str) -> None:
     with pytest.raises(ConfigError, match=r"source: start: found '.*write .earliest."):
-        KafkaSource(options("127.0.0.1:1", "topic", start=start), {})
+        KafkaSource(options("127.0.0.1:1", "topic", start=start), {}, shared=False)

@@ -11,7 +11,7 @@ from kafka import KafkaAdminClient
 from streameval.broker import Broker
 from streameval.errors import SourceError
 from streameval.records import Partition
-from streameval.sources.kafka import probe
+from streameval.sources.kafka.probe import probe
 from streameval.sources.source import Source
 from tests.kafka.topics import (
     awaited,

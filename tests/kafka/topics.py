@@ -12,7 +12,7 @@ from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 
 from streameval.broker import Broker
 from streameval.records import Partition, RecordBatch
-from streameval.sources.kafka import KafkaSource
+from streameval.sources.kafka.source import KafkaSource
 from streameval.sources.options import KafkaOptions
 from streameval.sources.owning import Positions
 from streameval.sources.source import Source
@@ -80,7 +80,7 @@ def opened(
     options: KafkaOptions, positions: Mapping[Partition, int] | None = None
 ) -> Iterator[KafkaSource]:
     """A source that is open, and closed in the end."""
-    with closing(KafkaSource(options, {})) as source:
+    with closing(KafkaSource(options, {}, shared=False)) as source:
         source.open(Positions(positions))
         yield source
 
@@ -109,13 +109,13 @@ def by_partition(batches: Sequence[RecordBatch]) -> dict[Partition, list[bytes |
 
 
 def awaited(source: Source, text: str | None) -> None:
-    """Poll until `trouble` says `text`, or until there is none; asserts that no record comes.
+    """Poll until `trouble` says `text`, or reading has begun without any; no record may come.
 
     Raises:
         TimeoutError: it never does.
     """
     deadline = time.monotonic() + PATIENCE
-    while not _says(source.trouble, text):
+    while not (_says(source.trouble, text) and (text is not None or source.joined)):
         if time.monotonic() > deadline:
             raise TimeoutError(f"{text!r} awaited, trouble is {source.trouble!r}")
         assert not [batch for batch in source.poll(0.1) if batch.values]

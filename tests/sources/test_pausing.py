@@ -10,8 +10,7 @@ import pytest
 from streameval.broker import Broker
 from streameval.records import Partition, RecordBatch
 from streameval.sources.files import FilesSource
-from streameval.sources.kafka import KafkaSource
-from streameval.sources.kafka_group import KafkaGroupSource
+from streameval.sources.kafka.source import KafkaSource
 from streameval.sources.options import FilesOptions
 from streameval.sources.owning import Positions
 from streameval.sources.source import Pausable, Source
@@ -47,11 +46,11 @@ def test_files(tmp_path: Path) -> None:
         assert source.finished
 
 
-@pytest.mark.parametrize("kind", [KafkaSource, KafkaGroupSource])
-def test_topics(broker: Broker, kind: type[KafkaSource | KafkaGroupSource]) -> None:
+@pytest.mark.kafka
+def test_topics(broker: Broker) -> None:
     topic = filled(broker, {0: [b"a"], 1: [b"b"]})
     first, second = Partition(topic, 0), Partition(topic, 1)
-    with closing(kind(options(broker, topic, group=f"{topic}-{kind.__name__}"), {})) as source:
+    with closing(KafkaSource(options(broker, topic), {}, shared=False)) as source:
         assert isinstance(source, Pausable)
         source.open(Positions())
         assert by_log(drained(source, 2)) == {first: 1, second: 1}

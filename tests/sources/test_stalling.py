@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.records import Partition
-from streameval.sources.stalling import Stall, StallWatch
+from streameval.sources.kafka.watchdog import Stall, Watchdog
 
 P, Q = Partition("t", 0), Partition("t", 1)
 
@@ -16,7 +16,7 @@ class Time:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.watch = StallWatch(10.0, lambda: self.now)
+        self.watch = Watchdog(10.0, lambda: self.now)
 
     def after(
         self,
@@ -93,7 +93,7 @@ def test_no_remedy_comes_sooner_than_the_timeout(
     looks: list[tuple[int, int, bool]], step: float
 ) -> None:
     now = 0.0
-    watch = StallWatch(10.0, lambda: now)
+    watch = Watchdog(10.0, lambda: now)
     last = 0.0
     for position, end, answers in looks:
         now += step

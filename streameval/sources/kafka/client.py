@@ -1,4 +1,4 @@
-"""Making Kafka clients that leave nothing behind, and saying why one cannot be made."""
+"""Kafka clients: made so that nothing stays behind, and their errors in plain words."""
 
 from __future__ import annotations
 
@@ -8,16 +8,24 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kafka.errors import (
+    CorruptRecordError,
+    FencedInstanceIdError,
+    InconsistentGroupProtocolError,
+    InvalidSessionTimeoutError,
     KafkaConfigurationError,
     KafkaConnectionError,
     KafkaTimeoutError,
+    LogTruncationError,
     NodeNotReadyError,
+    OffsetOutOfRangeError,
     RequestTimedOutError,
+    UnsupportedCodecError,
 )
 from kafka.record import util as kafka_records
 
 from streameval.errors import SourceError
-from streameval.sources.kafka_options import accepted
+from streameval.records import Partition
+from streameval.sources.kafka.settings import accepted
 
 UNUSABLE: Final = (KafkaConfigurationError, TypeError, ValueError, AssertionError)
 """What a client raises for settings that do not fit together."""
@@ -56,7 +64,7 @@ def connected(kind: Any, config: Mapping[str, Any]) -> tuple[Any, Any]:
         raise
 
 
-def hush() -> None:
+def silence_client_log() -> None:
     """Silence the client's own log, some ten lines a second while a broker is away.
 
     What a user needs of it is in `Source.trouble`. A level set for the logger "kafka" stays.
@@ -121,3 +129,47 @@ def _refusal(address: str) -> str | None:
 
 def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [""])[0].removeprefix(f"{type(error).__name__}: ")
+
+
+_GONE = (
+    "retention deleted records before they were read, or the topic was made again; "
+    "start anew where `start` says, and give the topic a longer retention"
+)
+
+_MEMBERSHIP: Final = {
+    FencedInstanceIdError: (
+        "another process has joined the group under the name of this one",
+        "give each process a `member` of its own in [source]",
+    ),
+    InconsistentGroupProtocolError: (
+        "the group has members of another kind, which share partitions in another way",
+        "choose another `group` in [source]",
+    ),
+    InvalidSessionTimeoutError: (
+        "the broker does not allow this session_timeout_ms",
+        "choose one within its group.min.session.timeout.ms and group.max.session.timeout.ms",
+    ),
+}
+
+
+def permanent(error: Exception) -> SourceError | None:
+    """The error to raise for `error`; None where it may pass."""
+    if isinstance(error, OffsetOutOfRangeError | LogTruncationError):
+        return _outside(error)
+    if isinstance(error, CorruptRecordError):
+        remedy = "restore the record, or start after it"
+        return SourceError("kafka", f"a record fails its checksum ({error})", remedy)
+    if isinstance(error, UnsupportedCodecError):
+        return SourceError("kafka", f"a compression is not supported ({error})", "install it")
+    for kind, (problem, remedy) in _MEMBERSHIP.items():
+        if isinstance(error, kind):
+            return SourceError("kafka", problem, remedy)
+    return None
+
+
+def _outside(error: Exception) -> SourceError:
+    """Both errors carry partition -> offset."""
+    found = error.args[0] if error.args and isinstance(error.args[0], Mapping) else {}
+    where = ", ".join(str(Partition(*partition)) for partition in found) or "kafka"
+    offsets = ", ".join(str(offset) for offset in found.values()) or "that is read"
+    return SourceError(where, f"offset {offsets} is no longer in the log", _GONE)

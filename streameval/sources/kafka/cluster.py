@@ -1,12 +1,15 @@
-"""What a Kafka cluster says about topics: partitions, and offsets in them."""
+"""What a Kafka cluster knows of topics: partitions, offsets in them, and where reading starts."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Final
 
 import msgspec
 from kafka import KafkaAdminClient, TopicPartition
+from kafka.admin import OffsetSpec
 from kafka.errors import (
     KafkaError,
     NoError,
@@ -16,8 +19,16 @@ from kafka.errors import (
 )
 from kafka.protocol.consumer import IsolationLevel
 
-from streameval.records import Partition
-from streameval.sources.kafka_client import connect
+from streameval.errors import ConfigError, SourceError
+from streameval.records import Assignment, Owner, Partition
+from streameval.sources.kafka.client import connect
+
+EARLIEST: Final = int(OffsetSpec.EARLIEST)
+LATEST: Final = int(OffsetSpec.LATEST)
+
+_WAYS: Final = (
+    'write "earliest", "latest", or a time with its offset like "2026-01-31T08:00:00+00:00".'
+)
 
 
 class Topics(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,3 +154,115 @@ def _partitions(topics: Sequence[Mapping[str, Any]]) -> list[Partition]:
 def _refused(errors: Mapping[str, type[KafkaError]]) -> dict[str, str]:
     expected = (NoError, UnknownTopicOrPartitionError)
     return {name: kind.__name__ for name, kind in errors.items() if kind not in expected}
+
+
+def start_spec(text: str, *, path: str = "source") -> int:
+    """What to ask the broker for: EARLIEST, LATEST, or milliseconds since the epoch.
+
+    Raises:
+        ConfigError: the text is neither, or a time without its offset from UTC.
+
+    >>> start_spec("1970-01-01T00:00:01Z")
+    1000
+    """
+    known = {"earliest": EARLIEST, "latest": LATEST}
+    if text in known:
+        return known[text]
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigError(path, "start", f"found {text!r}; {_WAYS}") from None
+    if moment.tzinfo is None:
+        raise ConfigError(path, "start", f"found {text!r}, which has no offset from UTC; {_WAYS}")
+    if moment < datetime.fromtimestamp(0, UTC):
+        raise ConfigError(path, "start", f"found {text!r}, which is before 1970; {_WAYS}")
+    return round(moment.timestamp() * 1000)
+
+
+def described(
+    cluster: Cluster,
+    partitions: Sequence[Partition],
+    start: int,
+    *,
+    first: Collection[Partition],
+    group: str,
+) -> list[Assignment]:
+    """Assigned partitions, as the cluster knows them now.
+
+    Args:
+        cluster: to ask.
+        partitions: the ones to be handed over.
+        start: EARLIEST, LATEST, or milliseconds since the epoch.
+        first: partitions that existed when the source was opened; the others are new as a whole,
+            so that even "latest" means their beginning.
+        group: whose commits to tell.
+
+    Raises:
+        KafkaError: the broker does not answer, or a partition has no leader.
+        SourceError: the cluster does not know one of them.
+    """
+    topics = cluster.topics(sorted({partition.topic for partition in partitions}))
+    _require_known(topics, partitions)
+    begins = cluster.offsets(partitions, EARLIEST)
+    ends = cluster.offsets(partitions, LATEST)
+    at = begins if start == EARLIEST else cluster.offsets(partitions, start)
+    starts = {p: ends[p] if at[p] < 0 else at[p] for p in partitions}
+    if start == LATEST:
+        starts |= {p: begins[p] for p in partitions if p not in first}
+    committed = cluster.committed(group, partitions)
+    count = Counter(partition.topic for partition in topics.partitions)
+    return [
+        Assignment(
+            partition=partition,
+            identity=topics.identities[partition.topic],
+            begin=begins[partition],
+            end=ends[partition],
+            start=starts[partition],
+            committed=committed.get(partition),
+            partitions=count[partition.topic],
+        )
+        for partition in partitions
+    ]
+
+
+def start_offsets(owner: Owner, given: Sequence[Assignment]) -> dict[Partition, int]:
+    """Hand partitions to their owner; where it starts each, checked against its log.
+
+    Raises:
+        StreamevalError: the owner refuses one.
+        SourceError: an offset lies before the first or after the last record.
+    """
+    if not given:
+        return {}
+    found = owner.assigned(given)
+    starts = {each.partition: found[each.partition] for each in given if each.partition in found}
+    for each in given:
+        if each.partition in starts:
+            _require_within(each, starts[each.partition])
+    return starts
+
+
+def _require_within(log: Assignment, offset: int) -> None:
+    where = f"reading was to go on at offset {offset}, but"
+    if offset < log.begin:
+        lost = log.begin - offset
+        raise SourceError(
+            str(log.partition),
+            f"{where} the topic now begins at {log.begin}: {lost} were deleted unread",
+            "start anew where `start` says, and give the topic a longer retention",
+        )
+    if offset > log.end:
+        raise SourceError(
+            str(log.partition),
+            f"{where} the topic ends at {log.end}",
+            "it was made again, or lost records; start anew where `start` says",
+        )
+
+
+def _require_known(topics: Topics, partitions: Collection[Partition]) -> None:
+    unknown = sorted(set(partitions) - set(topics.partitions))
+    if unknown:
+        problem = "was assigned to us, but the cluster does not know it"
+        raise SourceError(
+            str(unknown[0]), problem, "its topic was deleted; restart when it is back"
+        )

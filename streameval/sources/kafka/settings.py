@@ -1,0 +1,334 @@
+"""Settings of the Kafka client: what we offer, what the user says, and what is ours alone.
+
+The [source.kafka] table takes the client's own names, Java's and librdkafka's. Settings that do
+not fit together are refused here: the client itself takes an unknown security protocol as
+PLAINTEXT, and would send without encryption what the user meant to be encrypted.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from kafka import KafkaConsumer
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.net.sasl import SASL_MECHANISMS
+from kafka.util import ensure_valid_topic_name
+
+from streameval.errors import ConfigError, SourceError, nearest
+from streameval.sources.options import KafkaOptions
+from streameval.sources.secrets import substituted
+
+TABLE: Final = "source.kafka"
+"""How an error calls the place of a setting."""
+
+_OURS: Final[Mapping[str, Any]] = {
+    "group_id": None,
+    "enable_auto_commit": False,
+    "isolation_level": "read_committed",
+    "auto_offset_reset": "none",
+    "allow_auto_create_topics": False,
+}
+_OFFERED: Final[Mapping[str, Any]] = {
+    "bootstrap_timeout_ms": 5_000,
+    "client_id": "streameval",
+    "max_poll_records": 10_000,
+    "metrics_enabled": False,
+    "reconnect_backoff_max_ms": 1_000,
+}
+"""Ours unless the user says otherwise."""
+
+_MEMBER: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
+_EMPTY: Final = "found an empty text; leave it out, or name one."
+_MEMBER_NEEDED: Final = "write up to 249 letters, digits, dots, underscores and hyphens."
+_JAAS: Final = re.compile(r'\b(username|password)\s*=\s*(?:"([^"]*)"|\'([^\']*)\')')
+_TRUTH: Final = {"true": True, "false": False}
+_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_FILES: Final = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile")
+_NEEDED: Final = ("sasl_plain_username", "sasl_plain_password")
+
+_RENAMED: Final[Mapping[str, str]] = {
+    "metadata_broker_list": "bootstrap_servers",
+    "broker_rack": "client_rack",
+    "fetch_wait_max_ms": "fetch_max_wait_ms",
+    "fetch_message_max_bytes": "max_partition_fetch_bytes",
+    "receive_message_max_bytes": "receive_message_max_bytes",
+    "sasl_mechanisms": "sasl_mechanism",
+    "sasl_username": "sasl_plain_username",
+    "sasl_password": "sasl_plain_password",
+    "sasl_kerberos_service": "sasl_kerberos_service_name",
+    "socket_receive_buffer_bytes": "receive_buffer_bytes",
+    "socket_send_buffer_bytes": "send_buffer_bytes",
+    "socket_timeout_ms": "request_timeout_ms",
+    "ssl_ca_location": "ssl_cafile",
+    "ssl_certificate_location": "ssl_certfile",
+    "ssl_cipher_suites": "ssl_ciphers",
+    "ssl_crl_location": "ssl_crlfile",
+    "ssl_key_location": "ssl_keyfile",
+    "ssl_key_password": "ssl_password",
+    "topic_metadata_refresh_interval_ms": "metadata_max_age_ms",
+}
+"""Name in other clients, dots as underscores -> name here; the rest differ by their dots only."""
+
+_POSITIONS = "positions are kept by streameval, and told to Kafka after they are safe"
+_RANGE = "always by ranges, so that partition n of every topic goes to one member"
+_START = "where to begin is said by `start` in [source]"
+_OBJECT = "it takes a Python object, which a configuration file cannot hold"
+_BYTES = "records are read as bytes, and decoded as [event] says"
+_STORES = "Java key stores are not read; give PEM files as ssl_cafile, ssl_certfile, ssl_keyfile"
+
+_REFUSED: Final[Mapping[str, str]] = {
+    "enable_auto_commit": _POSITIONS,
+    "auto_commit_interval_ms": _POSITIONS,
+    "default_offset_commit_callback": _POSITIONS,
+    "group_id": "the consumer group is said by `group` in [source]",
+    "group_instance_id": "a static member is named by `member` in [source]",
+    "partition_assignment_strategy": _RANGE,
+    "group_protocol": _RANGE,
+    "isolation_level": "always read_committed, so that aborted records are never counted",
+    "auto_offset_reset": _START,
+    "allow_auto_create_topics": "reading never creates a topic",
+    "consumer_timeout_ms": "waiting is up to streameval",
+    "key_deserializer": _BYTES,
+    "value_deserializer": _BYTES,
+    "kafka_client": _OBJECT,
+    "key_serializer": _OBJECT,
+    "metric_reporters": _OBJECT,
+    "partitioner": "records of a user go where murmur2 of the user says, as in Java",
+    "sasl_oauth_token_provider": _OBJECT,
+    "selector": _OBJECT,
+    "socket_options": _OBJECT,
+    "ssl_context": _OBJECT,
+    "ssl_keystore_location": _STORES,
+    "ssl_keystore_password": _STORES,
+    "ssl_keystore_type": _STORES,
+    "ssl_truststore_location": _STORES,
+    "ssl_truststore_password": _STORES,
+    "ssl_truststore_type": _STORES,
+    "transactional_id": "records are written without transactions",
+    "value_serializer": _OBJECT,
+    "topics": "topics are said by `topics` in [source]",
+}
+"""Setting -> why it cannot be given."""
+
+
+def source_topics(options: KafkaOptions) -> list[str]:
+    """The topics, each once.
+
+    Raises:
+        SourceError: there is none.
+        ConfigError: one has a name that no topic can have.
+    """
+    if not options.topics:
+        raise SourceError("kafka", "no topic is named", "name some in [source] topics")
+    for topic in options.topics:
+        try:
+            ensure_valid_topic_name(topic)
+        except ValueError as error:
+            raise ConfigError("source", "topics", f"found {topic!r}: {error}.") from error
+    return list(dict.fromkeys(options.topics))
+
+
+def source_config(options: KafkaOptions, environment: Mapping[str, str]) -> dict[str, Any]:
+    """The settings, in the client's own names.
+
+    Raises:
+        ConfigError: a setting is unknown or not a user's to set.
+    """
+    return {**_OFFERED, **client_config(options.kafka, environment), **_OURS}
+
+
+def group_config(
+    options: KafkaOptions, environment: Mapping[str, str], *, shared: bool
+) -> dict[str, Any]:
+    """The settings of a member of a group.
+
+    Args:
+        options: name the group and the member.
+        environment: what ${NAME} in the settings refers to.
+        shared: whether to join that group; otherwise one that has no other member, named after it.
+
+    Raises:
+        ConfigError: a setting is unknown or not a user's to set, or `member` or `group` cannot be.
+    """
+    if options.group == "":
+        raise ConfigError("source", "group", _EMPTY)
+    alone = f"{options.group}-{uuid.uuid4().hex[:12]}"
+    return {
+        **source_config(options, environment),
+        "group_id": options.group if shared else alone,
+        "group_instance_id": _member(options.member, environment) if shared else None,
+        "partition_assignment_strategy": (RangePartitionAssignor,),
+    }
+
+
+def _member(written: str | None, environment: Mapping[str, str]) -> str | None:
+    """The name of this member; where replicas share one file, ${NAME} tells them apart."""
+    if written is None:
+        return None
+    if written == "":
+        raise ConfigError("source", "member", _EMPTY)
+    try:
+        member = substituted(written, environment)
+    except ValueError as error:
+        raise ConfigError("source", "member", f"{error}.") from error
+    if not _MEMBER.fullmatch(member):
+        raise ConfigError("source", "member", f"found {member!r}; {_MEMBER_NEEDED}")
+    return member
+
+
+def client_config(
+    table: Mapping[str, Any],
+    environment: Mapping[str, str],
+    *,
+    path: str = TABLE,
+    client: Any = KafkaConsumer,
+) -> dict[str, Any]:
+    """Settings of the client, named as kafka-python names them.
+
+    Names may be the client's own, Java's or librdkafka's; tables that unquoted dots made are
+    flattened; ${NAME} and ${file:PATH} in strings are replaced.
+
+    Args:
+        table: the user's table as it was read.
+        environment: what ${NAME} refers to.
+        path: how an error calls the place of the table.
+        client: the class whose settings are asked for.
+
+    Raises:
+        ConfigError: a key is unknown, repeated or not the user's, or its value cannot be used.
+
+    >>> client_config({"bootstrap": {"servers": "${HOST}:9092"}}, {"HOST": "kafka"})
+    {'bootstrap_servers': 'kafka:9092'}
+    """
+    config: dict[str, Any] = {}
+    for written, raw in _flattened(table):
+        try:
+            settings = _settings(written, _filled(raw, environment), client.DEFAULT_CONFIG)
+        except ValueError as error:
+            raise ConfigError(path, written, _sentence(error)) from error
+        repeated = config.keys() & settings.keys()
+        if repeated:
+            names = ", ".join(sorted(repeated))
+            raise ConfigError(path, written, f"{names} is given twice; keep one of its names.")
+        config.update(settings)
+    return secured(config, path)
+
+
+def accepted(config: Mapping[str, Any], client: Any) -> dict[str, Any]:
+    """The part of `config` that this kind of client knows (a producer has no fetch sizes)."""
+    return {key: value for key, value in config.items() if key in client.DEFAULT_CONFIG}
+
+
+def _flattened(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _flattened(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
+def _filled(raw: Any, environment: Mapping[str, str]) -> Any:
+    if isinstance(raw, list):
+        return [_filled(item, environment) for item in raw]
+    return substituted(raw, environment) if isinstance(raw, str) else raw
+
+
+def _sentence(error: ValueError) -> str:
+    said = str(error)
+    return said if said.endswith("?") else f"{said}."
+
+
+def _settings(written: str, value: Any, defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """What one key of the user's means; usually one setting."""
+    name = written.replace(".", "_")
+    if name == "sasl_jaas_config":
+        return _jaas(str(value))
+    if name == "ssl_endpoint_identification_algorithm":
+        return {"ssl_check_hostname": str(value).lower() == "https"}
+    name = _RENAMED.get(name, name)
+    if name in _REFUSED:
+        raise ValueError(f"cannot be set: {_REFUSED[name]}")
+    if name not in defaults:
+        raise ValueError(_unknown(name, defaults))
+    return {name: _converted(value, defaults[name])}
+
+
+def _unknown(name: str, defaults: Mapping[str, Any]) -> str:
+    offered = nearest(name, (set(defaults) | set(_RENAMED)) - set(_REFUSED))
+    meant = f"; did you mean {' or '.join(map(repr, offered))}?" if offered else ""
+    return f"the Kafka client has no such setting{meant or '; see its documentation'}"
+
+
+def _jaas(text: str) -> dict[str, Any]:
+    found = {key: double or single for key, double, single in _JAAS.findall(text)}
+    if found.keys() != {"username", "password"}:
+        raise ValueError('only username="..." and password="..." of a login module are understood')
+    return {f"sasl_plain_{key}": value for key, value in found.items()}
+
+
+def _converted(value: Any, default: Any) -> Any:
+    """Text as the kind of the default, because Java's properties are all text."""
+    if not isinstance(value, str):
+        return value
+    if isinstance(default, bool):
+        if value.lower() not in _TRUTH:
+            raise ValueError(f"found {value!r} where true or false is needed")
+        return _TRUTH[value.lower()]
+    if isinstance(default, int):
+        if not value.strip().lstrip("-").isdecimal():
+            raise ValueError(f"found {value!r} where a whole number is needed")
+        return int(value)
+    return value
+
+
+def secured(config: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """`config` with protocol and mechanism in capitals, found to be of one piece.
+
+    Raises:
+        ConfigError: a protocol or mechanism is unknown, a setting of theirs is missing or would
+            never be used, or a file cannot be read.
+    """
+    upper = ("security_protocol", "sasl_mechanism")
+    config = {key: str(value).upper() if key in upper else value for key, value in config.items()}
+    protocol = config.get("security_protocol", "PLAINTEXT")
+    _require_known("security_protocol", protocol, _PROTOCOLS, path)
+    if protocol.startswith("SASL"):
+        _require_credentials(config, path)
+    _refuse_unused(config, protocol, path)
+    _require_files(config, path)
+    return config
+
+
+def _require_known(key: str, found: object, known: tuple[str, ...], path: str) -> None:
+    if found not in known:
+        raise ConfigError(path, key, f"found {found!r}; write one of {', '.join(known)}.")
+
+
+def _require_credentials(config: Mapping[str, Any], path: str) -> None:
+    mechanism = config.get("sasl_mechanism")
+    _require_known("sasl_mechanism", mechanism, tuple(sorted(SASL_MECHANISMS)), path)
+    if mechanism == "PLAIN" or str(mechanism).startswith("SCRAM"):
+        for key in _NEEDED:
+            if not config.get(key):
+                raise ConfigError(path, key, f"is missing; {mechanism} needs it.")
+
+
+def _refuse_unused(config: Mapping[str, Any], protocol: str, path: str) -> None:
+    for key in config:
+        kind = key.partition("_")[0].upper()
+        if kind in ("SASL", "SSL") and kind not in protocol.split("_"):
+            problem = f"is set, but security_protocol is {protocol}, which does not use it."
+            raise ConfigError(path, key, problem)
+
+
+def _require_files(config: Mapping[str, Any], path: str) -> None:
+    for key in _FILES:
+        if key in config:
+            try:
+                Path(config[key]).read_bytes()
+            except (OSError, TypeError) as error:
+                raise ConfigError(path, key, f"the file cannot be read ({error}).") from error
