@@ -21,14 +21,15 @@ from streameval.errors import (
 from streameval.events import Batch, Event, Id, Interaction, Interactions
 from streameval.evidence import Evidence
 from streameval.formulas import check_inputs
-from streameval.intake import COLLECTIONS, LISTS, Pair, columns, event, single, unhashable
+from streameval.ids import IdKind, all_are
+from streameval.intake import COLLECTIONS, LISTS, Pair, columns, event, of_one_kind, single
 from streameval.metric import Metric
 from streameval.plan import planned
 from streameval.reading import Reading
 from streameval.saving import load, pieces
 from streameval.statistics.exposures import MAX_ITEMS
 
-VERSION = 1
+VERSION = 2
 
 
 class Accumulator:
@@ -47,9 +48,11 @@ class Accumulator:
         depth: ranks kept; by default the largest cut-off asked for, or whole lists where a
             metric has none; 0 keeps whole lists in any case.
         max_items: most distinct items counted exactly for coverage; beyond it is estimated.
+        ids: "text" or "integer"; by default as the ids of the catalogue, popularity and similarity,
+            and where there are none as the first id counted. Ids of the other kind are refused.
 
     Raises:
-        MetricError: a metric cannot be understood, or lacks its inputs.
+        MetricError: a metric cannot be understood, or lacks its inputs, or these have other ids.
 
     Example:
         >>> accumulator = Accumulator("hit_rate@2", "mrr")
@@ -67,6 +70,7 @@ class Accumulator:
         similarity: Similarity | None = None,
         depth: int | None = None,
         max_items: int = MAX_ITEMS,
+        ids: IdKind | None = None,
     ) -> None:
         self.metrics: tuple[Metric, ...] = tuple(dict.fromkeys(map(metric_of, metrics)))
         self.context = Context(
@@ -74,6 +78,7 @@ class Accumulator:
         )
         for metric in self.metrics:
             check_inputs(metric, self.context)
+        self.ids = self._ids = self.context.ids(ids)
         self._plan = planned(self.metrics, depth, max_items)
         self._evidence = Evidence(self._plan, self.context)
         self._readings: dict[str, Reading] = {}
@@ -104,22 +109,34 @@ class Accumulator:
             user: who saw the list, for users_covered.
 
         Raises:
-            InvalidEventError: it is not a valid event; nothing was counted, unless an id in it is
-                neither text nor an integer.
+            InvalidEventError: it is not a valid event, or its ids are not of the kind counted here;
+                nothing was counted.
         """
         plain = type(recommendations) in LISTS and type(interactions) in COLLECTIONS
         if positions is not None or not plain:
             checked = event(recommendations, interactions, positions)
             recommendations, interactions, positions = checked
-        try:
-            if self._evidence.by_lists:
-                for statistic in self._evidence.statistics.values():
-                    statistic.update(recommendations, interactions, positions)
-            else:
-                row = (recommendations, interactions, positions, scores, baseline, typed)
-                self._evidence.update_many(single(*row, history, user))
-        except TypeError as error:
-            raise unhashable(error) from error
+        bare = scores is baseline is history is user is None and not typed
+        if (
+            bare
+            and self._evidence.by_lists
+            and all_are(self.ids, (*recommendations, *interactions))
+        ):
+            for statistic in self._evidence.statistics.values():
+                statistic.update(recommendations, interactions, positions)
+        else:
+            given = Event(
+                recommendations=recommendations,
+                interactions=interactions,
+                positions=positions,
+                scores=scores,
+                baseline=baseline,
+                typed=typed,
+                history=history,
+                user=user,
+            )
+            self.ids, columns = single(self.ids, given)
+            self._evidence.update_many(columns)
         self.lists += 1
         self.version += 1
         self._readings.clear()
@@ -134,18 +151,15 @@ class Accumulator:
                 Batch, arrays in Columns, or an Arrow table with columns named like those.
 
         Raises:
-            InvalidEventError: one is not a valid event; nothing was counted, unless an id is
-                neither text nor an integer.
+            InvalidEventError: one is not a valid event, or its ids are not of the kind counted
+                here; nothing was counted.
             MissingExtraError: it is Arrow's, and pyarrow is not installed.
         """
-        checked = columns(batch)
-        try:
-            if isinstance(checked, Coded):
-                self._evidence.update_coded(checked)
-            else:
-                self._evidence.update_many(checked)
-        except TypeError as error:
-            raise unhashable(error) from error
+        self.ids, checked = of_one_kind(self.ids, columns(batch))
+        if isinstance(checked, Coded):
+            self._evidence.update_coded(checked)
+        else:
+            self._evidence.update_many(checked)
         self._touch(len(checked))
 
     def read(self, metric: str) -> Reading:
@@ -178,16 +192,20 @@ class Accumulator:
         """Add what another accumulator counted: the same bits as if this one had seen it all.
 
         Raises:
-            UnlikeStateError: it was made with other metrics, depth, caps or catalogue.
+            UnlikeStateError: it was made with other metrics, depth, caps or catalogue, or counted
+                ids of the other kind.
         """
         if self.context is not other.context and self.context.identity != other.context.identity:
             raise UnlikeStateError("inputs", self.context.identity, other.context.identity)
+        kind = self._one_kind(self.ids, other.ids)
         self._evidence.merge(other._evidence)
+        self.ids = kind
         self._touch(other.lists)
 
     def reset(self) -> None:
         """Forget everything counted."""
         self._evidence = Evidence(self._plan, self.context)
+        self.ids = self._ids
         self._touch(-self.lists)
         self._before = 0
 
@@ -195,6 +213,7 @@ class Accumulator:
         """An independent accumulator with the same content."""
         twin = object.__new__(Accumulator)
         twin.metrics, twin.context, twin._plan = self.metrics, self.context, self._plan
+        twin.ids, twin._ids = self.ids, self._ids
         twin._evidence = self._evidence.copy()
         twin._readings, twin.version, twin.lists, twin._before = {}, 1, self.lists, self._before
         return twin
@@ -206,6 +225,7 @@ class Accumulator:
             "metrics": [metric.text for metric in self.metrics],
             "depth": self._plan.depth,
             "inputs": self.context.identity,
+            "ids": self.ids,
             "lists": self.lists,
             **self._evidence.state_dict(),
         }
@@ -215,7 +235,7 @@ class Accumulator:
 
         Raises:
             StateVersionError: this release does not know the version.
-            UnlikeStateError: it was made with other statistics, depth, caps or inputs.
+            UnlikeStateError: it was made with other statistics, depth, caps, inputs or ids.
             DamagedStateError: it is not what `state_dict` gave; the content stays as it was.
         """
         if state.get("version") != VERSION:
@@ -224,11 +244,13 @@ class Accumulator:
             raise UnlikeStateError("inputs", self.context.identity, state.get("inputs"))
         fresh = Evidence(self._plan, self.context)
         try:
+            ids = msgspec.convert(state["ids"], IdKind | None)
             fresh.load_state_dict(state)
             lists = int(state["lists"])
         except (KeyError, TypeError, ValueError, msgspec.ValidationError) as error:
             problem = f"{type(error).__name__}: {error}"
             raise DamagedStateError("accumulator", problem) from error
+        self.ids = self._one_kind(self._ids, ids)
         self._evidence = fresh
         self._touch(lists - self.lists)
 
@@ -246,7 +268,7 @@ class Accumulator:
             >>> other.read("mrr").value
             0.5
         """
-        return pieces(self._evidence, self.context, self.lists)
+        return pieces(self._evidence, self.context, self.ids, self.lists)
 
     def adopt(self, data: bytes) -> frozenset[str]:
         """Take the place of the content by what `dump` gave, even under other metrics.
@@ -259,11 +281,12 @@ class Accumulator:
         Raises:
             StateVersionError: this release does not know the version.
             UnlikeStateError: values that are needed were made with another catalogue, popularity
-                or similarity.
+                or similarity, or ids of the other kind were counted.
             DamagedStateError: it is not what `dump` gave; the content stays as it was.
         """
         fresh = Evidence(self._plan, self.context)
-        lists, missing = load(fresh, self.context, data)
+        lists, ids, missing = load(fresh, self.context, data)
+        self.ids = self._one_kind(self._ids, ids)
         self._evidence = fresh
         self._touch(lists - self.lists)
         self._before = lists if missing else 0
@@ -280,12 +303,20 @@ class Accumulator:
     def __getstate__(self) -> dict[str, Any]:
         # Formulas are closures: what travels is what they are made from, and the counts.
         made = {"metrics": self.metrics, "context": self.context, "plan": self._plan}
+        made["ids"] = self._ids
         return made | {"state": self.state_dict()}
 
     def __setstate__(self, made: Mapping[str, Any]) -> None:
         self.metrics, self.context, self._plan = made["metrics"], made["context"], made["plan"]
         self._readings, self.version, self.lists, self._before = {}, 0, 0, 0
+        self.ids = self._ids = made["ids"]
         self.load_state_dict(made["state"])
+
+    @staticmethod
+    def _one_kind(mine: IdKind | None, theirs: IdKind | None) -> IdKind | None:
+        if mine is not None and theirs is not None and mine != theirs:
+            raise UnlikeStateError("ids", mine, theirs)
+        return mine or theirs
 
     def _touch(self, lists: int) -> None:
         self.lists += lists

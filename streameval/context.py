@@ -11,7 +11,8 @@ import msgspec
 import numpy as np
 
 from streameval.errors import MetricError
-from streameval.events import Id, plain
+from streameval.events import Id
+from streameval.ids import IdKind, ids_of_input
 from streameval.statistics.arrays import FloatArray
 
 Catalog: TypeAlias = int | frozenset[Id]
@@ -25,15 +26,19 @@ class Popularity:
         counts: item -> users (or interactions) of it.
         users: users in all; by default the sum of the counts.
 
+    Raises:
+        MetricError: the ids of the items are not all text or all integers.
+
     Example:
         >>> Popularity({"a": 3, "b": 1}, users=4).share("a")
         0.75
     """
 
-    __slots__ = ("_tails", "counts", "users")
+    __slots__ = ("_tails", "counts", "ids", "users")
 
     def __init__(self, counts: Mapping[Id, float], users: float | None = None) -> None:
-        self.counts = dict(counts)
+        self.ids, items = ids_of_input("popularity", counts)
+        self.counts = dict(zip(items, counts.values(), strict=True))
         self.users = math.fsum(self.counts.values()) if users is None else users
         self._tails: dict[float, float] = {}
 
@@ -72,12 +77,15 @@ class Similarity:
         matrix: or the similarities themselves, row to column; need not be symmetric. Shape
             (items, items).
 
+    Raises:
+        MetricError: the rows do not fit the ids, or these are not all text or all integers.
+
     Example:
         >>> Similarity(["a", "b"], vectors=np.array([[1.0, 0.0], [1.0, 1.0]])).between("a", "b")
         0.7071067811865475
     """
 
-    __slots__ = ("_cosine", "_pairs", "_rows", "_table")
+    __slots__ = ("_cosine", "_pairs", "_rows", "_table", "ids")
 
     def __init__(
         self,
@@ -90,7 +98,8 @@ class Similarity:
         if given is None or (vectors is not None and matrix is not None):
             raise MetricError("similarity: give either vectors= or matrix=")
         self._pairs: Mapping[tuple[Id, Id], float] | None = None
-        self._rows = {item: row for row, item in enumerate(ids)}
+        self.ids, items = ids_of_input("similarity", ids)
+        self._rows = {item: row for row, item in enumerate(items)}
         self._cosine = vectors is not None
         self._table = _normalised(np.asarray(given, np.float64), cosine=self._cosine)
         if len(self._rows) != len(self._table):
@@ -144,6 +153,28 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     popularity: Popularity | None = None
     similarity: Similarity | None = None
 
+    def ids(self, asked: IdKind | None) -> IdKind | None:
+        """The kind of the ids of all inputs; the one asked for where none has ids.
+
+        Raises:
+            MetricError: two of them have ids of unlike kinds, or of another than asked for; or that
+                is no kind.
+        """
+        if asked not in (None, "text", "integer"):
+            raise MetricError(f"ids={asked!r}: choose 'text' or 'integer'.")
+        items = self.catalog if isinstance(self.catalog, frozenset) else frozenset()
+        kinds = {"ids=": asked, "catalog": ids_of_input("catalog", items)[0]}
+        for name in ("popularity", "similarity"):
+            kinds[name] = getattr(getattr(self, name), "ids", None)
+        known = {name: kind for name, kind in kinds.items() if kind is not None}
+        if len({*known.values()}) > 1:
+            told = ", ".join(f"{name} {kind}" for name, kind in known.items())
+            problem = (
+                f"the ids of one accumulator are all text or all integers, here they are {told}"
+            )
+            raise MetricError(f"{problem}; convert some, for example by str(id) or int(id).")
+        return next(iter(known.values()), None)
+
     @property
     def identity(self) -> dict[str, int | str | None]:
         """What tells it apart from another: states of unlike ones do not merge."""
@@ -159,15 +190,16 @@ def catalog_of(given: Any) -> Catalog | None:
     """The catalogue as it is kept; one without any item leaves coverage undefined.
 
     Raises:
-        MetricError: a number of items below 1, or something that is neither a number nor ids.
+        MetricError: a number of items below 1, or something that is neither a number nor ids that
+            are all text or all integers.
     """
     if given is None:
         return None
-    if isinstance(given, (str, bytes)) or not isinstance(given, (int, Collection)):
+    if isinstance(given, (str, bytes, bool)) or not isinstance(given, (int, Collection)):
         raise MetricError(f"catalog={given!r:.80}: give how many items there are, or their ids")
     if isinstance(given, int) and given < 1:
         raise MetricError(f"catalog={given!r}: a catalogue has at least one item")
-    return given if isinstance(given, int) else frozenset(map(plain, given))
+    return given if isinstance(given, int) else frozenset(ids_of_input("catalog", given)[1])
 
 
 def _normalised(table: FloatArray, *, cosine: bool) -> FloatArray:

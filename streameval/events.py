@@ -44,12 +44,16 @@ LARGEST_RANK = 2**31 - 1
 """No position, cut-off or list goes beyond it, so that tables of ranks fit into integers."""
 
 
+LARGEST_GAIN = 2.0**1000
+"""No gain goes beyond it, above or below 0, so that sums of gains stay finite."""
+
+
 class Interaction(msgspec.Struct, frozen=True, gc=False):
     """One interaction as it was logged: which item, worth how much, of which type.
 
     Attributes:
         item: the item's id.
-        gain: any finite number; 1 unless said otherwise.
+        gain: any number up to 2^1000; 1 unless said otherwise.
         type: for example "click" or "purchase"; None where the stream has no types.
     """
 

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import math
-import sys
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, TypeAlias
+
+import msgspec
 
 from streameval.columns import ArrowTable, Coded, Columns, read
 from streameval.errors import InvalidEventError
-from streameval.events import LARGEST_RANK, Batch, Event, Id, Interaction, Interactions, columns_of
+from streameval.events import (
+    LARGEST_GAIN,
+    LARGEST_RANK,
+    Batch,
+    Event,
+    Id,
+    Interaction,
+    Interactions,
+    columns_of,
+)
+from streameval.ids import IdKind, all_are, of_kind
 
 Pair: TypeAlias = tuple[Sequence[Id], Interactions]
 
-_LARGEST_GAIN = sys.float_info.max
+_USERS = frozenset({str, int, type(None)})
 LISTS = frozenset({list, tuple})
 COLLECTIONS = frozenset({list, tuple, set, frozenset})
 """What statistics take as it is; everything else is checked and converted, one event at a time."""
@@ -56,33 +69,107 @@ def columns(
     )
 
 
-def single(
-    recommendations: Sequence[Id],
-    interactions: Interactions,
-    positions: Sequence[int] | None,
-    scores: Sequence[Any] | None,
-    baseline: Sequence[Id] | None,
-    typed: Sequence[Interaction],
-    history: Sequence[Id] | None,
-    user: Id | None,
-) -> Batch:
-    """One checked event as columns.
+def of_one_kind(kind: IdKind | None, batch: Batch | Coded) -> tuple[IdKind | None, Batch | Coded]:
+    """Checked columns whose ids are all of one kind.
+
+    Args:
+        kind: that they must have; None where the first id decides.
+        batch: what `columns` gave.
+
+    Returns:
+        The kind, None where there is no id; and the columns.
 
     Raises:
-        InvalidEventError: its scores are not one finite number per item.
+        InvalidEventError: an id is no id, or of the other kind; nothing has been counted.
     """
-    batch = Batch(
-        recommendations=[recommendations],
-        interactions=[interactions],
-        positions=None if positions is None else [positions],
-        scores=None if scores is None else [scores],
-        baselines=None if baseline is None else [baseline],
-        typed=[typed] if typed else None,
-        histories=None if history is None else [history],
-        users=None if user is None else [user],
+    if isinstance(batch, Coded):
+        if batch.texts is not None:
+            return _kind_of_codes(kind, batch), batch
+        batch = batch.batch
+    first = next(chain.from_iterable(chain(batch.recommendations, batch.interactions)), None)
+    wanted = kind or ("text" if isinstance(first, str) else "integer")
+    if _without_more_ids(batch) and _are_all(wanted, batch):
+        return (kind if first is None else wanted), batch
+    rows: list[Event] = []
+    for row, each in enumerate(batch.events()):
+        try:
+            kind, known = _known(kind, each)
+        except InvalidEventError as error:
+            raise InvalidEventError(error.reason, f"event {row}: {error.detail}") from None
+        rows.append(known)
+    return kind, columns_of(rows)
+
+
+def single(kind: IdKind | None, given: Event) -> tuple[IdKind | None, Batch]:
+    """One checked event as columns, as `of_one_kind` gives them.
+
+    Raises:
+        InvalidEventError: its ids are not of one kind, or its scores not one finite number an item.
+    """
+    _check_scores(columns_of([given]))
+    kind, known = _known(kind, given)
+    return kind, columns_of([known])
+
+
+def _without_more_ids(batch: Batch) -> bool:
+    users = set(map(type, batch.users or ())) <= _USERS
+    return users and batch.baselines is None and batch.typed is None and batch.histories is None
+
+
+def _are_all(kind: IdKind, batch: Batch) -> bool:
+    both = batch.recommendations, batch.interactions
+    if kind == "integer":
+        return all(all_are(kind, chain.from_iterable(column)) for column in both)
+    try:
+        for column in both:
+            # List by list: all together they would be one text as long as the batch.
+            deque(map("".join, column), maxlen=0)  # type: ignore[arg-type]  # raises for others
+    except TypeError:
+        return False
+    return True
+
+
+def _kind_of_codes(kind: IdKind | None, coded: Coded) -> IdKind | None:
+    for name in ("recommendations", "interactions"):
+        kind, _ = of_kind(kind, coded.named(getattr(coded, name).values[:1]), name)
+    return kind
+
+
+def _known(kind: IdKind | None, given: Event) -> tuple[IdKind | None, Event]:
+    """An event with Python's own ids, all of one kind."""
+    kind, shown = of_kind(kind, given.recommendations, "recommendations")
+    kind, acts = of_kind(kind, given.interactions, "interactions")
+    if isinstance(given.interactions, Mapping):
+        acts = dict(zip(acts, given.interactions.values(), strict=True))
+    baseline, history, user = given.baseline, given.history, given.user
+    if baseline is not None:
+        kind, baseline = of_kind(kind, _listed("baseline", baseline), "baseline")
+    if history is not None:
+        kind, history = of_kind(kind, _listed("history", history), "history")
+    if user is not None:
+        user = of_kind(None, [user], "user")[1][0]
+    kind, typed = _typed(kind, list(given.typed))
+    return kind, msgspec.structs.replace(
+        given,
+        recommendations=shown,
+        interactions=acts,
+        baseline=baseline,
+        typed=typed,
+        history=history,
+        user=user,
     )
-    _check_scores(batch)
-    return batch
+
+
+def _typed(kind: IdKind | None, typed: list[Any]) -> tuple[IdKind | None, Sequence[Interaction]]:
+    for each in typed:
+        if not isinstance(each, Interaction):
+            detail = f"typed holds {each!r:.80}; give Interaction(item, gain, type)"
+            raise InvalidEventError("wrong_type", detail)
+    kind, items = of_kind(kind, [each.item for each in typed], "typed")
+    for item, each in zip(items, typed, strict=True):
+        _check_gains({item: each.gain})
+    pairs = zip(typed, items, strict=True)
+    return kind, tuple(msgspec.structs.replace(each, item=item) for each, item in pairs)
 
 
 def event(
@@ -164,8 +251,8 @@ def _listed(what: str, found: Any) -> list[Any]:
 
 def _check_gains(gains: Mapping[Any, Any]) -> None:
     for item, gain in gains.items():
-        if not isinstance(gain, (int, float)) or not abs(gain) <= _LARGEST_GAIN:
-            detail = f"the gain of item {item!r} is {gain!r}; gains are finite numbers"
+        if not isinstance(gain, (int, float)) or not abs(gain) <= LARGEST_GAIN:
+            detail = f"the gain of item {item!r} is {gain!r}; gains are numbers up to 2^1000"
             raise InvalidEventError("invalid_gain", detail)
 
 
@@ -179,11 +266,3 @@ def _ranks(recommendations: Sequence[Id], positions: Sequence[Any]) -> list[int]
             detail = f"position {rank!r}; positions are whole numbers from 1 to {LARGEST_RANK:,}"
             raise InvalidEventError("invalid_positions", detail)
     return ranks
-
-
-def unhashable(error: TypeError) -> Exception:
-    """What a TypeError of counting means: an id that is no id, or a mistake of ours."""
-    if "unhashable" not in str(error):
-        return error
-    detail = f"an id is neither text nor an integer ({error}); some of it may have been counted"
-    return InvalidEventError("invalid_id", detail)

@@ -12,10 +12,11 @@ from streameval.context import Context
 from streameval.errors import DamagedStateError, StateVersionError, UnlikeStateError
 from streameval.evidence import Evidence
 from streameval.formulas import needed_inputs
+from streameval.ids import IdKind
 from streameval.plan import name_of
 from streameval.statistics.packing import Count, array_of, map_of, packed
 
-VERSION = 1
+VERSION = 2
 _WHAT = "accumulator"
 Inputs: TypeAlias = Mapping[str, int | str | None]
 
@@ -48,24 +49,27 @@ def parts_of(evidence: Evidence) -> dict[str, Part]:
     return dict(sorted(found.items()))
 
 
-def pieces(evidence: Evidence, context: Context, lists: int) -> Iterator[bytes]:
+def pieces(evidence: Evidence, context: Context, ids: IdKind | None, lists: int) -> Iterator[bytes]:
     """The whole content as one msgpack value, in pieces; equal content gives equal bytes."""
     for hits in evidence.hits:
         # What is pending there is on its way to the values of lists, too.
         hits.fold()
     parts = parts_of(evidence)
-    yield array_of(3) + packed(VERSION) + packed(lists)
+    yield array_of(4) + packed(VERSION) + packed(lists) + packed(ids)
     yield map_of(len(parts))
     for name, part in parts.items():
         yield packed(name) + array_of(2) + packed(_made_with(part, context))
         yield from part.dump()
 
 
-def load(evidence: Evidence, context: Context, data: bytes) -> tuple[int, frozenset[str]]:
+def load(
+    evidence: Evidence, context: Context, data: bytes
+) -> tuple[int, IdKind | None, frozenset[str]]:
     """Fill empty evidence with what it has use for of what `pieces` gave.
 
     Returns:
-        How many lists were counted, and the names of the statistics that were not there.
+        How many lists were counted, the kind of their ids, and the names of the statistics that
+        were not there.
 
     Raises:
         StateVersionError: this release does not know the version.
@@ -78,12 +82,14 @@ def load(evidence: Evidence, context: Context, data: bytes) -> tuple[int, frozen
         raise DamagedStateError(_WHAT, f"{type(error).__name__}: {error}") from error
 
 
-def _loaded(evidence: Evidence, context: Context, data: bytes) -> tuple[int, frozenset[str]]:
+def _loaded(
+    evidence: Evidence, context: Context, data: bytes
+) -> tuple[int, IdKind | None, frozenset[str]]:
     version, *rest = msgspec.msgpack.decode(data, type=list[msgspec.Raw])
     found = msgspec.msgpack.decode(version)
     if found != VERSION:
         raise StateVersionError(_WHAT, found, VERSION)
-    lists, saved = rest
+    lists, ids, saved = rest
     entries = msgspec.msgpack.decode(saved, type=dict[str, msgspec.Raw])
     missing = set()
     for name, part in parts_of(evidence).items():
@@ -95,7 +101,8 @@ def _loaded(evidence: Evidence, context: Context, data: bytes) -> tuple[int, fro
         if entry.inputs != made_with:
             raise UnlikeStateError(f"inputs of {name}", made_with, entry.inputs)
         part.adopt(entry.content)
-    return msgspec.msgpack.decode(lists, type=Count), frozenset(missing)
+    kind = msgspec.msgpack.decode(ids, type=IdKind | None)
+    return msgspec.msgpack.decode(lists, type=Count), kind, frozenset(missing)
 
 
 def _made_with(part: Part, context: Context) -> Inputs:

@@ -56,10 +56,10 @@ Choice = Mapping[str, Value]
 
 gains = st.one_of(
     st.sampled_from([1, 1.0, 2, 3, 0, 0.0, -0.0, -1, 0.5, 0.1]),
-    st.sampled_from([5e-324, 1e-300, 1e-20, 1e300, 1.7976931348623157e308, 2**70, 1e16]),
+    st.sampled_from([5e-324, 1e-300, 1e-20, 1e300, 2.0**1000, 2**70, 1e16]),
     st.floats(min_value=-10, max_value=10, allow_nan=False),
 )
-"""Any finite gain is valid: none, less than none, a fraction, tiny and huge ones."""
+"""Any gain up to 2^1000 is valid: none, less than none, a fraction, tiny and huge ones."""
 
 measurable_gains = st.one_of(
     st.sampled_from([1, 1.0, 2, 3, 0, -1, 0.5, 0.1]),

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from streameval.attribution.rules import Key
 from streameval.errors import ConfigError
-from streameval.events import Id
+from streameval.events import LARGEST_GAIN, Id
 from streameval.pipeline.fields import TimeUnit
 from streameval.pipeline.ids import Ids, text_id
 from streameval.pipeline.invalid import InvalidEvent, Refusal, shown
@@ -218,7 +219,9 @@ class InteractionDecoder:
         if self._fields.event_id is not None:
             kinds.append(("event_id", str | int))
         if self._fields.gain is not None:
-            kinds.append(("gain", float | None, None))
+            kinds.append(
+                ("gain", Annotated[float, Meta(ge=-LARGEST_GAIN, le=LARGEST_GAIN)] | None, None)
+            )
         return [*kinds, ("type", str | None, None)]
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterator, Sequence
-from fractions import Fraction
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, Literal, cast
@@ -15,7 +13,7 @@ import numpy as np
 from streameval.attribution.interactions import InteractionColumns
 from streameval.attribution.lanes import Piece
 from streameval.attribution.reported import Reported
-from streameval.events import Id, Interaction
+from streameval.events import LARGEST_GAIN, Id, Interaction
 from streameval.statistics.arrays import IntArray
 
 
@@ -75,13 +73,8 @@ def combined(found: Sequence[Reported], how: Literal["max", "sum"]) -> tuple[Any
 
 
 def _sum(gains: Sequence[float]) -> float:
-    """The sum, rounded once; the largest float there is, where it is larger."""
-    try:
-        return math.fsum(gains)
-    except OverflowError:
-        exact = sum(map(Fraction, gains))
-        largest = Fraction(sys.float_info.max)
-        return float(max(-largest, min(largest, exact)))
+    """The sum, rounded once; the largest gain there is, where it is larger."""
+    return max(-LARGEST_GAIN, min(LARGEST_GAIN, math.fsum(gains)))
 
 
 def _alone(each: Reported) -> tuple[Any, Any]:

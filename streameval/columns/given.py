@@ -98,7 +98,7 @@ def _beside(name: str, found: Any, shown: Ragged) -> list[list[Any]] | None:
     matrix = isinstance(found, np.ndarray) and found.ndim == 2
     numbers = _column(name, found, shown.lengths if matrix else None).ragged
     unlike = len(numbers) != len(shown) or (numbers.lengths != shown.lengths).any()
-    if unlike or numbers.values.dtype.kind not in "iuf":
+    if unlike or (numbers.values.size and numbers.values.dtype.kind not in "iuf"):
         detail = f"{name}: give one number for each item, in lists of the same lengths"
         raise InvalidEventError(f"invalid_{name}", detail)
     return numbers.lists()

@@ -11,6 +11,7 @@ from streameval.config.joining import impression_fields, interaction_fields
 from streameval.config.labels import Problem, absence
 from streameval.config.settings import Config
 from streameval.errors import ConfigError
+from streameval.events import LARGEST_GAIN
 from streameval.pipeline.decode import Decoder
 from streameval.sources.options import FilesOptions, KafkaOptions
 
@@ -78,8 +79,8 @@ def _field_problems(config: Config, each: InteractionOptions, where: str) -> Ite
     if (each.time is None) != (each.time_unit is None):
         yield f"{where}.time", "give time and time_unit together, or neither."
     for name, gain in each.types.items():
-        if gain != gain or gain in (float("inf"), float("-inf")):  # noqa: PLR0124  NaN alone
-            yield f"{where}.types.{name}", f"found {gain}; a gain is a finite number."
+        if not abs(gain) <= LARGEST_GAIN:
+            yield f"{where}.types.{name}", f"found {gain}; a gain is a number up to 2^1000."
     for name in each.ignore:
         if name in each.types:
             yield f"{where}.ignore", f"{name!r} has a gain in types; it cannot do both."

@@ -162,6 +162,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "popularity": popularity(self.popularity, as_id) if self.popularity else None,
             "similarity": similarity(self.similarity, as_id) if self.similarity else None,
             "max_items": self.max_items,
+            "ids": "integer" if self.event.ids == "integer" else "text",
         }
 
 

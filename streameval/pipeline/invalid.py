@@ -38,7 +38,7 @@ REASONS: MappingProxyType[Reason, str] = MappingProxyType(
         "missing_field": "A configured field is absent or null.",
         "wrong_type": "A field is of another kind: text where a list should be, for example.",
         "invalid_id": "An id is neither a string nor an integer.",
-        "invalid_gain": "A gain is not a finite number.",
+        "invalid_gain": "A gain is not a number up to 2^1000.",
         "invalid_score": "A score is not a finite number, or there is not one for each item shown.",
         "invalid_positions": "Positions are not whole numbers from 1 on, one for each item shown.",
         "invalid_time": "Event time is not of the configured unit, or not in the years 1 to 9999.",

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sized
 from typing import Any
 
+from streameval.events import LARGEST_GAIN
 from streameval.pipeline.invalid import Reason, Refusal, shown
 
 MAX_POSITION = 1_000_000
@@ -13,7 +14,7 @@ MAX_POSITION = 1_000_000
 
 
 def finite(value: object, field: str, reason: Reason) -> float:
-    """A finite number as a float; a boolean is none.
+    """A finite number as a float, and as a gain one up to 2^1000; a boolean is none.
 
     Raises:
         Refusal: for the given reason.
@@ -24,6 +25,8 @@ def finite(value: object, field: str, reason: Reason) -> float:
         number = math.inf
     if not math.isfinite(number):
         raise Refusal(reason, f"{field}: {shown(value)} is no finite number")
+    if reason == "invalid_gain" and abs(number) > LARGEST_GAIN:
+        raise Refusal(reason, f"{field}: {shown(value)} is beyond 2^1000, the largest gain")
     return number
 
 

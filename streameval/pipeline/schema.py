@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
+from streameval.events import LARGEST_GAIN
 from streameval.pipeline.fields import EventFields
 from streameval.pipeline.labels import MISSING_LABEL
 from streameval.pipeline.numbers import MAX_POSITION
@@ -95,5 +96,6 @@ def _interactions(fields: EventFields, form: Form) -> Any:
     most = fields.max_interactions
     if fields.ids == "integer":
         return _ids(int, most)  # keys of JSON objects are text
-    gains = Annotated[dict[str, float], Meta(max_length=most)]
+    gain = Annotated[float, Meta(ge=-LARGEST_GAIN, le=LARGEST_GAIN)]
+    gains = Annotated[dict[str, gain], Meta(max_length=most)]
     return _ids(str if form == "strings" else str | int, most) | gains

@@ -30,11 +30,11 @@ def first_places(depth: int) -> ProfileOf:
 
     def profile(recommendations: Sequence[Id], interactions: Interactions) -> Profile:
         length = len(recommendations)
+        if not interactions:
+            return (0, 0, min(length, depth))
         if length > depth:
             length = depth
             recommendations = recommendations[:length]
-        if not interactions:
-            return (0, 0, length)
         place = recommendations.index
         if len(interactions) == 1:
             (item,) = interactions

@@ -134,12 +134,3 @@ def test_ids_beyond_64_bits_of_sign_are_still_themselves() -> None:
     assert bits(accumulator) == bits(
         one_by_one([([2**64 - 1, 2**63], [2**63]), ([1, 2], [2])], made())
     )
-
-
-def test_a_number_and_its_digits_are_two_ids() -> None:
-    accumulator = made()
-    accumulator.update_many(
-        Columns(recommendations=np.array([[1, 2]]), interactions=[np.array(["1", "2"])])
-    )
-    assert accumulator.read("hit_rate@2").value == 0.0
-    assert bits(accumulator) == bits(one_by_one([([1, 2], ["1", "2"])], made()))

@@ -3,33 +3,51 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from streameval.context import Popularity, Similarity
-from tests.metrics.preparation import Id
+from tests.metrics.preparation import Id, Shown
 from tests.strategies import NUMBERS, WORDS
 
-_DRAW = random.Random(3)
-
-CATALOG: frozenset[Id] = frozenset(WORDS[::2]) | frozenset(NUMBERS[::2])
-"""Half of the items that occur; what is shown besides is unknown."""
-
 USERS = 100
-COUNTS: dict[Id, float] = {item: _DRAW.randint(1, USERS) for item in WORDS[1:] + NUMBERS[1:]}
-"""How many of the users had to do with an item; nobody had to do with the first."""
+"""So many users there are whose interactions make popularity."""
 
-VECTORS: dict[Id, list[float]] = {
-    item: [_DRAW.random() for _ in range(4)] for item in WORDS[:-2] + NUMBERS[:-2]
-}
-"""What items are like; the last two are unknown."""
 
-POPULARITY = Popularity(COUNTS, users=USERS)
-SIMILARITY = Similarity([*VECTORS], vectors=[*VECTORS.values()])
+class Inputs:
+    """Inputs about items of one kind.
 
-INPUTS: Mapping[str, Any] = {
-    "catalog": CATALOG,
-    "popularity": (COUNTS, USERS),
-    "similarity": VECTORS,
-}
-"""What the twins get, by name."""
+    Half of the items are in the catalogue, what is shown besides is unknown; nobody had to do with
+    the first item; the last two have no vectors.
+    """
+
+    def __init__(self, items: Sequence[Id]) -> None:
+        draw = random.Random(3)
+        catalog = frozenset(items[::2])
+        counts: dict[Id, float] = {item: draw.randint(1, USERS) for item in items[1:]}
+        vectors = {item: [draw.random() for _ in range(4)] for item in items[:-2]}
+        self.item = items[0]
+        self.of_twins: Mapping[str, Any] = {
+            "catalog": catalog,
+            "popularity": (counts, USERS),
+            "similarity": vectors,
+        }
+        self.of_package: Mapping[str, Any] = {
+            "catalog": catalog,
+            "popularity": Popularity(counts, users=USERS),
+            "similarity": Similarity([*vectors], vectors=[*vectors.values()]),
+        }
+
+
+_WORDS, _NUMBERS = Inputs(WORDS), Inputs(NUMBERS)
+
+
+def inputs(events: Iterable[Shown] = ()) -> Inputs:
+    """Those about the items of a stream: numbers where it has any, else words."""
+    ids = chain.from_iterable(
+        (*event.recommendations, *event.interactions, *(each.item for each in event.typed))
+        for event in events
+    )
+    others = chain.from_iterable((*(e.baseline or ()), *(e.history or ())) for e in events)
+    return _NUMBERS if any(isinstance(item, int) for item in chain(ids, others)) else _WORDS

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
@@ -17,7 +17,7 @@ from streameval.catalogue import parse
 from streameval.errors import CutoffExceedsDepthError, UndefinedMetricError
 from streameval.events import Batch, Event
 from streameval.reading import Reading
-from tests.contract.inputs import CATALOG, INPUTS, POPULARITY, SIMILARITY
+from tests.contract.inputs import inputs
 from tests.metrics.preparation import Shown
 from tests.metrics.summaries import RefusedError
 from tests.metrics.twins import twins
@@ -27,8 +27,9 @@ Events = Sequence[Shown]
 Texts = Sequence[str]
 
 
-def made(texts: Texts) -> Accumulator:
-    return Accumulator(*texts, catalog=CATALOG, popularity=POPULARITY, similarity=SIMILARITY)
+def made(texts: Texts, events: Events = ()) -> Accumulator:
+    """An empty one, with inputs about the items of the events."""
+    return Accumulator(*texts, **inputs(events).of_package)
 
 
 def count(accumulator: Accumulator, event: Shown) -> Accumulator:
@@ -37,8 +38,9 @@ def count(accumulator: Accumulator, event: Shown) -> Accumulator:
     return accumulator
 
 
-def counted(texts: Texts, events: Iterable[Shown]) -> Accumulator:
-    accumulator = made(texts)
+def counted(texts: Texts, events: Events, inputs_of: Events = ()) -> Accumulator:
+    """Events counted one by one, with inputs about their items, or about those of others."""
+    accumulator = made(texts, inputs_of or events)
     for event in events:
         count(accumulator, event)
     return accumulator
@@ -79,9 +81,10 @@ def seen(reading: Reading) -> tuple[object, ...]:
 def equals_its_twin(texts: Texts, events: Events) -> None:
     for text, reading in values(counted(texts, events)).items():
         metric = parse(text)
-        inputs = {name: INPUTS[name] for name in metric.definition.inputs if name in INPUTS}
+        known = inputs(events).of_twins
+        given = {name: known[name] for name in metric.definition.inputs if name in known}
         try:
-            expected = twins()[metric.name](events, metric.k, **metric.options, **inputs)
+            expected = twins()[metric.name](events, metric.k, **metric.options, **given)
         except RefusedError:
             expected = None
         found = value(reading)
@@ -105,12 +108,12 @@ def any_split(texts: Texts, events: Events, cuts: Sequence[int]) -> None:
     whole = bits(counted(texts, events))
     edges = [0, *sorted(cuts), len(events)]
     parts = [events[start:stop] for start, stop in pairwise(edges)]
-    left = made(texts)
+    left = made(texts, events)
     for part in parts:
-        left.merge(counted(texts, part))
-    right = counted(texts, parts[-1])
+        left.merge(counted(texts, part, events))
+    right = counted(texts, parts[-1], events)
     for part in reversed(parts[:-1]):
-        earlier = counted(texts, part)
+        earlier = counted(texts, part, events)
         earlier.merge(right)
         right = earlier
     assert bits(left) == whole
@@ -144,7 +147,7 @@ def any_form(texts: Texts, events: Events) -> None:
         users=[event.user for event in events],
     )
     for form in (made_events, iter(made_events), columns):
-        accumulator = made(texts)
+        accumulator = made(texts, events)
         accumulator.update_many(form)
         assert bits(accumulator) == whole
 
@@ -152,7 +155,7 @@ def any_form(texts: Texts, events: Events) -> None:
 def pairs_are_events(texts: Texts, events: Events) -> None:
     """(recommendations, interactions) pairs, in one batch and in several."""
     pairs = [(event.recommendations, event.interactions) for event in events]
-    single, batch, chunks = made(texts), made(texts), made(texts)
+    single, batch, chunks = (made(texts, events) for _ in range(3))
     for pair in pairs:
         single.update(*pair)
     batch.update_many(pairs)
@@ -164,7 +167,7 @@ def pairs_are_events(texts: Texts, events: Events) -> None:
 def state_returns(texts: Texts, events: Events) -> None:
     """A state survives JSON, gives the same bytes again, and goes on counting."""
     accumulator = counted(texts, events)
-    loaded = made(texts)
+    loaded = made(texts, events)
     loaded.load_state_dict(json.loads(state(accumulator)))
     assert bits(loaded) == bits(accumulator)
     for event in events[:3]:
@@ -175,7 +178,7 @@ def state_returns(texts: Texts, events: Events) -> None:
 
 def a_dump_returns(texts: Texts, events: Events) -> None:
     """What was dumped is adopted with nothing missing, and goes on counting."""
-    accumulator, adopted = counted(texts, events), counted(texts, events[:2])
+    accumulator, adopted = counted(texts, events), counted(texts, events[:2], events)
     assert adopted.adopt(dumped(accumulator)) == frozenset()
     assert bits(adopted) == bits(accumulator)
     for event in events[:3]:
@@ -187,7 +190,7 @@ def a_dump_returns(texts: Texts, events: Events) -> None:
 def other_metrics_adopt_what_they_need(few: Texts, many: Texts, events: Events) -> None:
     """From few to many the others start empty; from many to few the others are left out."""
     small, large = counted(few, events), counted(many, events)
-    grown, shrunk = made(many), made(few)
+    grown, shrunk = made(many, events), made(few, events)
     missing = grown.adopt(dumped(small))
     assert shrunk.adopt(dumped(large)) == frozenset()
     assert bits(shrunk) == bits(small)
@@ -222,20 +225,21 @@ def a_copy_is_independent(texts: Texts, events: Events) -> None:
     before = bits(accumulator)
     twin = accumulator.copy()
     assert bits(twin) == before
-    for event in (*events, Shown(["a"], ["a"])):
+    one_more = Shown([inputs(events).item], [inputs(events).item])
+    for event in (*events, one_more):
         count(twin, event)
-    assert bits(twin) == bits(counted(texts, [*events, *events, Shown(["a"], ["a"])]))
+    assert bits(twin) == bits(counted(texts, [*events, *events, one_more]))
     assert bits(accumulator) == before
     accumulator.reset()
-    assert bits(accumulator) == bits(made(texts))
+    assert bits(accumulator) == bits(made(texts, events))
 
 
 def merging_leaves_the_other_alone(texts: Texts, events: Events) -> None:
     other = counted(texts, events)
     before = bits(other)
-    target = counted(texts, events[:2])
+    target = counted(texts, events[:2], events)
     target.merge(other)
-    target.update(["a"], ["a"])
+    target.update([inputs(events).item], [inputs(events).item])
     assert bits(other) == before
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from streameval import Accumulator
-from streameval.errors import DamagedStateError, InvalidEventError, StreamevalError
+from streameval.errors import DamagedStateError, StreamevalError
 
 
 def _counted() -> Accumulator:
@@ -34,8 +34,3 @@ def test_a_part_of_another_kind_is_refused(part: Any) -> None:
     accumulator = _counted()
     with pytest.raises(DamagedStateError, match="Nothing was loaded"):
         accumulator.load_state_dict(accumulator.state_dict() | {"statistics": [part] * 3})
-
-
-def test_an_id_that_is_a_list_is_named() -> None:
-    with pytest.raises(InvalidEventError, match="neither text nor an integer"):
-        _counted().update([["a"]], ["b", "c"])  # type: ignore[list-item]  # the mistake itself

@@ -28,8 +28,8 @@ SHORT = dumped(laws.counted(["ndcg@2", "distinct_items@2", "personalization", "a
 
 
 def test_pieces_are_one_msgpack_value() -> None:
-    version, lists, statistics = msgspec.msgpack.decode(WHOLE)
-    assert (version, lists) == (VERSION, len(stream()))
+    version, lists, ids, statistics = msgspec.msgpack.decode(WHOLE)
+    assert (version, lists, ids) == (VERSION, len(stream()), "text")
     assert [*statistics] == sorted(statistics)
 
 
@@ -64,7 +64,7 @@ def test_a_byte_that_breaks_the_structure_is_an_error_of_ours(place: int, other:
         assert dumped(accumulator) == empty
 
 
-@pytest.mark.parametrize("data", [b"", b"\xc0", b"\x93\x01\x02\xc0", b"{}", b"\x91" * 5_000])
+@pytest.mark.parametrize("data", [b"", b"\xc0", b"\x94\x02\x02\xc0\xc0", b"{}", b"\x91" * 5_000])
 def test_what_is_no_dump_is_damaged(data: bytes) -> None:
     with pytest.raises(DamagedStateError):
         laws.made(ALL).adopt(data)

@@ -71,16 +71,11 @@ def test_ids_of_numpy_are_the_ids_they_hold() -> None:
         assert json.dumps(other.state_dict()) == json.dumps(plain.state_dict())
 
 
-@pytest.mark.parametrize("item", [1.5, None, (1, 2)])
-def test_an_id_that_is_neither_text_nor_number_is_named(item: Any) -> None:
-    accumulator = Accumulator("distinct_items")
-    accumulator.update([item], [])
-    with pytest.raises(InvalidEventError, match="ids are strings or integers"):
-        accumulator.state_dict()
-
-
-@pytest.mark.parametrize("gain", [math.nan, math.inf, -math.inf, "2", None, 10**400, -(10**400)])
-def test_a_gain_that_is_no_finite_number_is_refused(gain: Any) -> None:
+@pytest.mark.parametrize(
+    "gain",
+    [math.nan, math.inf, -math.inf, "2", None, 10**400, -(10**400), 2.0**1000 * 1.01, -1e308],
+)
+def test_a_gain_that_is_no_number_up_to_2_to_the_1000_is_refused(gain: Any) -> None:
     _refused("invalid_gain", (["a"], {"a": gain}))
 
 
@@ -160,9 +155,9 @@ def test_a_batch_that_does_not_fit_is_refused_before_it_is_counted(batch: Any) -
     [
         {"a": 5e-324, "b": 1e-320},
         {"a": 1e-200, "b": 1},
-        {"a": 1.7976931348623157e308, "b": 1e308},
+        {"a": 2.0**1000, "b": 1e301},
         {"a": 2**1000, "b": 3},
-        {"a": -1e308, "b": 5e-324},
+        {"a": -1e301, "b": 5e-324},
         {"a": 0, "b": -0.0},
         {"a": 0.1, "b": 1e300},
     ],

@@ -13,6 +13,7 @@ import pytest
 from streameval import accumulator, answers, cumulative_gain, saving
 from streameval.accumulator import Accumulator
 from streameval.evidence import Evidence
+from streameval.ids import IdKind
 from streameval.metrics import dcg, ndcg
 from streameval.statistics import exposures, hittables, lists, packing
 from streameval.statistics.cells import Cells
@@ -128,9 +129,9 @@ def _small_ideal(relevant: Any, _: Any) -> Any:
     return np.full(relevant.shape, 0.1)
 
 
-def _silent(*given: Any) -> tuple[int, frozenset[str]]:
-    lists, _ = _load(*given)
-    return lists, frozenset()
+def _silent(*given: Any) -> tuple[int, IdKind | None, frozenset[str]]:
+    lists, ids, _ = _load(*given)
+    return lists, ids, frozenset()
 
 
 _load = saving.load

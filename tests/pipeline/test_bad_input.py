@@ -92,6 +92,8 @@ FIELD_VALUES: list[tuple[str, str | None, Reason]] = [
     ("interactions", '{"a": [1]}', "invalid_gain"),
     ("interactions", '{"a": 1e999}', "number_too_large"),
     ("interactions", f'{{"a": 1{"0" * 400}}}', "invalid_gain"),
+    ("interactions", '{"a": 1.1e301}', "invalid_gain"),
+    ("interactions", '[{"id": "a", "gain": -1e308}]', "invalid_gain"),
     ("interactions", '[{"id": "a", "gain": "1"}]', "invalid_gain"),
     ("interactions", '[{"id": "a", "gain": false}]', "invalid_gain"),
     ("interactions", '[{"id": "a", "type": 1}]', "wrong_type"),

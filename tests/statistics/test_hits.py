@@ -43,7 +43,7 @@ def _profiles(count: int) -> list[Shown]:
 
 def test_more_distinct_profiles_than_are_kept_pending_change_no_bit() -> None:
     events = _profiles(20_000)
-    batched, single = laws.made(["map@50"]), laws.counted(["map@50"], events)
+    batched, single = laws.made(["map@50"], events), laws.counted(["map@50"], events)
     batched.update_many([(event.recommendations, event.interactions) for event in events])
     assert laws.bits(batched) == laws.bits(single)
 

@@ -1,0 +1,101 @@
+"""One kind of id: text or integers, never both in one accumulator."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from streameval.errors import InvalidEventError, MetricError
+from streameval.events import Id
+
+IdKind: TypeAlias = Literal["text", "integer"]
+"""What the ids of an accumulator are; None where no id has decided yet."""
+
+_INTEGERS = frozenset({int})
+_SAID = {"text": "text", "integer": "an integer"}
+
+
+def all_are(kind: IdKind | None, ids: Iterable[object]) -> bool:
+    """Whether all ids are of a kind, and integers Python's own; False where none is decided.
+
+    It is asked about every list that is counted, so it is loops of C only.
+    """
+    if kind == "integer":
+        return _INTEGERS.issuperset(map(type, ids))
+    if kind is None:
+        return False
+    try:
+        "".join(ids)  # type: ignore[arg-type]  # raises for whatever is no text
+    except TypeError:
+        return False
+    return True
+
+
+def kind_of(item: object, where: str) -> IdKind:
+    """What an id is.
+
+    Args:
+        item: the id; numpy's integers are integers.
+        where: it was found, for the error.
+
+    Raises:
+        InvalidEventError: it is neither text nor an integer.
+    """
+    if isinstance(item, str):
+        return "text"
+    if hasattr(item, "__index__") and not isinstance(item, (bool, np.bool_, np.ndarray)):
+        return "integer"
+    hint = ""
+    if isinstance(item, (float, np.floating)):
+        hint = "; a column of integers in which some are missing is one of floats"
+    found = f"{where} is {item!r:.80}, of type {type(item).__name__}"
+    raise InvalidEventError("invalid_id", f"{found}; ids are text or integers{hint}")
+
+
+def of_kind(kind: IdKind | None, ids: Collection[Id], where: str) -> tuple[IdKind | None, Any]:
+    """Ids as Python's own text and integers, all of one kind.
+
+    Args:
+        kind: that they must have; None where the first of them decides.
+        ids: any.
+        where: they were found, for errors.
+
+    Returns:
+        Their kind, None where there is no id; and the ids, as given where they are so already.
+
+    Raises:
+        InvalidEventError: one is no id, or of the other kind.
+    """
+    if all_are(kind, ids):
+        return kind, ids
+    known: list[Id] = []
+    for place, item in enumerate(ids):
+        found = kind_of(item, f"{where}[{place}]")
+        if kind is None:
+            kind = found
+        if found != kind:
+            here, there = _SAID[found], "text" if kind == "text" else "integers"
+            detail = (
+                f"{where}[{place}] is {item!r:.80}, {here}, and the ids counted here are {there}"
+            )
+            remedy = "convert one side, for example by map(str, ...) or map(int, ...)"
+            raise InvalidEventError("unlike_ids", f"{detail}; {remedy}")
+        known.append(str.__str__(item) if isinstance(item, str) else int(operator.index(item)))
+    return kind, known
+
+
+def ids_of_input(name: str, ids: Iterable[Id]) -> tuple[IdKind | None, Sequence[Id]]:
+    """The same for a catalogue, popularity or similarity.
+
+    Raises:
+        MetricError: one is no id, or they are of two kinds.
+    """
+    known = list(ids)
+    try:
+        kind = kind_of(known[0], f"{name}[0]") if known else None
+        return of_kind(kind, known, name)
+    except InvalidEventError as error:
+        raise MetricError(f"{error.detail}.") from error

@@ -1,0 +1,254 @@
+"""Ids are text or integers, of one kind in an accumulator, at every door of every metric."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from msgspec.structs import replace
+
+from streameval import Accumulator, Columns
+from streameval.catalogue import catalogue
+from streameval.context import Popularity, Similarity
+from streameval.errors import (
+    InvalidEventError,
+    MetricError,
+    StreamevalError,
+    UnlikeStateError,
+)
+from streameval.events import Batch, Event, Interaction
+from tests.contract import laws
+from tests.metrics.preparation import Shown
+
+Door = Callable[[Accumulator, list[Any], list[Any]], None]
+
+NAMES = tuple(catalogue())
+NO_IDS = [None, 1.0, b"a", ("a", 1), True, np.float64(2), np.bool_(1), ["a"], {"a": 1}]
+
+TEXT = Shown(["a", "b"], ["b"])
+NUMBERS = Shown([1, 2], [2])
+
+
+def _update(accumulator: Accumulator, shown: list[Any], acts: list[Any]) -> None:
+    accumulator.update(shown, acts)
+
+
+def _gains(accumulator: Accumulator, shown: list[Any], acts: list[Any]) -> None:
+    # What cannot be a key can only be shown.
+    gains = {item: 2.0 for item in acts if item.__hash__}
+    accumulator.update(shown if len(gains) == len(acts) else [*shown, *acts], gains)
+
+
+def _pairs(accumulator: Accumulator, shown: list[Any], acts: list[Any]) -> None:
+    accumulator.update_many(iter([(shown, acts)]))
+
+
+def _events(accumulator: Accumulator, shown: list[Any], acts: list[Any]) -> None:
+    accumulator.update_many([Event(recommendations=shown, interactions=acts, scores=[0.5] * 2)])
+
+
+def _batch(accumulator: Accumulator, shown: list[Any], acts: list[Any]) -> None:
+    accumulator.update_many(Batch(recommendations=[shown], interactions=[acts], positions=[[1, 2]]))
+
+
+def _columns(accumulator: Accumulator, shown: list[Any], acts: list[Any]) -> None:
+    accumulator.update_many(Columns(recommendations=[shown], interactions=[acts]))
+
+
+def _columns_with_gains(accumulator: Accumulator, shown: list[Any], acts: list[Any]) -> None:
+    gains = [[2.0] * len(acts)]
+    accumulator.update_many(Columns(recommendations=[shown], interactions=[acts], gains=gains))
+
+
+def _arrow(accumulator: Accumulator, shown: list[Any], acts: list[Any]) -> None:
+    try:
+        table = pa.table({"recommendations": [shown], "interactions": [acts]})
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise InvalidEventError("unlike_ids", "Arrow has no array of these") from error
+    held = [item for column in table.columns for item in column.to_pylist()[0]]
+    if set(map(type, held)) < set(map(type, (*shown, *acts))):
+        raise InvalidEventError("invalid_id", "Arrow made ids of them, before we see them")
+    accumulator.update_many(table)
+
+
+DOORS = (_update, _gains, _pairs, _events, _batch, _columns, _columns_with_gains, _arrow)
+every_door = pytest.mark.parametrize("door", DOORS)
+
+
+@every_door
+def test_ids_of_the_other_kind_are_refused_by_every_metric(door: Door) -> None:
+    for name, (first, other) in product(NAMES, ((TEXT, NUMBERS), (NUMBERS, TEXT))):
+        accumulator = laws.counted([name], [first])
+        before = laws.bits(accumulator)
+        for shown, acts in (
+            (other.recommendations, other.interactions),
+            (other.recommendations, first.interactions),
+            (first.recommendations, other.interactions),
+            ([first.recommendations[0], other.recommendations[1]], []),
+        ):
+            with pytest.raises(InvalidEventError) as error:
+                door(accumulator, list(shown), list(acts))
+            assert error.value.reason == "unlike_ids", name
+        assert laws.bits(accumulator) == before, name
+
+
+@every_door
+def test_what_is_no_id_is_refused_by_every_metric(door: Door) -> None:
+    for name, event in product(NAMES, (TEXT, NUMBERS)):
+        good = event.recommendations[0]
+        for accumulator in (laws.made([name], [event]), laws.counted([name], [event])):
+            before = laws.bits(accumulator)
+            for bad, (shown, acts) in product(NO_IDS, (([0, 1], [0]), ([1, 0], []), ([0], [0, 1]))):
+                ids = (good, bad)
+                with pytest.raises(InvalidEventError):
+                    door(accumulator, [ids[i] for i in shown], [ids[i] for i in acts])
+            assert laws.bits(accumulator) == before, name
+
+
+@every_door
+def test_the_first_event_decides_also_within_itself(door: Door) -> None:
+    accumulator = Accumulator("hit_rate@2")
+    with pytest.raises(InvalidEventError, match=r"interactions.* is '1', text, .* are integers"):
+        door(accumulator, [1, 2], ["1", "2"])
+    assert (accumulator.lists, accumulator.ids) == (0, None)
+    door(accumulator, [1, 2], [2])
+    assert accumulator.ids == "integer"
+    assert accumulator.read("hit_rate@2").value == 1.0
+
+
+@pytest.mark.parametrize("bad", NO_IDS)
+def test_an_id_that_is_none_is_named_with_its_place(bad: Any) -> None:
+    accumulator = Accumulator("mrr")
+    with pytest.raises(InvalidEventError, match=r"recommendations\[1\] is .* text or integers"):
+        accumulator.update(["a", bad], ["a"])
+    with pytest.raises(InvalidEventError, match=r"event 1: interactions\[0\]"):
+        accumulator.update_many([(["a"], ["a"]), (["a"], [bad])])
+    assert accumulator.lists == 0
+
+
+def test_a_column_of_floats_is_told_where_it_may_come_from() -> None:
+    with pytest.raises(InvalidEventError, match="in which some are missing is one of floats"):
+        Accumulator("mrr").update([3.0, 4.0], [3.0])  # type: ignore[list-item]  # the mistake
+
+
+def test_integers_of_numpy_are_integers_everywhere() -> None:
+    one, two, three = np.int64(1), np.uint8(2), np.int32(3)
+    theirs = {"catalog": np.array([1, 2, 3]), "popularity": {one: 4, two: 2}, "shown": [one, two]}
+    ours = {"catalog": [1, 2, 3], "popularity": {1: 4, 2: 2}, "shown": [1, 2]}
+    found = []
+    for given in (theirs, ours):
+        catalog: Any = given["catalog"]
+        popularity: Any = given["popularity"]
+        accumulator = Accumulator(
+            *("distinct_items", "mrr", "novelty", "item_coverage"),
+            catalog=catalog,
+            popularity=Popularity(popularity, users=4),
+        )
+        shown: Any = given["shown"]
+        accumulator.update(shown, {shown[1]})
+        more: Any = [*shown, three]
+        accumulator.update(more, {shown[1]: 2.0})
+        found.append(laws.bits(accumulator))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"catalog": [1, 2]},
+        {"popularity": Popularity({1: 3})},
+        {"similarity": Similarity([1, 2], vectors=[[1.0], [2.0]])},
+        {"similarity": Similarity.of_pairs({(1, 2): 0.5})},
+        {"ids": "integer"},
+    ],
+    ids=["catalog", "popularity", "similarity", "pairs", "ids"],
+)
+def test_inputs_decide_and_refuse_the_other_kind(given: dict[str, Any]) -> None:
+    accumulator = Accumulator("mrr", **given)
+    assert accumulator.ids == "integer"
+    with pytest.raises(InvalidEventError, match="the ids counted here are integers"):
+        accumulator.update(["1", "2"], ["2"])
+    accumulator.update([1, 2], [2])
+    accumulator.reset()
+    assert accumulator.ids == "integer"
+    with pytest.raises(MetricError, match="all text or all integers, here they are"):
+        Accumulator("mrr", **{"ids": "text", "catalog": ["a"], **given})
+
+
+def test_baselines_and_typed_interactions_are_of_that_kind_too() -> None:
+    accumulator = Accumulator("unexpectedness@2", "recall(type=click)@2", "mrr", ids="text")
+    bare = Batch(recommendations=[["a"]], interactions=[["a"]])
+    attempts: list[Callable[[], None]] = [
+        lambda: accumulator.update(["a"], ["a"], baseline=[1]),
+        lambda: accumulator.update(["a"], ["a"], history=[1]),
+        lambda: accumulator.update(["a"], ["a"], typed=[Interaction(1)]),
+        lambda: accumulator.update_many(replace(bare, histories=[[1]])),
+        lambda: accumulator.update_many(replace(bare, baselines=[[1]])),
+        lambda: accumulator.update_many(replace(bare, typed=[[Interaction(1)]])),
+    ]
+    for attempt in attempts:
+        with pytest.raises(InvalidEventError, match="the ids counted here are text"):
+            attempt()
+    with pytest.raises(InvalidEventError, match="give Interaction"):
+        accumulator.update(["a"], ["a"], typed=["a"])  # type: ignore[list-item]  # the mistake
+    assert accumulator.lists == 0
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Accumulator("item_coverage", catalog=["a", 1]),
+        lambda: Accumulator("item_coverage", catalog=[None]),  # type: ignore[list-item]  # the mistake
+        lambda: Popularity({"a": 1, 2: 1}),
+        lambda: Popularity({2.0: 1}),  # type: ignore[dict-item]  # the mistake
+        lambda: Similarity([True, False], vectors=[[1], [2]]),
+        lambda: Accumulator("mrr", ids="string"),  # type: ignore[arg-type]  # the mistake
+    ],
+)
+def test_inputs_of_two_kinds_or_of_none_are_refused(make: Callable[[], Any]) -> None:
+    with pytest.raises(MetricError, match="ids"):
+        make()
+
+
+def _after(event: Shown, *texts: str) -> Accumulator:
+    accumulator = Accumulator(*texts)
+    accumulator.update(event.recommendations, event.interactions)
+    return accumulator
+
+
+def test_states_of_the_other_kind_are_neither_merged_nor_loaded() -> None:
+    words, numbers = _after(TEXT, "mrr"), _after(NUMBERS, "mrr")
+    before = laws.bits(words)
+    fixed = Accumulator("mrr", ids="text")
+    attempts: list[Callable[[], Any]] = [
+        lambda: words.merge(numbers),
+        lambda: fixed.merge(numbers),
+        lambda: fixed.load_state_dict(numbers.state_dict()),
+        lambda: fixed.adopt(laws.dumped(numbers)),
+    ]
+    for attempt in attempts:
+        with pytest.raises(UnlikeStateError, match="unlike ids: here 'text'; there 'integer'"):
+            attempt()
+    assert laws.bits(words) == before
+    assert fixed.lists == 0
+
+
+def test_the_kind_travels_with_the_state() -> None:
+    numbers = _after(NUMBERS, "mrr")
+    loaded, adopted, merged = (Accumulator("mrr") for _ in range(3))
+    loaded.load_state_dict(json.loads(json.dumps(numbers.state_dict())))
+    adopted.adopt(laws.dumped(numbers))
+    merged.merge(numbers)
+    for each in (numbers.copy(), pickle.loads(pickle.dumps(numbers)), loaded, adopted, merged):
+        assert laws.bits(each) == laws.bits(numbers)
+        with pytest.raises(StreamevalError, match="the ids counted here are integers"):
+            each.update(["a"], ["a"])
+        each.reset()
+        each.update(["a"], ["a"])
+        assert each.ids == "text"
