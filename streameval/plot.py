@@ -65,7 +65,7 @@ def over_time(rows: Iterable[Mapping[str, Any]], metric: str, axes: Axes | None 
     try:
         from matplotlib import pyplot as plt  # noqa: PLC0415  an extra, and slow to import
     except ImportError as error:
-        raise MissingExtraError("drawing", "plot") from error
+        raise MissingExtraError("drawing", "plot", error) from error
     drawn = plt.subplots()[1] if axes is None else axes
     starts, lines = _lines([row for row in rows if row["metric"] == metric])
     for name, values in lines.items():

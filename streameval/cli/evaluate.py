@@ -23,6 +23,22 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
     by: Annotated[
         list[str] | None, Option(help="Split by this field of the events; may be repeated.")
     ] = None,
+    column: Annotated[
+        list[str] | None,
+        Option(
+            metavar="WHAT=COLUMN",
+            help="Where events have what, for example recommendations=shown: a column of a table "
+            "or a field of JSON lines; may be repeated.",
+        ),
+    ] = None,
+    separator: Annotated[
+        list[str] | None,
+        Option(
+            help="Between the ids of a list in CSV, of all columns (';') or of one ('clicks=;'); "
+            "JSON lists need none. May be repeated.",
+            show_default="| or space",
+        ),
+    ] = None,
     config: Annotated[
         str | None, Option(help="Take metrics, labels, catalog and [event] from this file.")
     ] = None,
@@ -61,9 +77,13 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
     item: Annotated[str | None, Option(help="Name of the column of items.")] = None,
     score: Annotated[str | None, Option(help="Name of the column of scores.")] = None,
     rating: Annotated[str | None, Option(help="Name of the column of ratings.")] = None,
-    separator: Annotated[
-        str | None, Option(help="Between the ids of a list in CSV.", show_default="| or space")
-    ] = None,
+    allow_invalid: Annotated[
+        bool,
+        Option(
+            "--allow-invalid",
+            help="End with status 0 even if most records with interactions are invalid.",
+        ),
+    ] = False,
 ) -> None:
     """Evaluate files, with the same bits as the daemon on the same events.
 
@@ -71,34 +91,41 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
     streameval evaluate events.ndjson.gz -m ndcg@10 -m hit_rate@10 --by variant
     streameval evaluate monday.ndjson tuesday.ndjson --config streameval.toml --format json
     streameval evaluate events.ndjson -m ctr --every 1h --time ts --time-unit iso8601
+    streameval evaluate events.csv -m ctr --column interactions=clicks --separator 'clicks=;'
     streameval evaluate --recommendations recs.parquet --truth truth.csv -m recbole:ndcg@10
     ```
 
-    With --config, any -m replaces the metrics of that file and any --by its labels. Invalid
-    records of JSON lines are left out and summed up on standard error. The exit status is 1
-    without a valid event.
+    With --config, any -m replaces the metrics of that file and any --by its labels; it needs no
+    [source] where files are named. Invalid records of JSON lines are left out and summed up on
+    standard error. The exit status is 1 without a valid event, and where most records with
+    interactions are invalid, unless --allow-invalid is given.
+
+    Lists in CSV are JSON lists, or ids between separators: |, white space, or what --separator
+    says. A column that looks like a list in another form is refused with its line.
 
     Spans of --every are aligned to UTC and hold the events in them, wherever they stand in the
-    files; a span without an event is left out. They are read from JSON lines.
+    files; a span without an event is left out.
 
     Rows of --recommendations and --truth are joined by user: a user of the truth alone has an
     empty list, one of the recommendations alone no interaction. Files of RecBole, RePlay and
     trec_eval are read as they are.
     """
-    from streameval.cli.evaluation import Asked  # noqa: PLC0415  only where used
-    from streameval.cli.evaluation_forms import Files, evaluated_files  # noqa: PLC0415  likewise
-    from streameval.tables.rows import Names  # noqa: PLC0415  likewise
+    from streameval.cli.evaluation import Request  # noqa: PLC0415  only where used
+    from streameval.cli.evaluation_records import evaluate_records  # noqa: PLC0415  likewise
+    from streameval.cli.evaluation_tables import evaluate_pair, evaluate_tables  # noqa: PLC0415
 
-    files = Files(
+    request = Request(
         paths=paths or [],
         recommendations=recommendations,
         truth=truth,
         form=form,
         ties=ties,
-        names=Names(user=user, item=item, score=score, rating=rating),
-        separator=separator,
-    )
-    asked = Asked(
+        user=user,
+        item=item,
+        score=score,
+        rating=rating,
+        columns=column or [],
+        separators=separator or [],
         metrics=metric or [],
         labels=by or [],
         config=config,
@@ -106,5 +133,12 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
         every=every,
         time=time,
         time_unit=time_unit,
+        allow_invalid=allow_invalid,
+        format=format,
     )
-    evaluated_files(files, asked, format)
+    if request.is_pair:
+        evaluate_pair(request)
+    elif request.is_tables:
+        evaluate_tables(request)
+    else:
+        evaluate_records(request)

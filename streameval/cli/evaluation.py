@@ -1,43 +1,59 @@
-"""The work of `streameval evaluate`: files through the pipeline of the daemon, once."""
+"""What `streameval evaluate` was asked for: files, and how they are read and counted."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
 
 import msgspec
-from typer import Exit
 
 from streameval.accumulator import Accumulator
 from streameval.catalogue import parse
-from streameval.cli.ending import FAILED, WrongCallError, tell, wrong_call_where
-from streameval.cli.file_reading import read_all
-from streameval.cli.file_streams import beginning, of_files
-from streameval.cli.over_time import OverTime
+from streameval.cli.ending import WrongCallError, tell
 from streameval.cli.readings import Taken, write_series
 from streameval.config import Config, WebOptions, load
+from streameval.config.attribution import AttributionOptions, renamed
 from streameval.config.checks import checked
-from streameval.config.counting import counting as new_counting
 from streameval.config.durations import DurationError, microseconds
-from streameval.errors import SourceError
-from streameval.pipeline.circumstances import Circumstances
-from streameval.pipeline.fields import TimeUnit
-from streameval.pipeline.ingest import Ingest
-from streameval.pipeline.labels import MISSING_LABEL
-from streameval.pipeline.snapshot import Snapshot
-from streameval.pipeline.snapshots import Snapshots
-from streameval.sources.files import FilesSource
+from streameval.errors import nearest
+from streameval.pipeline.fields import EventFields, TimeUnit
+from streameval.pipeline.snapshot import Health, Series, SeriesFamily, Snapshot
 from streameval.sources.options import FilesOptions
+from streameval.tables.events import GAINS
+from streameval.tables.files import is_table
+from streameval.tables.rows import Ties
+
+Form: TypeAlias = Literal["detect", "table", "trec"]
 
 _NO_CAP = 2**62
 """More label values than there can be."""
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST = -62_135_596_800_000_000  # 0001-01-01, in microseconds since the epoch
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What the caller wants to know.
+_NO_COLUMNS: Final = frozenset(
+    {"time_unit", "labels", "ids", "max_recommendations", "max_interactions"}
+)
+"""Keys of [event] that name no field."""
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """What the caller wants to know, and of which files.
 
     Attributes:
+        paths: files of events.
+        recommendations: or a file of rows, to be joined with the truth.
+        truth: the other file of rows.
+        form: what those two look like.
+        ties: which of two items with one score stands first; None leaves it to the form.
+        user: of rows, the column of users; None where it has a usual name.
+        item: likewise of items.
+        score: likewise of scores.
+        rating: likewise of ratings.
+        columns: of events, "what=column": where they hold it, in place of the configuration's.
+        separators: "|" or "column=|": between the entries of lists that are text.
         metrics: in place of the configuration's, if any.
         labels: likewise.
         config: path of a configuration.
@@ -45,112 +61,189 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         every: length of a span of event time, for readings of one after the other.
         time: field of event time; in place of the configuration's.
         time_unit: how it is written; likewise.
+        allow_invalid: whether the values stand although most of what users did was unusable.
+        format: how to write the readings.
     """
 
-    metrics: Sequence[str]
-    labels: Sequence[str]
-    config: str | None
-    catalog: str | None
+    paths: Sequence[str] = ()
+    recommendations: str | None = None
+    truth: str | None = None
+    form: Form = "detect"
+    ties: Ties | None = None
+    user: str | None = None
+    item: str | None = None
+    score: str | None = None
+    rating: str | None = None
+    columns: Sequence[str] = ()
+    separators: Sequence[str] = ()
+    metrics: Sequence[str] = ()
+    labels: Sequence[str] = ()
+    config: str | None = None
+    catalog: str | None = None
     every: str | None = None
     time: str | None = None
     time_unit: TimeUnit | None = None
+    allow_invalid: bool = False
+    format: str = "table"
+
+    @property
+    def files(self) -> list[str]:
+        """All files named."""
+        pair = (self.recommendations, self.truth)
+        return [*self.paths, *(each for each in pair if each is not None)]
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether two files are to be joined."""
+        return self.recommendations is not None or self.truth is not None
+
+    @property
+    def is_tables(self) -> bool:
+        """Whether the files hold columns, not JSON lines."""
+        return self.is_pair or any(map(is_table, self.paths))
+
+    @property
+    def gains(self) -> str:
+        """The column of gains of a table."""
+        return dict(map(_column, self.columns)).get(GAINS, GAINS)
 
 
-def evaluated(paths: Sequence[str], asked: Asked, written_as: str) -> None:
-    """Evaluate the files and write the readings.
-
-    Raises:
-        WrongCallError: no metric is asked for, or a file cannot be read.
-        ConfigError: what is asked for does not fit together.
-        MetricError: a metric cannot be understood.
-        SourceError: a file is damaged.
-    """
-    files = FilesOptions(paths=list(paths))
-    config = configured(files, asked)
-    every = _every(config, asked)
-    counting = new_counting(config) if every is None else OverTime(config, every)
-    source = FilesSource(cast("FilesOptions", config.source))
-    with wrong_call_where(SourceError):
-        source.open(beginning(config, counting))
-    read_all(source, counting)
-    taken = list(counting.taken()) if isinstance(counting, OverTime) else _whole(counting, config)
-    for trouble in dict.fromkeys(each.snapshot.health.trouble for each in taken):
-        if trouble is not None:
-            tell(trouble)
-    _tell_of_absent_labels([each.snapshot for each in taken])
-    write_series(taken, written_as)
-    if not counting.tally.valid:
-        tell(f"no valid event in {', '.join(source.paths)}.")
-        raise Exit(FAILED)
-
-
-def _whole(ingest: Ingest[Accumulator], config: Config) -> list[Taken]:
-    snapshots = Snapshots(ingest, source="", labels=config.labels, started_at=0.0)
-    return [Taken(None, snapshots.take(time.time(), Circumstances(ready=True)))]
-
-
-def _every(config: Config, asked: Asked) -> int | None:
-    """The length of a span, microseconds; None where everything is read as one."""
-    if asked.every is None:
-        return None
-    try:
-        every = microseconds(asked.every)
-    except DurationError as error:
-        raise WrongCallError(f"--every: {error}") from None
-    if not every:
-        raise WrongCallError(f"--every: found {asked.every!r}; give at least 1s.")
-    if config.event.time is None:
-        raise WrongCallError(
-            "--every needs event time: name its field and unit with --time and --time-unit, or as "
-            "time and time_unit under [event] in --config FILE."
-        )
-    return every
-
-
-def configured(files: FilesOptions, asked: Asked) -> Config:
-    """The configuration that the caller means.
+def configured(request: Request) -> Config:
+    """The configuration that the caller means; its source is the files named, if there are any.
 
     Raises:
-        WrongCallError: no metric is asked for.
+        WrongCallError: no metric is asked for, or options contradict each other.
         ConfigError: what is asked for does not fit together.
         MetricError: a metric cannot be understood.
     """
-    if asked.config is None and not asked.metrics:
+    if request.config is None and not request.metrics:
         raise WrongCallError(
             "no metric asked for; give some, for example -m ctr -m ndcg@10 (`streameval metrics` "
             "lists them all), or --config FILE."
         )
-    for text in asked.metrics:
+    for text in request.metrics:
         parse(text)
-    base = _uncapped(files) if asked.config is None else _of_a_daemon(load(asked.config), files)
-    return checked("command line", _changed(base, asked))
+    if request.config is None:
+        # Labels named by hand, for files that end, show all of their values.
+        files = _source(request.files)
+        base = Config(metrics=["ctr"], source=files, label_cap=_NO_CAP, max_series=_NO_CAP)
+    else:
+        instead = FilesOptions(paths=request.files) if request.files else None
+        base = load(request.config, lambda config: _of_a_daemon(config, request), instead)
+    return checked("command line", _changed(base, request))
 
 
-def _of_a_daemon(config: Config, files: FilesOptions) -> Config:
-    """What it counts, without what only matters where it runs."""
-    alone = msgspec.structs.replace(config, state=None, dead_letters=None, web=WebOptions())
-    return of_files(alone, files.paths)
+def _source(paths: list[str]) -> FilesOptions:
+    if not paths:
+        both = "--recommendations with --truth"
+        raise WrongCallError(
+            f"missing argument 'PATH...', or {both}; see `streameval evaluate -h`."
+        )
+    return FilesOptions(paths=paths)
 
 
-def _uncapped(files: FilesOptions) -> Config:
-    """Who names labels by hand, for files that end, wants to see all of their values."""
-    return Config(metrics=["ctr"], source=files, label_cap=_NO_CAP, max_series=_NO_CAP)
+def _of_a_daemon(config: Config, request: Request) -> Config:
+    """What it counts, in the files named, without what only matters where it runs."""
+    replace = msgspec.structs.replace
+    config = replace(config, state=None, dead_letters=None, web=WebOptions())
+    if not request.files and isinstance(config.source, FilesOptions):
+        return config
+    config = replace(config, source=_source(request.files))
+    if config.attribution is None:
+        return config
+    if request.is_tables:
+        raise WrongCallError("[attribution] joins streams of JSON lines, and these are tables.")
+    return _streams(config, config.attribution, request.files)
 
 
-def _changed(config: Config, asked: Asked) -> Config:
+def _streams(config: Config, attribution: AttributionOptions, paths: Sequence[str]) -> Config:
+    """The configuration with files in place of the streams that it joins.
+
+    A file is the stream of which it has the name: "clicks.ndjson.gz" is the topic "clicks".
+
+    Raises:
+        WrongCallError: a file is none of the streams, or a stream has no file.
+    """
+    named = {_stem(name): name for stream in attribution.streams for name in stream}
+    files = {named.get(_stem(path)): path for path in paths}
+    for path in paths:
+        if _stem(path) not in named:
+            raise WrongCallError(_unknown_stream(path, list(named)))
+    missing = [name for name in named.values() if name not in files]
+    if missing:
+        told = ", ".join(map(repr, missing))
+        problem = f"[attribution] joins {told} as well; give a file of that name, like"
+        raise WrongCallError(f"{problem} {_stem(missing[0])}.ndjson.")
+    there = {name: path for name, path in files.items() if name is not None}
+    return msgspec.structs.replace(config, attribution=renamed(attribution, there))
+
+
+def _stem(path: str) -> str:
+    """The name of a topic, or that of a file without folders and the endings of its form.
+
+    >>> _stem("logs/shop.clicks.ndjson.gz"), _stem("shop.clicks")
+    ('shop.clicks', 'shop.clicks')
+    """
+    name = Path(path).name
+    for ending in (".gz", ".zst", ".ndjson", ".jsonl", ".json"):
+        name = name.removesuffix(ending)
+    return name
+
+
+def _unknown_stream(path: str, names: Sequence[str]) -> str:
+    offered = nearest(_stem(path), names)
+    hint = f" Did you mean {offered[0]}.ndjson?" if offered else ""
+    known = ", ".join(names)
+    return (
+        f"{path}: it is none of the streams that [attribution] joins ({known}), by its name.{hint}"
+    )
+
+
+def _changed(config: Config, request: Request) -> Config:
     change = msgspec.structs.replace
-    if asked.metrics:
-        config = change(config, metrics=list(dict.fromkeys(asked.metrics)), metric=[])
-    if asked.labels:
-        config = _relabelled(config, asked.labels)
-    if asked.catalog is not None:
-        catalog = int(asked.catalog) if asked.catalog.isdecimal() else asked.catalog
-        config = change(config, catalog=catalog)
-    if asked.time is not None or asked.time_unit is not None:
-        event = config.event
-        time_, unit = asked.time or event.time, asked.time_unit or event.time_unit
-        config = change(config, event=change(event, time=time_, time_unit=unit))
-    return config
+    if request.metrics:
+        config = change(config, metrics=list(dict.fromkeys(request.metrics)), metric=[])
+    if request.labels:
+        config = _relabelled(config, request.labels)
+    if request.catalog is not None:
+        known = request.catalog
+        config = change(config, catalog=int(known) if known.isdecimal() else known)
+    return change(config, event=_fields(config, request))
+
+
+def _fields(config: Config, request: Request) -> EventFields:
+    """Where an event has what, by the options."""
+    found: dict[str, str] = {}
+    labels = dict(config.event.labels)
+    for what, column in map(_column, request.columns):
+        if what in config.dimensions():
+            labels[what] = column
+        elif what in EventFields.__struct_fields__ and what not in _NO_COLUMNS:
+            found[what] = column
+        elif what != GAINS or not request.is_tables:
+            raise WrongCallError(_unknown_column(what, config, tables=request.is_tables))
+    event = msgspec.structs.replace(config.event, labels=labels, **found)
+    time = request.time or event.time
+    # A table's column of timestamps needs no unit, and text is most often ISO 8601.
+    assumed: TimeUnit | None = "iso8601" if request.is_tables and time is not None else None
+    unit = request.time_unit or event.time_unit or assumed
+    return msgspec.structs.replace(event, time=time, time_unit=unit)
+
+
+def _column(text: str) -> tuple[str, str]:
+    what, _, column = text.partition("=")
+    if not what or not column:
+        example = "--column recommendations=shown"
+        raise WrongCallError(f"--column: found {text!r}; give WHAT=COLUMN, like {example}.")
+    return what, column
+
+
+def _unknown_column(what: str, config: Config, *, tables: bool) -> str:
+    known = [each for each in EventFields.__struct_fields__ if each not in _NO_COLUMNS]
+    known += [*([GAINS] if tables else []), *config.dimensions()]
+    offered = nearest(what, known)
+    hint = f" Did you mean {offered[0]!r}?" if offered else ""
+    return f"--column: {what!r} is nothing that an event has; known: {', '.join(known)}.{hint}"
 
 
 def _relabelled(config: Config, labels: Sequence[str]) -> Config:
@@ -177,13 +270,91 @@ def _relabelled(config: Config, labels: Sequence[str]) -> Config:
     )
 
 
-def _tell_of_absent_labels(snapshots: Sequence[Snapshot]) -> None:
-    values: dict[str, set[str]] = {}
-    for snapshot in snapshots:
-        for entry in snapshot.series:
-            names = snapshot.families[entry.family].label_names
-            for name, value in zip(names, entry.labels, strict=True):
-                values.setdefault(name, set()).add(value)
-    for name, found in values.items():
-        if found == {MISSING_LABEL}:
-            tell(f"no event has the label {name!r}; --by or [event.labels] names its field.")
+def span_length(config: Config, request: Request) -> int | None:
+    """The length of a span, microseconds; None where everything is read as one.
+
+    Raises:
+        WrongCallError: it is no span, or events have no time.
+    """
+    if request.every is None:
+        return None
+    try:
+        every = microseconds(request.every)
+    except DurationError as error:
+        raise WrongCallError(f"--every: {error}") from None
+    if not every:
+        raise WrongCallError(f"--every: found {request.every!r}; give at least 1s.")
+    if config.event.time is None:
+        raise WrongCallError(
+            "--every needs event time: name its field and unit with --time and --time-unit, or as "
+            "time and time_unit under [event] in --config FILE."
+        )
+    return every
+
+
+def span_text(start: int) -> str:
+    """The start of a span as RFC 3339 has it; the first one begins with the year 1.
+
+    Example:
+        >>> span_text(1_700_000_000_000_000)
+        '2023-11-14T22:13:20Z'
+    """
+    moment = _EPOCH + timedelta(microseconds=max(start, _FIRST))
+    return f"{moment.replace(tzinfo=None).isoformat()}Z"
+
+
+def snapshot_of(
+    families: Sequence[SeriesFamily],
+    slices: Sequence[Mapping[tuple[str, ...], Accumulator]],
+) -> Snapshot:
+    """The readings of accumulators.
+
+    Args:
+        families: how they are divided.
+        slices: of each family, accumulators by label values.
+    """
+    series = [
+        Series(metric, labels, each.read(metric.text), family=place)
+        for place, found in enumerate(slices)
+        for metric in (next(iter(found.values())).metrics if found else ())
+        for labels, each in found.items()
+    ]
+    health = Health(
+        consumed=0,
+        valid=0,
+        invalid={},
+        tombstones=0,
+        partitions=(),
+        ready=True,
+        trouble=next(_advice(families, slices), None),
+    )
+    return Snapshot(
+        version=1,
+        taken_at=0.0,
+        started_at=0.0,
+        source="",
+        families=tuple(families),
+        series=tuple(series),
+        health=health,
+    )
+
+
+def write(taken: Sequence[Taken], request: Request) -> None:
+    """Write the readings, and on standard error what looks wrong with the events."""
+    for trouble in dict.fromkeys(each.snapshot.health.trouble for each in taken):
+        if trouble is not None:
+            tell(trouble)
+    write_series(taken, request.format)
+
+
+def _advice(
+    families: Iterable[SeriesFamily],
+    slices: Iterable[Mapping[tuple[str, ...], Accumulator]],
+) -> Iterator[str]:
+    for family, found in zip(families, slices, strict=True):
+        for labels, each in found.items():
+            advice = each.advice()
+            if advice is not None:
+                pairs = zip(family.label_names, labels, strict=True)
+                where = ", ".join(f"{name}={value}" for name, value in pairs)
+                yield f"{where}: {advice}" if where else advice

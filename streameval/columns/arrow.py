@@ -100,4 +100,4 @@ def _arrow() -> Any:
     try:
         return import_module("pyarrow")
     except ImportError as error:
-        raise MissingExtraError("Arrow", "parquet") from error
+        raise MissingExtraError("Arrow", "parquet", error) from error

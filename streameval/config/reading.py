@@ -16,14 +16,18 @@ from streameval.config.mistakes import explained
 from streameval.config.settings import Config
 from streameval.errors import ConfigError
 from streameval.sources.opening import STDIN
-from streameval.sources.options import FilesOptions
+from streameval.sources.options import FilesOptions, SourceOptions
 
 T = TypeVar("T", bound=msgspec.Struct | None)
 
 _PLACE = re.compile(r"(?P<what>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of .*)\)")
 
 
-def load(path: str | Path, change: Callable[[Config], Config] = lambda config: config) -> Config:
+def load(
+    path: str | Path,
+    change: Callable[[Config], Config] = lambda config: config,
+    source: SourceOptions | None = None,
+) -> Config:
     """The configuration in a TOML file.
 
     Paths in it (`catalog`, `source.paths`, `popularity.path`, ...) are relative to the file.
@@ -31,11 +35,14 @@ def load(path: str | Path, change: Callable[[Config], Config] = lambda config: c
     Args:
         path: of the file.
         change: what is said elsewhere in place of it, before it is looked at as a whole.
+        source: what is read where the file says nothing of it; None where it must.
 
     Raises:
         ConfigError: names the file, the key, what was found there and what is allowed.
     """
     table = _table(Path(path))
+    if source is not None:
+        table.setdefault("source", msgspec.to_builtins(source))
     try:
         config = msgspec.convert(table, Config)
     except msgspec.ValidationError as error:

@@ -40,10 +40,30 @@ class SourceError(StreamevalError):
 class MissingExtraError(StreamevalError):
     """Something was asked for that an optional extra of the package brings."""
 
-    def __init__(self, what: str, extra: str) -> None:
+    def __init__(self, what: str, extra: str, error: ImportError) -> None:
         self.what = what
         self.extra = extra
-        super().__init__(f"{what} needs an extra: pip install 'streameval[{extra}]'.")
+        self.error = error
+        problem = " ".join(str(error).split()) or type(error).__name__
+        install = " ".join(f"'{each}'" for each in _requirements(extra))
+        super().__init__(
+            f"{what} needs the extra {extra!r}, which cannot be imported ({problem}); "
+            f"pip install {install}."
+        )
+
+
+def _requirements(extra: str) -> list[str]:
+    """What an extra consists of, as pip takes it: right wherever the package itself is from."""
+    from importlib.metadata import PackageNotFoundError, requires  # noqa: PLC0415  slow, and rare
+
+    try:
+        known = requires("streameval") or []
+    except PackageNotFoundError:
+        known = []
+    parts = (each.partition(";") for each in known)
+    chosen = (f'extra == "{extra}"', f"extra == '{extra}'")
+    found = [name.strip() for name, _, marker in parts if marker.strip() in chosen]
+    return found or [f"streameval[{extra}]"]
 
 
 class BrokerError(StreamevalError):

@@ -2,20 +2,100 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import select
+import stat
 import time
 from collections import Counter, deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
 
 from streameval.errors import SourceError
 from streameval.records import Assignment, Owner, Partition, RecordBatch
-from streameval.sources.file_identity import identity
-from streameval.sources.ndjson import NdjsonFile, is_blank, numbered
-from streameval.sources.opening import size
+from streameval.sources.opening import STDIN, decompressed, opened, size, unreadable
 from streameval.sources.options import FilesOptions
 from streameval.sources.owning import NO_END, Handover
 
+_BLOCK = 256 * 1024
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _SIDE_BY_SIDE = 16
+_HEAD: Final = 4096
+"""Bytes of a file that its identity is made of, as they lie in it."""
+
+
+class NdjsonFile:
+    """An open file of lines; "-" is standard input.
+
+    Every line is counted, also a blank one and a last one without its newline; none is judged.
+    A byte order mark, which some editors put at the beginning, is no part of the first.
+
+    Args:
+        path: plain, gzip or zstd, a pipe, or "-".
+
+    Attributes:
+        path: as given.
+        bytes_read: bytes taken from the file so far, as they lie in it.
+        lines_read: lines handed out so far.
+        finished: whether the end has been reached.
+
+    Raises:
+        SourceError: it is not there, not readable, or a directory.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.bytes_read = 0
+        self.lines_read = 0
+        self.finished = False
+        self._damage: SourceError | None = None
+        self._descriptor = opened(path)
+        self._lists = _lists_of_lines(decompressed(path, self._blocks()))
+
+    def fileno(self) -> int:
+        """The descriptor, for waiting until there is something to read."""
+        return self._descriptor
+
+    def read(self) -> list[bytes]:
+        """The lines completed by one more read of the file, without their newlines.
+
+        Empty where a line is still unfinished, and at the end. Waits for a pipe to have data.
+
+        Raises:
+            SourceError: it cannot be read, or its compressed data is damaged or ends too early.
+        """
+        if self._damage is not None:
+            raise self._damage
+        try:
+            lines = next(self._lists, None)
+        except SourceError as error:
+            self._damage = error
+            raise
+        if lines is None:
+            self.finished = True
+            return []
+        if lines and not self.lines_read:
+            lines[0] = lines[0].removeprefix(_BYTE_ORDER_MARK)
+        self.lines_read += len(lines)
+        return lines
+
+    def close(self) -> None:
+        """Let go of the file; may be called twice."""
+        if self._descriptor > 0:
+            os.close(self._descriptor)
+        self._descriptor = -1
+
+    def _blocks(self) -> Iterator[bytes]:
+        while block := self._block():
+            self.bytes_read += len(block)
+            yield block
+
+    def _block(self) -> bytes:
+        try:
+            return os.read(self._descriptor, _BLOCK)
+        except OSError as error:
+            raise unreadable(self.path, error) from error
 
 
 def lines(path: str) -> Iterator[bytes]:
@@ -32,7 +112,7 @@ def lines(path: str) -> Iterator[bytes]:
     file = NdjsonFile(path)
     try:
         while not file.finished:
-            yield from (line for line in file.read() if not is_blank(line))
+            yield from (line for line in file.read() if not _is_blank(line))
     finally:
         file.close()
 
@@ -180,7 +260,7 @@ class FilesSource:
             self._end(file, partition)
         start = max(before, self._positions.get(partition, 0))
         lines = read[start - before :]
-        return numbered(partition, lines, start) if lines else None
+        return _numbered(partition, lines, start) if lines else None
 
     def _end(self, file: NdjsonFile, partition: Partition) -> None:
         position = self._positions.get(partition, 0)
@@ -195,5 +275,66 @@ class FilesSource:
 
 def _assignment(path: str) -> Assignment:
     return Assignment(
-        partition=Partition(path, 0), identity=identity(path), begin=0, end=NO_END, start=0
+        partition=Partition(path, 0), identity=_identity(path), begin=0, end=NO_END, start=0
     )
+
+
+def _lists_of_lines(blocks: Iterator[bytes]) -> Iterator[list[bytes]]:
+    unfinished: list[bytes] = []
+    for block in blocks:
+        lines = block.split(b"\n")
+        unfinished.append(lines.pop())
+        if lines:
+            lines[0] = b"".join(unfinished[:-1]) + lines[0]
+            del unfinished[:-1]
+        yield lines
+    if last := b"".join(unfinished):
+        yield [last]
+
+
+def _is_blank(line: bytes) -> bool:
+    """Whether a line holds nothing, which newline-delimited JSON allows between records."""
+    return not line or line.isspace()
+
+
+def _numbered(partition: Partition, lines: list[bytes], start: int) -> RecordBatch:
+    """Lines as records, the first of them at offset `start`; blank ones only count."""
+    numbers = range(start, start + len(lines))
+    values = [line for line in lines if not _is_blank(line)]
+    blank = len(values) < len(lines)
+    return RecordBatch(
+        partition=partition,
+        values=values,
+        offsets=[n for n in numbers if not _is_blank(lines[n - start])] if blank else numbers,
+        next_offset=numbers.stop,
+    )
+
+
+def _identity(path: str) -> str:
+    """A digest of the first line, by content; "-" for what can be read only once (a pipe).
+
+    A file that is appended to keeps it. Only the first 4 KiB are looked at; where they hold no
+    decompressed byte yet, they themselves are what is digested.
+
+    Raises:
+        SourceError: the file is not there, or not readable.
+    """
+    if path == STDIN:
+        return STDIN
+    try:
+        if not stat.S_ISREG(Path(path).stat().st_mode):
+            return STDIN
+        with Path(path).open("rb") as file:
+            head = file.read(_HEAD)
+    except OSError as error:
+        raise unreadable(path, error) from error
+    return hashlib.blake2b(_first_line(path, head), digest_size=16).hexdigest()
+
+
+def _first_line(path: str, head: bytes) -> bytes:
+    try:
+        content = next(filter(None, decompressed(path, iter((head,)))), b"")
+    except SourceError:
+        # Damage is for the reader to tell, after the lines before it.
+        content = b""
+    return content.partition(b"\n")[0][:_HEAD] if content else head

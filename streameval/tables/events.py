@@ -1,22 +1,65 @@
-"""Tables in which a row is one event: lists in parquet, separated ids in CSV."""
+"""Tables in which a row is one event: lists in parquet, lists as text in CSV."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import msgspec
+import numpy as np
 
 from streameval.columns import Columns
+from streameval.columns.ragged import IntArray
 from streameval.errors import SourceError
 from streameval.pipeline.fields import EventFields
 from streameval.pipeline.invalid import Refusal
 from streameval.pipeline.labels import label_texts
-from streameval.tables.arrow import arrow
-from streameval.tables.reading import table_of
-from streameval.tables.separated import separated
-from streameval.tables.values import Kind
+from streameval.tables.files import (
+    Column,
+    Kind,
+    Separator,
+    Table,
+    arrow,
+    lists_of,
+    table_of,
+    times_of,
+)
 
 _IDS = ("recommendations", "interactions")
 _NUMBERS = ("gains", "positions", "scores")
+GAINS: Final = "gains"
+"""The one list of a table that is no field of a JSON record."""
+
+Place: TypeAlias = tuple[int | None, tuple[str, ...]]
+"""Start of a span of event time, microseconds since the epoch, None for all time; label values."""
+
+
+class Form(msgspec.Struct, frozen=True, kw_only=True):
+    """How the columns of a table are to be read.
+
+    Attributes:
+        fields: names of the columns; positions and scores are read where there are any.
+        gains: name of the column of gains, read likewise.
+        labels: columns to split by.
+        separators: between the entries of lists that are text, by column; "" stands for all.
+        every: length of the spans of event time to split by, microseconds; None for all time.
+    """
+
+    fields: EventFields
+    gains: str = GAINS
+    labels: Sequence[str] = ()
+    separators: Mapping[str, str] = {}
+    every: int | None = None
+
+    def column(self, name: str) -> str:
+        """The name of the column that holds what `Columns` calls so."""
+        field: str | None = self.gains if name == GAINS else getattr(self.fields, name)
+        return field or name
+
+    def separator(self, column: str) -> Separator:
+        """What stands between the entries of a column's lists."""
+        named = self.separators.get(column)
+        return Separator(named or self.separators.get(""), insisted=named is not None)
 
 
 class EventTable(NamedTuple):
@@ -25,53 +68,61 @@ class EventTable(NamedTuple):
     Attributes:
         path: the file.
         columns: Arrow arrays of lists, by the names of `Columns`.
-        slices: rows by the values of the labels, ascending; None stands for all rows.
+        slices: rows by time and labels; None stands for all rows.
     """
 
     path: str
     columns: Mapping[str, Any]
-    slices: Mapping[tuple[str, ...], list[int] | None]
+    slices: Mapping[Place, list[int] | None]
 
-    def parts(self) -> Iterator[tuple[tuple[str, ...], Columns]]:
-        """Label values, and the events that have them."""
-        for labels, rows in self.slices.items():
-            whole = self.columns.items()
-            yield (
-                labels,
-                Columns(
-                    **{
-                        name: each if rows is None else each.take(arrow().array(rows))
-                        for name, each in whole
-                    }
-                ),
-            )
+    def parts(self) -> Iterator[tuple[Place, Columns]]:
+        """Time and label values, and the events that have them."""
+        for place, rows in self.slices.items():
+            taken = self.columns
+            if rows is not None:
+                chosen = arrow().array(rows)
+                taken = {name: each.take(chosen) for name, each in self.columns.items()}
+            yield place, Columns(**taken)
 
 
-def event_table(
-    path: str, fields: EventFields, labels: Sequence[str], separator: str | None = None
-) -> EventTable:
+def separators_of(texts: Iterable[str]) -> dict[str, str]:
+    """Separators by column from "|" (of every column, under "") and "column=|".
+
+    Example:
+        >>> separators_of(["|", "clicks=;", "="])
+        {'': '=', 'clicks': ';'}
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        name, _, separator = text.partition("=")
+        found |= {name: separator} if name and separator else {"": text}
+    return found
+
+
+def event_table(path: str, form: Form) -> EventTable:
     """A file of events.
 
     Args:
         path: parquet or CSV, as `table_of` reads it.
-        fields: names of the columns; scores, positions and gains are read where there are any.
-        labels: columns to split by.
-        separator: between the ids of a list that is text; None means "|" in a column that holds
-            one, and white space otherwise.
+        form: how its columns are to be read.
 
     Raises:
-        SourceError: it cannot be read, or lacks a column.
+        SourceError: it cannot be read, lacks a column, or a column does not hold what it should.
         MissingExtraError: pyarrow is not installed.
     """
     table = table_of(path)
+    for name in form.separators:
+        if name and name not in table.names:
+            remedy = f"--separator {name}=... names one of them; --separator '|' is for all"
+            raise SourceError(path, f"no column {name!r}; {table.listing}", remedy)
     columns = {}
     for name in (*_IDS, *_NUMBERS):
-        column = getattr(fields, name, None) or name
-        if name in _IDS or column in table.column_names:
-            numeric = None if name in _IDS else name
-            found = _column(path, table, column)
-            columns[name] = separated(path, column, found, separator, numeric=numeric is not None)
-    return EventTable(path, columns, _slices(path, table, fields, labels))
+        known = form.column(name)
+        if name in _IDS or known != name or known in table.names:
+            column = _column(table, known, name)
+            separator = form.separator(known)
+            columns[name] = lists_of(column, separator, numeric=name not in _IDS)
+    return EventTable(path, columns, _slices(table, form))
 
 
 def kind_of(tables: Sequence[EventTable]) -> Kind:
@@ -115,25 +166,47 @@ def _refuse_strange(path: str, name: str, kind: Any) -> None:
         raise SourceError(path, f"{name} are lists of {kind}", "give ids as integers or as text")
 
 
-def _column(path: str, table: Any, name: str) -> Any:
-    if table.column_names.count(name) != 1:
-        known = ", ".join(table.column_names[:20])
-        remedy = "rename it, or say which it is in [event] of a --config"
-        raise SourceError(path, f"no column {name!r}; its columns: {known}", remedy)
-    return table[name].combine_chunks()
+def _column(table: Table, name: str, role: str) -> Column:
+    return table.column(name, f"name the one that holds the {role} with --column {role}=NAME")
 
 
-def _slices(
-    path: str, table: Any, fields: EventFields, labels: Sequence[str]
-) -> dict[tuple[str, ...], list[int] | None]:
-    if not labels:
-        return {(): None}
-    columns = [_column(path, table, fields.labels.get(name, name)).to_pylist() for name in labels]
-    found: dict[tuple[str, ...], list[int]] = {}
-    for row, values in enumerate(zip(*columns, strict=True)):
+def _slices(table: Table, form: Form) -> dict[Place, list[int] | None]:
+    if not form.labels and form.every is None:
+        return {(None, ()): None}
+    found: dict[Place, list[int]] = {}
+    labels, starts = _labels(table, form), _starts(table, form)
+    for row in range(table.content.num_rows):
+        found.setdefault((starts[row] if starts else None, labels[row]), []).append(row)
+    return dict(found)
+
+
+def _starts(table: Table, form: Form) -> list[int] | None:
+    """The start of each row's span."""
+    name, unit = form.fields.time, form.fields.time_unit
+    if form.every is None or name is None or unit is None:
+        return None
+    times = times_of(_column(table, name, "time"), unit)
+    starts: list[int] = span_starts(times, form.every).tolist()
+    return starts
+
+
+def span_starts(times: IntArray, every: int) -> IntArray:
+    """The start of the span that each time lies in; spans are aligned to the epoch."""
+    return np.floor_divide(times, every) * every
+
+
+def _labels(table: Table, form: Form) -> Sequence[tuple[str, ...]]:
+    """The label values of each row."""
+    if not form.labels:
+        return [()] * table.content.num_rows
+    fields = form.fields.labels
+    columns = [_column(table, fields.get(name, name), name) for name in form.labels]
+    found = []
+    for row, values in enumerate(zip(*(each.values.to_pylist() for each in columns), strict=True)):
         try:
-            found.setdefault(label_texts(values), []).append(row)
+            found.append(label_texts(values))
         except Refusal as refusal:
-            problem = f"row {row + 1}: {refusal}"
-            raise SourceError(path, problem, "split by a column of text or integers") from refusal
-    return dict(sorted(found.items()))
+            problem = f"{table.place(row)}: {refusal}"
+            remedy = "split by a column of text or integers"
+            raise SourceError(table.path, problem, remedy) from refusal
+    return found

@@ -1,16 +1,36 @@
-"""Files in which a row is one item of one user: recommendations with scores, or the truth."""
+"""Two files of rows, an item of a user each, joined by user: of recommenders, and of trec_eval."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
+import numpy as np
 
-from streameval.columns.ragged import Array
+from streameval.columns import Columns
+from streameval.columns.ragged import Array, IntArray
 from streameval.errors import SourceError
-from streameval.tables.reading import table_of
-from streameval.tables.values import ids, numbers
+from streameval.pipeline.fields import TimeUnit
+from streameval.sources.files import lines
+from streameval.sources.opening import size
+from streameval.tables.events import span_starts
+from streameval.tables.files import (
+    Kind,
+    arrow,
+    finite,
+    ids_of,
+    numbers_of,
+    of_one_kind,
+    table_of,
+    times_of,
+)
+
+Ties: TypeAlias = Literal["arrival", "id_desc"]
+"""Which of two items with one score stands first: the earlier row, or the larger id."""
+
+TrecFile: TypeAlias = Literal["results", "qrels"]
 
 _USER = (
     *("user", "userid", "useridx", "uid", "query", "queryid", "qid"),
@@ -23,14 +43,31 @@ _ITEM = (
 _SCORE = ("score", "scores", "prediction", "predictedrating", "pred", "relevance", "rating")
 _RATING = ("rating", "relevance", "gain", "rel", "grade", "label")
 
+_TREC: dict[TrecFile, tuple[str, int]] = {
+    "results": ("qid Q0 docno rank score tag", 4),
+    "qrels": ("qid 0 docno rel", 3),
+}
+"""The fields of a line, and the place of its number among them."""
+
 
 class Names(msgspec.Struct, frozen=True, kw_only=True):
-    """Columns that were named; None where the header is to say which they are."""
+    """Columns that were named; None where the header is to say which they are.
+
+    Attributes:
+        user: who.
+        item: which item.
+        score: of the recommender.
+        rating: of the user.
+        time: when; never looked for without a name.
+        time_unit: how it is written.
+    """
 
     user: str | None = None
     item: str | None = None
     score: str | None = None
     rating: str | None = None
+    time: str | None = None
+    time_unit: TimeUnit = "iso8601"
 
 
 class Rows(NamedTuple):
@@ -40,11 +77,22 @@ class Rows(NamedTuple):
         users: Arrow array of ids.
         items: likewise.
         worth: score or rating of each row, shape (rows,); None where there is none.
+        times: of each row, microseconds since the epoch, shape (rows,); likewise.
     """
 
     users: Any
     items: Any
-    worth: Array | None
+    worth: Array | None = None
+    times: IntArray | None = None
+
+    def take(self, rows: IntArray) -> Rows:
+        """Only these rows, in this order."""
+        return Rows(
+            self.users.take(arrow().array(rows)),
+            self.items.take(arrow().array(rows)),
+            None if self.worth is None else self.worth[rows],
+            None if self.times is None else self.times[rows],
+        )
 
 
 def recommendation_rows(path: str, names: Names) -> Rows:
@@ -69,35 +117,191 @@ def truth_rows(path: str, names: Names) -> Rows:
 
 def _rows(path: str, names: Names, worth: tuple[str, str | None, Sequence[str]]) -> Rows:
     table = table_of(path)
-    header = table.column_names
-    user = _found(path, header, ("user", names.user, _USER))
-    item = _found(path, header, ("item", names.item, _ITEM))
-    of_users, of_items = (table.column(header.index(name)) for name in (user, item))
-    rows = Rows(ids(path, user, of_users), ids(path, item, of_items), None)
-    if worth[1] is None and not _known(header, worth[2]):
-        return rows
-    name = _found(path, header, worth)
-    return rows._replace(worth=numbers(path, name, table.column(header.index(name))))
+
+    def column(role: str, named: str | None, usual: Sequence[str]) -> Any:
+        name = _found(named, usual, table.names)
+        if name is None:
+            problem = (
+                f"no column {named!r}" if named else f"no column that is known to hold the {role}"
+            )
+            raise SourceError(path, f"{problem}; {table.listing}", f"name it with --{role}")
+        return table.column(name, f"name it with --{role}")
+
+    return Rows(
+        users=ids_of(column("user", names.user, _USER)),
+        items=ids_of(column("item", names.item, _ITEM)),
+        worth=numbers_of(column(*worth))
+        if worth[1] or _found(None, worth[2], table.names)
+        else None,
+        times=times_of(column("time", names.time, ()), names.time_unit) if names.time else None,
+    )
 
 
-def _found(path: str, header: Sequence[str], wanted: tuple[str, str | None, Sequence[str]]) -> str:
+def _found(named: str | None, usual: Sequence[str], header: Sequence[str]) -> str | None:
     """The column named, or the first whose name is a usual one."""
-    role, named, usual = wanted
-    found = [each for each in header if named in (each, _bare(each))] if named else []
-    if not named:
-        found = _known(header, usual)
-    if not found:
-        problem = f"no column {named!r}" if named else f"no column that is known to hold the {role}"
-        columns = ", ".join(header[:20])
-        raise SourceError(path, f"{problem}; its columns: {columns}", f"name it with --{role}")
-    return found[0]
-
-
-def _known(header: Sequence[str], usual: Sequence[str]) -> list[str]:
+    if named:
+        return next((each for each in header if named in (each, _bare(each))), None)
     plain = {_bare(name).lower().replace("_", "").replace("-", ""): name for name in header}
-    return [plain[name] for name in usual if name in plain]
+    return next((plain[name] for name in usual if name in plain), None)
 
 
 def _bare(name: str) -> str:
     """Without the type that RecBole's atomic files write behind it: user_id:token."""
     return name.partition(":")[0].strip()
+
+
+def is_trec(path: str, file: TrecFile) -> bool:
+    """Whether the first line of a file looks like one of trec_eval's; never so of a pipe.
+
+    Raises:
+        SourceError: the file cannot be read.
+    """
+    if size(path) is None:
+        return False
+    fields, at = _TREC[file]
+    first = next(islice(lines(path), 1), b"").decode("utf-8", "replace").split()
+    return len(first) == len(fields.split()) and finite(first[at]) is not None
+
+
+def trec_rows(path: str, file: TrecFile) -> Rows:
+    """The rows of a file; the number is the score of results, the rating of qrels.
+
+    Scores are rounded to C floats, as trec_eval keeps them: what is equal then is a tie.
+
+    Raises:
+        SourceError: it cannot be read, or a line does not follow the format.
+        MissingExtraError: pyarrow is not installed.
+    """
+    (form, at), text = _TREC[file], arrow().large_string()
+    users, items, worth = [], [], []
+    for row, line in enumerate(lines(path), 1):
+        fields = _fields(path, row, line)
+        number = finite(fields[at]) if len(fields) == len(form.split()) else None
+        if number is None:
+            problem = f"row {row}: found {line[:60].decode('utf-8', 'replace')!r}"
+            raise SourceError(path, problem, f"trec_eval's {file} are lines of: {form}")
+        users.append(fields[0])
+        items.append(fields[2])
+        worth.append(number)
+    numbers = np.array(worth, np.float64)
+    if file == "results":
+        with np.errstate(over="ignore"):
+            numbers = numbers.astype(np.float32).astype(np.float64)
+    return Rows(arrow().array(users, text), arrow().array(items, text), numbers)
+
+
+def _fields(path: str, row: int, line: bytes) -> list[str]:
+    try:
+        return line.decode().split()
+    except UnicodeDecodeError as error:
+        problem = f"row {row}: byte 0x{line[error.start]:02x} is not UTF-8"
+        raise SourceError(path, problem, "save the file as UTF-8 text") from None
+
+
+def shared(results: Rows, qrels: Rows) -> tuple[Rows, Rows, int]:
+    """The rows of topics that stand in both files, as trec_eval takes them.
+
+    Returns:
+        The rows of both files, and how many topics were left out.
+    """
+    topics = [set(rows.users.to_pylist()) for rows in (results, qrels)]
+    both = arrow().array(sorted(topics[0] & topics[1]), arrow().large_string())
+    kept = [
+        rows.take(np.flatnonzero(arrow("compute").is_in(rows.users, value_set=both)))
+        for rows in (results, qrels)
+    ]
+    return kept[0], kept[1], len(topics[0] ^ topics[1])
+
+
+def by_span(shown: Rows, truth: Rows, every: int | None) -> Iterator[tuple[int | None, Rows, Rows]]:
+    """The rows of both files that lie in one span of time, with its start; in the order of time.
+
+    Without `every`, or without times, all rows are of one span that has no start.
+    """
+    if every is None or shown.times is None or truth.times is None:
+        yield None, shown, truth
+        return
+    none = np.zeros(0, np.int64)
+    parts = [_split(span_starts(times, every)) for times in (shown.times, truth.times)]
+    for start in sorted(parts[0].keys() | parts[1].keys()):
+        mine, theirs = (part.get(start, none) for part in parts)
+        yield start, shown.take(mine), truth.take(theirs)
+
+
+def _split(starts: IntArray) -> dict[int, IntArray]:
+    """The rows of each start, in their order."""
+    order = np.argsort(starts, kind="stable")
+    found, edges = np.unique(starts[order], return_index=True)
+    return dict(zip(found.tolist(), np.split(order, edges[1:]), strict=True)) if len(order) else {}
+
+
+def joined(
+    shown: Rows, truth: Rows, *, ties: Ties, ids: Kind, scores: bool
+) -> tuple[Kind, Columns]:
+    """One event for each user of either file, in the order in which they first come.
+
+    A user's items are sorted by their scores, highest first; without scores they stand as in the
+    file. A user of the truth alone has an empty list, one of the recommendations alone no
+    interaction; a rating is the gain of an interaction.
+
+    Args:
+        shown: recommendations.
+        truth: what users did.
+        ties: which of two items with one score stands first.
+        ids: "integer" makes integers of items that are text.
+        scores: whether to hand over the scores, too.
+
+    Returns:
+        The kind of the items' ids: integers only where both files have them; and the events.
+
+    Raises:
+        SourceError: an id is no integer, where integers are wanted.
+    """
+    users, by_shown, by_truth = _users(shown, truth)
+    items, acts = of_one_kind([shown.items, truth.items], ids)
+    order, place = _ranked(by_shown, items, shown, ties), np.argsort(by_truth, kind="stable")
+    edges, bounds = _offsets(by_shown, users), _offsets(by_truth, users)
+    gains = None if truth.worth is None or (truth.worth == 1).all() else truth.worth
+    kind: Kind = "integer" if arrow().types.is_integer(items.type) else "string"
+    return kind, Columns(
+        recommendations=_lists(edges, items.take(order)),
+        interactions=_lists(bounds, acts.take(place)),
+        gains=None if gains is None else (gains[place], bounds),
+        scores=(shown.worth[order], edges) if scores and shown.worth is not None else None,
+    )
+
+
+def _users(shown: Rows, truth: Rows) -> tuple[int, IntArray, IntArray]:
+    """How many users there are, and the number of each row's."""
+    known = arrow().concat_arrays(of_one_kind([shown.users, truth.users])).dictionary_encode()
+    codes = known.indices.to_numpy().astype(np.int64)
+    edge = len(shown.users)
+    return len(known.dictionary), codes[:edge], codes[edge:]
+
+
+def _ranked(users: IntArray, items: Any, shown: Rows, ties: Ties) -> IntArray:
+    """The rows by user, then by rank."""
+    keys = [users]
+    if shown.worth is not None:
+        keys.insert(0, -shown.worth)
+        if ties == "id_desc":
+            keys.insert(0, -_standing(items))
+    return np.lexsort(keys)
+
+
+def _standing(items: Any) -> IntArray:
+    """Numbers that compare as the ids do; strings by their bytes."""
+    known = items.dictionary_encode()
+    order = np.empty(len(known.dictionary), np.int64)
+    sorted_by_id = arrow("compute").sort_indices(known.dictionary).to_numpy()
+    order[sorted_by_id] = np.arange(order.size)
+    codes: IntArray = known.indices.to_numpy()
+    return order[codes]
+
+
+def _offsets(users: IntArray, count: int) -> IntArray:
+    return np.concatenate((np.zeros(1, np.int64), np.cumsum(np.bincount(users, minlength=count))))
+
+
+def _lists(offsets: IntArray, values: Any) -> Any:
+    return arrow().LargeListArray.from_arrays(offsets, values)

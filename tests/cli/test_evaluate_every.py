@@ -6,9 +6,12 @@ import csv
 import io
 import json
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -217,8 +220,75 @@ def test_a_call_without_what_it_needs_is_answered(
     assert sentence in done.stderr
 
 
-def test_tables_have_no_event_time(tmp_path: Path) -> None:
-    (tmp_path / "events.csv").write_text("recommendations,interactions\na,a\n")
-    done = ran("evaluate", tmp_path / "events.csv", "-m", "ctr", "--every", "1h")
-    assert done.returncode == 2
-    assert "--every reads event time from JSON lines" in done.stderr
+def _csv(folder: Path, times: Sequence[object]) -> Path:
+    path = folder / "events.csv"
+    rows = (f"{at},a b,{click}\n" for at, click in zip(times, ("b", "a", "", "z"), strict=True))
+    path.write_text("".join(["at,recommendations,interactions\n", *rows]))
+    return path
+
+
+def _parquet(path: Path, times: Any) -> Path:
+    lists = {"recommendations": [["a", "b"]] * 4, "interactions": [["b"], ["a"], [], ["z"]]}
+    pq.write_table(pa.table({"at": times, **lists}), path)
+    return path
+
+
+def test_every_format_has_spans(tmp_path: Path) -> None:
+    seconds = [3_599, 10_800, 0, 3_600]
+    moments = [datetime.fromtimestamp(each, UTC) for each in seconds]
+    lines = [
+        {"at": at, "recommendations": ["a", "b"], "interactions": clicks}
+        for at, clicks in zip(seconds, (["b"], ["a"], [], ["z"]), strict=True)
+    ]
+    asked = ("-m", "mrr", "--every", "1h", "--time", "at")
+    expected = read(written(tmp_path, lines), *asked, "--time-unit", "s")
+    assert [each["value"] for each in expected] == [0.25, 0.0, 1.0]
+    text = _csv(tmp_path, [moment.isoformat() for moment in moments])
+    assert read(text, *asked) == expected
+    for unit, factor in (("s", 1), ("ms", 1_000), ("us", 1_000_000)):
+        numbers = _csv(tmp_path, [each * factor for each in seconds])
+        assert read(numbers, *asked, "--time-unit", unit) == expected
+    for kind in (pa.timestamp("ns", "UTC"), pa.timestamp("s"), pa.timestamp("us", "+02:00")):
+        table = _parquet(tmp_path / "events.parquet", pa.array(moments, kind))
+        assert read(table, *asked) == expected
+    whole = _parquet(tmp_path / "whole.pq", pa.array(seconds, pa.int32()))
+    assert read(whole, *asked, "--time-unit", "s") == expected
+
+
+def test_spans_of_a_table_are_split_by_labels(tmp_path: Path) -> None:
+    path = tmp_path / "events.csv"
+    path.write_text("at,arm,recommendations,interactions\n1,x,a,a\n2,y,a,b\n3700,x,a,\n")
+    arguments = ("-m", "mrr", "--every", "1h", "--time", "at", "--time-unit", "s", "--by", "arm")
+    found = read(path, *arguments)
+    assert [(each["start"][11:16], each["labels"]["arm"], each["value"]) for each in found] == [
+        ("00:00", "x", 1.0),
+        ("00:00", "y", 0.0),
+        ("01:00", "x", 0.0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("times", "unit", "sentence"),
+    [
+        (["1", "2", "x", "4"], "s", "events.csv: line 4, column 'at': at: \"x\" is no time in 's'"),
+        (["1", "2", "3", "4"], None, "is no time in 'iso8601'"),
+        (["1", "2", "", "4"], "ms", "line 4, column 'at'"),
+    ],
+)
+def test_what_is_no_time_is_explained(
+    tmp_path: Path, times: Sequence[str], unit: str | None, sentence: str
+) -> None:
+    written_as = [] if unit is None else ["--time-unit", unit]
+    path = _csv(tmp_path, times)
+    done = ran("evaluate", path, "-m", "ctr", "--every", "1h", "--time", "at", *written_as)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert sentence in done.stderr
+    assert "--time-unit (s, ms, us or iso8601)" in done.stderr
+
+
+def test_a_row_of_parquet_without_time_is_explained(tmp_path: Path) -> None:
+    times = pa.array([datetime.fromtimestamp(0, UTC), None, None, None])
+    table = _parquet(tmp_path / "events.parquet", times)
+    done = ran("evaluate", table, "-m", "ctr", "--every", "1h", "--time", "at")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "row 2, column 'at': no time" in done.stderr

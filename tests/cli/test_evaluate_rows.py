@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 from pathlib import Path
 from typing import TypeAlias
 
@@ -214,17 +215,19 @@ def test_the_trec_eval_sample_has_its_printed_digits_from_its_own_files() -> Non
 @pytest.mark.parametrize(
     ("recommendations", "truth", "says"),
     [
-        ("user,item,score\n1,2,x\n", "user,item\n", "recs.csv: row 1, column 'score': found 'x'"),
-        ("user,item,score\n1,2,3\n1,2,nan\n", "user,item\n", "row 2, column 'score': found 'nan'"),
-        ("user,item,score\n1,2,\n", "user,item\n", "row 1, column 'score': found ''"),
-        ("user,item\n1,2\n,2\n", "user,item\n", "recs.csv: row 2, column 'user': no id"),
+        ("user,item,score\n1,2,x\n", "user,item\n", "recs.csv: line 2, column 'score': found 'x'"),
+        ("user,item,score\n1,2,3\n1,2,nan\n", "user,item\n", "line 3, column 'score': found 'nan'"),
+        ("user,item,score\n1,2,\n", "user,item\n", "line 2, column 'score': found ''"),
+        ("user,item\n1,2\n,2\n", "user,item\n", "recs.csv: line 3, column 'user': no id"),
         ("user,thing\n1,2\n", "user,item\n", "known to hold the item; its columns: user, thing"),
         ("user,item\n1,2\n1\n", "user,item\n", "recs.csv: CSV parse error"),
-        ("user,item\n1,\xff\n", "user,item\n", "recs.csv: "),
+        ("user,item\n1,\xff\n", "user,item\n", "recs.csv: line 2: byte 0xff is not UTF-8"),
+        ("us\xe9r,item\n1,2\n", "user,item\n", "recs.csv: line 1: byte 0xe9 is not UTF-8"),
         ("", "user,item\n", "recs.csv: the file is empty"),
         ("PAR1", "user,item\n", "recs.csv: "),
         ("q1 Q0 d1 1 2.5 tag\nq1 Q0 d1 1 2.5\n", "q1 0 d1 1\n", "recs.csv: row 2: found 'q1 Q0"),
         ("q1 Q0 d1 1 2.5 tag\nq1 Q0 d1 1 x t\n", "q1 0 d1 1\n", "docno rank score tag"),
+        ("q1 Q0 d1 1 2 tag\nq1 Q0 \xff 1 2 t\n", "q1 0 d1 1\n", "row 2: byte 0xff is not UTF-8"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_explained(
@@ -253,6 +256,92 @@ def test_columns_of_parquet_that_cannot_be_used_are_explained(
         assert says in told(capsys, "--recommendations", both, "--truth", both)
 
 
+def test_c_floats_make_the_ties_that_trec_eval_sees(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    # The three scores differ as doubles and are one C float; then the larger id stands first.
+    scores = {"d1": "0.30000001", "d2": "0.300000012", "d3": "0.3"}
+    lines = (f"q1 Q0 {item} 1 {score} tag\n" for item, score in scores.items())
+    (tmp_path / "results").write_text("".join(lines))
+    (tmp_path / "qrels").write_text("q1 0 d1 1\n")
+    files: Arguments = ["--recommendations", tmp_path / "results", "--truth", tmp_path / "qrels"]
+    assert list(found(capsys, *files, "-m", "trec:recip_rank").values()) == [(1 / 3, 1)]
+
+
+def test_rankings_are_those_of_trec_eval_itself(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    pytrec_eval = pytest.importorskip("pytrec_eval", reason="pytrec-eval-terrier is not installed")
+    draw = random.Random(7)
+    run, qrels = {}, {}
+    for topic in (f"q{number}" for number in range(40)):
+        items = draw.sample(range(100), 30)
+        # Neighbours of a kNN: few distinct similarities, and sums of them that differ by an ulp.
+        run[topic] = {
+            f"d{each}": draw.choice((0.1, 0.2, 0.7)) + draw.choice((0.1, 1e-9, 0.2)) / 3
+            for each in items
+        }
+        qrels[topic] = {f"d{each}": draw.randint(0, 2) for each in draw.sample(range(100), 40)}
+    lines = (
+        f"{topic} Q0 {item} 0 {score!r} tag\n"
+        for topic, scores in run.items()
+        for item, score in scores.items()
+    )
+    (tmp_path / "results").write_text("".join(lines))
+    judged = (f"{q} 0 {item} {rel}\n" for q, rels in qrels.items() for item, rel in rels.items())
+    (tmp_path / "qrels").write_text("".join(judged))
+    names = ("recip_rank", "map", "Rprec", "bpref", "P_5", "P_10", "num_rel_ret")
+    asked = [part for name in names for part in ("-m", f"trec:{name}")]
+    files: Arguments = ["--recommendations", tmp_path / "results", "--truth", tmp_path / "qrels"]
+    ours = dict(zip(names, found(capsys, *files, *asked).values(), strict=True))
+    theirs = pytrec_eval.RelevanceEvaluator(
+        qrels, {"recip_rank", "map", "Rprec", "bpref", "P", "num_rel_ret"}
+    ).evaluate(run)
+    for name in names:
+        values = [each[name] for each in theirs.values()]
+        whole = sum(values) if name == "num_rel_ret" else sum(values) / len(values)
+        reading = ours[name]
+        assert isinstance(reading, tuple)
+        assert reading[0] == pytest.approx(whole, rel=1e-12), name
+
+
+def test_spans_join_the_rows_of_both_files_that_lie_in_them(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "recs.csv").write_text(
+        "user,item,score,at\n1,a,2,1970-01-01T00:00:10Z\n1,b,1,1970-01-01T00:00:20Z\n"
+        "1,b,2,1970-01-02T00:00:00Z\n1,a,1,1970-01-02T00:00:00Z\n"
+    )
+    (tmp_path / "truth.csv").write_text(
+        "user,item,at\n1,a,1970-01-01T23:59:59Z\n1,a,1970-01-02T01:00:00Z\n"
+        "2,a,1970-01-03T01:00:00Z\n"
+    )
+    files: Arguments = [
+        "--recommendations",
+        tmp_path / "recs.csv",
+        "--truth",
+        tmp_path / "truth.csv",
+    ]
+    arguments = ["evaluate", *map(str, files), "-m", "mrr", "--every", "24h", "--time", "at"]
+    assert status([*arguments, "--format", "csv"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "start,metric,value,count",
+        "1970-01-01T00:00:00Z,mrr,1.0,1",
+        "1970-01-02T00:00:00Z,mrr,0.5,1",
+        "1970-01-03T00:00:00Z,mrr,0.0,1",
+    ]
+
+
+def test_trec_evals_files_have_no_event_time(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "results").write_text(RUN)
+    (tmp_path / "qrels").write_text(QRELS)
+    files: Arguments = ["--recommendations", tmp_path / "results", "--truth", tmp_path / "qrels"]
+    said = told(capsys, *files, "--every", "1h", "--time", "at")
+    assert "--every needs event time, and trec_eval's files have none." in said
+
+
 def test_options_that_contradict_each_other_are_explained(
     capsys: pytest.CaptureFixture[str], pair: Arguments
 ) -> None:
@@ -261,6 +350,8 @@ def test_options_that_contradict_each_other_are_explained(
     assert "rows of users and items have no labels" in told(capsys, *pair, "--by", "variant")
     assert "no column 'wer'; its columns: user_id:token" in told(capsys, *pair, "--user", "wer")
     assert "no column 'x'" in told(capsys, *pair, "--score", "x")
+    assert "--separator is for files with one event" in told(capsys, *pair, "--separator", "|")
+    assert "no column 'at'" in told(capsys, *pair, "--every", "1h", "--time", "at")
     assert "no-such: no such file" in told(capsys, *pair[:2], "--truth", "no-such")
 
 

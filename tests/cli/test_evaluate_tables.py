@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import json
+from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +17,9 @@ from hypothesis import strategies as st
 
 from streameval import Accumulator
 from streameval.cli.app import status
+from streameval.errors import SourceError
+from streameval.pipeline.fields import EventFields
+from streameval.tables.events import Form, event_table
 
 METRICS = ("mrr", "recall@2", "ndcg@3", "distinct_items@2", "ctr")
 SHOWN = [[1, 2, 3], [2], [], [3, 1]]
@@ -124,6 +130,147 @@ def test_digits_are_integers_where_the_configuration_says_so(tmp_path: Path) -> 
     assert found(path, "--config", config, metrics=("mrr",))[0]["value"] == 1.0
 
 
+@pytest.mark.parametrize("written_as", ["json", "python"])
+def test_lists_may_be_written_as_json_or_as_python_does(tmp_path: Path, written_as: str) -> None:
+    write = json.dumps if written_as == "json" else repr
+    path = tmp_path / "events.csv"
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["recommendations", "interactions", "scores"])
+        for shown, acts in zip(SHOWN, ACTS, strict=True):
+            rows.writerow([write(shown), write(list(map(str, acts))), write([0.5] * len(shown))])
+    assert values(found(path)) == expected([0, 1, 2, 3])
+
+
+def test_each_column_may_have_a_separator_and_a_name_of_its_own(tmp_path: Path) -> None:
+    lines = (
+        f"{'|'.join(map(str, shown))},{';'.join(map(str, acts))}\n"
+        for shown, acts in zip(SHOWN, ACTS, strict=True)
+    )
+    path = tmp_path / "events.csv"
+    path.write_text("".join(["shown,clicks\n", *lines]))
+    named = ["--column", "recommendations=shown", "--column", "interactions=clicks"]
+    assert values(found(path, *named, "--separator", "clicks=;")) == expected([0, 1, 2, 3])
+    both = ["--separator", "shown=|", "--separator", ";"]
+    assert values(found(path, *named, *both)) == expected([0, 1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    ("columns", "option", "says"),
+    [
+        (("1|2|3", "4;5"), None, "separated by ';'; read it with --separator 'interactions=;'"),
+        (("1|2|3", "4;5"), "|", "separated by ';'; read it with --separator 'interactions=;'"),
+        (("1 2 3", "4, 5"), None, "separated by ','; read it with --separator 'interactions=,'"),
+        (("1;2;3", "4 5"), ";", "separated by ' '; read it with --separator 'interactions= '"),
+        (("1;2;3", "4\t5"), ";", "--separator $'interactions=\\t'"),
+        (("1;2", "3; 4, 5,"), ";", "separated by ','"),
+        (("1 2", "(4, 5)"), None, "found '(4, 5)', which looks like a list in brackets; write"),
+        (("1 2", "[4 5]"), None, "found '[4 5]', which is no JSON list"),
+        (("1 2", "[4, 5]"), " ", "line 3, column 'interactions': found '4', which is no JSON list"),
+        (("[1, [2]]", "4"), None, "column 'recommendations': found '[1, [2]]'"),
+        (("[1.5]", "4"), None, "column 'recommendations': found '[1.5]'"),
+        (("[true]", "4"), None, "column 'recommendations': found '[true]'"),
+        (("[1, null]", "4"), None, "column 'recommendations': found '[1, null]'"),
+        (('{"a": 1}', "4"), None, "which looks like a list in brackets"),
+        (("1", "2"), "clicks=;", "no column 'clicks'; its columns: recommendations, interactions"),
+    ],
+)
+def test_what_looks_like_a_list_of_another_form_is_refused(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    columns: tuple[str, str],
+    option: str | None,
+    says: str,
+) -> None:
+    path = tmp_path / "events.csv"
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([("recommendations", "interactions"), columns, ("1", "4")])
+    asked = [] if option is None else ["--separator", option]
+    said = told(capsys, path, *asked)
+    assert says in said
+    assert "line 2" in said or "line 3" in said or "no column" in said
+
+
+def test_the_line_of_a_refusal_is_that_of_the_file(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "events.csv"
+    path.write_text(
+        'note,recommendations,interactions\r\n"two\r\nlines, ""quoted""",a b,a\r\n\r\n,a b,a;b\r\n'
+    )
+    assert "events.csv: line 5, column 'interactions': found 'a;b'" in told(capsys, path)
+
+
+def test_a_separator_named_for_a_column_is_taken_at_its_word(tmp_path: Path) -> None:
+    path = tmp_path / "events.csv"
+    path.write_text('recommendations,interactions\n"Heat|Toy Story, The","Toy Story, The"\n')
+    asked = ["--separator", "recommendations=|", "--separator", "interactions=|"]
+    assert found(path, *asked, metrics=("mrr",))[0]["value"] == 0.5
+
+
+def test_a_configuration_needs_no_source_where_files_are_named(
+    capsys: pytest.CaptureFixture[str], events: Path, tmp_path: Path
+) -> None:
+    config = tmp_path / "streameval.toml"
+    config.write_text('metrics = ["mrr"]\n')
+    lines = tmp_path / "events.ndjson"
+    records = zip(SHOWN, ACTS, strict=True)
+    lines.write_text(
+        "".join(
+            f"{json.dumps({'recommendations': shown, 'interactions': acts})}\n"
+            for shown, acts in records
+        )
+    )
+    for path in (events, lines):
+        assert (
+            found(path, "--config", config, metrics=())[0]["value"]
+            == expected([0, 1, 2, 3])["mrr"][0]
+        )
+    assert "source: this key is missing" in told(capsys, "--config", config)
+
+
+def test_fields_of_json_lines_are_named_in_the_same_way(tmp_path: Path) -> None:
+    path = tmp_path / "events.ndjson"
+    path.write_text('{"list": {"shown": ["a", "b"]}, "did": ["b"], "arm": "x"}\n')
+    named = ["recommendations=list.shown", "interactions=did", "variant=arm"]
+    asked = [part for each in named for part in ("--column", each)]
+    readings = found(path, *asked, "--by", "variant", metrics=("mrr",))
+    assert values(readings, variant="x") == {"mrr": (0.5, 1)}
+
+
+def test_a_column_that_is_no_part_of_an_event_is_explained(
+    capsys: pytest.CaptureFixture[str], events: Path
+) -> None:
+    assert "Did you mean 'interactions'?" in told(capsys, events, "--column", "interaction=x")
+    assert "give WHAT=COLUMN" in told(capsys, events, "--column", "interactions")
+    assert "'gains' is nothing" in told(capsys, "events.ndjson", "--column", "gains=x")
+    said = told(capsys, events, "--column", "gains=worth")
+    assert "name the one that holds the gains with --column gains=NAME" in said
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet", "pq"])
+@given(content=st.binary(max_size=300))
+@settings(max_examples=25)
+def test_any_bytes_are_a_table_or_explained(suffix: str, content: bytes) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / f"events.{suffix}"
+        path.write_bytes(content)
+        with suppress(SourceError):
+            event_table(str(path), Form(fields=EventFields()))
+
+
+@given(data=st.data())
+@settings(max_examples=100)
+def test_damaged_parquet_is_a_table_or_explained(data: st.DataObject) -> None:
+    with TemporaryDirectory() as folder:
+        path = parquet(Path(folder) / "a.parquet", recommendations=SHOWN, interactions=[["a"]] * 4)
+        damaged = bytearray(path.read_bytes())
+        damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
+        path.write_bytes(damaged[: data.draw(st.integers(1, len(damaged)) | st.none())])
+        with suppress(SourceError):
+            event_table(str(path), Form(fields=EventFields()))
+
+
 @given(
     lists=st.lists(
         st.tuples(
@@ -155,8 +302,8 @@ def test_parquet_and_json_lines_give_the_same_bits(
     ("content", "says"),
     [
         ("recommendations\na\n", "no column 'interactions'; its columns: recommendations"),
-        ("recommendations,interactions\na||b,\n", "row 1, column 'recommendations': found 'a||b'"),
-        ("recommendations,interactions,scores\na,,x\n", "row 1, column 'scores': found 'x'"),
+        ("recommendations,interactions\na||b,\n", "line 2, column 'recommendations': found 'a||b'"),
+        ("recommendations,interactions,scores\na,,x\n", "line 2, column 'scores': found 'x'"),
         ("recommendations,interactions,scores\na b,,1\n", "scores: give one number for each item"),
         ("recommendations,interactions,positions\na,,0\n", "positions"),
         ("recommendations,recommendations,interactions\na,b,c\n", "no column 'recommendations'"),

@@ -1,0 +1,258 @@
+"""`streameval evaluate` on JSON lines: files through the pipeline of the daemon, once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Protocol, cast
+
+from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
+from typer import Exit
+
+from streameval.accumulator import Accumulator
+from streameval.attribution.grouping import Grouped
+from streameval.attribution.state import JoinedState
+from streameval.cli.ending import FAILED, tell, wrong_call_where
+from streameval.cli.evaluation import (
+    Request,
+    configured,
+    snapshot_of,
+    span_length,
+    span_text,
+    write,
+)
+from streameval.cli.readings import Taken
+from streameval.cli.screen import progress_console
+from streameval.config import Config
+from streameval.config.counting import counting as new_counting
+from streameval.config.counting import layout
+from streameval.config.joining import joint
+from streameval.errors import SourceError
+from streameval.pipeline.circumstances import Circumstances
+from streameval.pipeline.decode import Decoded, Decoder
+from streameval.pipeline.examples import Examples, InvalidRecord
+from streameval.pipeline.ingest import Ingest
+from streameval.pipeline.labels import MISSING_LABEL
+from streameval.pipeline.memory import Memory
+from streameval.pipeline.snapshot import SeriesFamily, Snapshot
+from streameval.pipeline.snapshots import Snapshots
+from streameval.pipeline.spans import Spans
+from streameval.pipeline.tally import Tally
+from streameval.records import Assignment, Owner, Partition, RecordBatch
+from streameval.sources.files import FilesSource
+from streameval.sources.options import FilesOptions
+from streameval.sources.owning import Positions
+
+_SECONDS = 0.2
+
+
+class Counting(Protocol):
+    """What counts the records of files."""
+
+    tally: Tally
+
+    def home(self, partition: Partition) -> Partition:
+        """The partition under whose name a log is counted."""
+
+    def begin(self, partition: Partition, offsets: Mapping[Partition, int], /) -> None:
+        """Start with nothing counted."""
+
+    def apply(self, batch: RecordBatch) -> Tally:
+        """Count the records of a batch; returns what became of them."""
+
+    def end(self, partitions: Collection[Partition]) -> None:
+        """Nothing more comes in these files."""
+
+    @property
+    def crowded(self) -> Collection[Partition]:
+        """Files of which no more should be read now."""
+
+    def take_invalid(self) -> Sequence[InvalidRecord]:
+        """Examples of invalid records since the last call."""
+
+
+def evaluate_records(request: Request) -> None:
+    """Evaluate the files and write the readings.
+
+    Raises:
+        WrongCallError: no metric is asked for, or a file cannot be read.
+        ConfigError: what is asked for does not fit together.
+        MetricError: a metric cannot be understood.
+        SourceError: a file is damaged.
+    """
+    config = configured(request)
+    every = span_length(config, request)
+    counting = new_counting(config) if every is None else SpanCounting(config, every)
+    source = FilesSource(cast("FilesOptions", config.source))
+    with wrong_call_where(SourceError):
+        source.open(_beginning(config, counting))
+    _read_all(source, counting)
+    taken = (
+        list(counting.taken()) if isinstance(counting, SpanCounting) else _whole(counting, config)
+    )
+    _tell_of_absent_labels([each.snapshot for each in taken])
+    write(taken, request)
+    if not counting.tally.valid:
+        tell(f"no valid event in {', '.join(source.paths)}.")
+        raise Exit(FAILED)
+
+
+def _whole(ingest: Ingest[Accumulator], config: Config) -> list[Taken]:
+    snapshots = Snapshots(ingest, source="", labels=config.labels, started_at=0.0)
+    return [Taken(None, snapshots.take(time.time(), Circumstances(ready=True)))]
+
+
+def _read_all(source: FilesSource, counting: Counting) -> None:
+    """Count all records of the files, with a bar, and tell of those that are no event."""
+    console = progress_console()
+    columns = (BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    found: dict[str, InvalidRecord] = {}
+    with Progress(*columns, console=console, disable=console is None, transient=True) as progress:
+        task = progress.add_task("", total=source.bytes_total)
+        while not source.finished:
+            for batch in source.poll(_SECONDS):
+                counting.apply(batch)
+            counting.end(source.ended)
+            source.pause(counting.crowded)
+            for record in counting.take_invalid():
+                found.setdefault(record.reason, record)
+            progress.update(task, completed=source.bytes_read)
+    _tell_of_invalid(counting.tally, list(found.values()))
+
+
+def _tell_of_invalid(tally: Tally, examples: Sequence[InvalidRecord]) -> None:
+    bad = sum(tally.invalid.values())
+    if bad:
+        tell(f"{bad:,} of {tally.consumed:,} records are invalid and left out:")
+    for record in examples:
+        line = f"{record.partition.topic}, line {record.offset + 1}"
+        count = tally.invalid[record.reason]
+        tell(f"{count:>9,} {record.reason}, first in {line}: {record.detail}: {record.preview}")
+
+
+def _tell_of_absent_labels(snapshots: Sequence[Snapshot]) -> None:
+    values: dict[str, set[str]] = {}
+    for snapshot in snapshots:
+        for entry in snapshot.series:
+            names = snapshot.families[entry.family].label_names
+            for name, value in zip(names, entry.labels, strict=True):
+                values.setdefault(name, set()).add(value)
+    for name, found in values.items():
+        if found == {MISSING_LABEL}:
+            tell(f"no event has the label {name!r}; --by or [event.labels] names its field.")
+
+
+class SpanCounting:
+    """Counts the events of files by spans of event time.
+
+    Args:
+        config: what is counted, and how; its windows are not read.
+        every: length of a span, microseconds.
+
+    Raises:
+        ConfigError: the fields of an event contradict each other.
+        MetricError: a metric cannot be understood, or lacks its inputs.
+        SourceError: a file that the configuration names cannot be read.
+    """
+
+    def __init__(self, config: Config, every: int) -> None:
+        kept = layout(config)
+        self.tally = Tally()
+        self._families = [
+            SeriesFamily(group.name, group.segment, group.dimensions) for group in config.families()
+        ]
+        self._spans: Spans[Accumulator] = Spans(kept.families, every)
+        self._dedup = kept.dedup
+        self._decoder = Decoder(config.event, config.dimensions())
+        self._joint = (
+            None if config.attribution is None else joint(config, config.attribution, kept)
+        )
+        self._joined: JoinedState[Accumulator] | None = None
+        self._examples = Examples()
+        self._seen: dict[Partition, tuple[Memory, int]] = {}
+
+    def home(self, partition: Partition) -> Partition:
+        """The partition under whose name a file is counted."""
+        return partition if self._joint is None else self._joint.home(partition)
+
+    def begin(self, _partition: Partition, offsets: Mapping[Partition, int]) -> None:
+        """Join these files."""
+        if self._joint is not None:
+            self._joined = self._joint.state(offsets, self._spans.update)
+
+    @property
+    def crowded(self) -> Collection[Partition]:
+        """Files of which no more should be read now."""
+        return () if self._joined is None else self._joined.crowded
+
+    def end(self, partitions: Collection[Partition]) -> None:
+        """Nothing more comes in these files."""
+        if self._joined is not None:
+            self._joined.end(partitions)
+
+    def apply(self, batch: RecordBatch) -> Tally:
+        """Count the records of a batch; returns what became of them."""
+        if self._joint is not None and self._joined is not None:
+            applied = self._joined.apply(batch, self._joint.decode(batch))
+            self.tally.add(applied.tally)
+            self._examples.add(batch, applied.invalid)
+            return applied.tally
+        decoded = self._decoder.decode_many(batch.values)
+        counted = self._novel(batch.partition, decoded)
+        self._spans.update(counted)
+        tally = Tally(consumed=len(batch.values), tombstones=len(decoded.tombstones))
+        tally.valid = len(counted.places)
+        tally.duplicates = len(decoded.places) - tally.valid
+        tally.refuse([event for _, event in decoded.invalid])
+        self.tally.add(tally)
+        self._examples.add(batch, decoded.invalid)
+        return tally
+
+    def take_invalid(self) -> Sequence[InvalidRecord]:
+        """Examples of invalid records since the last call: the first few of each reason."""
+        return self._examples.take()
+
+    def taken(self) -> Iterator[Taken]:
+        """The readings of each span that has an event, in the order of time."""
+        for start, slices in self._spans.items():
+            yield Taken(span_text(start), snapshot_of(self._families, slices))
+
+    def _novel(self, partition: Partition, decoded: Decoded) -> Decoded:
+        """Without events that came before, where the configuration has `dedup`."""
+        times, event_ids = decoded.times, decoded.event_ids
+        if self._dedup is None or event_ids is None or times is None or not decoded.places:
+            return decoded
+        memory, clock = self._seen.get(partition, (Memory(self._dedup), None))
+        novel = memory.novel(event_ids, times, clock)
+        latest = int(times.max())
+        self._seen[partition] = memory, latest if clock is None else max(latest, clock)
+        return decoded.keep(novel)
+
+
+class _Begun:
+    """Begins what it is given, each log where the source says."""
+
+    def __init__(self, counting: Counting) -> None:
+        self._counting = counting
+
+    def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
+        found: dict[Partition, int] = {}
+        for each in assignments:
+            starts = {log.partition: log.start for log in each.logs}
+            self._counting.begin(each.partition, starts)
+            found |= starts
+        return found
+
+    def revoked(self, partitions: Sequence[Partition]) -> None:
+        """Nothing to finish."""
+
+    def lost(self, partitions: Sequence[Partition]) -> None:
+        """Nothing to forget."""
+
+
+def _beginning(config: Config, counting: Counting) -> Owner:
+    """Who says where reading the files begins."""
+    if config.attribution is None:
+        return Positions()
+    topics = [each for stream in config.attribution.streams for each in stream]
+    return Grouped(_Begun(counting), counting.home, topics)
