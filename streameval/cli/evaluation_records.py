@@ -46,16 +46,20 @@ from streameval.sources.owning import Positions
 _SECONDS = 0.2
 
 
-class Counting(Protocol):
-    """What counts the records of files."""
-
-    tally: Tally
+class Begun(Protocol):
+    """What starts with nothing counted, where a source says."""
 
     def home(self, partition: Partition) -> Partition:
         """The partition under whose name a log is counted."""
 
     def begin(self, partition: Partition, offsets: Mapping[Partition, int], /) -> None:
         """Start with nothing counted."""
+
+
+class Counting(Begun, Protocol):
+    """What counts the records of files."""
+
+    tally: Tally
 
     def apply(self, batch: RecordBatch) -> Tally:
         """Count the records of a batch; returns what became of them."""
@@ -85,7 +89,7 @@ def evaluate_records(request: Request) -> None:
     counting = new_counting(config) if every is None else SpanCounting(config, every)
     source = FilesSource(cast("FilesOptions", config.source))
     with wrong_call_where(SourceError):
-        source.open(_beginning(config, counting))
+        source.open(beginning(config, counting))
     _read_all(source, counting)
     taken = (
         list(counting.taken()) if isinstance(counting, SpanCounting) else _whole(counting, config)
@@ -229,17 +233,25 @@ class SpanCounting:
         return decoded.keep(novel)
 
 
-class _Begun:
+def beginning(config: Config, begun: Begun) -> Owner:
+    """Who says where reading begins: each log where its source says."""
+    if config.attribution is None:
+        return Positions()
+    topics = [each for stream in config.attribution.streams for each in stream]
+    return Grouped(_Starts(begun), begun.home, topics)
+
+
+class _Starts:
     """Begins what it is given, each log where the source says."""
 
-    def __init__(self, counting: Counting) -> None:
-        self._counting = counting
+    def __init__(self, begun: Begun) -> None:
+        self._begun = begun
 
     def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
         found: dict[Partition, int] = {}
         for each in assignments:
             starts = {log.partition: log.start for log in each.logs}
-            self._counting.begin(each.partition, starts)
+            self._begun.begin(each.partition, starts)
             found |= starts
         return found
 
@@ -248,11 +260,3 @@ class _Begun:
 
     def lost(self, partitions: Sequence[Partition]) -> None:
         """Nothing to forget."""
-
-
-def _beginning(config: Config, counting: Counting) -> Owner:
-    """Who says where reading the files begins."""
-    if config.attribution is None:
-        return Positions()
-    topics = [each for stream in config.attribution.streams for each in stream]
-    return Grouped(_Begun(counting), counting.home, topics)

@@ -23,7 +23,7 @@ from streameval.attribution.explaining import (
 from streameval.attribution.joint import Joint
 from streameval.attribution.state import JoinedState
 from streameval.cli.ending import FAILED, WrongCallError, tell
-from streameval.cli.file_streams import beginning
+from streameval.cli.evaluation_records import beginning
 from streameval.config import Config, load
 from streameval.config.counting import layout
 from streameval.config.joining import joint
