@@ -52,6 +52,7 @@ class Family(Generic[A]):
         panes: accumulators by place; for reading only.
         folding: which label values are kept apart; for reading only.
         seen: when each combination was last seen; for reading only.
+        clock: the one of the last `advance`, microseconds; None before the first.
 
     Args:
         spec: what it is.
@@ -67,6 +68,7 @@ class Family(Generic[A]):
         self.seen = Seen()
         self._keys = Keys(self.folding, spec.columns)
         self._fine = self._kept = PAST
+        self.clock: int | None = None
         self.version = next_version()
 
     @property
@@ -106,8 +108,12 @@ class Family(Generic[A]):
         """Fold panes that grew old into hours, and what is no longer kept into the past.
 
         Args:
-            clock: largest event time of the partition, microseconds.
+            clock: of the partition, microseconds. Panes that begin after it are in no window.
         """
+        pane = self.times.pane
+        if self.clock is None or self.clock // pane != clock // pane:
+            self.version = next_version()
+        self.clock = clock
         kept, fine = borders(self.times, clock)
         if (kept, fine) == (self._kept, self._fine):
             return
@@ -117,6 +123,14 @@ class Family(Generic[A]):
             goal = self._goal(place)
             if goal != place:
                 self._pane(goal).absorb(self.panes.pop(place))
+
+    def give_up(self, starts: Sequence[int]) -> None:
+        """Events of these panes belong to no span of time: fold them into the past."""
+        for start in starts:
+            pane = self.panes.pop(Place(self.times.pane, start), None)
+            if pane is not None:
+                self.panes[BEYOND].absorb(pane)
+                self.version = next_version()
 
     def sections(self) -> list[Section]:
         """Its content in pieces, sorted by name; equal content gives equal bytes."""

@@ -30,13 +30,11 @@ class Judged(NamedTuple):
 
     Attributes:
         starts: start of the pane of each, microseconds; PAST where it is late.
-        clock: largest event time up to the last of them.
-        late: how many are late.
+        late: whether each is late.
     """
 
     starts: NDArray[np.int64]
-    clock: int
-    late: int
+    late: NDArray[np.bool_]
 
 
 def unit(span: int, pane: int) -> int:
@@ -59,33 +57,28 @@ def borders(times: Times, clock: int) -> Borders:
     return Borders(kept, (clock - FINE - times.lateness) // times.pane * times.pane)
 
 
-def late(times: NDArray[np.int64], clock: int | None, division: Times) -> Judged:
+def late(times: NDArray[np.int64], clocks: NDArray[np.int64], division: Times) -> Judged:
     """Judge the events of a partition in the order of its log.
 
-    An event is late if its pane is no longer kept when it comes: judged by the largest event
-    time up to it, so by the log alone and never by where a batch ends. Without windows no event
+    An event is late if its pane is no longer kept when it comes: judged by the clock of the
+    partition then, so by the log alone and never by where a batch ends. Without windows no event
     is late.
 
     Args:
-        times: event times, at least one, in the order of the log; microseconds.
-        clock: largest event time before them; None where there was none.
+        times: event times in the order of the log; microseconds.
+        clocks: the clock after each of them.
         division: how event time is divided.
 
     Example:
         >>> minute = 60_000_000
         >>> times = Times(pane=minute, spans=(minute,), lateness=minute)
-        >>> late(np.array([2, 0, 5, 1, 3]) * minute, None, times).late
-        1
+        >>> late(np.array([2, 0, 5, 1, 3]) * minute, np.array([2, 2, 5, 5, 5]) * minute, times).late
+        array([False, False, False,  True, False])
     """
-    running = np.maximum.accumulate(times)
-    if clock is not None:
-        running = np.maximum(running, clock)
     starts = times // division.pane * division.pane
     if not division.spans:
-        return Judged(starts, int(running[-1]), 0)
+        return Judged(starts, np.zeros(len(times), dtype=np.bool_))
     size = unit(division.spans[-1], division.pane)
-    too_late = times < (running - division.kept) // size * size
-    count = int(np.count_nonzero(too_late))
-    if count:
-        starts[too_late] = PAST
-    return Judged(starts, int(running[-1]), count)
+    too_late = times < (clocks - division.kept) // size * size
+    starts[too_late] = PAST
+    return Judged(starts, too_late)

@@ -66,7 +66,7 @@ class Views(Generic[A]):
 
     def lifetime(self) -> list[tuple[Labels, A]]:
         """All events: label values and accumulators, sorted."""
-        self._refresh()
+        self._refresh(self._clock)
         view = self._view(_LIFETIME)
         if self._clock is None or not self.spec.spans:
             return view.whole.join([self._past, self._before(view, PAST, _END)]).sorted()
@@ -79,19 +79,18 @@ class Views(Generic[A]):
         """Events of the last span before the clock: label values and accumulators, sorted.
 
         It begins at a whole pane, above two hours at a whole hour, so it has all of the span or
-        more; events after the clock are in it too.
+        more. What is ahead of the clock, or of that of its partition, is in the lifetime only.
 
         Args:
             span: of the window, microseconds; at most the longest of the spec.
-            clock: largest event time of all partitions, microseconds; lateness less at least.
+            clock: of all partitions, microseconds; lateness less at least.
         """
-        self._refresh()
-        self._clock = clock
+        self._refresh(clock)
         return self._window(span, clock).sorted()
 
     def panes(self) -> list[tuple[Place, Block[A]]]:
         """What is kept of event time, the newest first; blocks for reading only."""
-        self._refresh()
+        self._refresh(self._clock)
         return [
             (Place(blocks.size, start), block)
             for blocks in (self._panes, self._hours)
@@ -101,12 +100,12 @@ class Views(Generic[A]):
 
     def seen(self) -> Mapping[Labels, int | None]:
         """Largest event time of each combination, microseconds; None where there is no time."""
-        self._refresh()
+        self._refresh(self._clock)
         return {labels: sight.latest for labels, sight in self._seen.by_labels.items()}
 
     def folded(self) -> Mapping[str, int]:
         """For each dimension the events of all history under `__other__`."""
-        self._refresh()
+        self._refresh(self._clock)
         sights = self._seen.by_labels.items()
         return {
             name: sum(sight.events for labels, sight in sights if labels[place] == OTHER)
@@ -116,7 +115,7 @@ class Views(Generic[A]):
     @property
     def folding(self) -> Folding:
         """Which label values all partitions together keep apart; for reading only."""
-        self._refresh()
+        self._refresh(self._clock)
         return self._settling.folding
 
     def _window(self, span: int, clock: int) -> Block[A]:
@@ -149,11 +148,11 @@ class Views(Generic[A]):
     def _view(self, span: int) -> _View[A]:
         return self._views.setdefault(span, _View(self._new))
 
-    def _refresh(self) -> None:
+    def _refresh(self, clock: int | None) -> None:
         read = [(family, family.version) for family in self.families]
-        if read == self._read:
+        if (read, clock) == (self._read, self._clock):
             return
-        self._read = read
+        self._read, self._clock = read, clock
         self._settling.follow([family.folding for family in self.families])
         self._seen = Seen()
         for family in self.families:
@@ -164,8 +163,11 @@ class Views(Generic[A]):
         found: dict[Place, list[Leaf[A]]] = {}
         for family in self.families:
             self._panes.size = family.times.pane
+            clocks = [clock for clock in (self._clock, family.clock) if clock is not None]
+            newest = min(clocks, default=_END)
             for place, pane in family.panes.items():
-                found.setdefault(place, []).append(Leaf(pane, self._settling))
+                at = place if place.start <= newest else BEYOND
+                found.setdefault(at, []).append(Leaf(pane, self._settling))
         self._past.join(found.pop(BEYOND, []))
         for blocks in (self._hours, self._panes):
             sized = {at.start: found[at] for at in found if at.size == blocks.size}

@@ -7,14 +7,15 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 Outcome: TypeAlias = Literal[
-    "counted", "duplicate", "late", "orphan", "ignored", "invalid", "tombstone"
+    "counted", "duplicate", "late", "future", "orphan", "ignored", "invalid", "tombstone"
 ]
 """Where a record ends; until then it is open."""
 
 OUTCOMES: Final[dict[Outcome, str]] = {
     "counted": "It is part of an event that was counted.",
     "duplicate": "The same request, or the same event id, came before.",
-    "late": "It is older than the newest record of its log by more than the lateness.",
+    "late": "It is older than the clock of its log by more than the lateness.",
+    "future": "It is ahead of the clock of its log, and the records after it do not confirm that.",
     "orphan": "No list that it could belong to was shown in the window before it.",
     "ignored": "Its type is none that counts.",
     "invalid": "It is no impression or interaction at all; see the reasons.",
@@ -31,6 +32,7 @@ class Account(msgspec.Struct, kw_only=True, gc=False):
         counted: part of an event that was counted.
         duplicate: came before.
         late: too old when they came.
+        future: ahead of their log.
         orphan: belong to no list.
         ignored: of a type that does not count.
         invalid: no impression or interaction.
@@ -46,6 +48,7 @@ class Account(msgspec.Struct, kw_only=True, gc=False):
     counted: int = 0
     duplicate: int = 0
     late: int = 0
+    future: int = 0
     orphan: int = 0
     ignored: int = 0
     invalid: int = 0

@@ -17,12 +17,13 @@ from streameval.attribution.lanes import Piece
 from streameval.attribution.repeats import Repeats
 from streameval.attribution.reported import PREFIX as REPORTED
 from streameval.attribution.reported import Reported, ReportedShelf
-from streameval.attribution.rules import FOREVER, NEVER, Rules
+from streameval.attribution.rules import FOREVER, Rules
 from streameval.attribution.shown import PREFIX as SHOWN
 from streameval.attribution.shown import Shown
 from streameval.attribution.turns import combined, in_turn, late_in, reported_in, runs
 from streameval.errors import DamagedStateError, TooManyOpenError
 from streameval.events import Id
+from streameval.pipeline.clock import NEVER
 from streameval.pipeline.decode import Decoded
 from streameval.statistics.arrays import IntArray
 
@@ -103,6 +104,8 @@ class Joiner:
             account.records += piece.records
             account.tombstone += piece.tombstones
             account.invalid += len(piece.invalid)
+            if piece.future is not None:
+                self._leave_out(stream, piece._replace(content=piece.future))
         found = [piece for piece in pieces if len(piece.content.places)]
         if found:
             self._report(stream, found) if stream else self._show(found)
@@ -207,6 +210,18 @@ class Joiner:
             kept = self._novel(piece, rows, times, late[number])
             if kept:
                 self._keep(decoded, [rows[each] for each in kept], [times[each] for each in kept])
+
+    def _leave_out(self, stream: int, piece: Piece) -> None:
+        """End records from the future."""
+        times = cast("IntArray", piece.content.times).tolist()
+        for row, time in enumerate(times):
+            if stream:
+                found = cast("InteractionColumns", piece.content)
+                self._refuse(stream, "future", reported_in(piece, found, row))
+            else:
+                self._end(0, "future")
+                if self._trace is not None:
+                    self._trace.rejected("future", _rejected_list(piece, row, time))
 
     def _novel(
         self, piece: Piece, rows: Sequence[int], times: Sequence[int], late: Sequence[bool]

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streameval.attribution.interactions import InteractionColumns
-from streameval.attribution.rules import FOREVER, NEVER
+from streameval.attribution.rules import FOREVER
+from streameval.pipeline.clock import NEVER, Clock
 from streameval.pipeline.decode import Decoded
 from streameval.pipeline.invalid import InvalidEvent
 from streameval.records import Partition, RecordBatch
@@ -29,12 +30,13 @@ class Piece(NamedTuple):
 
     Attributes:
         lane: number of the log.
-        content: the valid ones among them.
+        content: the valid ones among them, without those from the future.
         before: clock of the log before each of these; NEVER where it had none.
         offsets: of the records by their places.
         records: how many there are, valid or not.
         invalid: those that are no impression or interaction.
         tombstones: how many have no value.
+        future: the valid ones from the future; None where there are none.
     """
 
     lane: int
@@ -44,6 +46,7 @@ class Piece(NamedTuple):
     records: int
     invalid: Sequence[tuple[int, InvalidEvent]]
     tombstones: int
+    future: Content | None
 
     def offset(self, row: int) -> int:
         """The offset of a valid record."""
@@ -57,6 +60,7 @@ class _Chunk(msgspec.Struct, gc=False):
     offsets: Sequence[int]
     next_offset: int
     before: NDArray[np.int64]
+    refuted: set[int]
     done: int = 0
 
     @property
@@ -64,29 +68,45 @@ class _Chunk(msgspec.Struct, gc=False):
         return len(self.offsets) - self.done
 
 
+class _Claim(NamedTuple):
+    """A record whose time is ahead of the clock, and not confirmed by the records after it yet."""
+
+    event: int
+    time: int
+    chunk: _Chunk
+    place: int
+
+
 class Lane:
     """A log of one stream.
+
+    A record whose time is ahead of the clock has its turn when later records have confirmed it, or
+    have not and it is from the future; the records after it wait with it.
 
     Attributes:
         number: of the log among all.
         stream: number of its stream; that of impressions is 0.
         partition: of the log.
         position: offset of the next record whose turn comes.
-        clock: largest event time up to there; NEVER before the first.
+        time: the clock of the log up to there.
         idle: whether nobody waits for it.
         ended: whether nothing more comes.
     """
 
-    def __init__(self, number: int, stream: int, partition: Partition, position: int) -> None:
+    def __init__(
+        self, number: int, stream: int, partition: Partition, position: int, time: Clock
+    ) -> None:
         self.number = number
         self.stream = stream
         self.partition = partition
         self.position = position
-        self.clock = NEVER
+        self.time = time
         self.idle = False
         self.ended = False
         self._chunks: deque[_Chunk] = deque()
-        self._tail = NEVER
+        self._claims: deque[_Claim] = deque()
+        self._tail = time.copy()
+        self._events = 0
         self._next = position
 
     @property
@@ -101,12 +121,12 @@ class Lane:
 
     @property
     def horizon(self) -> int:
-        """Its clock when all that waits has had its turn; nobody waits for it beyond that."""
-        return FOREVER if self.ended or self.idle else max(self._tail, self.clock)
-
-    def resume(self, clock: int) -> None:
-        """Go on with this clock."""
-        self.clock = self._tail = clock
+        """Its clock when all that can has had its turn; nobody waits for it beyond that."""
+        if self.ended or self.idle:
+            return FOREVER
+        if self._claims:
+            return int(self._claims[0].chunk.before[self._claims[0].place])
+        return self._tail.now
 
     def skip(self, offset: int) -> None:
         """Go on at this offset, if that is further."""
@@ -117,17 +137,26 @@ class Lane:
         if batch.values:
             self.idle = self.ended = False
         times = np.full(len(batch.values) + 1, NEVER, dtype=np.int64)
-        times[0] = max(self._tail, self.clock)
+        times[0] = self._tail.now
+        clocks = np.empty(0, dtype=np.int64)
         if content.times is not None and len(content.places):
-            times[np.array(content.places) + 1] = content.times
-        running = np.maximum.accumulate(times)
-        self._tail = int(running[-1])
+            clocks = self._tail.advance(content.times)
+            times[np.array(content.places) + 1] = clocks
+        before = np.maximum.accumulate(times)[:-1]
         self._next = batch.next_offset
         if batch.values or self._chunks:
-            chunk = _Chunk(content, batch.offsets, batch.next_offset, running[:-1])
+            chunk = _Chunk(content, batch.offsets, batch.next_offset, before, set())
             self._chunks.append(chunk)
+            self._judge(chunk, clocks)
         else:
             self.position = batch.next_offset
+
+    def settle(self) -> None:
+        """Nothing more comes: what is ahead of a clock that is final is from the future."""
+        if self._tail.is_final:
+            for claim in self._claims:
+                claim.chunk.refuted.add(claim.place)
+        self._claims.clear()
 
     def take(self, bound: int, *, including: bool) -> list[Piece]:
         """The records that come before a moment: those with a clock before them below it."""
@@ -135,6 +164,8 @@ class Lane:
         while self._chunks:
             chunk = self._chunks[0]
             stop = int(np.searchsorted(chunk.before, bound, "right" if including else "left"))
+            if self._claims and self._claims[0].chunk is chunk:
+                stop = min(stop, self._claims[0].place)
             if stop > chunk.done:
                 pieces.append(self._piece(chunk, stop))
             if chunk.waiting:
@@ -143,18 +174,40 @@ class Lane:
             self._chunks.popleft()
         return pieces
 
+    def _judge(self, chunk: _Chunk, clocks: NDArray[np.int64]) -> None:
+        """Which records are ahead of the clock; and what these ones say of earlier ones."""
+        times, first = chunk.content.times, self._events
+        if times is None or not len(clocks):
+            return
+        self._events += len(clocks)
+        for row in np.flatnonzero(times > clocks).tolist():
+            place = chunk.content.places[row]
+            self._claims.append(_Claim(first + row, int(times[row]), chunk, place))
+        claims, self._claims = self._claims, deque()
+        for claim in claims:
+            verdict = claim.event + self._tail.size - 1
+            if clocks[min(verdict, self._events - 1) - first] >= claim.time:
+                continue
+            if verdict < self._events:
+                claim.chunk.refuted.add(claim.place)
+            else:
+                self._claims.append(claim)
+
     def _piece(self, chunk: _Chunk, stop: int) -> Piece:
         start, chunk.done = chunk.done, stop
-        content = chunk.content
+        content, future = chunk.content, None
         places = content.places
         first, last = bisect_left(places, start), bisect_left(places, stop)
-        if (first, last) != (0, len(places)):
-            rows = np.zeros(len(places), dtype=np.bool_)
-            rows[first:last] = True
-            content = content.keep(rows)
+        if content.times is not None and first < last:
+            self.time.advance(content.times[first:last])
+        if (first, last) != (0, len(places)) or chunk.refuted:
+            ahead = np.array([place in chunk.refuted for place in places], dtype=np.bool_)
+            own = np.arange(len(places))
+            own_rows = (first <= own) & (own < last)
+            future = content.keep(own_rows & ahead) if ahead[first:last].any() else None
+            content = content.keep(own_rows & ~ahead)
         whole = stop == len(chunk.offsets)
         self.position = chunk.next_offset if whole else chunk.offsets[stop - 1] + 1
-        self._advance(content, chunk.before[start:stop])
         return Piece(
             lane=self.number,
             content=content,
@@ -163,12 +216,8 @@ class Lane:
             records=stop - start,
             invalid=[each for each in content.invalid if start <= each[0] < stop],
             tombstones=sum(start <= place < stop for place in content.tombstones),
+            future=future,
         )
-
-    def _advance(self, content: Content, before: NDArray[np.int64]) -> None:
-        self.clock = max(self.clock, int(before[-1]))
-        if content.times is not None and len(content.times):
-            self.clock = max(self.clock, int(content.times.max()))
 
 
 def in_turn(lanes: Sequence[Lane]) -> list[Piece]:

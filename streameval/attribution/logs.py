@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from streameval.attribution.lanes import Content, Lane, Piece, awaited, in_turn
-from streameval.attribution.rules import FOREVER, NEVER, Rules
+from streameval.attribution.rules import FOREVER, Rules
 from streameval.errors import SourceError, UnlikeStateError
+from streameval.pipeline.clock import NEVER, Clock
 from streameval.records import Partition, RecordBatch
 
 CROWDED: Final = 20_000
@@ -33,14 +34,17 @@ class Logs:
 
     Args:
         logs: which; their order is part of the meaning of what is saved.
+        clock: makes the clock of a log.
 
     Attributes:
         lanes: of the logs.
     """
 
-    def __init__(self, logs: Sequence[Log]) -> None:
+    def __init__(self, logs: Sequence[Log], clock: Callable[[], Clock]) -> None:
+        self._clock = clock
         self.lanes = [
-            Lane(number, log.stream, log.partition, log.offset) for number, log in enumerate(logs)
+            Lane(number, log.stream, log.partition, log.offset, clock())
+            for number, log in enumerate(logs)
         ]
         self._by_partition = {lane.partition: lane for lane in self.lanes}
 
@@ -56,8 +60,9 @@ class Logs:
 
     @property
     def clocks(self) -> dict[Partition, int]:
-        """Newest event time of each log, microseconds; without those that have none."""
-        return {lane.partition: lane.clock for lane in self.lanes if lane.clock != NEVER}
+        """Event time of each log so far, microseconds; without those that have none."""
+        clocks = {lane.partition: lane.time.latest for lane in self.lanes}
+        return {partition: clock for partition, clock in clocks.items() if clock is not None}
 
     @property
     def expected(self) -> dict[Partition, int]:
@@ -101,8 +106,8 @@ class Logs:
 
     def watermark(self, rules: Rules) -> tuple[int, int]:
         """Before which moment nothing comes any more; and the newest event time."""
-        newest = max(lane.clock for lane in self.lanes)
-        waited_for = [lane.clock for lane in self.lanes if not lane.idle and not lane.ended]
+        newest = max(self.clocks.values(), default=NEVER)
+        waited_for = [lane.time.now for lane in self.lanes if not lane.idle and not lane.ended]
         if not waited_for:
             ended = all(lane.ended for lane in self.lanes)
             return (FOREVER if ended else newest + rules.window + 1), newest
@@ -114,6 +119,7 @@ class Logs:
         ending = [lane for lane in self.lanes if lane.partition in partitions and not lane.ended]
         for lane in ending:
             lane.ended = True
+            lane.settle()
         return bool(ending)
 
     def skip(self, offsets: Mapping[Partition, int]) -> None:
@@ -124,7 +130,7 @@ class Logs:
     def state(self) -> list[Any]:
         """How far each has come, as plain values."""
         return [
-            (lane.partition, lane.position, lane.clock, lane.idle, lane.ended)
+            (lane.partition, lane.position, lane.time.state(), lane.idle, lane.ended)
             for lane in self.lanes
         ]
 
@@ -140,8 +146,9 @@ class Logs:
         if there != self.partitions:
             raise UnlikeStateError("logs", list(map(str, self.partitions)), list(map(str, there)))
         for number, (_, position, clock, idle, ended) in enumerate(saved):
-            fresh = Lane(number, self.lanes[number].stream, there[number], position)
-            fresh.resume(clock)
+            time = self._clock()
+            time.restore(clock)
+            fresh = Lane(number, self.lanes[number].stream, there[number], position, time)
             fresh.idle, fresh.ended = idle, ended
             self.lanes[number] = fresh
         self._by_partition = {lane.partition: lane for lane in self.lanes}

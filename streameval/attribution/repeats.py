@@ -8,6 +8,7 @@ import numpy as np
 
 from streameval.aggregation.section import Section
 from streameval.attribution.interactions import InteractionColumns
+from streameval.pipeline.clock import NEVER
 from streameval.pipeline.memory import Memory
 
 
@@ -23,7 +24,8 @@ class Repeats:
 
     def __init__(self, span: int) -> None:
         self.newest: int | None = None
-        self._memory = Memory(span)
+        # Those from the future were left out before, so the newest one is the clock.
+        self._memory = Memory(span, recent=1)
 
     def among(
         self, found: Sequence[InteractionColumns], asked: Sequence[tuple[int, int]]
@@ -38,9 +40,11 @@ class Repeats:
         if not ids:
             return set()
         times = np.array([found[n].times[row] for n, row in asked], dtype=np.int64)
-        novel = self._memory.novel(ids, times, self.newest)
-        latest = int(times.max())
-        self.newest = latest if self.newest is None else max(latest, self.newest)
+        clocks = np.maximum(
+            np.maximum.accumulate(times), NEVER if self.newest is None else self.newest
+        )
+        novel = self._memory.novel(ids, times, clocks)
+        self.newest = int(clocks[-1])
         return {place for place, new in zip(asked, novel.tolist(), strict=True) if not new}
 
     def sections(self) -> Iterator[Section]:

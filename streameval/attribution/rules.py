@@ -12,9 +12,6 @@ Key: TypeAlias = Literal["request_id", "user_item"]
 FOREVER: Final = 2**62
 """A moment after every event time, microseconds: the watermark when nothing more can come."""
 
-NEVER: Final = -(2**62)
-"""A moment before every event time: the clock of a stream without any."""
-
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """What is joined with what; durations are event time in microseconds.

@@ -16,7 +16,7 @@ from streameval.attribution.lanes import Content, Piece
 from streameval.attribution.logs import Log, Logs
 from streameval.attribution.rules import Rules
 from streameval.errors import DamagedStateError
-from streameval.pipeline.ahead import too_far_ahead
+from streameval.pipeline.clock import Clock
 from streameval.pipeline.decode import Decoded
 from streameval.pipeline.layout import Layout
 from streameval.pipeline.partition import Applied, PartitionState, Progress
@@ -53,12 +53,13 @@ class JoinedState(Generic[A]):
         sink: Callable[[Decoded], object] | None = None,
         trace: Trace | None = None,
     ) -> None:
-        self.logs = Logs(logs)
+        self.logs = Logs(logs, lambda: Clock(layout.max_ahead, layout.recent))
         self.joiner = Joiner(rules, [log.stream for log in logs], trace)
         self.passed_by = 0
         self.proposed_at: int | None = None
-        self._layout = layout
-        self._counted = PartitionState(layout, logs[0].partition, 0)
+        # What comes out of the join was judged by the clocks of its logs.
+        judged = msgspec.structs.replace(layout, recent=1)
+        self._counted = PartitionState(judged, logs[0].partition, 0)
         self._sink = sink or self._counted.count
         self._version = next_version()
         self._advances = 0
@@ -79,6 +80,11 @@ class JoinedState(Generic[A]):
     def clock(self) -> int | None:
         """Time of the newest event that was counted, microseconds."""
         return self._counted.clock
+
+    @property
+    def time(self) -> Clock:
+        """The clock of the events that were counted."""
+        return self._counted.time
 
     @property
     def tally(self) -> Tally:
@@ -122,8 +128,6 @@ class JoinedState(Generic[A]):
             SourceError: it begins before what was handed over already.
             TooManyOpenError: more waits than the limits allow.
         """
-        if batch.timestamps is not None:
-            content = too_far_ahead(content, batch.timestamps, self._layout.max_ahead)
         self.logs.push(batch, content)
         self._count()
         tally = Tally(consumed=len(batch.values), tombstones=len(content.tombstones))
@@ -136,6 +140,12 @@ class JoinedState(Generic[A]):
         if self.logs.end(partitions):
             self._advances += 1
             self._count()
+
+    def settle(self) -> None:
+        """Count records that still wait for others to confirm their time, as if none came."""
+        for lane in self.logs.lanes:
+            lane.settle()
+        self._count()
 
     def propose(self, partitions: Collection[Partition]) -> None:
         """Pass by these idle logs, once that is saved: `accept` does it."""
@@ -157,6 +167,7 @@ class JoinedState(Generic[A]):
         self._version = next_version()
         for lane in still:
             lane.idle = True
+            lane.settle()
         if still:
             self.passed_by += len(still)
             self._advances += 1
@@ -204,7 +215,8 @@ class JoinedState(Generic[A]):
     def _note(self, piece: Piece) -> None:
         """Add to the tally of the records."""
         tally = Tally(consumed=piece.records, tombstones=piece.tombstones)
-        tally.valid = len(piece.content.places)
+        tally.future = 0 if piece.future is None else len(piece.future.places)
+        tally.valid = len(piece.content.places) + tally.future
         tally.refuse([event for _, event in piece.invalid])
         self._counted.note(tally)
 

@@ -29,6 +29,7 @@ from streameval.config.counting import layout
 from streameval.config.joining import joint
 from streameval.errors import SourceError
 from streameval.pipeline.circumstances import Circumstances
+from streameval.pipeline.clock import Clock
 from streameval.pipeline.decode import Decoded, Decoder
 from streameval.pipeline.examples import Examples, InvalidRecord
 from streameval.pipeline.ingest import Ingest
@@ -166,14 +167,14 @@ class SpanCounting:
             SeriesFamily(group.name, group.segment, group.dimensions) for group in config.families()
         ]
         self._spans: Spans[Accumulator] = Spans(kept.families, every)
-        self._dedup = kept.dedup
+        self._dedup, self._max_ahead = kept.dedup, kept.max_ahead
         self._decoder = Decoder(config.event, config.dimensions())
         self._joint = (
             None if config.attribution is None else joint(config, config.attribution, kept)
         )
         self._joined: JoinedState[Accumulator] | None = None
         self._examples = Examples()
-        self._seen: dict[Partition, tuple[Memory, int]] = {}
+        self._seen: dict[Partition, tuple[Memory, Clock]] = {}
 
     def home(self, partition: Partition) -> Partition:
         """The partition under whose name a file is counted."""
@@ -226,11 +227,10 @@ class SpanCounting:
         times, event_ids = decoded.times, decoded.event_ids
         if self._dedup is None or event_ids is None or times is None or not decoded.places:
             return decoded
-        memory, clock = self._seen.get(partition, (Memory(self._dedup), None))
-        novel = memory.novel(event_ids, times, clock)
-        latest = int(times.max())
-        self._seen[partition] = memory, latest if clock is None else max(latest, clock)
-        return decoded.keep(novel)
+        if partition not in self._seen:
+            self._seen[partition] = Memory(self._dedup), Clock(self._max_ahead)
+        memory, clock = self._seen[partition]
+        return decoded.keep(memory.novel(event_ids, times, clock.advance(times)))
 
 
 def beginning(config: Config, begun: Begun) -> Owner:

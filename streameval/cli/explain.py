@@ -130,6 +130,7 @@ class _TracedJoins:
     def explanations(self) -> Iterator[tuple[Partition, Explanation]]:
         """What the logs hold about the key, by partition."""
         for home, (state, trace) in sorted(self._joins.items()):
+            state.settle()
             found = trace.explanation(state)
             if found is not None:
                 yield home, found

@@ -45,7 +45,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         labels_idle: label values without an event for longer are no longer shown.
         windows: which spans of event time are read besides the lifetime.
         dedup: event ids are remembered so long, in event time; None means that they are not.
-        max_ahead: an event so much later than its log's timestamp is invalid.
+        max_ahead: an event so far ahead of the recent ones of its log must be confirmed by others.
         catalog: how many items there are, or a file of their ids, one a line.
         popularity: how many users had to do with each item before.
         similarity: how alike two items are.
@@ -70,7 +70,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     labels_idle: str = "24h"
     windows: WindowsOptions | None = None
     dedup: str | None = None
-    max_ahead: str = "10m"
+    max_ahead: str = "1m"
     catalog: Annotated[int, Meta(ge=1)] | str | None = None
     popularity: PopularityOptions | None = None
     similarity: SimilarityOptions | None = None

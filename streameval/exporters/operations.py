@@ -130,6 +130,14 @@ def special_counts(health: Health) -> Iterator[Family]:
         _if_known(health.late),
     )
     yield own_family(
+        "events_future",
+        "counter",
+        "Events whose time is ahead of their partition, and was not confirmed by the records after "
+        "them, since the process started; they count in the lifetime alone. A producer's clock is "
+        "wrong.",
+        _if_known(health.future),
+    )
+    yield own_family(
         "events_duplicate",
         "counter",
         "Events that were counted before, by their id, since the process started; they are in no "
@@ -223,8 +231,9 @@ def joining(join: JoinHealth) -> Iterator[Family]:
         "join_records",
         "counter",
         "Records of each stream by what became of them since the process started: counted, "
-        "duplicate, late, orphan (no list to belong to), ignored (of a type that does not count), "
-        "invalid, tombstone. With streameval_join_open they are all that was read.",
+        "duplicate, late, future (ahead of its log), orphan (no list to belong to), ignored (of a "
+        "type that does not count), invalid, tombstone. With streameval_join_open they are all "
+        "that was read.",
         [
             ({"stream": stream.name, "outcome": outcome}, count)
             for stream in join.streams

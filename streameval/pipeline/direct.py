@@ -8,6 +8,7 @@ from typing import Any, Generic, Protocol
 from streameval.aggregation.family import Family
 from streameval.aggregation.section import Section
 from streameval.aggregation.slices import A
+from streameval.pipeline.clock import Clock
 from streameval.pipeline.decode import Decoded, Decoder
 from streameval.pipeline.invalid import InvalidEvent
 from streameval.pipeline.layout import Layout
@@ -45,7 +46,11 @@ class State(Protocol[A]):
 
     @property
     def clock(self) -> int | None:
-        """Largest time of an event that was counted, microseconds; None where unknown."""
+        """Event time up to which events were counted, microseconds; None where unknown."""
+
+    @property
+    def time(self) -> Clock:
+        """Its clock."""
 
     @property
     def families(self) -> Mapping[str, Family[A]]:

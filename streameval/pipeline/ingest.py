@@ -8,6 +8,7 @@ from typing import Generic
 from streameval.aggregation.section import Section
 from streameval.aggregation.slices import A
 from streameval.aggregation.views import Views
+from streameval.pipeline.clock import provisional
 from streameval.pipeline.direct import Front, State
 from streameval.pipeline.examples import Examples, InvalidRecord, invalid_record
 from streameval.pipeline.invalid import InvalidEvent
@@ -134,9 +135,15 @@ class Ingest(Generic[A]):
 
     @property
     def clock(self) -> int | None:
-        """Largest event time in any partition, microseconds; windows are read at it."""
-        clocks = [state.clock for state in self._partitions.values() if state.clock is not None]
-        return max(clocks, default=None)
+        """Event time so far, microseconds; windows are read at it.
+
+        The largest clock of a partition that is final; where none is, what the few events of all
+        partitions say together.
+        """
+        clocks = [state.time for state in self._partitions.values()]
+        final = [clock.now for clock in clocks if clock.is_final]
+        few = [time for clock in clocks for time in clock.recent]
+        return max(final) if final else provisional(few, self.layout.max_ahead)
 
     def take_invalid(self) -> Sequence[InvalidRecord]:
         """Examples of invalid records since the last call: the first few of each reason."""

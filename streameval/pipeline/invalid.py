@@ -21,7 +21,6 @@ Reason: TypeAlias = Literal[
     "invalid_score",
     "invalid_positions",
     "invalid_time",
-    "future_time",
     "invalid_label",
     "too_many_recommendations",
     "too_many_interactions",
@@ -42,8 +41,6 @@ REASONS: MappingProxyType[Reason, str] = MappingProxyType(
         "invalid_score": "A score is not a finite number, or there is not one for each item shown.",
         "invalid_positions": "Positions are not whole numbers from 1 on, one for each item shown.",
         "invalid_time": "Event time is not of the configured unit, or not in the years 1 to 9999.",
-        "future_time": "Event time is more than max_ahead ahead of the time at which the log took"
-        " the record.",
         "invalid_label": "A label is neither a string nor an integer nor a boolean.",
         "too_many_recommendations": "The list shown is longer than max_recommendations.",
         "too_many_interactions": "There are more interactions than max_interactions.",

@@ -10,9 +10,7 @@ import msgspec
 from streameval.aggregation.slices import A
 from streameval.aggregation.spec import FamilySpec
 from streameval.aggregation.time import Times
-
-MAX_AHEAD = 600_000_000
-"""Ten minutes, in microseconds."""
+from streameval.pipeline.clock import MAX_AHEAD, RECENT
 
 
 class Layout(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
@@ -22,10 +20,12 @@ class Layout(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
         families: groups of metrics, each with labels and windows of its own; names are distinct.
         times: how event time is divided.
         dedup: for how long event ids are remembered, microseconds; None means not at all.
-        max_ahead: so much later than its log's timestamp an event may be, microseconds.
+        max_ahead: so far ahead of recent events an event is believed at once, microseconds.
+        recent: how many events of a log decide on its clock.
     """
 
     families: Sequence[FamilySpec[A]]
     times: Times = Times()
     dedup: int | None = None
     max_ahead: int = MAX_AHEAD
+    recent: int = RECENT

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streameval.aggregation.family import Family
-from streameval.aggregation.lateness import late
+from streameval.aggregation.lateness import PAST, late
 from streameval.aggregation.section import Section, next_version
 from streameval.aggregation.slices import A
 from streameval.errors import DamagedStateError, SourceError
-from streameval.pipeline.ahead import too_far_ahead
+from streameval.pipeline.clock import NEVER, Ahead, Clock, Clocks
 from streameval.pipeline.decode import Decoded
 from streameval.pipeline.invalid import InvalidEvent
 from streameval.pipeline.layout import Layout
@@ -31,7 +31,7 @@ class Applied(NamedTuple):
     """What became of a batch.
 
     Attributes:
-        invalid: place, and why the record there is no event; those from the future among them.
+        invalid: place, and why the record there is no event.
         tally: how many records became what.
     """
 
@@ -44,7 +44,7 @@ class Progress(NamedTuple):
 
     Attributes:
         position: the next offset.
-        clock: largest event time so far, microseconds; None where unknown.
+        clock: of the log, microseconds; None where unknown.
     """
 
     position: int
@@ -56,7 +56,7 @@ class PartitionState(Generic[A]):
 
     Attributes:
         position: the next offset to be counted.
-        clock: largest event time so far, microseconds since the epoch; None where unknown.
+        time: the clock of its log.
         tally: what became of its records.
         families: what is kept, by name.
         since: "family:statistic" -> clock at which it was first kept; those kept always are absent.
@@ -66,9 +66,10 @@ class PartitionState(Generic[A]):
         self._partition = partition
         self._layout = layout
         self._version = next_version()
-        self._memory = None if layout.dedup is None else Memory(layout.dedup)
+        self._memory = None if layout.dedup is None else Memory(layout.dedup, layout.recent)
+        self._ahead = Ahead(layout.recent)
         self.position = position
-        self.clock: int | None = None
+        self.time = Clock(layout.max_ahead, layout.recent)
         self.tally = Tally()
         self.families = {spec.name: Family(spec, layout.times) for spec in layout.families}
         self.since: dict[str, int] = {}
@@ -83,12 +84,11 @@ class PartitionState(Generic[A]):
         if first < self.position:
             problem = f"record {first} came again, although all before {self.position} are counted"
             raise SourceError(str(batch.partition), problem, "start again from the beginning")
-        if decoded.times is not None and batch.timestamps is not None:
-            decoded = too_far_ahead(decoded, batch.timestamps, self._layout.max_ahead)
         tally = Tally(consumed=len(batch.values), tombstones=len(decoded.tombstones))
-        counted = self._novel(decoded)
-        tally.late = self.count(counted)
-        tally.valid = len(counted.places)
+        clocks = None if decoded.times is None else self.time.advance(decoded.times)
+        counts = self._novel(decoded, clocks)
+        self._count(decoded, counts, clocks, tally)
+        tally.valid = int(np.count_nonzero(counts))
         tally.duplicates = len(decoded.places) - tally.valid
         tally.refuse([event for _, event in decoded.invalid])
         self.tally.add(tally)
@@ -101,22 +101,16 @@ class PartitionState(Generic[A]):
         self.tally.add(tally)
         self._version = next_version()
 
-    def count(self, decoded: Decoded) -> int:
-        """Count events; returns how many were too late for every window."""
+    def count(self, decoded: Decoded) -> None:
+        """Count events that follow each other in time."""
+        clocks = None if decoded.times is None else self.time.advance(decoded.times)
+        self._count(decoded, np.ones(len(decoded.places), dtype=np.bool_), clocks, self.tally)
         self._version = next_version()
-        if not decoded.places:
-            return 0
-        starts: NDArray[np.int64] | None = None
-        too_late = 0
-        if decoded.times is not None:
-            judged = late(decoded.times, self.clock, self._layout.times)
-            starts, self.clock, too_late = judged.starts, judged.clock, judged.late
-        for family in self.families.values():
-            # First the clock: what is old already then goes to where the old is at once.
-            if self.clock is not None:
-                family.advance(self.clock)
-            family.update(decoded.batch, decoded.dimensions, starts, decoded.times)
-        return too_late
+
+    @property
+    def clock(self) -> int | None:
+        """Event time of its log so far, microseconds since the epoch; None where unknown."""
+        return self.time.latest
 
     @property
     def crowded(self) -> Sequence[Partition]:
@@ -157,6 +151,8 @@ class PartitionState(Generic[A]):
         for name, family in self.families.items():
             own = {part: held for part, held in parts.items() if part.startswith(f"{name}/")}
             new = family.restore(own) if own else frozenset((ALL,))
+            if self.time.is_final:
+                family.advance(self.time.now)
             self.since |= {f"{name}:{each}": now for each in new}
             if own and family.kept > kept.get(name, 0):
                 self.since[f"{name}:{PANES}"] = now - kept.get(name, 0)
@@ -164,15 +160,45 @@ class PartitionState(Generic[A]):
             own = {part: held for part, held in parts.items() if part.startswith(PREFIX)}
             self._memory.restore(own)
 
-    def _novel(self, decoded: Decoded) -> Decoded:
-        if self._memory is None or decoded.event_ids is None or decoded.times is None:
-            return decoded
-        novel = self._memory.novel(decoded.event_ids, decoded.times, self.clock)
-        return decoded if novel.all() else decoded.keep(novel)
+    def _novel(self, decoded: Decoded, clocks: Clocks | None) -> NDArray[np.bool_]:
+        """Which events were not counted before."""
+        ids, times = decoded.event_ids, decoded.times
+        if self._memory is None or ids is None or times is None or clocks is None:
+            return np.ones(len(decoded.places), dtype=np.bool_)
+        return self._memory.novel(ids, times, clocks)
+
+    def _count(
+        self, decoded: Decoded, counts: NDArray[np.bool_], clocks: Clocks | None, tally: Tally
+    ) -> None:
+        """Count those events that count; notes how many belong to no span of time."""
+        starts: NDArray[np.int64] | None = None
+        given_up: Sequence[int] = ()
+        if decoded.times is not None and clocks is not None:
+            judged = late(decoded.times, clocks, self._layout.times)
+            starts = judged.starts
+            refuted = self._ahead.judge(starts, clocks, counts)
+            starts[refuted.rows] = PAST
+            given_up = refuted.panes
+            tally.late += int(np.count_nonzero(judged.late & counts))
+            tally.future += refuted.events
+        if not counts.all():
+            decoded = decoded.keep(counts)
+            starts = None if starts is None else starts[counts]
+            clocks = None if clocks is None else clocks[counts]
+        times = decoded.times
+        if times is not None and clocks is not None:
+            times = np.where(clocks == NEVER, times, np.minimum(times, clocks))
+        for family in self.families.values():
+            # First the clock: what is old already then goes to where the old is at once.
+            if self.time.is_final:
+                family.advance(self.time.now)
+            family.give_up(given_up)
+            family.update(decoded.batch, decoded.dimensions, starts, times)
 
     def _meta(self) -> Callable[[], Iterator[bytes]]:
         state = {
-            "clock": self.clock,
+            "ahead": self._ahead.state(),
+            "clock": self.time.state(),
             "kept": {name: self.families[name].kept for name in sorted(self.families)},
             "since": dict(sorted(self.since.items())),
             "tally": self.tally.state_dict(),
@@ -183,7 +209,9 @@ class PartitionState(Generic[A]):
         """Returns how far back panes of each family were kept, microseconds."""
         try:
             state: dict[str, Any] = msgspec.msgpack.decode(parts[META])
-            self.clock, self.since = state["clock"], state["since"]
+            self.time.restore(state["clock"])
+            self._ahead.restore(state["ahead"])
+            self.since = state["since"]
             kept: dict[str, int] = state["kept"]
             self.tally = Tally.from_state_dict(state["tally"])
         except (KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:

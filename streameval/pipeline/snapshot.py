@@ -120,6 +120,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
         ready: whether the source answers and reading has begun.
         trouble: one sentence why not, or about what a person should look at; else None.
         late: valid events whose panes were no longer kept; None where events carry no time.
+        future: valid events ahead of their partition's clock that nothing confirmed; likewise.
         duplicates: events that came again; None where that is not looked for.
         folded: events of all history counted under `__other__`, by name of the family.
         dead_lettered: records set aside as dead letters; None where none are written.
@@ -138,6 +139,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     ready: bool
     trouble: str | None
     late: int | None = None
+    future: int | None = None
     duplicates: int | None = None
     folded: Mapping[str, int] = {}
     dead_lettered: int | None = None

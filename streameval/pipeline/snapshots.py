@@ -198,6 +198,7 @@ class Snapshots(Generic[R]):
             ready=around.ready,
             trouble=around.trouble or self._advice(),
             late=tally.late if timed else None,
+            future=tally.future if timed else None,
             duplicates=tally.duplicates if layout.dedup or tally.duplicates else None,
             folded=self._folded(),
             dead_lettered=around.dead_lettered,

@@ -17,6 +17,7 @@ class Tally(msgspec.Struct, gc=False):
         consumed: records read, whatever became of them.
         valid: records that became events and were counted.
         late: those among them that were too late for every window.
+        future: those among them whose time is ahead of their log, and was not confirmed by it.
         tombstones: records without a value.
         duplicates: records with an event id that was counted before.
         invalid: records that are no event, by reason; every known reason is present.
@@ -25,6 +26,7 @@ class Tally(msgspec.Struct, gc=False):
     consumed: int = 0
     valid: int = 0
     late: int = 0
+    future: int = 0
     tombstones: int = 0
     duplicates: int = 0
     invalid: dict[str, int] = msgspec.field(default_factory=lambda: dict.fromkeys(REASONS, 0))

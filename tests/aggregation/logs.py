@@ -12,6 +12,7 @@ from streameval.aggregation.folding import FoldingOptions
 from streameval.aggregation.lateness import late
 from streameval.aggregation.spec import FamilySpec
 from streameval.aggregation.time import HOUR, SECOND, Times
+from streameval.pipeline.clock import NEVER
 from tests.aggregation.counting import Counting, batch
 
 MINUTE = 60 * SECOND
@@ -50,11 +51,14 @@ class Log:
     def feed(self, part: Sequence[Logged]) -> None:
         if part:
             happened = np.array([time for time, _ in part])
-            judged = late(happened, self.clock, TIMES)
-            self.clock = judged.clock
+            clocks = np.maximum(
+                np.maximum.accumulate(happened), NEVER if self.clock is None else self.clock
+            )
+            judged = late(happened, clocks, TIMES)
+            self.clock = int(clocks[-1])
             dimensions = [values for _, values in part]
             self.family.update(batch(*[1] * len(part)), dimensions, judged.starts, happened)
-            self.family.advance(judged.clock)
+            self.family.advance(self.clock)
 
     def saved(self) -> dict[str, bytes]:
         return saved(self.family)

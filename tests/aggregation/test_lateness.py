@@ -1,4 +1,4 @@
-"""Late is judged event by event, whatever the batches."""
+"""Late is judged event by event."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from streameval.aggregation.lateness import PAST, late
 from streameval.aggregation.time import FINE, HOUR, Times
+from streameval.pipeline.clock import NEVER
 from tests.aggregation.logs import MINUTE, spans, times
 
 logs = st.lists(times, min_size=1, max_size=30)
@@ -19,11 +20,10 @@ divisions = st.builds(
 )
 
 
-def textbook(log: list[int], division: Times) -> list[int]:
+def textbook(log: list[int], clocks: list[int], division: Times) -> list[int]:
     """Start of each event's pane, event by event."""
-    starts, clock = [], log[0]
-    for time in log:
-        clock = max(clock, time)
+    starts = []
+    for time, clock in zip(log, clocks, strict=True):
         size = HOUR if division.spans and division.spans[-1] > FINE else division.pane
         end = time // size * size + size
         kept = not division.spans or end > clock - division.spans[-1] - division.lateness
@@ -31,26 +31,25 @@ def textbook(log: list[int], division: Times) -> list[int]:
     return starts
 
 
-@given(logs, divisions, st.integers(1, 30))
-def test_any_split_is_judged_as_the_textbook_does(
-    log: list[int], division: Times, step: int
+@given(logs, divisions, st.data())
+def test_each_event_is_judged_by_the_clock_after_it(
+    log: list[int], division: Times, data: st.DataObject
 ) -> None:
-    clock, starts, count = None, [], 0
-    for begin in range(0, len(log), step):
-        judged = late(np.array(log[begin : begin + step]), clock, division)
-        clock, count = judged.clock, count + judged.late
-        starts += judged.starts.tolist()
-    assert starts == textbook(log, division)
-    assert (clock, count) == (max(log), starts.count(PAST))
+    some = st.lists(times | st.just(NEVER), min_size=len(log), max_size=len(log))
+    clocks = sorted(data.draw(some))
+    judged = late(np.array(log), np.array(clocks), division)
+    assert judged.starts.tolist() == textbook(log, clocks, division)
+    assert judged.late.tolist() == [start == PAST for start in judged.starts.tolist()]
 
 
 def test_an_event_may_come_as_late_as_configured() -> None:
     division = Times(pane=MINUTE, spans=(5 * MINUTE,), lateness=2 * MINUTE)
-    judged = late(np.array([7 * MINUTE, MINUTE - 1, 0, 8 * MINUTE, MINUTE, 0]), None, division)
+    log = np.array([7 * MINUTE, MINUTE - 1, 0, 8 * MINUTE, MINUTE, 0])
+    judged = late(log, np.maximum.accumulate(log), division)
     assert judged.starts.tolist() == [7 * MINUTE, 0, 0, 8 * MINUTE, MINUTE, PAST]
 
 
 def test_judging_leaves_the_times_alone() -> None:
     given_times = np.array([10 * HOUR, 0])
-    late(given_times, None, Times(spans=(MINUTE,)))
+    late(given_times, np.full(2, 10 * HOUR), Times(spans=(MINUTE,)))
     assert given_times.tolist() == [10 * HOUR, 0]

@@ -17,6 +17,7 @@ from streameval.aggregation.spec import FamilySpec
 from streameval.aggregation.time import FINE, HOUR
 from streameval.aggregation.views import Views
 from streameval.events import columns_of
+from streameval.pipeline.clock import NEVER
 from tests.aggregation.logs import MINUTE, TIMES, times
 from tests.strategies import WORDS, gains, lists
 
@@ -52,8 +53,8 @@ def family() -> Family[Accumulator]:
 def feed(into: Family[Accumulator], log: Sequence[Logged], step: int, clock: int | None) -> int:
     for start in range(0, len(log), step):
         happened, variants, events = zip(*log[start : start + step], strict=True)
-        judged = late(np.array(happened), clock, TIMES)
-        clock = judged.clock
+        clocks = np.maximum.accumulate(np.array([NEVER if clock is None else clock, *happened]))[1:]
+        judged, clock = late(np.array(happened), clocks, TIMES), int(clocks[-1])
         dimensions = [(variant,) for variant in variants]
         into.update(columns_of(events), dimensions, judged.starts, np.array(happened))
         into.advance(clock)

@@ -18,11 +18,15 @@ windowed = spans.filter(bool)
 
 
 def naive(parts: list[list[Logged]], span: int | None, clock: int) -> Counter[tuple[str, ...]]:
-    """The textbook: every event whose pane, or hour, ends less than the span before the clock."""
+    """The textbook: every event whose pane, or hour, ends less than the span before the clock.
+
+    Panes that begin after it are in no window.
+    """
     size = HOUR if span is not None and span > FINE else MINUTE
     found: Counter[tuple[str, ...]] = Counter()
     for time, (variant, country) in (event for part in parts for event in part):
-        if span is None or time // size * size + size > clock - span:
+        ended = span is not None and time // size * size + size <= clock - span
+        if span is None or not (ended or time // MINUTE * MINUTE > clock):
             found[country, variant] += 1
     return found
 

@@ -6,6 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from tests.pipeline import slow_clock
+
 Record = dict[str, Any]
 Log = list[Record | None]
 """Impressions have "shown" and interactions "item"; None is a tombstone, {} is invalid."""
@@ -22,6 +24,8 @@ class Case(NamedTuple):
         combine: "max" or "sum".
         per_variant: whether last touch looks at each variant for itself.
         gains: type -> gain; a type that is not in it does not count.
+        recent: how many records decide on the clock of a log.
+        max_ahead: in seconds.
     """
 
     streams: list[list[Log]]
@@ -31,6 +35,8 @@ class Case(NamedTuple):
     combine: str
     per_variant: bool
     gains: dict[str, float]
+    recent: int = 1
+    max_ahead: int = 60
 
 
 class Joined(NamedTuple):
@@ -65,21 +71,21 @@ def _in_time(case: Case, stream: int, account: Counter[str]) -> list[Record]:
     """Valid records that are not late, in the order in which their turns come."""
     turns = []
     for number, log in enumerate(case.streams[stream]):
-        clock: int | None = None
-        for place, record in enumerate(log):
-            account["records"] += 1
-            if record is None:
-                account["tombstone"] += 1
-                continue
-            if not record:
-                account["invalid"] += 1
-                continue
-            before: int | None = clock
-            if before is not None and record["ts"] < before - case.lateness:
+        account["records"] += len(log)
+        account["tombstone"] += log.count(None)
+        account["invalid"] += log.count({})
+        valid = [record for record in log if record]
+        times = [record["ts"] for record in valid]
+        clocks = slow_clock.clocks(times, case.max_ahead, case.recent)
+        ahead = slow_clock.ahead(times, clocks, case.recent)
+        for place, record in enumerate(valid):
+            before = clocks[place - 1] if place else slow_clock.NEVER
+            if ahead[place]:
+                account["future"] += 1
+            elif record["ts"] < before - case.lateness:
                 account["late"] += 1
-                continue
-            clock = record["ts"] if before is None else max(before, record["ts"])
-            turns.append((-1 if before is None else before, number, place, record))
+            else:
+                turns.append((before, number, place, record))
     ordered = [record for *_, record in sorted(turns, key=lambda turn: turn[:3])]
     for record in ordered:
         record["case"] = case

@@ -55,6 +55,8 @@ def cases(draw: Any) -> Case:
         combine=draw(st.sampled_from(["max", "sum"])),
         per_variant=draw(st.booleans()),
         gains={"click": 1.0, "cart": 3.0},
+        recent=draw(st.sampled_from([1, 3, 5])),
+        max_ahead=draw(st.integers(0, 20)),
     )
 
 
@@ -116,7 +118,8 @@ def joint(case: Case, **limits: Any) -> Joint[Any]:
         for stream, logs in enumerate(case.streams)
     ]
     decoder = Decoder(FIELDS, ["variant"], shown_only=True)
-    return Joint(decoder, others, names, rules, Layout(families=[]))
+    layout: Layout[Any] = Layout(families=[], recent=case.recent, max_ahead=case.max_ahead * SECOND)
+    return Joint(decoder, others, names, rules, layout)
 
 
 class Run:

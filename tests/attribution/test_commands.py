@@ -19,8 +19,12 @@ SHOWN = [
     {"ts": 1_000, "request_id": "unclicked", "user": "u2", "recommendations": ["c"]},
     {"ts": HOUR, "request_id": "open", "user": "u3", "recommendations": ["d"]},
     {"ts": HOUR + 5, "request_id": "newest", "user": "u4", "recommendations": ["d"]},
-    {"ts": 2_000, "request_id": "late", "user": "u5", "recommendations": ["d"]},
 ]
+MANY = [
+    {"ts": HOUR + each, "request_id": f"r{each}", "recommendations": ["d"]} for each in range(21)
+]
+LATE = {"ts": 2_000, "request_id": "late", "user": "u5", "recommendations": ["d"]}
+AHEAD = {"ts": 2 * HOUR, "request_id": "ahead", "user": "u5", "recommendations": ["d"]}
 DONE = [
     {"ts": 60_000, "request_id": "clicked", "item": "b", "type": "click"},
     {"ts": 61_000, "request_id": "clicked", "item": "x", "type": "click"},
@@ -49,15 +53,18 @@ listen = "127.0.0.1:0"
 """
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two files, and a configuration that joins them."""
-    place = tmp_path_factory.mktemp("explained")
-    for name, records in {"impressions": SHOWN, "clicks": DONE}.items():
+def written(place: Path, shown: list[dict[str, Any]]) -> Path:
+    for name, records in {"impressions": shown, "clicks": DONE}.items():
         lines = "".join(f"{json.dumps(each)}\n" for each in records)
         (place / f"{name}.ndjson").write_text(lines)
     (place / "streameval.toml").write_text(CONFIG)
-    return place
+    return place / "streameval.toml"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two files, and a configuration that joins them."""
+    return written(tmp_path_factory.mktemp("explained"), SHOWN).parent
 
 
 @pytest.fixture(scope="module")
@@ -86,8 +93,11 @@ def test_a_list_without_clicks(config: Path) -> None:
     assert found["records"] == []
 
 
-@pytest.mark.parametrize(("key", "outcome"), [("late", "late"), ("nobody", "orphan")])
-def test_a_rejected_record(config: Path, key: str, outcome: str) -> None:
+@pytest.mark.parametrize(
+    ("key", "outcome"), [("late", "late"), ("ahead", "future"), ("nobody", "orphan")]
+)
+def test_a_rejected_record(tmp_path: Path, key: str, outcome: str) -> None:
+    config = written(tmp_path, [*SHOWN, *MANY, AHEAD, LATE])
     found = explained(config, key)
     assert found["lists"] == []
     assert [each["outcome"] for each in found["records"]] == [outcome]
@@ -116,7 +126,10 @@ def test_topics_are_explained_up_to_where_they_end(broker: Broker, tmp_path: Pat
         '"impressions.ndjson"': create(broker, partitions=2),
         '"clicks.ndjson"': create(broker, partitions=2),
     }
-    for topic, records in zip(topics.values(), (SHOWN, DONE), strict=True):
+    late = {"ts": HOUR + 10_000, "request_id": "nobody", "item": "d", "type": "view"}
+    for topic, records in zip(
+        topics.values(), ([*SHOWN, *MANY], [*DONE, *[late] * 21]), strict=True
+    ):
         fill(broker, topic, {0: [json.dumps(each).encode() for each in records]})
     text = CONFIG.replace('type = "files"', 'type = "kafka"').replace("paths = ", "topics = ")
     for name, topic in topics.items():

@@ -30,7 +30,11 @@ def joint(**fields: Any) -> Joint[Any]:
     decoder = Decoder(event, [], shown_only=True)
     streams = [[SHOWN.topic], [DONE.topic]]
     return Joint(
-        decoder, [InteractionDecoder(clicks, "request_id")], streams, rules, Layout(families=[])
+        decoder,
+        [InteractionDecoder(clicks, "request_id")],
+        streams,
+        rules,
+        Layout(families=[], recent=1),
     )
 
 

@@ -73,6 +73,7 @@ def busy_health() -> Health:
         consumed=9,
         partitions=parts,
         late=4,
+        future=6,
         duplicates=2,
         folded={"labels": 7, "country": 0},
         dead_lettered=3,

@@ -64,6 +64,7 @@ def test_the_api_says_what_is_kept_set_aside_and_recovered_from() -> None:
     found = api(several())["health"]
     expected = {
         "late": 4,
+        "future": 6,
         "duplicates": 2,
         "folded": {"labels": 7, "country": 0},
         "dead_lettered": 3,

@@ -175,6 +175,7 @@ def test_the_pipeline_says_what_is_kept_set_aside_and_recovered_from(
 ) -> None:
     read = samples(exporter, picture(state=busy_health()))
     assert at(read, "events_late_total") == 4
+    assert at(read, "events_future_total") == 6
     assert at(read, "events_duplicate_total") == 2
     assert at(read, "events_folded", family="labels") == 7
     assert at(read, "dlq_events_total") == 3
@@ -190,7 +191,16 @@ def test_the_pipeline_says_what_is_kept_set_aside_and_recovered_from(
 
 def test_what_a_pipeline_does_not_do_is_not_counted_at_zero(exporter: PrometheusExporter) -> None:
     text = exporter.exposition(picture()).decode()
-    for name in ("late", "duplicate", "dlq", "checkpoint", "commit", "watchdog", "reload"):
+    for name in (
+        "late",
+        "future",
+        "duplicate",
+        "dlq",
+        "checkpoint",
+        "commit",
+        "watchdog",
+        "reload",
+    ):
         assert name not in text
 
 

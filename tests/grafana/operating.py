@@ -121,7 +121,7 @@ def _reading() -> list[Shown]:
             "Behind live",
             "s",
             "Now minus the largest event time of each partition. Growing by a second each second, "
-            "time stands still; below 0, an event claims to be from the future.",
+            "time stands still; below 0, most events claim to be from the future.",
             [Query(f"time() - {_TIME}", "{{topic}} {{partition}}")],
             "StreamevalWatermarkStuck",
         ),
@@ -138,10 +138,14 @@ def _left_out() -> list[Shown]:
             "StreamevalInvalidEvents",
         ),
         Shown(
-            "Late",
+            "Late and from the future",
             "cps",
-            "Events too late for every window, per second; they count in the lifetime alone.",
-            [Query(_rate("events_late_total", "job"), "{{job}}")],
+            "Events too late for every window, and those ahead of their partition's clock, per "
+            "second; they count in the lifetime alone.",
+            [
+                Query(_rate("events_late_total", "job"), "{{job}} late"),
+                Query(_rate("events_future_total", "job"), "{{job}} from the future"),
+            ],
             "StreamevalWatermarkStuck",
         ),
         Shown(

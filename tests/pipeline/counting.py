@@ -30,6 +30,7 @@ def layout(
     *,
     spans: Sequence[int] = (),
     dedup: int | None = None,
+    **more: Any,
 ) -> Layout[Accumulator]:
     spec = FamilySpec(
         name="labels",
@@ -38,7 +39,7 @@ def layout(
         spans=tuple(spans),
         new=Accumulator(*metrics).copy,
     )
-    return Layout(families=[spec], times=Times(spans=tuple(spans)), dedup=dedup)
+    return Layout(families=[spec], times=Times(spans=tuple(spans)), dedup=dedup, **more)
 
 
 def ingest(of: Layout[Accumulator] | None = None, **options: Any) -> Ingest[Accumulator]:

@@ -68,14 +68,6 @@ def test_a_restored_state_goes_on_as_if_it_had_never_stopped(
     assert state(restored) == state(lasting)
 
 
-def test_an_event_from_the_future_is_invalid_and_closes_nothing() -> None:
-    of = ingest(WINDOWS)
-    values = [record(ts=1_000, id="a"), record(ts=9_000_000, id="b"), record(ts=1_001, id="c")]
-    of.apply(batch(values, timestamps=[1_000_000] * 3))
-    assert (of.tally.valid, of.tally.invalid["future_time"], of.tally.late) == (2, 1, 0)
-    assert of.clock == 1_001_000_000
-
-
 def test_what_is_kept_from_now_on_says_since_when() -> None:
     before = ingest(layout(["hit_rate@3"], spans=(5 * MINUTE,)))
     before.apply(batch([record(ts=600)]))

@@ -153,7 +153,7 @@ def test_what_began_later_says_since_when() -> None:
         ("distinct_items", "5m"): 1_000.0,
         ("distinct_items", "lifetime"): 1_000.0,
     }
-    after.apply(batch([record(ts=9_000)], start=2))
+    after.apply(batch([record(ts=9_000)] * 3, start=2))
     found = {(each.metric.name, each.window): each.since for each in take(of).series}
     assert found["distinct_items", "5m"] is None
     assert found["distinct_items", "lifetime"] == 1_000.0

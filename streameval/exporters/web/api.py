@@ -254,6 +254,7 @@ def _health(health: Health) -> dict[str, object]:
         "invalid": health.invalid,
         "tombstones": health.tombstones,
         "late": health.late,
+        "future": health.future,
         "duplicates": health.duplicates,
         "folded": health.folded,
         "dead_lettered": health.dead_lettered,

@@ -255,6 +255,7 @@ def _totals(snapshot: Snapshot) -> Markup:
         "invalid": sum(health.invalid.values()),
         "tombstones": health.tombstones,
         "late": health.late,
+        "from the future": health.future,
         "duplicates": health.duplicates,
         "dead letters": health.dead_lettered,
     }

@@ -18,6 +18,7 @@ function facts(found) {
     invalid: number(invalid) + (invalid ? share : ""),
     tombstones: number(health.tombstones),
     late: health.late,
+    "from the future": health.future,
     duplicates: health.duplicates,
     "dead letters": health.dead_lettered,
     "lists not counted yet": health.join === null ? null : health.join.streams[0].open,

@@ -1,0 +1,48 @@
+"""The clock of a log from nothing but its definition, event by event."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+NEVER = -(2**62)
+
+
+def clocks(log: Sequence[int], max_ahead: int, recent: int) -> list[int]:
+    """The clock after each event of a log."""
+    found, agreed, now = list[int](), NEVER, NEVER
+    for end in range(1, len(log) + 1):
+        last = log[max(0, end - recent) : end]
+        if len(last) == recent:
+            middle = median(last)
+            spread = median(abs(time - middle) for time in last)
+            agreed = max(agreed, int(middle))
+            limit = agreed + max(max_ahead, 3 * int(spread))
+            now = max(now, *(time for time in [now, *last] if time <= limit))
+        found.append(now)
+    return found
+
+
+def ahead(log: Sequence[int], log_clocks: Sequence[int], recent: int) -> list[bool]:
+    """Which events the clock has not reached when `recent` events, or all, have come."""
+    clocks = [log_clocks[min(row + recent, len(log)) - 1] for row in range(len(log))]
+    return [clock != NEVER and time > clock for time, clock in zip(log, clocks, strict=True)]
+
+
+def refuted(
+    starts: Sequence[int], log_clocks: Sequence[int], counted: Sequence[bool], recent: int
+) -> list[bool]:
+    """Which events are from the future: their pane had all its events refuted before it came."""
+    found = [False] * len(starts)
+    for start in set(starts):
+        group: list[int] = []
+        for row, clock in enumerate(log_clocks):
+            if clock >= start:
+                group = []
+            elif starts[row] == start and counted[row]:
+                group.append(row)
+            if group and row == group[-1] + recent - 1:
+                for each in group:
+                    found[each] = True
+                group = []
+    return found
