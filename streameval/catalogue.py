@@ -46,6 +46,9 @@ _SAMPLE_PARAMETERS = (
     Parameter("single", default=False),
     _TYPE,
 )
+_SUMMING_UP = "replay"
+"""The system, in any release, that takes medians and intervals even of coverage, one value."""
+
 _EMPTY = ("skip", "zero", "nan", "error")
 
 
@@ -65,13 +68,19 @@ def catalogue() -> Mapping[str, Definition]:
     return found
 
 
-def parameters(definition: Definition) -> Mapping[str, Parameter]:
+def parameters(definition: Definition, convention: str | None = None) -> Mapping[str, Parameter]:
     """Every parameter a metric's text may name: its own, and those of the statistic it reads.
+
+    Args:
+        definition: of the metric.
+        convention: before its name; some take medians and intervals even of a single value.
 
     Raises:
         MetricParameterError: it has one of its own whose name means something else already.
     """
     shared = _shared(definition)
+    if definition.reads == "exposures" and (convention or "").startswith(_SUMMING_UP):
+        shared |= {parameter.name: parameter for parameter in summary.PARAMETERS}
     for name in shared.keys() & definition.parameters:
         allowed = "all metrics of its kind have a parameter of that name; choose another name"
         default = definition.parameters[name].default
@@ -90,8 +99,6 @@ def _shared(definition: Definition) -> dict[str, Parameter]:
     if definition.reads == "event":
         known |= {parameter.name: parameter for parameter in _VALUE_PARAMETERS}
         known |= {"type": _TYPE} if definition.interactions else {}
-    if definition.reads == "exposures":
-        known |= {parameter.name: parameter for parameter in summary.PARAMETERS}
     if definition.reads == "users":
         known["having"] = _HAVING
     if definition.reads in ("scores", "ranksums"):
@@ -165,7 +172,7 @@ def _made(text: str, spelled: Spelling, definition: Definition, convention: str 
     takes_k = "k" in definition.inputs or definition.reads == "pairings"
     if spelled.k is not None and not takes_k:
         raise MetricSyntaxError(text, f"{definition.name} has no cut-off")
-    known = parameters(definition)
+    known = parameters(definition, convention)
     usual = {name: parameter.default for name, parameter in known.items()}
     if convention is not None:
         usual |= _choices(convention, definition.name)

@@ -29,8 +29,9 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
         total: the numerator of the mean (value = total / count), or of a sum the value itself;
             None where the metric is neither (coverage, for example).
         estimated: True where a cap was passed and the value is an estimate.
-        low: the value is certainly not below this; None where it is exact or nothing is certain.
-        high: the value is certainly not above this; likewise.
+        low: the value is not below this: certainly, or where it is estimated from a sample of items
+            at a confidence of 99.9 %; None where it is exact or nothing is known.
+        high: the value is not above this; likewise.
 
     Example:
         >>> Reading(metric="hit_rate@10", value=0.5, count=4, lists=4, total=2.0).defined

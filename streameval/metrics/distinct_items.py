@@ -1,4 +1,7 @@
+import math
+
 from streameval.metric import metric
+from streameval.reading import Bounded
 from streameval.statistics.exposures import Exposures
 
 
@@ -7,10 +10,11 @@ from streameval.statistics.exposures import Exposures
     per="slice",
     source="Adomavicius and Kwon, Improving aggregate recommendation diversity, TKDE 2012",
 )
-def distinct_items(exposures: Exposures, k: int | None) -> float:
+def distinct_items(exposures: Exposures, k: int | None) -> Bounded:
     """Number of distinct items shown up to rank k, over all lists (aggregate diversity).
 
-    Without lists there is no value.
+    Without lists there is no value. Above `max_items` it is an estimate, and the reading's low and
+    high hold at a confidence of 99.9 %.
 
         distinct_items@k = |union over lists of the first k items|
 
@@ -22,4 +26,6 @@ def distinct_items(exposures: Exposures, k: int | None) -> float:
         >>> accumulator.read("distinct_items@2").value
         2.0
     """
-    return exposures.distinct(k) if exposures.lists else float("nan")
+    if not exposures.lists:
+        return Bounded(math.nan, math.nan, math.nan)
+    return Bounded(exposures.distinct(k), *exposures.bounds(k))

@@ -23,7 +23,8 @@ def gini(
 
     It is over the items shown at least once; with over=catalog over the catalogue, whose other
     items were shown 0 times (items outside a catalogue of ids are left out). Without items shown
-    there is no value.
+    there is no value. Above `max_items` it is an estimate without bounds: where few items
+    take most of what is shown, it depends on whether they are among the items kept.
 
         gini@k = sum over n items, by exposures ascending, of (2 i - n - 1) * exposures / (n * all)
 

@@ -4,6 +4,7 @@ from typing import Literal
 from streameval.context import Catalog
 from streameval.errors import UndefinedMetricError
 from streameval.metric import metric
+from streameval.reading import Bounded
 from streameval.statistics.exposures import Exposures
 
 
@@ -20,13 +21,14 @@ def item_coverage(
     unknown: Literal["ignore", "count"] = "ignore",
     percent_digits: int = -1,
     no_lists: Literal["undefined", "zero"] = "undefined",
-) -> float:
+) -> Bounded:
     """Share of the catalogue that was shown up to rank k at least once, over all lists.
 
     With a catalogue given as a number the value passes 1 when that number is too small; given as
     ids, items outside it are left out, or counted with unknown=count. With percent_digits from 0
     the value is in percent, rounded to so many decimals. Without lists there is no value
-    (no_lists=zero makes it 0).
+    (no_lists=zero makes it 0). Above `max_items` it is an estimate, and the reading's low and high
+    hold at a confidence of 99.9 %.
 
         item_coverage@k = |union over lists of the first k items| / |catalogue|
 
@@ -41,9 +43,10 @@ def item_coverage(
     if not items:
         raise UndefinedMetricError("item_coverage", "the catalogue is empty")
     if not exposures.lists and no_lists == "undefined":
-        return math.nan
-    if isinstance(catalog, int) or unknown == "count":
-        share = exposures.distinct(k) / items
-    else:
-        share = exposures.distinct_among(catalog, k) / items
-    return share if percent_digits < 0 else round(100.0 * share, percent_digits)
+        return Bounded(math.nan, math.nan, math.nan)
+    among = None if isinstance(catalog, int) or unknown == "count" else catalog
+    distinct = exposures.distinct(k) if among is None else exposures.distinct_among(among, k)
+    shares = (count / items for count in (distinct, *exposures.bounds(k, among)))
+    if percent_digits < 0:
+        return Bounded(*shares)
+    return Bounded(*(round(100.0 * share, percent_digits) for share in shares))

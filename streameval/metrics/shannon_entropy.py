@@ -17,6 +17,8 @@ def shannon_entropy(
 
     Items that were never shown add nothing, so a catalogue plays no part. The largest value is
     log2(items shown). Without items shown there is no value.
+    Above `max_items` it is an estimate without bounds: where few items
+    take most of what is shown, it depends on whether they are among the items kept.
 
         shannon_entropy@k = sum over items of -p * log2(p), p = exposures of the item / of all
 

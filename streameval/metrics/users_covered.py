@@ -1,4 +1,7 @@
+import math
+
 from streameval.metric import metric
+from streameval.reading import Bounded
 from streameval.statistics.exposures import Exposures
 
 
@@ -8,11 +11,12 @@ from streameval.statistics.exposures import Exposures
     source="Ge, Delgado-Battenfeld, Jannach, Beyond accuracy, RecSys 2010; "
     "RecTools 0.19.0 `CoveredUsers`",
 )
-def users_covered(users: Exposures, k: int | None) -> float:
+def users_covered(users: Exposures, k: int | None) -> Bounded:
     """Number of distinct users who got at least one item up to rank k, over all lists.
 
     With having=hit it is the users who interacted with at least one of these. Users are given with
-    the events; lists of nobody known count for no user. Without lists there is no value.
+    the events; lists of nobody known count for no user. Without lists there is no value. Above
+    `max_items` it is an estimate, and the reading's low and high hold at a confidence of 99.9 %.
 
         users_covered@k = |users of the lists with an item (or a hit) at rank <= k|
 
@@ -25,4 +29,6 @@ def users_covered(users: Exposures, k: int | None) -> float:
         >>> [reading.value for reading in accumulator.compute().values()]
         [2.0, 1.0]
     """
-    return users.distinct(k) if users.lists else float("nan")
+    if not users.lists:
+        return Bounded(math.nan, math.nan, math.nan)
+    return Bounded(users.distinct(k), *users.bounds(k))

@@ -122,7 +122,8 @@ def _spelled(convention: Convention) -> list[tuple[str, str]]:
 
 def _meaning(convention: str, metric: str) -> str:
     """The metric as it would be written without the convention."""
-    usual = {name: each.default for name, each in parameters(catalogue()[metric]).items()}
+    known = parameters(catalogue()[metric], convention)
+    usual = {name: each.default for name, each in known.items()}
     chosen = CONVENTIONS[convention].metrics[metric]
     said = [
         f"{name}={written(chosen[name])}" for name in sorted(chosen) if chosen[name] != usual[name]

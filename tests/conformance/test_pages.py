@@ -18,7 +18,7 @@ def test_the_generated_pages_are_up_to_date() -> None:
 @pytest.mark.parametrize("name", CONVENTIONS)
 def test_a_convention_names_parameters_and_values_that_there_are(name: str) -> None:
     for metric, chosen in CONVENTIONS[name].metrics.items():
-        known = parameters(catalogue()[metric])
+        known = parameters(catalogue()[metric], name)
         for parameter, value in chosen.items():
             assert known[parameter].check(metric, value) == value
 

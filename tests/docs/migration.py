@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from streameval.catalogue import catalogue, parameters, parse
 from streameval.conventions import CONVENTIONS, Convention
@@ -36,7 +36,7 @@ def _rows(name: str, convention: Convention) -> Iterator[str]:
     for theirs, ours in {**own, **others}.items():
         cut = "@10" if _cuts(ours) else ""
         text = parse(f"{name}:{ours}{cut}").text
-        yield f"| `{theirs}` | `{text}` | {_difference(ours, convention.metrics[ours])} |"
+        yield f"| `{theirs}` | `{text}` | {_difference(name, ours)} |"
 
 
 def _cuts(metric: str) -> bool:
@@ -44,8 +44,10 @@ def _cuts(metric: str) -> bool:
     return "k" in definition.inputs or definition.reads == "pairings"
 
 
-def _difference(metric: str, chosen: Mapping[str, str | float]) -> str:
-    usual = {name: each.default for name, each in parameters(catalogue()[metric]).items()}
+def _difference(convention: str, metric: str) -> str:
+    known = parameters(catalogue()[metric], convention)
+    usual = {name: each.default for name, each in known.items()}
+    chosen = CONVENTIONS[convention].metrics[metric]
     said = [
         f"`{name}={written(value)}`"
         for name, value in sorted(chosen.items())

@@ -104,3 +104,22 @@ def test_an_item_is_counted_in_one_band(ranks: list[int] | None) -> None:
     exposures.update(["a", "b", "c"], [], ranks)
     counts = [row[1] for band in exposures.state_dict()["bands"] for row in band]
     assert sum(counts) == 3
+
+
+def test_the_truth_lies_within_the_bounds_of_an_estimate() -> None:
+    """Other names for the same items have other hashes: each is a sample of its own."""
+    for trial in range(60):
+        items: list[Id] = [f"{trial}/{number}" for number in range(2_000)]
+        exposures = _counted([items[start : start + 10] for start in range(0, 2_000, 10)], 150)
+        assert exposures.estimated
+        low, high = exposures.bounds(None)
+        assert low <= 2_000 <= high < 2 * exposures.distinct(None)
+        known = frozenset(items[::2])
+        low, high = exposures.bounds(None, known)
+        assert low <= 1_000 <= high <= 1_000
+
+
+def test_what_is_exact_has_no_bounds_to_speak_of() -> None:
+    exposures = _counted([["a", "b"]], 150)
+    assert exposures.bounds(None) == (2.0, 2.0)
+    assert exposures.bounds(None, frozenset("a")) == (1.0, 1.0)
