@@ -25,7 +25,8 @@ PARAMETERS = (
 """How the values of all lists are summed up: the mean, unless said otherwise.
 
 `q` is the quantile; `method` whether it lies between two values ("linear") or is one ("lower").
-`confidence` is of the normal interval whose half width is given. `deviation=single` rounds the
+`confidence` is that of the normal interval whose half-width is given. It and the standard error
+assume independent lists: where users have many, both are too small. `deviation=single` rounds the
 standard deviation to a 32-bit float, and takes that of a single value to be 0.
 """
 

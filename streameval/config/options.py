@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from streameval.address import host_and_port
 from streameval.durability.policies import Policies
 
 
@@ -17,6 +18,8 @@ class WebOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         listen: "HOST:PORT", an IPv6 address in brackets: "[::1]:9877"; or a list of several.
         config_file: certificates and users, as exporters of Prometheus have them.
         route_prefix: all paths begin with it, for example "/streameval".
+        allowed_hosts: names under which it is addressed, "*.example.com" for all below a domain;
+            checked where there are no users.
         health_without_auth: whether health checks are answered without a password all the same.
         max_connections: at once; the one idle longest makes room for one more.
     """
@@ -24,6 +27,7 @@ class WebOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     listen: str | list[str] = "127.0.0.1:9877"
     config_file: str | None = None
     route_prefix: str = "/"
+    allowed_hosts: list[str] = []
     health_without_auth: bool = False
     max_connections: Annotated[int, Meta(ge=1)] = 512
 
@@ -31,6 +35,12 @@ class WebOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def addresses(self) -> list[str]:
         """Where to listen, as a list."""
         return [self.listen] if isinstance(self.listen, str) else self.listen
+
+    @property
+    def hosts(self) -> list[str]:
+        """Names under which it is addressed: those of `listen`, and `allowed_hosts`."""
+        found = map(host_and_port, self.addresses)
+        return [*(each[0] for each in found if each is not None), *self.allowed_hosts]
 
     @property
     def prefix(self) -> str:

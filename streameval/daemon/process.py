@@ -74,6 +74,7 @@ class Daemon:
             turning=lambda: self._loop.turning,
             reload=self._reload.request if lifecycle and self._reload else None,
             prefix=web.prefix,
+            hosts=web.hosts,
             security=self._security,
             open_health=web.health_without_auth,
         )

@@ -101,6 +101,17 @@ def with_windows(version: int) -> Snapshot:
     return msgspec.structs.replace(snapshot, past=_past(version))
 
 
+def panes(*means: float) -> Snapshot:
+    """One variant with a mean for each minute."""
+    kept = tuple(
+        PaneMeans(place * MINUTE, MINUTE, {("a",): [(each * 10, 10)]})
+        for place, each in enumerate(means)
+    )
+    past = FamilyPast(("ndcg@10",), kept, 0, {})
+    snapshot = picture(mean("ndcg@10", ("a",), sum(means), len(means)))
+    return msgspec.structs.replace(snapshot, past=Past(clock=len(means) * MINUTE, families=(past,)))
+
+
 def _past(version: int) -> Past:
     texts = ("ndcg@10", "ndcg@5", "ctr")
     rows: dict[tuple[str, ...], list[tuple[float, int]]] = {

@@ -10,8 +10,8 @@ from playwright.sync_api import Page, Response, expect
 from streameval.config import Config, WebOptions
 from streameval.daemon import Daemon
 from streameval.sources.options import SimulatorOptions
-from tests.browser.site import Site, moment, numbers, records_read, values, with_windows
-from tests.exporters.pictures import mean, picture
+from tests.browser.site import Site, moment, numbers, panes, records_read, values, with_windows
+from tests.exporters.pictures import health, mean, partition, picture
 
 pytestmark = pytest.mark.browser
 
@@ -94,7 +94,7 @@ def test_a_paused_page_stands_still_until_told_to_go_on(site: Site, page: Page) 
     page.on("request", lambda request: asked.append(request.url))
     page.clock.run_for(60_000)
     assert asked == []
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Resume").click()
     expect(records_read(page)).to_have_text("16")
 
 
@@ -131,19 +131,23 @@ def test_a_daemon_that_is_gone_is_said(site: Site, page: Page) -> None:
     page.goto(site.address)
     expect(page.locator("#live article")).to_have_count(3)
     site.server.stop()
-    expect(page.get_by_role("status")).to_contain_text("does not answer")
+    expect(page.get_by_role("status")).to_contain_text("does not respond")
 
 
-def test_the_difference_is_said_in_words_and_with_its_sign(site: Site, page: Page) -> None:
+def test_a_difference_has_a_sign_and_no_verdict(site: Site, page: Page) -> None:
     series = [mean("ndcg@10", ("control",), 2.0, 10), mean("ndcg@10", ("treatment",), 1.0, 10)]
-    series += [mean("rmse", ("control",), 2.0, 10), mean("rmse", ("treatment",), 1.0, 10)]
+    series += [mean("rmse", ("control",), 1.0, 10), mean("rmse", ("treatment",), 2.0, 10)]
     site.snapshot = picture(*series)
     page.goto(site.address)
     expect(page.locator("#live article")).to_have_count(2)
-    worse, better = page.locator("#live .difference").all()
-    assert "\N{MINUS SIGN}0.1000" in worse.inner_text()
-    assert "worse than control" in worse.inner_text()
-    assert "better than control" in better.inner_text()
+    lower, higher = page.locator("#live .difference").all()
+    assert (
+        lower.inner_text()
+        == "\N{MINUS SIGN}0.1000 (\N{MINUS SIGN}50\N{NO-BREAK SPACE}%) vs control"
+    )
+    assert higher.inner_text() == "+0.1000 (+100\N{NO-BREAK SPACE}%) vs control"
+    colour = "node => getComputedStyle(node).color"
+    assert lower.evaluate(colour) == higher.evaluate(colour)
 
 
 def test_one_variant_is_compared_with_nobody(site: Site, page: Page) -> None:
@@ -166,3 +170,41 @@ def test_charts_are_drawn_of_what_was_before(site: Site, page: Page) -> None:
 
 def _said(control: str, treatment: str) -> re.Pattern[str]:
     return re.compile(f"control: now {control}.*treatment: now {treatment}")
+
+
+_DRAWN = """
+const draw = CanvasRenderingContext2D.prototype.fillText;
+globalThis.drawn = new Set();
+CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {
+  globalThis.drawn.add(text);
+  return draw.call(this, text, ...rest);
+};
+"""
+
+
+_TIMES = [f"00:0{seconds // 60}:{seconds % 60:02}" for seconds in range(30, 91, 10)]
+
+
+def test_a_lone_tick_has_its_decimals(site: Site, page: Page) -> None:
+    site.snapshot = panes(0.6)
+    page.add_init_script(_DRAWN)
+    page.goto(site.address)
+    page.wait_for_function("() => drawn.size > 1")
+    assert page.evaluate("[...drawn]") == [*_TIMES, "0.6"]
+
+
+def test_old_events_have_a_date_and_live_ones_an_age(site: Site, page: Page) -> None:
+    newest = page.locator(".totals div", has_text="newest event").locator("dd")
+    events = [(1_760_000_000, "1 s ago"), (1_700_000_000, "2023-11-14 22:13:20 UTC")]
+    for version, (at, shown) in enumerate(events, 1):
+        state = health(partitions=(partition(0, 5, 9, at * 1_000_000),))
+        site.snapshot = picture(mean("ndcg@10", ("a",), 1.0, 2), version=version, state=state)
+        page.goto(site.address)
+        expect(newest).to_have_text(shown)
+
+
+def test_counts_of_this_process_are_marked_as_such(site: Site, page: Page) -> None:
+    page.goto(site.address)
+    expect(page.locator("section[aria-labelledby=pipeline]")).to_contain_text(
+        "Counts are since this process started."
+    )

@@ -81,9 +81,9 @@ def test_one_metric_is_opened_with_what_it_means_and_left_again(site: Site, page
     expect(titles).to_have_text(
         [
             "last 5m, side by side",
-            "each pane by itself",
-            "control, every window",
-            "treatment, every window",
+            "by pane",
+            "control, all windows",
+            "treatment, all windows",
         ]
     )
     lines = page.locator(".wide article").nth(2).locator("li").all_inner_texts()
@@ -92,7 +92,7 @@ def test_one_metric_is_opened_with_what_it_means_and_left_again(site: Site, page
         "last 24h",
         "all time",
     ]
-    page.get_by_text("The same numbers over time").click()
+    page.get_by_text("Values over time as a table").click()
     expect(page.locator("details tbody tr").first).to_contain_text("UTC")
     page.go_back()
     expect(page.locator("#live article")).to_have_count(3)

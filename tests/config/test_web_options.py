@@ -40,6 +40,10 @@ def test_a_prefix_has_no_slash_at_its_end(tmp_path: Path, given: str, prefix: st
         ("listen = 1", "web.listen: found 1; give text in quotes or a list"),
         ("max_connections = 0", "web.max_connections: found 0; give a whole number of at least 1"),
         *(
+            (f'allowed_hosts = ["{each}"]', f"web.allowed_hosts: found '{each}'; give a name")
+            for each in ("", "*", "a:1", "http://a", "a.*", "[::1]")
+        ),
+        *(
             (f'route_prefix = "{each}"', f"web.route_prefix: found '{each}'; give a path")
             for each in ("", "eval", "//", "/a//b", "/a b", "/../a", "/a?b", "/{x}", "http://a/")
         ),

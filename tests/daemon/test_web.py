@@ -160,6 +160,18 @@ def test_a_wrong_option_is_said_in_one_line(
     assert done.stderr.count("\n") == 1
 
 
+def test_a_name_that_is_not_configured_is_refused(tmp_path: Path) -> None:
+    config = CONFIG.replace('"127.0.0.1:0"', '"localhost:0"') + 'allowed_hosts = ["eval.example"]\n'
+    with running(config, tmp_path) as daemon:
+        names = ("localhost", "127.0.0.1", "eval.example:80", "evil.example")
+        found = [
+            httpx.get(f"{daemon.address}/metrics", headers={"Host": name}, timeout=PATIENCE)
+            for name in names
+        ]
+        assert [each.status_code for each in found] == [200, 200, 200, 421]
+        assert daemon.stop() == 0
+
+
 @pytest.mark.parametrize(("listen", "lines"), [("0.0.0.0:0", 1), ("127.0.0.1:0", 0)])
 def test_an_address_that_others_reach_unasked_is_pointed_out_once(
     tmp_path: Path, listen: str, lines: int

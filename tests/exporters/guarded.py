@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ class Guarded:
         listen: str | Sequence[str] = "127.0.0.1:0",
         limits: Limits | None = None,
         prefix: str = "",
+        hosts: Iterable[str] | None = None,
         open_health: bool = False,
     ) -> None:
         file.write_text(text)
@@ -37,6 +38,7 @@ class Guarded:
             PrometheusExporter(version="1"),
             reload=lambda: None,
             prefix=prefix,
+            hosts=hosts,
             security=security,
             open_health=open_health,
         )

@@ -156,9 +156,9 @@ def test_the_page_shows_a_dash_where_there_is_no_evidence(site: Site) -> None:
     assert "nan" not in site.get("/").text
 
 
-def test_the_page_says_since_when_it_counts(site: Site) -> None:
+def test_the_page_says_when_the_process_started(site: Site) -> None:
     site.snapshot = picture()
-    assert "Values are since start: 2025-10-09 08:53:20 UTC" in site.get("/").text
+    assert "Started 2025-10-09 08:53:20 UTC" in site.get("/").text
 
 
 def test_everything_the_page_needs_is_served(site: Site) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 from pathlib import Path
 
 import httpx
@@ -83,3 +84,34 @@ def test_it_is_known_whether_others_may_read(
     site.server.stop()
     found = site.server.danger
     assert found is None if danger is None else danger in str(found)
+
+
+OWN = ("127.0.0.1:9877", "[::1]:9877", "10.1.2.3", "localhost:9877", "LOCALHOST", "eval.localhost")
+CONFIGURED = ("eval.example:443", "streameval-0.pods.example")
+FOREIGN = ("evil.example", "xeval.example", "pods.example", "eval.example.evil", "1.2.3.4.evil")
+
+
+@pytest.mark.parametrize("path", ["/", "/metrics", "/-/healthy"])
+def test_without_users_only_names_of_this_server_are_answered(tmp_path: Path, path: str) -> None:
+    with guarded(tmp_path / "web.yml", hosts=["eval.example", "*.pods.example"]) as site:
+        for host in (*OWN, socket.gethostname(), *CONFIGURED):
+            assert site.get(path, headers={"Host": host}).status_code == 200, host
+        for host in FOREIGN:
+            answer = site.get(path, headers={"Host": host})
+            assert answer.status_code == 421, host
+            assert answer.text.startswith(f"'{host}' is not a name of this server; add it to all")
+
+
+def test_users_protect_under_any_name(tmp_path: Path) -> None:
+    text = f"basic_auth_users: {{ ana: {hashed('x')} }}"
+    with guarded(tmp_path / "web.yml", text, hosts=[]) as site:
+        assert site.get(headers={"Host": "other.example"}, auth=("ana", "x")).status_code == 200
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:1"])
+def test_a_page_of_another_site_does_not_reload(tmp_path: Path, origin: str) -> None:
+    with guarded(tmp_path / "web.yml") as site:
+        refused = site.ask("POST", "/-/reload", headers={"Origin": origin})
+        own = site.ask("POST", "/-/reload", headers={"Origin": site.server.address})
+    assert (refused.status_code, own.status_code) == (403, 200)
+    assert refused.text == f"Forbidden: a page of {origin!r} must not reload this daemon.\n"

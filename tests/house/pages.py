@@ -160,6 +160,9 @@ def _parameters(definition: Definition) -> Iterator[str]:
     for each in known.values():
         usual = "(empty)" if each.default == "" else f"`{written(each.default)}`"
         yield f"| `{each.name}` | {usual} | {_allowed(each)} |"
+    if "statistic" in known:
+        independent = "[assume independent lists](../metrics.md#standard-errors)"
+        yield f"\n`standard_error` and `half_width` {independent}."
 
 
 def _allowed(parameter: Parameter) -> str:

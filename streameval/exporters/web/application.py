@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
+import socket
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final, Protocol
@@ -49,6 +51,7 @@ def application(
     turning: Callable[[], bool] = lambda: True,
     reload: Callable[[], str | None] | None = None,
     prefix: str = "",
+    hosts: Iterable[str] | None = None,
     security: Security | None = None,
     open_health: bool = False,
 ) -> Starlette:
@@ -63,6 +66,9 @@ def application(
         reload: checks the configuration and restarts, or returns what is wrong; None where a
             reload over HTTP is not enabled.
         prefix: of all paths; "" or "/like/this".
+        hosts: names under which it is served, "*.example.com" for all below a domain. Without
+            users, requests for other names are refused; IP addresses, localhost and the name of
+            this machine are always accepted. None means any name.
         security: users in force; None means everybody may read.
         open_health: whether health checks are answered without a password.
     """
@@ -82,7 +88,14 @@ def application(
     return Starlette(
         routes=_under(prefix, routes),
         exception_handlers={404: _not_found, 405: _method_not_allowed},
-        middleware=[Middleware(Guard, security=security or Security(), open_paths=open_paths)],
+        middleware=[
+            Middleware(
+                Guard,
+                security=security or Security(),
+                hosts=None if hosts is None else Hosts(hosts),
+                open_paths=open_paths,
+            )
+        ],
     )
 
 
@@ -106,18 +119,64 @@ def _method_not_allowed(_: Request, error: Exception) -> Response:
     return PlainTextResponse("Method not allowed; use GET.\n", status_code=405, headers=headers)
 
 
+class Hosts:
+    """Names under which a server without users may be addressed.
+
+    A page of another site can have its own name point to this server (DNS rebinding), and a browser
+    then lets it read the responses. An IP address as `Host` cannot come about that way.
+
+    Args:
+        names: accepted besides localhost and the name of this machine.
+
+    Example:
+        >>> hosts = Hosts(["eval.example", "*.pods.example"])
+        >>> "eval.example:9877" in hosts, "a.pods.example" in hosts, "[::1]:9877" in hosts
+        (True, True, True)
+        >>> "evil.example" in hosts
+        False
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        own = {"localhost", "*.localhost", socket.gethostname()}
+        self._names = {each.lower() for each in own.union(names)}
+
+    def __contains__(self, host: str) -> bool:
+        name = host.lower()
+        if name.startswith("["):
+            name = name[1:].partition("]")[0]
+        else:
+            name = name.partition(":")[0].rstrip(".")
+        return name in self._names or self._is_below(name) or _is_address(name)
+
+    def _is_below(self, name: str) -> bool:
+        parts = name.split(".")
+        return any(f"*.{'.'.join(parts[place:])}" in self._names for place in range(1, len(parts)))
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
 class Guard:
-    """Refuses bodies and wrong passwords, and adds headers that keep a browser safe.
+    """Refuses bodies, foreign hosts and wrong passwords, and adds headers that keep a browser safe.
 
     Args:
         app: the guarded application.
-        security: the users in force, looked at for every request.
+        security: the users; where there are none, the name in `Host` is checked instead.
+        hosts: names that are accepted; None means any.
         open_paths: answered without a password.
     """
 
-    def __init__(self, app: ASGIApp, security: Security, open_paths: Iterable[str] = ()) -> None:
+    def __init__(
+        self, app: ASGIApp, security: Security, hosts: Hosts | None, open_paths: Iterable[str]
+    ) -> None:
         self._app = app
-        self._security = security
+        self._users = security.users
+        self._hosts = hosts
         self._open_paths = frozenset(open_paths)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -134,15 +193,23 @@ class Guard:
     async def _refusal(self, path: str, headers: Headers) -> Response | None:
         if "transfer-encoding" in headers or headers.get("content-length", "0") != "0":
             return _text(413, "No request here takes a body; send none.", {"Connection": "close"})
-        if path in self._open_paths or not self._security.users:
+        if not self._users:
+            return self._foreign(headers.get("host", ""))
+        if path in self._open_paths:
             return None
-        verdict = await self._security.users.verdict(headers.get("authorization"))
+        verdict = await self._users.verdict(headers.get("authorization"))
         if verdict is Verdict.BUSY:
             return _text(503, "Too many passwords to check; try again.", {"Retry-After": "5"})
         if verdict is Verdict.REFUSED:
             challenge = {"WWW-Authenticate": 'Basic realm="streameval", charset="UTF-8"'}
             return _text(401, "Unauthorized: send a known user and the right password.", challenge)
         return None
+
+    def _foreign(self, host: str) -> Response | None:
+        if self._hosts is None or not host or host in self._hosts:
+            return None
+        hint = "add it to allowed_hosts in [web], or configure users"
+        return _text(421, f"{host[:200]!r} is not a name of this server; {hint}.", {})
 
 
 def _text(status: int, sentence: str, headers: Mapping[str, str]) -> Response:

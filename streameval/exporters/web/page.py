@@ -35,6 +35,7 @@ from streameval.reading import UndefinedReading
 _HERE: Final = Path(__file__).parent
 _UPLOT: Final = """<link rel="stylesheet" href="static/uplot/uPlot.min.css">
 <script src="static/uplot/uPlot.iife.min.js" defer></script>"""
+_DAY: Final = 86_400.0
 _COLUMNS: Final = 4
 """Slices shown side by side; more than that are rows."""
 
@@ -55,7 +56,7 @@ def page(snapshot: Snapshot | None, state: State) -> str:
         why=tag("", state.why),
         charts=_charts(),
         since=_since(snapshot),
-        read="" if snapshot is None else f"Read at {moment(snapshot.taken_at)}.",
+        read="" if snapshot is None else f"Snapshot of {moment(snapshot.taken_at)}.",
         metrics=_metrics(snapshot),
         pipeline=tag("p", "No data has been read yet.")
         if snapshot is None
@@ -80,11 +81,9 @@ def _since(snapshot: Snapshot | None) -> str:
     if snapshot is None:
         return "Values appear when the first records have been read."
     age = tag("span", span(snapshot.taken_at - snapshot.started_at), kind="age")
-    start = f"{moment(snapshot.started_at)}, {age} ago"
-    kept = snapshot.counted is not None
-    if kept:
-        return f"Values outlive a restart; the last was {start}."
-    return f"Values are since start: {start}."
+    durable = snapshot.counted is not None
+    effect = "Values survive restarts." if durable else "A restart resets all values."
+    return f"Started {moment(snapshot.started_at)}, {age} ago. {effect}"
 
 
 def _metrics(snapshot: Snapshot | None) -> str:
@@ -265,14 +264,20 @@ def _totals(snapshot: Snapshot) -> Markup:
     if health.join is not None:
         totals["lists not counted yet"] = health.join.open_lists
     texts = {name: _number(n) for name, n in totals.items() if n is not None}
+    times = [each.event_time for each in health.partitions if each.event_time is not None]
+    if times:
+        texts["newest event"] = _when(max(times) / 1_000_000, snapshot.taken_at)
     if health.checkpoint is not None:
-        texts["last checkpoint"] = _age(health.checkpoint, snapshot.taken_at)
+        saved = health.checkpoint.last_success
+        texts["last checkpoint"] = UNDEFINED if saved is None else _when(saved, snapshot.taken_at)
     parts = [tag("div", tag("dt", name), tag("dd", text)) for name, text in texts.items()]
     return tag("dl", *parts, kind="totals")
 
 
-def _age(kept: CheckpointHealth, now: float) -> str:
-    return UNDEFINED if kept.last_success is None else f"{span(now - kept.last_success)} ago"
+def _when(seconds: float, now: float) -> str:
+    """An age while data is live; a date where old events are read again."""
+    age = now - seconds
+    return f"{span(age)} ago" if age < _DAY else moment(seconds)
 
 
 def _invalid(health: Health) -> Markup:

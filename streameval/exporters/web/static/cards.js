@@ -1,4 +1,4 @@
-// A card for each metric: every variant's value, what is behind it, its difference, its chart.
+// A card for each metric: each variant's value, count and difference to the control, and a chart.
 
 import { Chart, swatch } from "./chart.js";
 import { become, tag } from "./markup.js";
@@ -8,7 +8,7 @@ const dataOf = (value, text) => tag("data", { value: String(value) }, text);
 
 function valueOf(entry) {
   if (entry.value === null) {
-    const why = entry.problem ?? "No evidence yet";
+    const why = entry.problem ?? "No data yet";
     return tag("span", { class: "undefined", title: why }, "\u2013",
       tag("span", { class: "unseen" }, ` ${why}`));
   }
@@ -18,10 +18,8 @@ function valueOf(entry) {
 export const nameOf = (entry) => Object.values(entry.labels).join(" \u00B7 ") || "all lists";
 
 function differenceOf(entry, context) {
-  const { comparison } = context.document;
-  const found = difference(entry, comparison, context.meaning(entry.metric)?.higher_is_better ?? null);
-  return found === null ? null : tag("div", { class: `difference ${found.kind}` },
-    tag("span", { "aria-hidden": "true" }, `${found.mark} `), found.text);
+  const text = difference(entry, context.document.comparison);
+  return text === null ? null : tag("div", { class: "difference" }, text);
 }
 
 function row(entry, index, context) {
@@ -47,7 +45,7 @@ export function table(entries, context, caption) {
 
 export function direction(meaning) {
   const words = { true: "Higher is better.", false: "Lower is better." };
-  return words[meaning?.higher_is_better] ?? "Neither end is better.";
+  return words[meaning?.higher_is_better] ?? "Neither direction is better.";
 }
 
 export class Card {
@@ -74,6 +72,6 @@ export class Card {
 export function sinceOf(entries) {
   const begun = entries.map((entry) => entry.since).filter((since) => since !== null);
   return begun.length
-    ? tag("p", { class: "quiet" }, `Complete since ${moment(Math.max(...begun))}.`)
+    ? tag("p", { class: "quiet" }, `Complete from ${moment(Math.max(...begun))}.`)
     : null;
 }

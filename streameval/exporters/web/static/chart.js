@@ -1,4 +1,4 @@
-// One chart: lines over time that differ in their dashes as well as in their colours.
+// One chart: lines over time that differ in dashes as well as in colour.
 
 import { drawn, tag } from "./markup.js";
 import { figure } from "./words.js";
@@ -19,8 +19,8 @@ export function swatch(index) {
   return drawn("svg", { viewBox: "0 0 30 10", class: "swatch", "aria-hidden": "true" }, line);
 }
 
-// Lines with points of their own -> one row of times with a row of values for each line. Where a
-// line has no point there is undefined, which is no gap; null is one: there was no value.
+// One row of times, and a row of values for each line. undefined: the line has no point at that
+// time, and is drawn through; null: there was no value, and the line has a gap.
 function aligned(lines) {
   const times = [...new Set(lines.flatMap((line) => line.points.map(([at]) => at)))];
   times.sort((left, right) => left - right);
@@ -64,8 +64,8 @@ export class Chart {
     this.lines = drawnLines;
     this.holder.setAttribute("aria-label", said(name, drawnLines));
     this.note.textContent = points < 2
-      ? "The line begins with the next values."
-      : lines.length > MOST ? `${MOST} of ${lines.length} lines are drawn.` : "";
+      ? "Not enough points for a line yet."
+      : lines.length > MOST ? `Showing ${MOST} of ${lines.length} lines.` : "";
     const key = JSON.stringify(drawnLines.map((line) => [line.name, line.index]));
     if (key !== this.key || this.plot === null) this.draw(key);
     else this.plot.setData(aligned(drawnLines));
@@ -89,7 +89,7 @@ export class Chart {
       cursor: { drag: { x: false, y: false }, points: { size: 6 } },
       padding: [10, 8, 0, 0],
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
-      scales: { y: { range: spread } },
+      scales: { x: { range: times }, y: { range: spread } },
       axes: [
         { ...axis, grid: { show: false }, space: 70, size: 30, values: clock },
         { ...axis, grid, size: 62, space: 34, values: (_, splits) => ticks(splits) },
@@ -117,16 +117,20 @@ export class Chart {
   }
 }
 
+// A single point stands in the middle of a minute; uPlot would draw years around it.
+const times = (plot, low, high) => (plot.data[0].length === 1 ? [low - 30, low + 30] : [low, high]);
+
 function spread(_, low, high) {
   if (low === null || high === null) return [0, 1];
   const room = (high - low || Math.abs(high) * 0.1 || 1) * 0.08;
   return [low < 0 ? low - room : Math.max(0, low - room), high + room];
 }
 
+// As many decimals as the ticks themselves need; there may be only one.
 function ticks(splits) {
-  const step = splits.length > 1 ? Math.abs(splits[1] - splits[0]) : 1;
+  const fits = (value, digits) => Math.abs(value * 10 ** digits - Math.round(value * 10 ** digits)) < 1e-6;
   let digits = 0;
-  while (digits < 8 && Math.abs(step * 10 ** digits - Math.round(step * 10 ** digits)) > 1e-6) digits += 1;
+  while (digits < 8 && !splits.every((each) => fits(each, digits))) digits += 1;
   return splits.map((each) => each.toLocaleString("en", {
     minimumFractionDigits: digits, maximumFractionDigits: digits,
   }));

@@ -1,4 +1,4 @@
-// What is picked to be shown; it stands in the address, so that a link shows the same.
+// The selection of what is shown. It is part of the URL, so that a link shows the same.
 
 import { tag } from "./markup.js";
 import { windowName } from "./words.js";
@@ -50,7 +50,7 @@ export class Choice {
     return `${location.pathname}${asked.size ? `?${asked}` : ""}`;
   }
 
-  // The form for what there is to pick from; made anew only when that changes.
+  // The form with the available choices; rebuilt only when these change.
   offer(known) {
     this.family = known.families.find((each) => (each.segment ?? "") === this.segment)
       ?? known.families[0];

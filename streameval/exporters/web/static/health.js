@@ -1,7 +1,7 @@
-// How the pipeline is; the same as the page without scripts says, kept up to date.
+// The pipeline: records read and refused, lag, checkpoints; as the page without scripts has it.
 
 import { tag } from "./markup.js";
-import { moment, number, span } from "./words.js";
+import { moment, number, when } from "./words.js";
 
 const sum = (values) => Object.values(values).reduce((all, each) => all + each, 0);
 
@@ -23,9 +23,9 @@ function facts(found) {
     "dead letters": health.dead_lettered,
     "lists not counted yet": health.join === null ? null : health.join.streams[0].open,
     "records behind": lags.length ? sum(lags) : null,
-    "newest event": times.length ? `${span(found.taken_at - Math.max(...times))} ago` : null,
+    "newest event": times.length ? when(Math.max(...times), found.taken_at) : null,
     "last checkpoint": kept === null ? null
-      : kept.last_success === null ? "\u2013" : `${span(found.taken_at - kept.last_success)} ago`,
+      : kept.last_success === null ? "\u2013" : when(kept.last_success, found.taken_at),
   };
 }
 

@@ -1,4 +1,4 @@
-// Builds elements, and turns what is shown into what is to be shown, leaving the reader in place.
+// Builds elements, and updates shown elements in place so that focus and scrolling survive.
 
 const SVG = "http://www.w3.org/2000/svg";
 

@@ -1,4 +1,4 @@
-// One metric by itself: what it means, how its variants compare, and its windows over time.
+// One metric: its definition, its variants, and its windows over time.
 
 import { direction, nameOf, sinceOf, table } from "./cards.js";
 import { Chart, MOST, swatch } from "./chart.js";
@@ -14,7 +14,7 @@ export class View {
     this.drawings = tag("div", { class: "cards wide" });
     this.recent = tag("div");
     this.details = tag("details", { class: "card" },
-      tag("summary", {}, "The same numbers over time, as a table"), this.recent);
+      tag("summary", {}, "Values over time as a table"), this.recent);
     this.details.addEventListener("toggle", () => this.tabulate());
     this.element = tag("div", {}, this.head, this.body, this.drawings, this.details);
   }
@@ -28,11 +28,11 @@ export class View {
     become(this.body, tag("div", { class: "card" },
       tag("h4", {}, `Now: ${windowName(context.choice.shown)}`),
       entries.length ? table(entries, context, `${this.metric}, ${windowName(context.choice.shown)}`)
-        : tag("p", { class: "quiet" }, "Nothing of this is picked."),
+        : tag("p", { class: "quiet" }, "No data for this selection."),
       sinceOf(entries)));
   }
 
-  // `found`: title of a chart -> its lines.
+  // `found`: chart title -> lines.
   draw(found) {
     for (const [title, chart] of this.charts) {
       if (!found.has(title)) {
@@ -76,9 +76,9 @@ function definition(meaning) {
   const facts = {
     Range: words,
     Direction: direction(meaning),
-    "Counts": `one for each of the ${meaning.counts}`,
+    Denominator: meaning.counts,
     Convention: meaning.system ?? null,
-    Chosen: Object.entries(meaning.parameters).map((pair) => pair.join(" = ")).join(", ") || null,
+    Parameters: Object.entries(meaning.parameters).map((pair) => pair.join(" = ")).join(", ") || null,
     Source: meaning.source,
   };
   return tag("div", { class: "card definition" },
@@ -104,8 +104,7 @@ function recent(found) {
   }));
 }
 
-// What one metric's histories, by window, are drawn as: all variants in the window that is picked,
-// then each variant with its windows.
+// The charts of one metric: all variants in the selected window, then each variant in all windows.
 export function drawings(histories, picked, context) {
   const found = new Map();
   const lines = (window) => (histories.get(window) ?? [])
@@ -113,11 +112,11 @@ export function drawings(histories, picked, context) {
     .map((series) => ({ name: nameOf(series), index: context.index(series), points: series.points }));
   found.set(`${windowName(picked)}, side by side`, lines(picked));
   const panes = lines("pane").filter((line) => line.points.length);
-  if (panes.length) found.set("each pane by itself", panes);
+  if (panes.length) found.set("by pane", panes);
   const windows = [...histories.keys()].filter((window) => window !== "pane");
   if (windows.length < 2) return found;
   for (const { name } of lines(picked).slice(0, MOST)) {
-    found.set(`${name}, every window`, windows.map((window, index) => ({
+    found.set(`${name}, all windows`, windows.map((window, index) => ({
       name: windowName(window), index,
       points: lines(window).find((line) => line.name === name)?.points ?? [],
     })));

@@ -1,4 +1,4 @@
-// Keeps the page moving without taking focus, selection or scroll position from its reader.
+// Updates the page without moving focus, selection or scroll position.
 
 import { Card, nameOf } from "./cards.js";
 import { Choice } from "./choice.js";
@@ -32,7 +32,7 @@ let order = [];
 
 const choice = new Choice(() => { render(); histories(); });
 
-// Asks only for what changed: the answer before is known by its tag.
+// Requests a document only if it changed, by the ETag of the last response.
 async function ask(path) {
   const before = known.get(path);
   const headers = before ? { "If-None-Match": before.tag } : {};
@@ -94,7 +94,7 @@ function render() {
   state.querySelector(".why").textContent = found.state.why;
   const age = state.querySelector(".age");
   if (age) age.textContent = span(found.taken_at - found.started_at);
-  state.querySelector(".read").textContent = `Read at ${moment(found.taken_at)}.`;
+  state.querySelector(".read").textContent = `Snapshot of ${moment(found.taken_at)}.`;
   document.title = `${choice.view ? `${choice.view}, ` : ""}${found.source}: `
     + found.state.word.toLowerCase();
 }
@@ -124,7 +124,7 @@ function overview(shown) {
     if (!cards.has(metric)) watcher.observe(card.element);
     cards.set(metric, card);
   });
-  put(wanted.length ? grid : tag("p", { class: "quiet" }, "Nothing of what is picked was counted yet."));
+  put(wanted.length ? grid : tag("p", { class: "quiet" }, "No data for this selection yet."));
 }
 
 function single(entries) {
@@ -147,7 +147,7 @@ async function histories() {
   const { shown } = choice;
   await Promise.all([...cards.values()].filter((card) => seen.has(card.element)).map(async (card) => {
     const { series, time } = await ask(path(card.metric, shown));
-    by.textContent = time === "event" ? "event time" : "the clock of this process, since its start";
+    by.textContent = time === "event" ? "event time" : "processing time since this process started";
     if (choice.shown !== shown || choice.family.segment !== segment) return;
     const lines = series.filter((each) => context.picked(each.labels));
     card.chart.show(card.metric, lines.map((each) => (
@@ -182,10 +182,10 @@ async function update() {
     document.body.classList.add("moving");
     await histories();
   }
-  say("Updates by itself.");
+  say("Updates automatically.");
 }
 
-// A hidden tab asks for nothing; one that took long to be answered asks less often.
+// A hidden tab requests nothing; slow responses make requests less frequent.
 async function turn() {
   clearTimeout(timer);
   const start = performance.now();
@@ -194,7 +194,7 @@ async function turn() {
       await update();
     } catch (error) {
       say(error instanceof TypeError || error.name === "TimeoutError"
-        ? "The daemon does not answer; these values are old." : error.message, true);
+        ? "The daemon does not respond; these values are outdated." : error.message, true);
     }
   }
   timer = setTimeout(turn, Math.max(EVERY, 10 * (performance.now() - start)));
@@ -202,8 +202,8 @@ async function turn() {
 
 button.addEventListener("click", () => {
   paused = !paused;
-  button.textContent = paused ? "Go on" : "Pause";
-  say(paused ? "Paused." : "Updates by itself.");
+  button.textContent = paused ? "Resume" : "Pause";
+  say(paused ? "Paused." : "Updates automatically.");
   if (!paused) turn();
 });
 document.addEventListener("visibilitychange", () => { if (!document.hidden) turn(); });
@@ -215,5 +215,5 @@ document.addEventListener("click", (event) => {
   document.querySelector("#live [tabindex='-1']")?.focus();
 });
 document.getElementById("updates").append(words, button);
-say("Updates by itself.");
+say("Updates automatically.");
 turn();

@@ -1,4 +1,4 @@
-// Numbers, moments and differences as a person reads them; as the page without scripts has them.
+// Numbers, times and differences as text, as the page without scripts writes them.
 
 const UNITS = [["d", 86400], ["h", 3600], ["min", 60]];
 const NONE = "\u2013";
@@ -33,23 +33,20 @@ export function span(seconds) {
 
 const signed = (value, text) => (value < 0 ? `\u2212${text}` : `+${text}`);
 
-// In words and with its sign, so that colour only repeats what is said.
-export function difference(entry, comparison, higherIsBetter) {
+// With its sign and without a verdict: whether it is more than chance is not known.
+export function difference(entry, comparison) {
   const by = entry.difference;
   if (comparison === null || by === null) return null;
-  if (by === 0) return { mark: "=", kind: "same", text: `same as ${comparison.control}` };
+  if (by === 0) return `same as ${comparison.control}`;
   const before = entry.value - by;
   const share = before === 0 ? "" : ` (${signed(by / before, percent(by / before))})`;
-  const better = higherIsBetter === null ? null : by > 0 === higherIsBetter;
-  const word = better === null ? (by > 0 ? "higher" : "lower") : better ? "better" : "worse";
-  return {
-    mark: by > 0 ? "\u25B2" : "\u25BC",
-    kind: better === null ? "same" : word,
-    text: `${signed(by, figure(Math.abs(by)))}${share}, ${word} than ${comparison.control}`,
-  };
+  return `${signed(by, figure(Math.abs(by)))}${share} vs ${comparison.control}`;
 }
 
-const percent = (share) => `${(Math.abs(share) * 100).toPrecision(2).replace(/\.0$/, "")}\u00A0%`
-  .replace(/^(\d+)e\+?(\d+)/, (all) => Number(all).toLocaleString("en"));
+const percent = (share) => `${(Math.abs(share) * 100)
+  .toLocaleString("en", { maximumSignificantDigits: 2 })}\u00A0%`;
+
+// An age says more than a date while data is live, and less where old events are read again.
+export const when = (seconds, now) => (now - seconds < 86400 ? `${span(now - seconds)} ago` : moment(seconds));
 
 export const windowName = (window) => (window === "lifetime" ? "all time" : `last ${window}`);
