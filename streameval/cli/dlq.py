@@ -1,13 +1,34 @@
-"""`streameval dlq`: a look at dead letters, and sending their records again after a fix."""
+"""`streameval dlq`: shows dead letters, and replays their records after a fix."""
 
 from __future__ import annotations
 
+import json
+import os
+import sys
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
+import msgspec
 import typer
+from rich.table import Table
+from rich.text import Text
 from typer import Argument, Option
 from typer.core import TyperGroup
+
+from streameval.cli.ending import WrongCallError, output, reading, tell
+from streameval.cli.screen import printed
+from streameval.cli.state_stores import moment
+from streameval.config import Config, load
+from streameval.dead_letters.file import read_letters
+from streameval.errors import nearest
+from streameval.pipeline.dead_letters import DeadLetter, Identity
+from streameval.pipeline.invalid import REASONS
+from streameval.sources.options import KafkaOptions
+
+SAMPLES: Final = 3
+"""Letters of each reason that are shown: the last ones."""
 
 _DEFAULT = "show"
 
@@ -35,7 +56,7 @@ ConfigPath: TypeAlias = Annotated[
 
 @dlq.callback()
 def program() -> None:
-    """Look at records that were no events, and send them again after a fix.
+    """Show dead letters, and replay their records after a fix.
 
     ```
     streameval dlq streameval.toml
@@ -50,7 +71,7 @@ def show(
     *,
     as_json: Annotated[bool, Option("--json", help="As JSON instead of a table.")] = False,
 ) -> None:
-    """Tell why records are dead letters: reasons with counts, times, and the last few of each.
+    """Show why records are dead letters: reasons with counts, times, and the last few of each.
 
     ```
     streameval dlq streameval.toml
@@ -59,9 +80,13 @@ def show(
 
     A record counts once, however often its letter was written.
     """
-    from streameval.cli.dlq_show import shown  # noqa: PLC0415  only where used
-
-    shown(config, as_json=as_json)
+    _, letters = _opened(config)
+    groups = by_reason(letters.found or ())
+    with output():
+        sys.stdout.write((_as_json if as_json else _as_text)(letters.where, groups))
+    foreign = letters.foreign()
+    if foreign:
+        tell(f"{foreign:,} records in {letters.where} are not dead letters.")
 
 
 @dlq.command()
@@ -69,13 +94,13 @@ def replay(
     config: ConfigPath,
     *,
     reason: Annotated[
-        list[str] | None, Option(metavar="REASON", help="These only; may be repeated.")
+        list[str] | None, Option(metavar="REASON", help="This reason only; may be repeated.")
     ] = None,
     offset: Annotated[
         list[str] | None,
         Option(metavar="TOPIC/PARTITION/OFFSET", help="This record only; may be repeated."),
     ] = None,
-    dry_run: Annotated[bool, Option("--dry-run", help="Say how many, and stop.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Print how many, and stop.")] = False,
 ) -> None:
     """Write the records of dead letters to their topics again, each to the partition it was in.
 
@@ -90,6 +115,229 @@ def replay(
     daemon; otherwise they are rejected again. A record that is replayed twice counts twice, unless
     events have ids and the configuration has `dedup`.
     """
-    from streameval.cli.dlq_replay import replayed  # noqa: PLC0415  only where used
+    reasons = frozenset(map(_reason, reason or ()))
+    wanted = _Wanted(frozenset(map(_identity, offset or ())))
+    settings, letters = _opened(config)
+    source = settings.source
+    if not isinstance(source, KafkaOptions):
+        raise WrongCallError(f"{config}: only records of Kafka topics can be replayed.")
+    from streameval.dead_letters import replay as work  # noqa: PLC0415  heavy; only where used
+    from streameval.sources.kafka.settings import (  # noqa: PLC0415  heavy; only where used
+        source_config,
+    )
 
-    replayed(config, reason or [], offset or [], dry_run=dry_run)
+    selection = work.Selection(topics=source.topics, reasons=reasons, identities=wanted.identities)
+    picked = work.selected(wanted.noting(letters.found or ()), selection)
+    client = source_config(source, os.environ)
+    count = sum(1 for _ in picked) if dry_run else work.replay(picked, client)
+    records = "1 record" if count == 1 else f"{count:,} records"
+    done = "would be" if dry_run else "was" if count == 1 else "were"
+    with output():
+        sys.stdout.write(f"{records} of {letters.where} {done} replayed.\n")
+    wanted.require_found(letters.where, source.topics)
+
+
+class _Letters(NamedTuple):
+    """The dead letters of a configuration.
+
+    Attributes:
+        where: the file or the topics, for messages.
+        found: each letter, as often as it was written; None if there is no file or topic yet.
+        foreign: how many records among them are not letters; known once all are read.
+    """
+
+    where: str
+    found: Iterable[DeadLetter] | None
+    foreign: Callable[[], int] = lambda: 0
+
+
+def _opened(path: Path) -> tuple[Config, _Letters]:
+    """A configuration and its dead letters.
+
+    Raises:
+        ConfigError: the configuration is invalid.
+        WrongCallError: it keeps no dead letters.
+        SourceError: no broker answers, or the topic cannot be read.
+    """
+    config = load(path)
+    options = config.dead_letters
+    if options is not None and options.path is not None:
+        found = read_letters(options.path) if Path(options.path).exists() else None
+        return config, _Letters(f"file {options.path}", found)
+    if not isinstance(config.source, KafkaOptions):
+        raise WrongCallError(
+            f"{path}: this source keeps no dead letters; name a file in [dead_letters] path."
+        )
+    from streameval.dead_letters.replay import (  # noqa: PLC0415  heavy; only where used
+        DeadLetterReader,
+    )
+    from streameval.dead_letters.topic import topics_for  # noqa: PLC0415  likewise
+    from streameval.sources.kafka.settings import (  # noqa: PLC0415  likewise
+        source_config,
+        source_topics,
+    )
+
+    with reading(path):
+        client = source_config(config.source, os.environ)
+        inputs = source_topics(config.source)
+        names = topics_for(inputs, None if options is None else options.topic)
+    reader = DeadLetterReader(client, names, inputs)
+    where = f"topic {', '.join(names)}"
+    return config, _Letters(where, reader if reader.present else None, lambda: reader.foreign)
+
+
+class ReasonGroup(msgspec.Struct, kw_only=True):
+    """The letters of one reason.
+
+    Attributes:
+        reason: the reason.
+        stage: what failed.
+        count: how many records.
+        first_ms: smallest timestamp; None where none has one.
+        last_ms: largest timestamp; None where none has one.
+        samples: the last few letters.
+    """
+
+    reason: str
+    stage: str
+    count: int = 0
+    first_ms: int | None = None
+    last_ms: int | None = None
+    samples: deque[DeadLetter] = msgspec.field(default_factory=lambda: deque(maxlen=SAMPLES))
+
+    def add(self, letter: DeadLetter) -> None:
+        """Count one."""
+        self.count += 1
+        self.samples.append(letter)
+        at = letter.timestamp_ms
+        if at is not None:
+            self.first_ms = at if self.first_ms is None else min(at, self.first_ms)
+            self.last_ms = at if self.last_ms is None else max(at, self.last_ms)
+
+
+def by_reason(letters: Iterable[DeadLetter]) -> list[ReasonGroup]:
+    """The letters by reason, the most frequent first; each record counts once."""
+    seen: set[Identity] = set()
+    groups: dict[tuple[str, str], ReasonGroup] = {}
+    for letter in letters:
+        if letter.identity not in seen:
+            seen.add(letter.identity)
+            group = ReasonGroup(reason=letter.reason, stage=letter.stage)
+            groups.setdefault((letter.reason, letter.stage), group).add(letter)
+    return sorted(groups.values(), key=lambda group: (-group.count, group.reason, group.stage))
+
+
+def _as_json(where: str, groups: Sequence[ReasonGroup]) -> str:
+    data = {
+        "where": where,
+        "records": sum(group.count for group in groups),
+        "reasons": [
+            {
+                "reason": group.reason,
+                "stage": group.stage,
+                "count": group.count,
+                "first_ms": group.first_ms,
+                "last_ms": group.last_ms,
+                "samples": [
+                    {
+                        "record": str(letter.identity),
+                        "timestamp_ms": letter.timestamp_ms,
+                        "message": letter.message,
+                        "preview": letter.preview,
+                    }
+                    for letter in group.samples
+                ],
+            }
+            for group in groups
+        ],
+    }
+    return json.dumps(data, indent=2) + "\n"
+
+
+def _as_text(where: str, groups: Sequence[ReasonGroup]) -> str:
+    """A table of reasons, and below it the last few records of each."""
+    if not groups:
+        return f"no dead letters yet in {where}.\n"
+    count = sum(group.count for group in groups)
+    lines = [f"{count:,} {'record' if count == 1 else 'records'} in {where}\n", _table(groups)]
+    for group in groups:
+        lines.append(f"\n{_printable(group.reason)}, the last ones:\n")
+        lines.extend(map(_sample, group.samples))
+    return "".join(lines)
+
+
+def _table(groups: Sequence[ReasonGroup]) -> str:
+    table = Table()
+    for name in ("reason", "stage", "records", "first", "last"):
+        table.add_column(name, justify="right" if name == "records" else "left")
+    for group in groups:
+        first, last = _instant(group.first_ms), _instant(group.last_ms)
+        cells = (_printable(group.reason), group.stage, f"{group.count:,}", first, last)
+        table.add_row(*map(Text, cells))
+    return printed(table)
+
+
+def _sample(letter: DeadLetter) -> str:
+    return (
+        f"  {_printable(str(letter.identity))}  {_instant(letter.timestamp_ms)}  "
+        f"{_printable(letter.message)}\n      {letter.preview}\n"
+    )
+
+
+def _instant(milliseconds: int | None) -> str:
+    """A timestamp in UTC.
+
+    >>> _instant(1_700_000_000_000), _instant(None)
+    ('2023-11-14T22:13:20Z', 'unknown')
+    """
+    return "unknown" if milliseconds is None else moment(milliseconds / 1000)
+
+
+def _printable(text: str) -> str:
+    """Text from outside, safe to print."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
+class _Wanted:
+    """The records that were asked for by name, and which of them have a letter."""
+
+    def __init__(self, identities: Collection[Identity]) -> None:
+        self.identities = identities
+        self._found: set[Identity] = set()
+        self._topics: set[str] = set()
+
+    def noting(self, letters: Iterable[DeadLetter]) -> Iterator[DeadLetter]:
+        """The letters, each noted on its way."""
+        for letter in letters:
+            self._topics.add(letter.partition.topic)
+            if letter.identity in self.identities:
+                self._found.add(letter.identity)
+            yield letter
+
+    def require_found(self, where: str, topics: Collection[str]) -> None:
+        """Report what was not replayed.
+
+        Raises:
+            WrongCallError: a record that was asked for has no letter.
+        """
+        others = ", ".join(sorted(self._topics.difference(topics)))
+        if others:
+            tell(f"letters of {others} were skipped: [source] topics does not name it.")
+        missing = ", ".join(map(str, sorted(set(self.identities) - self._found)))
+        if missing:
+            raise WrongCallError(f"there is no letter of {missing} in {where}.")
+
+
+def _reason(text: str) -> str:
+    if text not in REASONS:
+        meant = nearest(text, REASONS)
+        hint = f"did you mean {' or '.join(map(repr, meant))}?" if meant else "see `dlq CONFIG`."
+        raise WrongCallError(f"--reason: there is no reason {text!r}; {hint}")
+    return text
+
+
+def _identity(text: str) -> Identity:
+    try:
+        return Identity.of(text)
+    except ValueError as error:
+        raise WrongCallError(f"--offset: {error}, for example events/3/14.") from error

@@ -30,8 +30,8 @@ from streameval.config.joining import joint
 from streameval.errors import SourceError
 from streameval.pipeline.circumstances import Circumstances
 from streameval.pipeline.clock import Clock
+from streameval.pipeline.dead_letters import DeadLetter, Examples
 from streameval.pipeline.decode import Decoded, Decoder
-from streameval.pipeline.examples import Examples, InvalidRecord
 from streameval.pipeline.ingest import Ingest
 from streameval.pipeline.labels import MISSING_LABEL
 from streameval.pipeline.memory import Memory
@@ -72,7 +72,7 @@ class Counting(Begun, Protocol):
     def crowded(self) -> Collection[Partition]:
         """Files of which no more should be read now."""
 
-    def take_invalid(self) -> Sequence[InvalidRecord]:
+    def take_invalid(self) -> Sequence[DeadLetter]:
         """Examples of invalid records since the last call."""
 
 
@@ -111,7 +111,7 @@ def _read_all(source: FilesSource, counting: Counting) -> None:
     """Count all records of the files, with a bar, and tell of those that are no event."""
     console = progress_console()
     columns = (BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    found: dict[str, InvalidRecord] = {}
+    found: dict[str, DeadLetter] = {}
     with Progress(*columns, console=console, disable=console is None, transient=True) as progress:
         task = progress.add_task("", total=source.bytes_total)
         while not source.finished:
@@ -125,14 +125,14 @@ def _read_all(source: FilesSource, counting: Counting) -> None:
     _tell_of_invalid(counting.tally, list(found.values()))
 
 
-def _tell_of_invalid(tally: Tally, examples: Sequence[InvalidRecord]) -> None:
+def _tell_of_invalid(tally: Tally, examples: Sequence[DeadLetter]) -> None:
     bad = sum(tally.invalid.values())
     if bad:
         tell(f"{bad:,} of {tally.consumed:,} records are invalid and left out:")
     for record in examples:
         line = f"{record.partition.topic}, line {record.offset + 1}"
         count = tally.invalid[record.reason]
-        tell(f"{count:>9,} {record.reason}, first in {line}: {record.detail}: {record.preview}")
+        tell(f"{count:>9,} {record.reason}, first in {line}: {record.message}: {record.preview}")
 
 
 def _tell_of_absent_labels(snapshots: Sequence[Snapshot]) -> None:
@@ -213,7 +213,7 @@ class SpanCounting:
         self._examples.add(batch, decoded.invalid)
         return tally
 
-    def take_invalid(self) -> Sequence[InvalidRecord]:
+    def take_invalid(self) -> Sequence[DeadLetter]:
         """Examples of invalid records since the last call: the first few of each reason."""
         return self._examples.take()
 

@@ -16,13 +16,13 @@ from streameval.config.durations import SECOND, microseconds
 from streameval.config.options import DeadLetterOptions, StateOptions
 from streameval.config.schema import schema
 from streameval.daemon.clock import Clock
+from streameval.dead_letters.queue import dead_letters_of
 from streameval.durability.keeper import Keeper
 from streameval.durability.terms import Terms
 from streameval.durability.transient import Transient
-from streameval.letters.build import letters_to
+from streameval.pipeline.dead_letters import DeadLetters
 from streameval.pipeline.evidence import Evidence
 from streameval.pipeline.ingest import Ingest
-from streameval.pipeline.letters import DeadLetters
 from streameval.pipeline.limits import Limits
 from streameval.pipeline.snapshots import Snapshots
 from streameval.records import RecordBatch
@@ -101,7 +101,7 @@ def assembled(
     letters = None
     if options is not None:
         topic, path = options.topic, options.path
-        letters = letters_to(config.source, environment, topic=topic, path=path)
+        letters = dead_letters_of(config.source, environment, topic=topic, path=path)
     ingest = counting(config, keep_letters=letters is not None, limits=limits(config))
     worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoints")
     parts = Assembly(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from streameval.daemon.log import emit
 from streameval.durability.news import News
-from streameval.pipeline.examples import InvalidRecord
+from streameval.pipeline.dead_letters import DeadLetter
 
 _IN_FULL = 3
 _SECONDS = 10.0
@@ -28,7 +28,7 @@ class InvalidRecords:
         self._in_full: Counter[str] = Counter()
         self._next = clock()
 
-    def observe(self, examples: Sequence[InvalidRecord], counts: Mapping[str, int]) -> None:
+    def observe(self, examples: Sequence[DeadLetter], counts: Mapping[str, int]) -> None:
         """What the pipeline has seen.
 
         Args:
@@ -103,13 +103,13 @@ def tell_news(news: Sequence[News]) -> None:
         emit(getattr(logging, each.level.upper()), each.event.replace(" ", "_"), **each.fields)
 
 
-def _tell(record: InvalidRecord) -> None:
+def _tell(record: DeadLetter) -> None:
     emit(
         logging.WARNING,
         "invalid_record",
         reason=record.reason,
         partition=str(record.partition),
         offset=record.offset,
-        detail=record.detail,
+        detail=record.message,
         preview=record.preview,
     )

@@ -19,7 +19,7 @@ from streameval.durability.splitting import split
 from streameval.durability.store import Store
 from streameval.durability.terms import Terms
 from streameval.errors import DamagedStateError, UnlikeStateError
-from streameval.pipeline.letters import DeadLetters
+from streameval.pipeline.dead_letters import DeadLetters
 from streameval.pipeline.snapshot import CheckpointHealth
 from streameval.records import Assignment, Partition, RecordBatch
 

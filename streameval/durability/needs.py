@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 from streameval.aggregation.section import Section
-from streameval.pipeline.letters import DeadLetter
+from streameval.pipeline.dead_letters import DeadLetter
 from streameval.pipeline.partition import Progress
 from streameval.pipeline.snapshot import Counted, CountedKey
 from streameval.records import Partition, RecordBatch

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from threading import Lock
 
 from streameval.errors import DeadLetterError
-from streameval.pipeline.letters import DeadLetter, DeadLetters
+from streameval.pipeline.dead_letters import DeadLetter, DeadLetters
 
 
 class Outbox:

@@ -9,7 +9,7 @@ from streameval.durability.needs import Clock, Counts, Totals
 from streameval.durability.news import News
 from streameval.durability.outbox import Outbox
 from streameval.errors import DeadLetterError
-from streameval.pipeline.letters import DeadLetters
+from streameval.pipeline.dead_letters import DeadLetters
 from streameval.pipeline.snapshot import CheckpointHealth
 from streameval.records import Assignment, Partition, RecordBatch
 

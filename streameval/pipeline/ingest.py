@@ -9,10 +9,9 @@ from streameval.aggregation.section import Section
 from streameval.aggregation.slices import A
 from streameval.aggregation.views import Views
 from streameval.pipeline.clock import provisional
+from streameval.pipeline.dead_letters import DeadLetter, Examples, letters_of
 from streameval.pipeline.direct import Front, State
-from streameval.pipeline.examples import Examples, InvalidRecord, invalid_record
 from streameval.pipeline.invalid import InvalidEvent
-from streameval.pipeline.letters import DeadLetter, letters_of
 from streameval.pipeline.limits import Limits
 from streameval.pipeline.partition import Progress
 from streameval.pipeline.tally import Tally
@@ -145,7 +144,7 @@ class Ingest(Generic[A]):
         few = [time for clock in clocks for time in clock.recent]
         return max(final) if final else provisional(few, self.layout.max_ahead)
 
-    def take_invalid(self) -> Sequence[InvalidRecord]:
+    def take_invalid(self) -> Sequence[DeadLetter]:
         """Examples of invalid records since the last call: the first few of each reason."""
         return self._examples.take()
 
@@ -167,7 +166,7 @@ class Ingest(Generic[A]):
     ) -> None:
         found = limits.observe(len(batch.values), [place for place, _ in invalid])
         if found is not None:
-            example = invalid_record(batch, *invalid[-1]) if invalid else "among the first ones"
+            example = letters_of(batch, invalid[-1:])[0] if invalid else "among the first ones"
             raise found.error(example)
 
     def _hold(self, partition: Partition, state: State[A]) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
+from streameval.dead_letters.queue import Queue
 from streameval.durability.confirming import Confirmed
 from streameval.durability.resuming import Resuming
 from streameval.durability.saving import Saving
-from streameval.letters.queue import Queue
 
 
 def commit_first() -> None:

@@ -34,7 +34,7 @@ class Point(NamedTuple):
 _DISK = ("streameval.stores.disk", "RealDisk")
 _GROUP = ("streameval.sources.kafka.source", "KafkaSource")
 _KEEPER = ("streameval.durability.keeper", "Keeper")
-_LETTERS = ("streameval.letters.topic", "TopicWriter")
+_LETTERS = ("streameval.dead_letters.topic", "DeadLetterTopics")
 _SAVING = ("streameval.durability.saving", "Saving")
 _BLOB, _CHECKPOINT = "/blobs/", ".checkpoint"
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from streameval.broker import Broker
-from streameval.letters.build import letters_to
-from streameval.letters.file import LetterFile
-from streameval.pipeline.letters import ORIGINAL, DeadLetter
+from streameval.dead_letters.file import DeadLetterFile
+from streameval.pipeline.dead_letters import ORIGINAL, DeadLetter
 from tests.cli.program import ran
+from tests.dead_letters.places import destination
+from tests.dead_letters.records import records_in
+from tests.dead_letters.samples import letter
 from tests.kafka.topics import create, options
-from tests.letters.records import records_in
-from tests.letters.samples import letter
 
 
 def _kafka(folder: Path, address: str, topic: str, more: str = "") -> Path:
@@ -37,13 +37,13 @@ _IN_FILE = '[dead_letters]\npath = "dead.ndjson"\n'
 
 
 def _dead_file(folder: Path, *letters: DeadLetter) -> None:
-    with closing(LetterFile(str(folder / "dead.ndjson"))) as file:
+    with closing(DeadLetterFile(str(folder / "dead.ndjson"))) as file:
         file.write(letters)
 
 
 def _dead_topic(broker: Broker, *letters: DeadLetter) -> None:
     (topic,) = {each.partition.topic for each in letters}
-    with closing(letters_to(options(broker, topic), {})) as there:
+    with closing(destination(options(broker, topic))) as there:
         there.send(letters)
         there.flush()
 
@@ -82,11 +82,11 @@ def test_it_shows_the_same_as_json(tmp_path: Path) -> None:
         (["replay", "no-such.toml"], "no-such.toml: no such file"),
         ([], "missing command"),
         (["replay"], "missing argument 'CONFIG'"),
-        (["plain.toml"], "plain.toml: dead letters of such a source are not kept; name a file in"),
-        (["replay", "streameval.toml"], "only records of Kafka topics can be written again"),
+        (["plain.toml"], "plain.toml: this source keeps no dead letters; name a file in"),
+        (["replay", "streameval.toml"], "only records of Kafka topics can be replayed"),
         (["replay", "x", "--reason", "not_jsn"], "there is no reason 'not_jsn'; did you mean"),
         (["replay", "x", "--reason", "?"], "there is no reason '?'; see `dlq CONFIG`"),
-        (["replay", "x", "--offset", "14"], "--offset: found '14' where TOPIC/PARTITION/OFFSET is"),
+        (["replay", "x", "--offset", "14"], "--offset: found '14'; write TOPIC/PARTITION/OFFSET"),
         (["streameval.toml", "--jsn"], "no such option: --jsn"),
     ],
 )
@@ -199,7 +199,7 @@ def test_letters_in_a_file_go_to_the_topic_and_those_of_others_are_left_alone(
     _dead_file(tmp_path, letter(3, topic=topic), letter(4, topic="another"))
     done = ran("dlq", "replay", _kafka(tmp_path, broker.bootstrap_servers, topic, _IN_FILE))
     assert done.stdout.startswith("1 record of file ")
-    assert "letters of another were left alone" in done.stderr
+    assert "letters of another were skipped" in done.stderr
     assert [record.value for record in records_in(broker, topic)] == [b"not json"]
 
 
@@ -209,4 +209,4 @@ def test_a_partition_that_is_gone_is_a_failure_that_says_so(broker: Broker, tmp_
     _dead_topic(broker, letter(3, topic=topic, number=5))
     done = ran("dlq", "replay", _kafka(tmp_path, broker.bootstrap_servers, topic))
     assert done.returncode == 1
-    assert "after 0 records: it has no partition 5 (any more); these were written" in done.stderr
+    assert "after 0 records: it has no partition 5 any more; these were written" in done.stderr

@@ -11,8 +11,8 @@ from streameval.durability.keeper import Keeper
 from streameval.durability.needs import Totals
 from streameval.durability.terms import Terms
 from streameval.errors import DeadLetterError
+from streameval.pipeline.dead_letters import DeadLetter, Identity
 from streameval.pipeline.evidence import Evidence
-from streameval.pipeline.letters import DeadLetter, Identity
 from streameval.records import Partition, RecordBatch
 from streameval.stores.folder import FolderStore
 from tests.durability.counting import ingest

@@ -11,7 +11,7 @@ from streameval.durability.outbox import Outbox
 from streameval.durability.splitting import split
 from streameval.durability.transient import Transient
 from streameval.errors import DeadLetterError
-from streameval.pipeline.letters import DeadLetter
+from streameval.pipeline.dead_letters import DeadLetter
 from streameval.records import Origin, Partition, RecordBatch
 from tests.durability.counting import ingest
 from tests.durability.inline import Inline

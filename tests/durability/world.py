@@ -10,7 +10,7 @@ from typing import Final
 
 from streameval.durability.checkpoint import Place
 from streameval.errors import SourceError
-from streameval.pipeline.letters import Identity
+from streameval.pipeline.dead_letters import Identity
 from streameval.records import Partition
 from streameval.stores.folder import FolderStore
 from tests.durability.counting import digests

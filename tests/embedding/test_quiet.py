@@ -13,7 +13,7 @@ import logging
 import streameval
 from prometheus_client import CollectorRegistry, generate_latest
 from streameval.asgi import app
-from streameval.letters.file import _LOG as letters
+from streameval.dead_letters.file import _LOG as letters
 from streameval.prometheus import Collector
 
 lists = streameval.Accumulator("ndcg@10")

@@ -69,7 +69,7 @@ def test_the_readme_is_short() -> None:
 
 
 def test_the_reasons_in_the_documents_are_those_of_the_program() -> None:
-    assert _table("invalid-events.md", "|---|---|") == REASONS
+    assert _table("dead-letters.md", "## Reasons") == REASONS
 
 
 def test_the_catalogue_in_the_documents_is_that_of_the_program() -> None:

@@ -8,27 +8,25 @@ from kafka import KafkaAdminClient
 from kafka.errors import TopicAuthorizationFailedError
 
 from streameval.broker import Broker
+from streameval.dead_letters.queue import Queue, dead_letters_of
+from streameval.dead_letters.topic import PREFIX, DeadLetterTopics
 from streameval.errors import ConfigError, DeadLetterError
-from streameval.letters.build import letters_to
-from streameval.letters.headers import PREFIX
-from streameval.letters.queue import Queue
-from streameval.letters.topic import TopicWriter
-from streameval.pipeline.letters import DeadLetters
+from streameval.pipeline.dead_letters import DeadLetters
 from streameval.sources.options import KafkaOptions
+from tests.dead_letters.places import destination, in_topic
+from tests.dead_letters.samples import letter
 from tests.kafka.topics import create, options, removed
-from tests.letters.places import in_topic
-from tests.letters.samples import letter
 
 pytestmark = pytest.mark.kafka
 
 
 def _letters(broker: Broker, *topics: str, topic: str | None = None) -> DeadLetters:
-    return letters_to(options(broker, *topics), {}, topic=topic)
+    return destination(options(broker, *topics), topic=topic)
 
 
-def _writer(address: str, *topics: str, seconds: float = 8.0) -> TopicWriter:
+def _writer(address: str, *topics: str, seconds: float = 8.0) -> DeadLetterTopics:
     config = {"bootstrap_servers": address, "bootstrap_timeout_ms": 500}
-    return TopicWriter(config, topics, seconds=seconds)
+    return DeadLetterTopics(config, topics, seconds=seconds)
 
 
 def _limit(size: int) -> Any:
@@ -150,7 +148,7 @@ def test_a_topic_that_cannot_take_letters_is_refused_at_once(
 ) -> None:
     source = KafkaOptions(topics=topics, kafka={"bootstrap_servers": "127.0.0.1:1"})
     with pytest.raises(ConfigError, match=r"^dead_letters: topic: ") as raised:
-        letters_to(source, {}, topic=topic)
+        dead_letters_of(source, {}, topic=topic)
     assert said in raised.value.problem
 
 

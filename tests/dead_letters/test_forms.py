@@ -5,10 +5,10 @@ import json
 import pytest
 from hypothesis import given
 
-from streameval.letters.headers import HEADERS, headers_of, letter_of
-from streameval.letters.lines import letter_in, line_of
-from streameval.pipeline.letters import DeadLetter
-from tests.letters.samples import letter, letters
+from streameval.dead_letters.file import letter_in, line_of
+from streameval.dead_letters.topic import HEADERS, headers_of, letter_of
+from streameval.pipeline.dead_letters import DeadLetter
+from tests.dead_letters.samples import letter, letters
 
 
 @given(letters)

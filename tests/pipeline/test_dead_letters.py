@@ -6,10 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streameval.pipeline.decode import Decoder
-from streameval.pipeline.fields import EventFields
-from streameval.pipeline.invalid import REASONS, InvalidEvent, Reason
-from streameval.pipeline.letters import (
+from streameval.pipeline.dead_letters import (
     MESSAGE_BYTES,
     ORIGINAL,
     DeadLetter,
@@ -17,6 +14,9 @@ from streameval.pipeline.letters import (
     Stage,
     letters_of,
 )
+from streameval.pipeline.decode import Decoder
+from streameval.pipeline.fields import EventFields
+from streameval.pipeline.invalid import REASONS, InvalidEvent, Reason
 from streameval.records import Origin, Partition, RecordBatch
 
 PARTITION = Partition("events", 3)
@@ -95,7 +95,7 @@ def test_an_identity_is_read_back_from_its_text(topic: str, number: int, offset:
     ["", "events", "events/1", "/1/2", "events/1/", "events/-1/2", "events/1/2.0", "events/1/٣"],
 )
 def test_what_names_no_record_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=f"found '{text}' where TOPIC/PARTITION/OFFSET is needed"):
+    with pytest.raises(ValueError, match=f"found '{text}'; write TOPIC/PARTITION/OFFSET"):
         Identity.of(text)
 
 

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import pytest
 
+from streameval.dead_letters.queue import CHUNK, Queue
 from streameval.errors import DeadLetterError
-from streameval.letters.queue import PIECE, Queue
-from streameval.pipeline.letters import DeadLetter
-from tests.letters.samples import letter
+from streameval.pipeline.dead_letters import DeadLetter
+from tests.dead_letters.samples import letter
 
 
 class Paper:
@@ -45,7 +45,7 @@ def test_what_a_flush_could_not_make_safe_the_next_one_writes_again() -> None:
 
 def test_sending_writes_nothing_until_too_much_waits() -> None:
     paper = Paper()
-    queue = Queue(paper, most_bytes=5_000)
+    queue = Queue(paper, max_bytes=5_000)
     for offset in range(4):
         queue.send([letter(offset)])
     assert paper.written == []
@@ -57,7 +57,7 @@ def test_sending_writes_nothing_until_too_much_waits() -> None:
 
 def test_what_there_is_no_room_for_is_not_taken() -> None:
     paper = Paper()
-    queue = Queue(paper, most_bytes=1_500)
+    queue = Queue(paper, max_bytes=1_500)
     queue.send([letter(1)])
     paper.fails = True
     for _ in range(3):
@@ -71,7 +71,7 @@ def test_what_there_is_no_room_for_is_not_taken() -> None:
 
 def test_letters_sent_at_once_are_taken_however_large() -> None:
     paper = Paper()
-    queue = Queue(paper, most_bytes=10)
+    queue = Queue(paper, max_bytes=10)
     queue.send([letter(1), letter(2)])
     queue.flush()
     assert paper.written == [1, 2]
@@ -80,10 +80,10 @@ def test_letters_sent_at_once_are_taken_however_large() -> None:
 def test_many_letters_get_on_piece_by_piece() -> None:
     paper = Paper()
     queue = Queue(paper)
-    queue.send([letter(offset) for offset in range(2 * PIECE + 1)])
+    queue.send([letter(offset) for offset in range(2 * CHUNK + 1)])
     paper.fails_after = 2
     with pytest.raises(DeadLetterError):
         queue.flush()
     paper.fails_after = None
     queue.flush()
-    assert paper.written == [*range(2 * PIECE + 1), 2 * PIECE]
+    assert paper.written == [*range(2 * CHUNK + 1), 2 * CHUNK]

@@ -9,13 +9,13 @@ from pathlib import Path
 import msgspec
 
 from streameval.broker import Broker
-from streameval.letters.build import letters_to
-from streameval.letters.file import letters_in
-from streameval.letters.headers import letter_of
-from streameval.pipeline.letters import DeadLetter, DeadLetters
-from streameval.sources.options import FilesOptions, KafkaOptions
+from streameval.dead_letters.file import read_letters
+from streameval.dead_letters.queue import dead_letters_of
+from streameval.dead_letters.topic import letter_of
+from streameval.pipeline.dead_letters import DeadLetter, DeadLetters
+from streameval.sources.options import FilesOptions, KafkaOptions, SourceOptions
+from tests.dead_letters.records import records_in
 from tests.kafka.topics import create
-from tests.letters.records import records_in
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,13 +25,11 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         topic: of the records.
         new: another one of the same place, as after a restart.
         kept: what is there.
-        keeps: whether anything is ever there.
     """
 
     topic: str
     new: Callable[[], DeadLetters]
     kept: Callable[[], Sequence[DeadLetter]]
-    keeps: bool = True
 
 
 def topic_place(broker: Broker, partitions: int = 2) -> Place:
@@ -40,7 +38,7 @@ def topic_place(broker: Broker, partitions: int = 2) -> Place:
     source = KafkaOptions(topics=[topic], kafka={"bootstrap_servers": broker.bootstrap_servers})
     return Place(
         topic=topic,
-        new=lambda: letters_to(source, {}),
+        new=lambda: destination(source),
         kept=lambda: [found for _, found in in_topic(broker, f"{topic}.dlq")],
     )
 
@@ -50,15 +48,18 @@ def file_place(folder: Path) -> Place:
     path = folder / f"{uuid.uuid4().hex}.ndjson"
     return Place(
         topic="events",
-        new=lambda: letters_to(FilesOptions(paths=["x"]), {}, path=str(path)),
-        kept=lambda: list(letters_in(str(path))),
+        new=lambda: destination(FilesOptions(paths=["x"]), path=str(path)),
+        kept=lambda: list(read_letters(str(path))),
     )
 
 
-def no_place() -> Place:
-    """Where they are forgotten."""
-    source = FilesOptions(paths=["x"])
-    return Place(topic="events", new=lambda: letters_to(source, {}), kept=list, keeps=False)
+def destination(
+    source: SourceOptions, *, topic: str | None = None, path: str | None = None
+) -> DeadLetters:
+    """Where the dead letters of a source go."""
+    found = dead_letters_of(source, {}, topic=topic, path=path)
+    assert found is not None
+    return found
 
 
 def in_topic(broker: Broker, topic: str) -> list[tuple[int, DeadLetter]]:

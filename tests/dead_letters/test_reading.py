@@ -7,14 +7,13 @@ import pytest
 from kafka import KafkaProducer
 
 from streameval.broker import Broker
+from streameval.cli.dlq import by_reason
+from streameval.dead_letters.replay import DeadLetterReader, Selection, replay, selected
+from streameval.dead_letters.topic import headers_of
 from streameval.errors import PublishError, SourceError
-from streameval.letters.build import letters_to
-from streameval.letters.census import census, novel
-from streameval.letters.headers import headers_of
-from streameval.letters.reading import LetterTopics
-from streameval.letters.replay import replay
+from tests.dead_letters.places import destination
+from tests.dead_letters.samples import letter
 from tests.kafka.topics import PATIENCE, create, fill, options, shortened
-from tests.letters.samples import letter
 
 
 def _config(address: str) -> dict[str, Any]:
@@ -28,14 +27,14 @@ def _config(address: str) -> dict[str, Any]:
 def _dead(broker: Broker, count: int) -> str:
     """A topic whose dead letters are so many."""
     topic = create(broker)
-    with closing(letters_to(options(broker, topic), {})) as letters:
+    with closing(destination(options(broker, topic))) as letters:
         letters.send([letter(offset, topic=topic) for offset in range(count)])
         letters.flush()
     return topic
 
 
-def _read(broker: Broker, topic: str) -> LetterTopics:
-    return LetterTopics(_config(broker.bootstrap_servers), [f"{topic}.dlq"], [topic])
+def _read(broker: Broker, topic: str) -> DeadLetterReader:
+    return DeadLetterReader(_config(broker.bootstrap_servers), [f"{topic}.dlq"], [topic])
 
 
 @pytest.mark.kafka
@@ -91,13 +90,18 @@ def test_letters_that_come_while_they_are_read_are_not_read(broker: Broker) -> N
 def test_a_broker_that_is_not_there_is_an_error() -> None:
     config = _config("127.0.0.1:1")
     with pytest.raises(SourceError, match=r"topic events.dlq: cannot reach Kafka at 127.0.0.1:1"):
-        LetterTopics(config, ["events.dlq"], ["events"])
+        DeadLetterReader(config, ["events.dlq"], ["events"])
     with pytest.raises(PublishError, match=r"after 0 records: cannot reach Kafka at 127.0.0.1:1"):
         replay([letter()], config)
 
 
 def test_reasons_come_by_how_many_records_they_took_each_counted_once() -> None:
     other = letter(5, topic="another")
-    groups = census([letter(1), letter(1), letter(2), other, letter(2)])
+    groups = by_reason([letter(1), letter(1), letter(2), other, letter(2)])
     assert [(group.reason, group.count) for group in groups] == [("not_json", 3)]
-    assert list(novel([letter(1), other, letter(1)])) == [letter(1), other]
+
+
+def test_a_record_is_selected_once_and_of_its_topic_only() -> None:
+    letters = [letter(1), letter(5, topic="another"), letter(1), letter(2)]
+    found = selected(letters, Selection(topics=["events"]))
+    assert [each.offset for each in found] == [1, 2]

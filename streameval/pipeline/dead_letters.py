@@ -1,7 +1,8 @@
-"""Dead letters: records that are no events, kept so that they can be looked at and mended."""
+"""Dead letters: invalid records as they were, and why they are invalid."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
@@ -16,8 +17,13 @@ ORIGINAL: Final = "streameval.original"
 MESSAGE_BYTES: Final = 1_000
 """Longest message of a letter, as UTF-8."""
 
+EXAMPLES: Final = 3
+"""Examples of each reason that are kept between two takes."""
+
+_PREVIEW: Final = 80
+
 Stage: TypeAlias = Literal["decode", "validate", "process"]
-"""What failed: reading the bytes, judging what they say, or what came after."""
+"""What failed: reading the bytes, validating their content, or processing the event."""
 
 _OF_DECODING: Final = frozenset[Reason](
     {"not_utf8", "not_json", "nested_too_deeply", "not_an_object", "number_too_large"}
@@ -26,11 +32,11 @@ _NO_ORIGIN: Final = Origin(None, ())
 
 
 class Identity(NamedTuple):
-    """Which record: all that tells two dead letters apart.
+    """Names a record: two letters with the same identity are about the same record.
 
     Attributes:
-        partition: where it lies.
-        offset: its offset there.
+        partition: of the record.
+        offset: of the record in its partition.
 
     >>> str(Identity(Partition("events", 3), 14))
     'events/3/14'
@@ -46,30 +52,30 @@ class Identity(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> Identity:
-        """The record that a text names.
+        """The identity that a text names.
 
         Raises:
-            ValueError: it is not TOPIC/PARTITION/OFFSET.
+            ValueError: the text is not TOPIC/PARTITION/OFFSET.
         """
         topic, *numbers = text.rsplit("/", 2)
         if not topic or len(numbers) != 2 or not all(map(_is_number, numbers)):
-            raise ValueError(f"found {text!r} where TOPIC/PARTITION/OFFSET is needed")
+            raise ValueError(f"found {text!r}; write TOPIC/PARTITION/OFFSET")
         number, offset = map(int, numbers)
         return cls(Partition(topic, number), offset)
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
-    """A record that is no event, as it was, and why.
+    """An invalid record as it was written, and why it is invalid.
 
     Attributes:
-        partition: where it lies.
-        offset: its offset there.
-        timestamp_ms: when the log took it, milliseconds since the epoch; None where it is unknown.
+        partition: of the record.
+        offset: of the record in its partition.
+        timestamp_ms: when the log took it, milliseconds since the epoch; None where unknown.
         key: as it was written.
         headers: as they were written, in their order.
         value: its bytes.
         stage: what failed.
-        reason: one of `invalid.REASONS`, or a word of whoever else refused it.
+        reason: one of `invalid.REASONS`.
         message: which field, and what was found there; at most `MESSAGE_BYTES` as UTF-8.
     """
 
@@ -85,16 +91,12 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def identity(self) -> Identity:
-        """Which record it is."""
+        """Names the record."""
         return Identity(self.partition, self.offset)
 
     @property
     def original(self) -> Identity:
-        """The record that was written first: itself, unless a replay wrote it.
-
-        So a record that is replayed and rejected again keeps its name, and the next replay writes
-        it once.
-        """
+        """Names the record that a replay copied this one from; this one if no replay wrote it."""
         for name, value in self.headers:
             if name == ORIGINAL:
                 try:
@@ -103,35 +105,74 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
                     return self.identity
         return self.identity
 
+    @property
+    def preview(self) -> str:
+        r"""The beginning of its value, as text that is safe to print.
+
+        Example:
+            >>> letter = DeadLetter(partition=Partition("events", 3), offset=14, timestamp_ms=None,
+            ...     key=None, headers=(), value=b'{"a":\x1b\xff', stage="decode",
+            ...     reason="not_utf8", message="byte 6")
+            >>> print(letter.preview)
+            {"a":\x1b\xff
+            >>> print(letter)
+            events[3] offset 14: not_utf8: byte 6
+        """
+        text = self.value[:_PREVIEW].decode("utf-8", "backslashreplace")
+        shown = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+        return f"{shown}..." if len(self.value) > _PREVIEW else shown
+
+    def __str__(self) -> str:
+        return f"{self.partition} offset {self.offset}: {self.reason}: {self.message}"
+
 
 class DeadLetters(Protocol):
-    """Where dead letters go; each arrives at least once.
+    """A destination of dead letters; each letter arrives at least once.
 
-    Several threads may use one.
+    Several threads may share one.
     """
 
     def send(self, letters: Sequence[DeadLetter]) -> None:
-        """Take letters; they are safe only after `flush`.
+        """Take letters; they are durable only after `flush`.
 
         Raises:
-            DeadLetterError: so many wait to be made safe that no more can be held; none of these
-                is taken.
+            DeadLetterError: too many wait and cannot be written; none of these letters is taken.
         """
 
     def flush(self) -> None:
-        """Return when every letter sent before is safe.
+        """Return when every letter sent before is durable.
 
         Raises:
-            DeadLetterError: it cannot be made so now; whatever may not be safe is kept, and is
-                written by the next flush.
+            DeadLetterError: some are not; the next flush writes them again.
         """
 
     def close(self) -> None:
-        """Let go of the destination, without a flush; may be called twice."""
+        """Close the destination without a flush; may be called twice."""
+
+
+class Examples:
+    """Keeps the first few invalid records of each reason until they are taken."""
+
+    def __init__(self) -> None:
+        self._kept: list[DeadLetter] = []
+        self._seen: Counter[Reason] = Counter()
+
+    def add(self, batch: RecordBatch, invalid: Sequence[tuple[int, InvalidEvent]]) -> None:
+        """Keep the invalid records of a batch that there is room for."""
+        for place, event in invalid:
+            if self._seen[event.reason] < EXAMPLES:
+                self._seen[event.reason] += 1
+                self._kept.extend(letters_of(batch, [(place, event)]))
+
+    def take(self) -> list[DeadLetter]:
+        """The examples, oldest first; afterwards there is room again."""
+        taken, self._kept = self._kept, []
+        self._seen.clear()
+        return taken
 
 
 def letters_of(batch: RecordBatch, invalid: Sequence[tuple[int, InvalidEvent]]) -> list[DeadLetter]:
-    """The letters of a batch's invalid records: their places in it, and why."""
+    """A letter for each invalid record of a batch, given its place and the reason."""
     return [_letter(batch, place, event) for place, event in invalid]
 
 
@@ -142,7 +183,7 @@ def _letter(batch: RecordBatch, place: int, event: InvalidEvent) -> DeadLetter:
         offset=batch.offsets[place],
         timestamp_ms=batch.timestamps[place] if batch.timestamps else None,
         key=origin.key,
-        # A log may hold a header without a value; none can be written.
+        # Kafka may hold a header without a value, but the client cannot write one.
         headers=tuple((name, value or b"") for name, value in origin.headers),
         value=batch.values[place] or b"",
         stage="decode" if event.reason in _OF_DECODING else "validate",
@@ -152,7 +193,7 @@ def _letter(batch: RecordBatch, place: int, event: InvalidEvent) -> DeadLetter:
 
 
 def _short(text: str) -> str:
-    """As much of the text as `MESSAGE_BYTES` of UTF-8 hold; half a surrogate is spelt out."""
+    """The text cut to `MESSAGE_BYTES` of UTF-8; lone surrogates are escaped."""
     return text.encode("utf-8", "backslashreplace")[:MESSAGE_BYTES].decode("utf-8", "ignore")
 
 

@@ -6,8 +6,8 @@ from typing import get_args
 
 from hypothesis import strategies as st
 
+from streameval.pipeline.dead_letters import DeadLetter, Stage
 from streameval.pipeline.invalid import REASONS
-from streameval.pipeline.letters import DeadLetter, Stage
 from streameval.records import Partition
 
 
@@ -35,7 +35,7 @@ def letter(
 
 
 header_names = st.text(max_size=5) | st.sampled_from(
-    ["streameval.dlq.topic", "streameval.dlq.message", "streameval.replaces"]
+    ["streameval.dlq.topic", "streameval.dlq.message", "streameval.original"]
 )
 letters = st.builds(
     DeadLetter,

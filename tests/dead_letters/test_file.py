@@ -12,19 +12,18 @@ from pathlib import Path
 
 import pytest
 
+from streameval.dead_letters.file import DeadLetterFile, line_of, read_letters
 from streameval.errors import DeadLetterError
-from streameval.letters.file import LetterFile, letters_in
-from streameval.letters.lines import line_of
-from tests.letters.samples import letter
+from tests.dead_letters.samples import letter
 
 
 def _write(path: Path, *offsets: int) -> None:
-    with closing(LetterFile(str(path))) as file:
+    with closing(DeadLetterFile(str(path))) as file:
         file.write([letter(offset) for offset in offsets])
 
 
 def _offsets(path: Path) -> list[int]:
-    return [found.offset for found in letters_in(str(path))]
+    return [found.offset for found in read_letters(str(path))]
 
 
 @contextmanager
@@ -53,7 +52,7 @@ def test_a_line_that_a_crash_cut_off_is_put_beside_and_told(
     assert torn.exists() == (kept > 0)
     if kept:
         assert torn.read_bytes() == line_of(letter(3))[:kept] + b"\n"
-        assert "dead.ndjson was cut off; its beginning is in" in caplog.text
+        assert "dead.ndjson was incomplete; it is in" in caplog.text
 
 
 def test_only_its_owner_reads_a_new_file(tmp_path: Path) -> None:
@@ -72,7 +71,7 @@ def test_only_its_owner_reads_a_new_file(tmp_path: Path) -> None:
 
 def test_the_end_of_a_long_file_is_found(tmp_path: Path) -> None:
     path = tmp_path / "dead.ndjson"
-    with closing(LetterFile(str(path))) as file:
+    with closing(DeadLetterFile(str(path))) as file:
         file.write([letter(1), letter(2, value=b"x" * 300_000)])
     with path.open("rb+") as torn:
         torn.truncate(path.stat().st_size - 1)
@@ -82,11 +81,11 @@ def test_the_end_of_a_long_file_is_found(tmp_path: Path) -> None:
 
 def test_a_disk_that_is_full_in_the_middle_of_a_line_costs_nothing(tmp_path: Path) -> None:
     path = tmp_path / "dead.ndjson"
-    with closing(LetterFile(str(path))) as file:
+    with closing(DeadLetterFile(str(path))) as file:
         file.write([letter(1)])
         with (
             _no_larger_than(path.stat().st_size + 300),
-            pytest.raises(DeadLetterError, match="file too large; make room or correct"),
+            pytest.raises(DeadLetterError, match="file too large; free space or correct"),
         ):
             file.write([letter(2), letter(3)])
         file.write([letter(2), letter(3)])
@@ -95,7 +94,7 @@ def test_a_disk_that_is_full_in_the_middle_of_a_line_costs_nothing(tmp_path: Pat
 
 def test_a_disk_without_room_is_an_error_that_says_so() -> None:
     with (
-        closing(LetterFile("/dev/full")) as file,
+        closing(DeadLetterFile("/dev/full")) as file,
         pytest.raises(DeadLetterError, match="dead letters to /dev/full: no space left on device"),
     ):
         file.write([letter(1)])
@@ -103,25 +102,27 @@ def test_a_disk_without_room_is_an_error_that_says_so() -> None:
 
 def test_a_folder_that_is_not_there_is_an_error_at_once(tmp_path: Path) -> None:
     with pytest.raises(DeadLetterError, match="no such file or directory"):
-        LetterFile(str(tmp_path / "nowhere" / "dead.ndjson"))
+        DeadLetterFile(str(tmp_path / "nowhere" / "dead.ndjson"))
 
 
 def test_two_writers_of_one_file_are_one_too_many(tmp_path: Path) -> None:
     path = str(tmp_path / "dead.ndjson")
     with (
-        closing(LetterFile(path)),
-        pytest.raises(DeadLetterError, match="another process writes it; give each process"),
+        closing(DeadLetterFile(path)),
+        pytest.raises(
+            DeadLetterError, match="another process writes it; give each process its own"
+        ),
     ):
-        LetterFile(path)
-    LetterFile(path).close()
+        DeadLetterFile(path)
+    DeadLetterFile(path).close()
 
 
 def test_letters_that_come_while_the_file_is_read_are_not_read(tmp_path: Path) -> None:
     path = tmp_path / "dead.ndjson"
     _write(path, 1, 2)
-    with closing(LetterFile(str(path))) as file:
+    with closing(DeadLetterFile(str(path))) as file:
         found = []
-        for read in letters_in(str(path)):
+        for read in read_letters(str(path)):
             found.append(read.offset)
             file.write([letter(read.offset + 10)])
     assert found == [1, 2]
@@ -131,16 +132,18 @@ def test_letters_that_come_while_the_file_is_read_are_not_read(tmp_path: Path) -
 def test_a_line_that_is_no_letter_is_an_error_with_its_number(tmp_path: Path) -> None:
     path = tmp_path / "dead.ndjson"
     path.write_bytes(line_of(letter(1)) + b"{}\n")
-    with pytest.raises(DeadLetterError, match=r"line 2 is no letter .*topic.*; take the line out"):
+    with pytest.raises(
+        DeadLetterError, match=r"line 2 is not a dead letter .*topic.*; remove the line"
+    ):
         _offsets(path)
 
 
 def test_what_was_flushed_outlives_a_kill(tmp_path: Path) -> None:
     path = tmp_path / "dead.ndjson"
     code = (
-        "import sys; from streameval.letters.file import LetterFile\n"
-        "from tests.letters.samples import letter\n"
-        "file = LetterFile(sys.argv[1])\n"
+        "import sys; from streameval.dead_letters.file import DeadLetterFile\n"
+        "from tests.dead_letters.samples import letter\n"
+        "file = DeadLetterFile(sys.argv[1])\n"
         "for offset in range(10**6):\n"
         "    file.write([letter(offset)]); print(offset, flush=True)\n"
     )

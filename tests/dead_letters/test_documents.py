@@ -3,9 +3,9 @@ from __future__ import annotations
 import inspect
 
 from streameval.cli import dlq
-from streameval.letters.census import SAMPLES
-from streameval.letters.headers import HEADERS
-from streameval.pipeline.letters import ORIGINAL
+from streameval.cli.dlq import SAMPLES
+from streameval.dead_letters.topic import HEADERS
+from streameval.pipeline.dead_letters import ORIGINAL
 from streameval.pipeline.limits import FEWEST, WINDOW, Limits
 from tests.house.checkout import ROOT
 

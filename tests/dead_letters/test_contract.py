@@ -9,11 +9,13 @@ from threading import Thread
 
 import pytest
 
-from streameval.pipeline.letters import DeadLetter
-from tests.letters.places import Place, file_place, no_place, topic_place
-from tests.letters.samples import letter
+from streameval.dead_letters.queue import dead_letters_of
+from streameval.pipeline.dead_letters import DeadLetter
+from streameval.sources.options import FilesOptions
+from tests.dead_letters.places import Place, file_place, topic_place
+from tests.dead_letters.samples import letter
 
-KINDS = [pytest.param("topic", marks=pytest.mark.kafka), "file", "nowhere"]
+KINDS = [pytest.param("topic", marks=pytest.mark.kafka), "file"]
 
 
 @pytest.fixture(params=KINDS)
@@ -21,7 +23,6 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     makers: dict[str, Callable[[], Place]] = {
         "topic": lambda: topic_place(request.getfixturevalue("broker")),
         "file": lambda: file_place(tmp_path),
-        "nowhere": no_place,
     }
     return makers[request.param]()
 
@@ -32,7 +33,7 @@ def _letters(place: Place, count: int, begin: int = 0) -> list[DeadLetter]:
 
 def _assert_kept(place: Place, expected: list[DeadLetter]) -> None:
     """Each at least once, in the order in which they were sent, and nothing else."""
-    assert list(dict.fromkeys(place.kept())) == (expected if place.keeps else [])
+    assert list(dict.fromkeys(place.kept())) == expected
 
 
 def test_after_a_flush_every_letter_is_there_as_it_was(place: Place) -> None:
@@ -80,5 +81,9 @@ def test_several_threads_may_send_while_others_flush(place: Place) -> None:
         for thread in threads:
             thread.join()
         letters.flush()
-    expected = {*range(20), *range(100, 120), *range(200, 220)} if place.keeps else set()
+    expected = {*range(20), *range(100, 120), *range(200, 220)}
     assert {each.offset for each in place.kept()} == expected
+
+
+def test_files_without_a_configured_place_have_no_dead_letters() -> None:
+    assert dead_letters_of(FilesOptions(paths=["x"]), {}) is None

@@ -1,0 +1,243 @@
+"""Dead letters in a file, one line of JSON each."""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from io import FileIO
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from streameval.errors import DeadLetterError
+from streameval.pipeline.dead_letters import DeadLetter, Stage
+from streameval.records import Partition
+
+_LOG: Final = logging.getLogger(__name__)
+_BLOCK: Final = 64 * 1024
+_PRIVATE: Final = 0o600
+"""Letters hold what users did; only the daemon's own user reads a file that it creates."""
+
+
+class DeadLetterFile:
+    """Appends to a file that one process at a time may write.
+
+    If a crash cut the last line off, its beginning moves to a file with the suffix `.torn`,
+    and the log says so. No checkpoint had passed that letter, so it is written again.
+
+    Args:
+        path: created if missing; its folder must exist.
+
+    Raises:
+        DeadLetterError: the file cannot be written, or another process writes it.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._file: FileIO | None = None
+        try:
+            self._opened()
+        except OSError as error:
+            self.close()
+            raise self._failure(error) from error
+
+    def write(self, letters: Sequence[DeadLetter]) -> None:
+        """Write a line for each letter and sync them to disk.
+
+        Raises:
+            DeadLetterError: the disk does not take them; the next write repairs a line cut off.
+        """
+        try:
+            file = self._opened()
+            _write_whole(file, b"".join(map(line_of, letters)))
+            os.fsync(file.fileno())
+        except OSError as error:
+            self.close()
+            raise self._failure(error) from error
+
+    def close(self) -> None:
+        """Close the file; may be called twice."""
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+
+    def _opened(self) -> FileIO:
+        if self._file is None:
+            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
+            self._file = FileIO(os.open(self._path, flags, mode=_PRIVATE), "rb+")
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _repair(self._path, self._file)
+            _sync_folder(Path(self._path).parent)
+        return self._file
+
+    def _failure(self, error: OSError) -> DeadLetterError:
+        if isinstance(error, BlockingIOError):
+            problem, remedy = "another process writes it", "give each process its own file"
+        else:
+            problem = (error.strerror or str(error)).lower()
+            remedy = "free space or correct [dead_letters] path; then they are written again"
+        return DeadLetterError(self._path, problem, remedy)
+
+
+def read_letters(path: str) -> Iterator[DeadLetter]:
+    """The letters that are in a file now, in order, without an incomplete last line.
+
+    Raises:
+        DeadLetterError: the file cannot be read, or a line is not a dead letter.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            left = os.fstat(file.fileno()).st_size
+            for number, line in enumerate(file, 1):
+                left -= len(line)
+                if left < 0 or not line.endswith(b"\n"):
+                    return
+                yield _letter_at(path, number, line)
+    except OSError as error:
+        problem = (error.strerror or str(error)).lower()
+        raise DeadLetterError(path, problem, "make it readable") from error
+
+
+class Base64(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Bytes that are not UTF-8 text.
+
+    Attributes:
+        base64: the bytes, encoded.
+    """
+
+    base64: str
+
+
+Content: TypeAlias = str | Base64
+"""Bytes: as text where they are UTF-8."""
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """The fields of a `DeadLetter`, as they are written."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int | None
+    stage: Stage
+    reason: str
+    message: str
+    key: Content | None
+    headers: tuple[tuple[str, Content], ...]
+    value: Content
+
+
+def line_of(letter: DeadLetter) -> bytes:
+    r"""The letter as one line, with its newline.
+
+    >>> letter = DeadLetter(partition=Partition("events", 3), offset=14, timestamp_ms=None,
+    ...     key=b"\xff", headers=(), value=b"{", stage="decode", reason="not_json",
+    ...     message="cut off")
+    >>> print(line_of(letter).decode().replace(',"', ', "'), end="")
+    {"topic":"events", "partition":3, "offset":14, "timestamp":null, "stage":"decode",
+     "reason":"not_json", "message":"cut off", "key":{"base64":"/w=="}, "headers":[], "value":"{"}
+    """
+    line = Line(
+        topic=letter.partition.topic,
+        partition=letter.partition.number,
+        offset=letter.offset,
+        timestamp=letter.timestamp_ms,
+        stage=letter.stage,
+        reason=letter.reason,
+        message=letter.message,
+        key=None if letter.key is None else _content(letter.key),
+        headers=tuple((name, _content(value)) for name, value in letter.headers),
+        value=_content(letter.value),
+    )
+    return msgspec.json.encode(line) + b"\n"
+
+
+def letter_in(line: bytes) -> DeadLetter:
+    """The letter on a line.
+
+    Raises:
+        ValueError: the line is not a dead letter.
+    """
+    try:
+        found = msgspec.json.decode(line, type=Line)
+    except msgspec.MsgspecError as error:
+        raise ValueError(str(error)) from error
+    return DeadLetter(
+        partition=Partition(found.topic, found.partition),
+        offset=found.offset,
+        timestamp_ms=found.timestamp,
+        key=None if found.key is None else _bytes(found.key),
+        headers=tuple((name, _bytes(value)) for name, value in found.headers),
+        value=_bytes(found.value),
+        stage=found.stage,
+        reason=found.reason,
+        message=found.message,
+    )
+
+
+def _content(value: bytes) -> Any:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return Base64(base64.b64encode(value).decode())
+
+
+def _bytes(content: Content) -> bytes:
+    if isinstance(content, Base64):
+        return base64.b64decode(content.base64, validate=True)
+    return content.encode()
+
+
+def _letter_at(path: str, number: int, line: bytes) -> DeadLetter:
+    try:
+        return letter_in(line)
+    except ValueError as error:
+        problem = f"line {number} is not a dead letter ({error})"
+        raise DeadLetterError(path, problem, "remove the line") from error
+
+
+def _write_whole(file: FileIO, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(file.fileno(), view) :]
+
+
+def _repair(path: str, file: FileIO) -> None:
+    """Move an incomplete last line to the `.torn` file."""
+    size = os.fstat(file.fileno()).st_size
+    whole = _end_of_lines(file, size)
+    if whole == size:
+        return
+    torn = Path(f"{path}.torn")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    with FileIO(os.open(torn, flags, mode=_PRIVATE), "ab") as beside:
+        beside.write(os.pread(file.fileno(), size - whole, whole) + b"\n")
+        os.fsync(beside.fileno())
+    os.ftruncate(file.fileno(), whole)
+    os.fsync(file.fileno())
+    _LOG.warning("the last line of %s was incomplete; it is in %s now", path, torn)
+
+
+def _end_of_lines(file: FileIO, size: int) -> int:
+    """Where the last complete line ends, searched from the end of the file."""
+    end = size
+    while end > 0:
+        start = max(end - _BLOCK, 0)
+        found = os.pread(file.fileno(), end - start, start).rfind(b"\n")
+        if found >= 0:
+            return start + found + 1
+        end = start
+    return 0
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a new file in the folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

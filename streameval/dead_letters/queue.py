@@ -1,0 +1,134 @@
+"""The queue of dead letters: none is forgotten while a disk or a broker does not take them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
+
+from streameval.dead_letters.file import DeadLetterFile
+from streameval.pipeline.dead_letters import DeadLetter, DeadLetters
+from streameval.sources.options import KafkaOptions, SourceOptions
+
+MAX_BYTES: Final = 64 * 1024 * 1024
+"""So many bytes may wait; at more, sending writes them first."""
+
+CHUNK: Final = 2_000
+"""Letters written at once, so that a long queue makes progress even if writing fails later."""
+
+_OVERHEAD: Final = 1_000
+"""Approximate bytes of a letter besides its value."""
+
+
+def dead_letters_of(
+    source: SourceOptions,
+    environment: Mapping[str, str],
+    *,
+    topic: str | None = None,
+    path: str | None = None,
+) -> DeadLetters | None:
+    """The destination of a source's dead letters.
+
+    That is the file, if one is configured, and otherwise a topic for Kafka sources. Other sources
+    have no destination: their invalid records are counted only.
+
+    Args:
+        source: where the records come from.
+        environment: what ${NAME} in its settings refers to.
+        topic: receives the letters of all topics; None means `<input>.dlq` for each.
+        path: a file that receives them instead.
+
+    Raises:
+        ConfigError: a setting cannot be used, or the topic cannot receive dead letters.
+        DeadLetterError: the file cannot be written.
+    """
+    if path is not None:
+        return Queue(DeadLetterFile(path))
+    if not isinstance(source, KafkaOptions):
+        return None
+    from streameval.dead_letters.topic import (  # noqa: PLC0415  heavy; only where used
+        DeadLetterTopics,
+    )
+    from streameval.sources.kafka.settings import (  # noqa: PLC0415  heavy; only where used
+        source_config,
+        source_topics,
+    )
+
+    return Queue(DeadLetterTopics(source_config(source, environment), source_topics(source), topic))
+
+
+class Writer(Protocol):
+    """Writes letters to one destination; called by one thread at a time."""
+
+    def write(self, letters: Sequence[DeadLetter]) -> None:
+        """Return when all of them are durable.
+
+        Raises:
+            DeadLetterError: some are not durable; the caller writes all of them again.
+        """
+
+    def close(self) -> None:
+        """Close the destination; may be called twice."""
+
+
+class Queue:
+    """Holds dead letters until a flush writes them; any thread may send, and any may flush.
+
+    Sending only appends, so that reading records never waits for a disk or a broker.
+
+    Args:
+        writer: writes them.
+        max_bytes: so many bytes may wait; one larger call of `send` is taken all the same.
+    """
+
+    def __init__(self, writer: Writer, max_bytes: int = MAX_BYTES) -> None:
+        self._writer = writer
+        self._max_bytes = max_bytes
+        self._waiting: list[DeadLetter] = []
+        self._bytes = 0
+        self._changing = threading.Lock()
+        self._writing = threading.Lock()
+
+    def send(self, letters: Sequence[DeadLetter]) -> None:
+        """Hold letters until the next flush.
+
+        Raises:
+            DeadLetterError: too many bytes wait and cannot be written now; none of these letters
+                is taken.
+        """
+        size = sum(map(_size, letters))
+        if self._bytes and self._bytes + size > self._max_bytes:
+            self.flush()
+        with self._changing:
+            self._waiting.extend(letters)
+            self._bytes += size
+
+    def flush(self) -> None:
+        """Return when every letter sent before is durable.
+
+        Raises:
+            DeadLetterError: some are not; the next flush writes them again.
+        """
+        with self._writing:
+            left = len(self._waiting)
+            while left > 0:
+                left -= self._write(min(left, CHUNK))
+
+    def close(self) -> None:
+        """Close the destination without writing what waits; may be called twice."""
+        with self._writing:
+            self._writer.close()
+
+    def _write(self, count: int) -> int:
+        """Write the oldest letters and remove them from the queue; returns how many."""
+        with self._changing:
+            letters = tuple(self._waiting[:count])
+        self._writer.write(letters)
+        with self._changing:
+            del self._waiting[:count]
+            self._bytes -= sum(map(_size, letters))
+        return count
+
+
+def _size(letter: DeadLetter) -> int:
+    return len(letter.value) + _OVERHEAD

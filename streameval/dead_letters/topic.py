@@ -1,0 +1,318 @@
+"""Dead letters in Kafka topics: their names, their headers, and writing them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
+from types import MappingProxyType
+from typing import Any, Final, get_args
+
+from kafka import KafkaAdminClient, KafkaProducer
+from kafka.admin import ConfigResource, ConfigResourceType
+from kafka.errors import (
+    AuthorizationError,
+    KafkaError,
+    MessageSizeTooLargeError,
+    NoError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
+from kafka.util import ensure_valid_topic_name
+
+from streameval.errors import ConfigError, DeadLetterError
+from streameval.pipeline.dead_letters import DeadLetter, Stage
+from streameval.records import Partition
+from streameval.sources.kafka.client import UNUSABLE, connect, explanation, silence_client_log
+
+SUFFIX: Final = ".dlq"
+PREFIX: Final = "streameval.dlq."
+
+HEADERS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        f"{PREFIX}topic": "topic of the record",
+        f"{PREFIX}partition": "its partition",
+        f"{PREFIX}offset": "its offset there",
+        f"{PREFIX}timestamp": "its timestamp, milliseconds since the epoch; absent where unknown",
+        f"{PREFIX}stage": "`decode`: the bytes could not be read; `validate`: they do not say what "
+        "an event says; `process`: what came after",
+        f"{PREFIX}reason": "one of the [reasons](#reasons)",
+        f"{PREFIX}message": "which field, and what was found there; at most 1,000 bytes",
+    }
+)
+"""Name of each added header -> what it holds, as UTF-8 text."""
+
+TIMEOUT: Final = 8.0
+"""Seconds that a write may take, with connecting and creating topics."""
+
+_MAX_RECORD: Final = 64 * 1024 * 1024
+"""Largest record that the producer lets pass; the limit of the topic is what counts."""
+
+_HEADER_ROOM: Final = 8 * 1024
+"""Bytes by which the headers of a letter may enlarge a record, at most."""
+
+_MAX_MESSAGE_BYTES: Final = "max.message.bytes"
+_AGAIN: Final = "nothing is lost: they are written again at the next checkpoint"
+
+
+def topic_for(topic: str, configured: str | None) -> str:
+    """The topic that receives the dead letters of `topic`.
+
+    >>> topic_for("events", None), topic_for("events", "dead")
+    ('events.dlq', 'dead')
+    """
+    return topic + SUFFIX if configured is None else configured
+
+
+def topics_for(topics: Sequence[str], configured: str | None) -> list[str]:
+    """The topics that receive the dead letters of these topics, each once.
+
+    Raises:
+        ConfigError: one is not a topic name, or is also read, which would be a loop.
+    """
+    found = list(dict.fromkeys(topic_for(topic, configured) for topic in topics))
+    for name in found:
+        try:
+            ensure_valid_topic_name(name)
+        except ValueError as error:
+            raise ConfigError("dead_letters", "topic", f"found {name!r}: {error}.") from error
+        if name in topics:
+            problem = f"{name!r} is also read; write dead letters to a topic of their own."
+            raise ConfigError("dead_letters", "topic", problem)
+    return found
+
+
+class DeadLetterTopics:
+    """Writes each letter to the topic for its input, in the partition of the same number.
+
+    If that topic has fewer partitions, the number is taken modulo theirs. A record counts as
+    written when all in-sync replicas have it.
+
+    Args:
+        config: settings of the client.
+        topics: those that are read.
+        topic: receives all letters; None means one for each topic that is read.
+        seconds: longest time that a write may take.
+
+    Raises:
+        ConfigError: a topic of dead letters has an invalid name, or is also read.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        topics: Sequence[str],
+        topic: str | None = None,
+        seconds: float = TIMEOUT,
+    ) -> None:
+        self._names = topics_for(topics, topic)
+        self._topic = topic
+        self._seconds = seconds
+        self._config = {**config, **_bounded(seconds)}
+        self._producer: Any = None
+        self._there: dict[str, int] = {}
+
+    def write(self, letters: Sequence[DeadLetter]) -> None:
+        """Return when all in-sync replicas have all of them.
+
+        Raises:
+            DeadLetterError: the broker does not answer in time, or refuses a topic or a letter.
+        """
+        silence_client_log()
+        deadline = time.monotonic() + self._seconds
+        try:
+            self._ready(letters)
+            sent = [(letter, self._send(letter)) for letter in letters]
+            for letter, future in sent:
+                self._answered(letter, future, deadline)
+        except (KafkaError, OSError, *UNUSABLE) as error:
+            self.close()
+            raise self._failure(error) from error
+        except DeadLetterError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the connection; may be called twice."""
+        producer, self._producer = self._producer, None
+        self._there.clear()
+        if producer is not None:
+            with suppress(KafkaError):
+                producer.close(timeout=self._seconds)
+
+    def _ready(self, letters: Sequence[DeadLetter]) -> None:
+        needed = {self._name(letter): letter.partition.topic for letter in letters}
+        missing = {name: topic for name, topic in needed.items() if name not in self._there}
+        if missing:
+            _create_topics(self._config, missing)
+        if self._producer is None:
+            self._producer = connect(KafkaProducer, self._config)
+        for name in missing:
+            self._there[name] = len(self._producer.partitions_for(name))
+
+    def _send(self, letter: DeadLetter) -> Any:
+        name = self._name(letter)
+        number = letter.partition.number % self._there[name]
+        headers = headers_of(letter)
+        try:
+            return self._producer.send(name, letter.value, letter.key, headers, number)
+        except MessageSizeTooLargeError as error:
+            raise self._too_large(letter) from error
+
+    def _answered(self, letter: DeadLetter, future: Any, deadline: float) -> None:
+        try:
+            future.get(timeout=max(deadline - time.monotonic(), 0))
+        except MessageSizeTooLargeError as error:
+            raise self._too_large(letter) from error
+
+    def _name(self, letter: DeadLetter) -> str:
+        return topic_for(letter.partition.topic, self._topic)
+
+    def _too_large(self, letter: DeadLetter) -> DeadLetterError:
+        problem = f"record {letter.identity} of {len(letter.value):,} bytes is too large for it"
+        remedy = "raise max.message.bytes of the topic"
+        return DeadLetterError(f"topic {self._name(letter)}", problem, remedy)
+
+    def _failure(self, error: Exception) -> DeadLetterError:
+        remedy = f"check the broker; {_AGAIN}"
+        if isinstance(error, AuthorizationError):
+            remedy = f"allow this user to describe, create and write the topic; {_AGAIN}"
+        where = f"topic {', '.join(self._names)}"
+        return DeadLetterError(where, explanation(error, self._config), remedy)
+
+
+def headers_of(letter: DeadLetter) -> list[tuple[str, bytes]]:
+    """The record's own headers, and after them those that describe the letter.
+
+    >>> letter = DeadLetter(partition=Partition("events", 3), offset=14, timestamp_ms=None,
+    ...     key=None, headers=(("trace", b"7"),), value=b"{", stage="decode", reason="not_json",
+    ...     message="cut off")
+    >>> for name, value in headers_of(letter)[:3]:
+    ...     print(name, value)
+    trace b'7'
+    streameval.dlq.topic b'events'
+    streameval.dlq.partition b'3'
+    """
+    texts = {
+        "topic": letter.partition.topic,
+        "partition": letter.partition.number,
+        "offset": letter.offset,
+        "timestamp": letter.timestamp_ms,
+        "stage": letter.stage,
+        "reason": letter.reason,
+        "message": letter.message,
+    }
+    added = [
+        (PREFIX + name, str(text).encode()) for name, text in texts.items() if text is not None
+    ]
+    return [*letter.headers, *added]
+
+
+def letter_of(
+    key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes]]
+) -> DeadLetter | None:
+    """The letter that a record holds; None if the record is not a dead letter.
+
+    The added headers stand last, so headers of the same names in the original record are kept.
+    """
+    at = len(headers)
+    added: dict[str, str] = {}
+    while at and headers[at - 1][0] in HEADERS and headers[at - 1][0] not in added:
+        at -= 1
+        name, text = headers[at]
+        added[name] = (text or b"").decode("utf-8", "replace")
+    try:
+        return _letter(key, value, headers[:at], added)
+    except (KeyError, ValueError):
+        return None
+
+
+def _letter(
+    key: bytes | None, value: bytes | None, own: Any, added: Mapping[str, str]
+) -> DeadLetter:
+    said = {name.removeprefix(PREFIX): text for name, text in added.items()}
+    if said["stage"] not in get_args(Stage):
+        raise ValueError(said["stage"])
+    stage: Any = said["stage"]
+    return DeadLetter(
+        partition=Partition(said["topic"], int(said["partition"])),
+        offset=int(said["offset"]),
+        timestamp_ms=int(said["timestamp"]) if "timestamp" in said else None,
+        key=key,
+        headers=tuple(own),
+        value=value or b"",
+        stage=stage,
+        reason=said["reason"],
+        message=said["message"],
+    )
+
+
+def _bounded(seconds: float) -> dict[str, Any]:
+    """Settings that keep every part of a write within its time."""
+    return {
+        "acks": "all",
+        # Letters may be written twice anyway, so the user needs no right beyond writing.
+        "enable_idempotence": False,
+        "bootstrap_timeout_ms": round(500 * seconds),
+        "max_block_ms": round(500 * seconds),
+        "request_timeout_ms": round(500 * seconds),
+        "delivery_timeout_ms": round(1000 * seconds),
+        "max_request_size": _MAX_RECORD,
+        "batch_size": 256 * 1024,
+        "linger_ms": 5,
+    }
+
+
+def _create_topics(config: Mapping[str, Any], inputs: Mapping[str, str]) -> None:
+    """Create the topics that are missing, with the partitions and the record size of their inputs.
+
+    Args:
+        config: settings of the client.
+        inputs: topic of dead letters -> the topic that they come from.
+
+    Raises:
+        KafkaError: the broker does not answer, or does not allow it.
+    """
+    with closing(connect(KafkaAdminClient, config)) as admin:
+        counts = _partitions(admin, [*inputs, *inputs.values()])
+        for name, topic in inputs.items():
+            if name not in counts:
+                _create(admin, name, counts.get(topic, 1), _record_limit(admin, topic))
+
+
+def _partitions(admin: Any, names: list[str]) -> dict[str, int]:
+    """How many partitions each existing topic has.
+
+    Raises:
+        KafkaError: a topic cannot be described for another reason than that it does not exist.
+    """
+    found = {}
+    for topic in admin.describe_topics(sorted(set(names))):
+        kind = for_code(topic["error_code"])
+        if kind is NoError:
+            found[topic["name"]] = len(topic["partitions"])
+        elif kind is not UnknownTopicOrPartitionError:
+            raise kind(topic["name"])
+    return found
+
+
+def _create(admin: Any, name: str, partitions: int, limit: int | None) -> None:
+    configs = {} if limit is None else {_MAX_MESSAGE_BYTES: str(limit + _HEADER_ROOM)}
+    wanted = {"num_partitions": partitions, "configs": configs}
+    try:
+        admin.create_topics({name: wanted}, wait_for_metadata=True)
+    except TopicAlreadyExistsError:
+        return
+
+
+def _record_limit(admin: Any, topic: str) -> int | None:
+    """Largest record of the topic; None if this user may not describe its configuration."""
+    try:
+        found = admin.describe_configs(
+            [ConfigResource(ConfigResourceType.TOPIC, topic)], config_filter="all"
+        )
+    except AuthorizationError:
+        return None
+    value = found.get("topic", {}).get(topic, {}).get(_MAX_MESSAGE_BYTES, {}).get("value")
+    return None if value is None else int(value)

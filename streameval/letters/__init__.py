@@ -1,1 +1,0 @@
-"""Where dead letters are kept: a topic, a file, or nowhere; and what is done with them later."""
