@@ -14,15 +14,24 @@ from streameval.columns import ArrowTable, Coded, Columns
 from streameval.context import Context, Popularity, Similarity, catalog_of
 from streameval.errors import (
     DamagedStateError,
-    NoHitsWarning,
     StateVersionError,
+    SuspiciousEventsWarning,
     UnlikeStateError,
 )
 from streameval.events import Batch, Event, Id, Interaction, Interactions
 from streameval.evidence import Evidence
 from streameval.formulas import check_inputs
 from streameval.ids import IdKind, all_are
-from streameval.intake import COLLECTIONS, LISTS, Pair, columns, event, of_one_kind, single
+from streameval.intake import (
+    COLLECTIONS,
+    LISTS,
+    Pair,
+    columns,
+    event,
+    of_one_kind,
+    side_by_side,
+    single,
+)
 from streameval.metric import Metric
 from streameval.plan import planned
 from streameval.reading import Reading
@@ -142,20 +151,25 @@ class Accumulator:
         self._readings.clear()
 
     def update_many(
-        self, batch: Batch | Columns | ArrowTable | Iterable[Event] | Iterable[Pair]
+        self,
+        batch: Batch | Columns | ArrowTable | Iterable[Event] | Iterable[Pair] | Any,
+        interactions: Any = None,
     ) -> None:
         """Count many lists: the same bits as one by one, faster.
 
         Args:
             batch: Events, (recommendations, interactions) pairs, or their columns: lists in a
-                Batch, arrays in Columns, or an Arrow table with columns named like those.
+                Batch, arrays in Columns, or an Arrow table with columns named like those. With
+                `interactions`, only the recommendations: an array or a sequence of lists.
+            interactions: of each of these lists, an array or a sequence of collections.
 
         Raises:
             InvalidEventError: one is not a valid event, or its ids are not of the kind counted
                 here; nothing was counted.
             MissingExtraError: it is Arrow's, and pyarrow is not installed.
         """
-        self.ids, checked = of_one_kind(self.ids, columns(batch))
+        given = batch if interactions is None else side_by_side(batch, interactions)
+        self.ids, checked = of_one_kind(self.ids, columns(given))
         if isinstance(checked, Coded):
             self._evidence.update_coded(checked)
         else:
@@ -181,12 +195,12 @@ class Accumulator:
         """Every metric named at the start, by its canonical text."""
         advice = self.advice()
         if advice is not None:
-            warnings.warn(advice, NoHitsWarning, stacklevel=2)
+            warnings.warn(advice, SuspiciousEventsWarning, stacklevel=2)
         return {metric.text: self.read(metric.text) for metric in self.metrics}
 
     def advice(self) -> str | None:
-        """A sentence when the events look as if the two lists held ids of different kinds."""
-        return advice(self._evidence, self.lists - self._before)
+        """A sentence when the events look as if they were not what was meant."""
+        return advice(self.metrics, self._evidence, self.context, self.lists - self._before)
 
     def merge(self, other: Accumulator) -> None:
         """Add what another accumulator counted: the same bits as if this one had seen it all.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
-from streameval.context import Context
+from streameval.context import Catalog, Context
 from streameval.errors import NotKeptError, UndefinedMetricError
 from streameval.evidence import Evidence
 from streameval.formulas import called, check_inputs
@@ -19,7 +19,7 @@ from streameval.statistics.distributions import Distribution
 from streameval.statistics.hittables import HitTables
 from streameval.summary import summary
 
-_SUSPICIOUS = 10_000
+_SUSPICIOUS = 1_000
 """So many lists with interactions and not one hit: the ids are probably of two kinds."""
 
 _LEVELS = ("mean", "median", "quantile")
@@ -61,7 +61,9 @@ def rests_on(metric: Metric, evidence: Evidence) -> frozenset[str]:
     return frozenset(names)
 
 
-def advice(evidence: Evidence, lists: int) -> str | None:
+def advice(
+    metrics: Sequence[Metric], evidence: Evidence, context: Context, lists: int
+) -> str | None:
     """A sentence when the lists counted look as if they were not what was meant."""
     for hits in evidence.hits:
         tables = hits.tables()
@@ -73,6 +75,20 @@ def advice(evidence: Evidence, lists: int) -> str | None:
             )
     if lists >= _SUSPICIOUS and evidence.without_scores:
         return f"{lists:,} lists and not one with scores, which auc and the like are made of"
+    return _overfull(metrics, evidence, context.catalog)
+
+
+def _overfull(metrics: Sequence[Metric], evidence: Evidence, catalog: Catalog | None) -> str | None:
+    """A sentence when more items were shown than there are; then coverage is above 1."""
+    for metric in metrics:
+        if isinstance(catalog, int) and metric.definition.name == "item_coverage":
+            exposures = evidence.exposures(metric.k, exposed(metric))
+            distinct = 0 if exposures is None else exposures.distinct(metric.k)
+            if distinct > catalog:
+                return (
+                    f"{distinct:,.0f} distinct items, and catalog = {catalog:,}: is the catalogue "
+                    "larger, or does a list of ids stand in one id?"
+                )
     return None
 
 

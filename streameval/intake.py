@@ -32,6 +32,29 @@ COLLECTIONS = frozenset({list, tuple, set, frozenset})
 """What statistics take as it is; everything else is checked and converted, one event at a time."""
 
 
+def side_by_side(recommendations: Any, interactions: Any) -> Columns | list[Pair]:
+    """Recommendations and interactions given as two: arrays as columns, sequences as pairs.
+
+    Raises:
+        InvalidEventError: one is longer than the other.
+
+    Example:
+        >>> import numpy as np
+        >>> side_by_side([["a", "b"]], [{"b"}])
+        [(['a', 'b'], {'b'})]
+        >>> type(side_by_side(np.array([[1, 2]]), [[2]]))
+        <class 'streameval.columns.given.Columns'>
+    """
+    both = (recommendations, interactions)
+    lists = all(isinstance(each, Sequence) for each in both)
+    if not lists or any(isinstance(each, tuple) for each in both):
+        return Columns(recommendations=recommendations, interactions=interactions)
+    if len(recommendations) != len(interactions):
+        detail = f"{len(recommendations)} recommendations and {len(interactions)} interactions"
+        raise InvalidEventError("wrong_type", f"columns of unequal length: {detail}")
+    return list(zip(recommendations, interactions, strict=True))
+
+
 def columns(
     batch: Batch | Columns | ArrowTable | Iterable[Event] | Iterable[Pair],
 ) -> Batch | Coded:

@@ -96,7 +96,13 @@ def evaluate_records(request: Request) -> None:
         list(counting.taken()) if isinstance(counting, SpanCounting) else _whole(counting, config)
     )
     _tell_of_absent_labels([each.snapshot for each in taken])
+    suspicion = counting.tally.suspicion()
+    if suspicion is not None and isinstance(counting, SpanCounting):
+        tell(suspicion)
     write(taken, request)
+    if suspicion is not None and not request.allow_invalid:
+        tell("the exit status is 1 for that; --allow-invalid takes the values as they are.")
+        raise Exit(FAILED)
     if not counting.tally.valid:
         tell(f"no valid event in {', '.join(source.paths)}.")
         raise Exit(FAILED)
@@ -207,6 +213,7 @@ class SpanCounting:
         self._spans.update(counted)
         tally = Tally(consumed=len(batch.values), tombstones=len(decoded.tombstones))
         tally.valid = len(counted.places)
+        tally.engaged = counted.engaged
         tally.duplicates = len(decoded.places) - tally.valid
         tally.refuse([event for _, event in decoded.invalid])
         self.tally.add(tally)

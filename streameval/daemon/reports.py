@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
@@ -85,15 +86,16 @@ class SourceTrouble:
 
 
 class Advice:
-    """Passes on, once, what looks wrong with the events."""
+    """Passes on what looks wrong with the events: each sentence once, whatever its numbers."""
 
     def __init__(self) -> None:
-        self._given = False
+        self._given: set[str] = set()
 
     def observe(self, advice: str | None) -> None:
         """What the pipeline advises at the moment."""
-        if advice is not None and not self._given:
-            self._given = True
+        kind = None if advice is None else re.sub(r"[\d,]+", "", advice)
+        if kind is not None and kind not in self._given:
+            self._given.add(kind)
             emit(logging.WARNING, "advice", advice=advice)
 
 

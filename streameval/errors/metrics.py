@@ -155,5 +155,5 @@ class UndefinedMetricError(MetricError):
         super().__init__(f"metric {metric!r} is undefined: {why}.")
 
 
-class NoHitsWarning(UserWarning):
-    """Many lists with interactions, and never a hit: the ids are probably of two kinds."""
+class SuspiciousEventsWarning(UserWarning):
+    """The events are probably not what was meant: many lists and never a hit, for example."""

@@ -44,6 +44,11 @@ class Decoded(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     tombstones: Sequence[int]
     users: Sequence[str | None] | None = None
 
+    @property
+    def engaged(self) -> int:
+        """How many events have interactions."""
+        return sum(map(bool, self.batch.interactions))
+
     def keep(self, rows: NDArray[np.bool_]) -> Decoded:
         """Only these events: one truth value for each; the places of the others vanish."""
         return _taken(self, np.flatnonzero(rows))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -54,10 +56,12 @@ class GeneralDecoder:
 
     def decode(self, value: bytes) -> Event | InvalidEvent:
         """The event, or why there is none. Never raises for what the bytes hold."""
+        record: dict[str, Any] = {}
         try:
-            return self._event(self._parse(value))
+            record = self._parse(value)
+            return self._event(record)
         except Refusal as refusal:
-            return refusal.invalid
+            return msgspec.structs.replace(refusal.invalid, engaged=self._is_engaged(record))
 
     def columns(self, events: Sequence[Event]) -> Columns:
         """What `decode` found, as columns, in their order."""
@@ -91,6 +95,12 @@ class GeneralDecoder:
             typed=outcome.typed,
             event_id=self._identity(record),
         )
+
+    def _is_engaged(self, record: dict[str, Any]) -> bool:
+        """Whether a record that is no event holds interactions, whatever they look like."""
+        with suppress(Refusal):
+            return not self._shown_only and bool(self._interactions.of(record))
+        return False
 
     def _outcome(self, record: dict[str, Any]) -> Outcome:
         if self._shown_only:

@@ -55,10 +55,12 @@ class InvalidEvent(msgspec.Struct, frozen=True):
     Attributes:
         reason: one of `REASONS`; what is counted.
         detail: which field, and what was found there; for a person.
+        engaged: whether the record says that the user did something.
     """
 
     reason: Reason
     detail: str
+    engaged: bool = False
 
 
 class Refusal(Exception):  # noqa: N818  # not an error of the program; it never leaves the decoder

@@ -89,6 +89,7 @@ class PartitionState(Generic[A]):
         counts = self._novel(decoded, clocks)
         self._count(decoded, counts, clocks, tally)
         tally.valid = int(np.count_nonzero(counts))
+        tally.engaged = (decoded if counts.all() else decoded.keep(counts)).engaged
         tally.duplicates = len(decoded.places) - tally.valid
         tally.refuse([event for _, event in decoded.invalid])
         self.tally.add(tally)

@@ -196,7 +196,7 @@ class Snapshots(Generic[R]):
                 _partition(name, each, around.ends.get(name)) for name, each in progress
             ),
             ready=around.ready,
-            trouble=around.trouble or self._advice(),
+            trouble=around.trouble or tally.suspicion() or self._advice(),
             late=tally.late if timed else None,
             future=tally.future if timed else None,
             duplicates=tally.duplicates if layout.dedup or tally.duplicates else None,

@@ -9,6 +9,9 @@ import msgspec
 
 from streameval.pipeline.invalid import REASONS, InvalidEvent
 
+_FEWEST = 10
+"""Fewer records prove nothing."""
+
 
 class Tally(msgspec.Struct, gc=False):
     """Counts of records; `consumed == valid + invalid + tombstones + duplicates`, always.
@@ -20,6 +23,8 @@ class Tally(msgspec.Struct, gc=False):
         future: those among them whose time is ahead of their log, and was not confirmed by it.
         tombstones: records without a value.
         duplicates: records with an event id that was counted before.
+        engaged: valid records with interactions.
+        unusable: invalid records with interactions.
         invalid: records that are no event, by reason; every known reason is present.
     """
 
@@ -29,12 +34,26 @@ class Tally(msgspec.Struct, gc=False):
     future: int = 0
     tombstones: int = 0
     duplicates: int = 0
+    engaged: int = 0
+    unusable: int = 0
     invalid: dict[str, int] = msgspec.field(default_factory=lambda: dict.fromkeys(REASONS, 0))
 
     def refuse(self, invalid: list[InvalidEvent]) -> None:
         """Count records that are no event."""
         for event in invalid:
             self.invalid[event.reason] = self.invalid.get(event.reason, 0) + 1
+            self.unusable += event.engaged
+
+    def suspicion(self) -> str | None:
+        """A sentence when most records with interactions were invalid."""
+        if self.unusable < _FEWEST or self.unusable <= self.engaged:
+            return None
+        reason = max(self.invalid, key=lambda each: self.invalid[each])
+        return (
+            f"{self.unusable:,} of {self.unusable + self.engaged:,} records with interactions are "
+            f"invalid, most often {reason}, so the values are of lists that led to nothing: do "
+            "interactions, interaction_item and gain in [event] name the right fields?"
+        )
 
     def add(self, other: Tally) -> None:
         """Count what another one counted."""

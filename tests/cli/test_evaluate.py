@@ -188,6 +188,66 @@ def test_without_a_valid_event_the_status_is_1() -> None:
     assert done.stderr.splitlines()[-1] == "streameval: no valid event in -."
 
 
+@pytest.mark.parametrize("written_as", ["table", "json", "csv"])
+def test_interactions_that_all_get_lost_are_told_of_and_fail(
+    tmp_path: Path, written_as: str
+) -> None:
+    path = tmp_path / "events.ndjson"
+    clicks = [[{"item": "a"}]] * 20 + [[]] * 80
+    lines = (json.dumps({"recommendations": ["a"], "interactions": each}) for each in clicks)
+    path.write_text("\n".join(lines))
+    call = ("evaluate", path, "-m", "hit_rate@1", "--format", written_as)
+    done = ran(*call)
+    assert done.returncode == 1
+    assert "streameval: 20 of 20 records with interactions are invalid, most often missing" in (
+        done.stderr
+    )
+    assert "--allow-invalid takes the values as they are" in done.stderr
+    anyway = ran(*call, "--allow-invalid")
+    assert (anyway.returncode, anyway.stdout) == (0, done.stdout)
+    assert "20 of 20 records with interactions are invalid" in anyway.stderr
+    right = ran(*call, "--column", "interaction_item=item")
+    assert (right.returncode, right.stderr) == (0, "")
+
+
+def test_a_few_lost_interactions_do_not_fail(tmp_path: Path) -> None:
+    path = tmp_path / "events.ndjson"
+    clicks: list[list[object]] = [["a"]] * 30 + [[True]] * 29
+    lines = (json.dumps({"recommendations": ["a"], "interactions": each}) for each in clicks)
+    path.write_text("\n".join(lines))
+    assert read(path, "-m", "ctr")[0]["count"] == 30
+
+
+def test_interactions_that_get_lost_are_told_of_in_spans_too(tmp_path: Path) -> None:
+    path = tmp_path / "events.ndjson"
+    event = {"recommendations": ["a"], "ts": 0}
+    records = [event | {"interactions": {"a": "x"}}] * 10 + [event | {"interactions": []}]
+    path.write_text("\n".join(map(json.dumps, records)))
+    time = ("--every", "1h", "--time", "ts", "--time-unit", "s")
+    done = ran("evaluate", path, "-m", "ctr", *time)
+    assert done.returncode == 1
+    assert done.stderr.count("10 of 10 records with interactions are invalid") == 1
+
+
+@pytest.mark.parametrize("kind", ["ndjson", "csv"])
+def test_more_items_than_the_catalogue_has_are_told_of(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"events.{kind}"
+    if kind == "csv":
+        path.write_text("recommendations,interactions\na b,a\nc,c\n")
+    else:
+        path.write_text('{"recommendations": ["a", "b", "c"], "interactions": ["a"]}\n')
+    call = ("evaluate", path, "-m", "item_coverage", "--catalog", "2", "--format", "csv")
+    assert "streameval: 3 distinct items, and catalog = 2: " in ran(*call).stderr
+    assert ran(*call[:-3], "3").stderr == ""
+
+
+def test_many_lists_without_a_hit_are_told_of(tmp_path: Path) -> None:
+    path = tmp_path / "events.ndjson"
+    path.write_text('{"recommendations": ["a"], "interactions": ["b"], "v": 1}\n' * 1_000)
+    done = ran("evaluate", path, "-m", "hit_rate@1", "--by", "v", "--format", "json")
+    assert done.stderr.startswith("streameval: v=1: 1,000 lists with interactions and not one hit")
+
+
 def test_a_damaged_file_fails_and_gives_no_values(events: Path, tmp_path: Path) -> None:
     packed = tmp_path / "events.ndjson.gz"
     packed.write_bytes(gzip.compress(events.read_bytes() * 1000)[:-20])

@@ -5,17 +5,19 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Collection
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 
 from streameval import Accumulator
 from streameval.errors import (
     CutoffExceedsDepthError,
+    InvalidEventError,
     MetricError,
     MissingInputError,
-    NoHitsWarning,
     NotKeptError,
     StateVersionError,
+    SuspiciousEventsWarning,
     UndefinedMetricError,
     UnlikeStateError,
 )
@@ -203,7 +205,7 @@ def test_many_lists_without_a_hit_are_advised_about() -> None:
     accumulator.update_many([(["1", "2"], [])] * 9_999)
     assert accumulator.advice() is None
     accumulator.update(["1", "2"], ["9"])
-    with pytest.warns(NoHitsWarning, match="10,000 lists") as caught:
+    with pytest.warns(SuspiciousEventsWarning, match="10,000 lists") as caught:
         accumulator.compute()
     assert len(caught) == 1
     assert caught[0].filename == __file__
@@ -211,3 +213,19 @@ def test_many_lists_without_a_hit_are_advised_about() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         accumulator.compute()
+
+
+def test_recommendations_and_truth_may_be_given_as_two() -> None:
+    top, truth = np.array([[1, 2, 3], [4, 5, 6]]), np.array([[3], [9]])
+    for shown, acts in (
+        (top, truth),
+        (top.tolist(), [{3}, {9}]),
+        (top, [[3], [9]]),
+        (list(top), [np.array([3]), np.array([9])]),
+        (top, (np.array([3, 9]), np.array([0, 1, 2]))),
+    ):
+        accumulator = Accumulator("mrr")
+        accumulator.update_many(shown, acts)
+        assert accumulator.read("mrr").value == 1 / 6
+    with pytest.raises(InvalidEventError, match="2 recommendations and 1 interactions"):
+        Accumulator("mrr").update_many(top.tolist(), [[3]])

@@ -124,6 +124,20 @@ def test_trouble_that_lasts_is_told_when_it_begins_and_when_it_ends(
     assert [record.getMessage() for record in caplog.records] == told
 
 
+def test_lost_interactions_are_logged_once_and_stay_in_the_snapshot(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    hands = Hands()
+    lost = b'{"recommendations": ["a"], "interactions": [{"item": "a"}]}'
+    none = b'{"recommendations": ["a"], "interactions": []}'
+    with caplog.at_level(logging.INFO):
+        published = run(hands, Script(hands, [[lost] * 10, [lost, none]]), 100)
+    told = [record for record in caplog.records if record.getMessage() == "advice"]
+    assert len(told) == 1
+    trouble = str(published[-1].health.trouble)
+    assert trouble.startswith("11 of 11 records with interactions are invalid")
+
+
 def test_advice_is_given_once(caplog: pytest.LogCaptureFixture) -> None:
     hands = Hands()
     with caplog.at_level(logging.INFO):

@@ -1,0 +1,27 @@
+"""README's record is an event under README's configuration."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from streameval.config import load
+from streameval.events import Event
+from streameval.pipeline.decode import Decoder
+
+_README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+
+
+def _block(language: str) -> str:
+    (found,) = re.findall(rf"^```{language}\n(.*?)^```$", _README, re.MULTILINE | re.DOTALL)
+    return str(found)
+
+
+def test_the_record_is_valid_under_the_configuration(tmp_path: Path) -> None:
+    path = tmp_path / "streameval.toml"
+    path.write_text(_block("toml"))
+    config = load(path)
+    event = Decoder(config.event, config.dimensions()).decode(_block("json").encode())
+    assert isinstance(event, Event)
+    assert (event.labels, event.interactions) == (("a",), ["b"])
+    assert event.ts is not None
