@@ -212,7 +212,7 @@ def test_interactions_that_all_get_lost_are_told_of_and_fail(
 
 def test_a_few_lost_interactions_do_not_fail(tmp_path: Path) -> None:
     path = tmp_path / "events.ndjson"
-    clicks: list[list[object]] = [["a"]] * 30 + [[True]] * 29
+    clicks = [[each] for each in [*["a"] * 30, *[True] * 29]]
     lines = (json.dumps({"recommendations": ["a"], "interactions": each}) for each in clicks)
     path.write_text("\n".join(lines))
     assert read(path, "-m", "ctr")[0]["count"] == 30
