@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -94,6 +95,23 @@ def test_json_stays_json_in_every_encoding(events: Path, environment: dict[str, 
     ]
     (found,) = json.loads(shown(call, **environment))
     assert found["labels"] == {"variant": "ü€"}
+
+
+def test_an_interrupt_while_the_program_starts_is_quiet() -> None:
+    # Looking for the first module of the command line is where the interrupt comes.
+    program = """
+import signal, sys
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == "streameval.cli.app":
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Interrupt())
+from streameval.cli import main
+main()
+"""
+    call = [sys.executable, "-c", program]
+    done = subprocess.run(call, capture_output=True, timeout=PATIENCE, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
 
 def test_a_table_draws_its_lines_with_what_the_terminal_has() -> None:
