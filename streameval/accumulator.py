@@ -126,14 +126,8 @@ class Accumulator:
             checked = event(recommendations, interactions, positions)
             recommendations, interactions, positions = checked
         bare = scores is baseline is history is user is None and not typed
-        if (
-            bare
-            and self._evidence.by_lists
-            and all_are(self.ids, (*recommendations, *interactions))
-        ):
-            for statistic in self._evidence.statistics.values():
-                statistic.update(recommendations, interactions, positions)
-        else:
+        by_lists = self._evidence.by_lists
+        if not (bare and by_lists and all_are(self.ids, (*recommendations, *interactions))):
             given = Event(
                 recommendations=recommendations,
                 interactions=interactions,
@@ -145,7 +139,12 @@ class Accumulator:
                 user=user,
             )
             self.ids, columns = single(self.ids, given)
-            self._evidence.update_many(columns)
+            recommendations, interactions = columns.recommendations[0], columns.interactions[0]
+            if not by_lists:
+                self._evidence.update_many(columns)
+        if by_lists:
+            for statistic in self._evidence.statistics.values():
+                statistic.update(recommendations, interactions, positions)
         self.lists += 1
         self.version += 1
         self._readings.clear()
