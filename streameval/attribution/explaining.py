@@ -102,7 +102,7 @@ class KeyTrace:
         items = shown.items(row)
         self._lists.append((shown.time(row), request, items, shown.labels(row)))
         for each in interactions:
-            self._counted[each.lane, each.offset] = each, _rank(items, each.item)
+            self._counted[each.log, each.offset] = each, _rank(items, each.item)
 
     def explanation(self, state: JoinedState[Any]) -> Explanation | None:
         """What is known after the join has read its logs; None where nothing is.
@@ -152,7 +152,7 @@ class KeyTrace:
             yield _of_interaction(logs, each, rank, "counted", f"It is part of the event, {shown}.")
         for outcome, record in self._rejected:
             yield ExplainedRecord(
-                log=logs[record.lane],
+                log=logs[record.log],
                 offset=record.offset,
                 time=record.time,
                 item=record.item,
@@ -164,7 +164,7 @@ class KeyTrace:
 
     def _open(self, joiner: Joiner, logs: Sequence[Partition]) -> Iterator[ExplainedRecord]:
         for each, rows in joiner.about(self._key, self._open_rows(joiner)):
-            if (each.lane, each.offset) in self._counted:
+            if (each.log, each.offset) in self._counted:
                 continue
             if each.time >= joiner.watermark:
                 why = "It waits: an older record may still come."
@@ -180,7 +180,7 @@ def _of_interaction(
     logs: Sequence[Partition], each: Reported, rank: int | None, outcome: Status, why: str
 ) -> ExplainedRecord:
     return ExplainedRecord(
-        log=logs[each.lane],
+        log=logs[each.log],
         offset=each.offset,
         time=each.time,
         item=each.item,

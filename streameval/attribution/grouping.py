@@ -1,21 +1,25 @@
-"""Logs that are joined, as one partition for whoever owns them."""
+"""Checks that logs can be joined, and hands those of equal number over as one partition."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
-from streameval.errors import UnevenStreamsError
-from streameval.records import Assignment, Owner, Partition
+from streameval.attribution.cursors import Content
+from streameval.attribution.interactions import InteractionColumns
+from streameval.attribution.joint import Joint
+from streameval.errors import SplitKeyError, UnevenStreamsError
+from streameval.records import Assignment, Owner, Partition, RecordBatch
 
 
 class Grouped:
-    """Stands between a source and an owner who counts logs of equal number as one.
+    """Stands between a source and an owner that counts logs of equal number as one partition.
 
     Args:
         owner: of the joined partitions.
         home: the partition under whose name a log is counted.
         topics: all topics or files that are joined.
-        inspect: looks at the logs before the first of them is handed over; may refuse them.
+        inspect: checks the logs before the first of them is handed over; may raise.
     """
 
     def __init__(
@@ -36,7 +40,7 @@ class Grouped:
 
         Raises:
             UnevenStreamsError: the topics do not have the same partitions.
-            StreamevalError: whatever the inspection finds, or the owner.
+            StreamevalError: raised by the inspection or the owner.
         """
         groups: dict[Partition, list[Assignment]] = {}
         for each in assignments:
@@ -73,3 +77,25 @@ class Grouped:
             partitions=ordered[0].partitions,
             members=tuple(ordered),
         )
+
+
+def require_together(joint: Joint[Any], sample: Iterable[RecordBatch]) -> None:
+    """Check a sample: all records of a key lie in partitions of one number.
+
+    Raises:
+        SplitKeyError: a key is in partitions of different numbers, so its records never meet.
+    """
+    places: dict[str, dict[str, int]] = {}
+    for batch in sample:
+        for key in _keys(joint.decode(batch), by_user=joint.rules.key == "user_item"):
+            known = places.setdefault(key, {})
+            known.setdefault(batch.partition.topic, batch.partition.number)
+            if set(known.values()) != {batch.partition.number}:
+                raise SplitKeyError(key, {**known, batch.partition.topic: batch.partition.number})
+
+
+def _keys(content: Content, *, by_user: bool) -> Iterable[str]:
+    if isinstance(content, InteractionColumns):
+        return content.keys
+    found = content.users if by_user else content.event_ids
+    return [each for each in found or () if each is not None]

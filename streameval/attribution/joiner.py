@@ -1,4 +1,4 @@
-"""The join itself: pure, and a function of the order that `lanes` gives to records."""
+"""The join itself: a pure function of records in the order that `logs` gives them."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from streameval.aggregation.section import Section
 from streameval.attribution.account import Account, Outcome
 from streameval.attribution.bucket import PLACES
 from streameval.attribution.closing import events
+from streameval.attribution.cursors import RecordSlice
 from streameval.attribution.finding import ByRequest, ByUserItem, Index, forgotten, slack
 from streameval.attribution.interactions import InteractionColumns
-from streameval.attribution.lanes import Piece
-from streameval.attribution.repeats import Repeats
+from streameval.attribution.ordering import combined, late_in, ordered, reported_in, runs
 from streameval.attribution.reported import PREFIX as REPORTED
-from streameval.attribution.reported import Reported, ReportedShelf
+from streameval.attribution.reported import Deduplicator, Reported, ReportedShelf
 from streameval.attribution.rules import FOREVER, Rules
 from streameval.attribution.shown import PREFIX as SHOWN
 from streameval.attribution.shown import Shown
-from streameval.attribution.turns import combined, in_turn, late_in, reported_in, runs
 from streameval.errors import DamagedStateError, TooManyOpenError
 from streameval.events import Id
 from streameval.pipeline.clock import NEVER
@@ -34,7 +33,7 @@ class RejectedRecord(NamedTuple):
     """A record that became part of no event.
 
     Attributes:
-        lane: number of its log.
+        log: number of its log.
         offset: of the record in its log.
         time: when it happened, microseconds since the epoch.
         key: id of its list, or the user of an interaction; empty where it has none.
@@ -43,7 +42,7 @@ class RejectedRecord(NamedTuple):
         type: of an interaction.
     """
 
-    lane: int
+    log: int
     offset: int
     time: int
     key: str
@@ -65,8 +64,8 @@ class Trace(Protocol):
 class Joiner:
     """Keeps lists and interactions until the watermark passes, and gives events.
 
-    The watermark is a moment before which nothing comes any more. An interaction finds its list
-    when the watermark passes it; a list becomes an event when it passes its whole window.
+    No record comes before the watermark any more. An interaction is attributed to its list when
+    the watermark passes the interaction; a list becomes an event when it passes the whole window.
 
     Args:
         rules: what is joined with what.
@@ -74,8 +73,8 @@ class Joiner:
         trace: is told how each record ends; None where nobody asks.
 
     Attributes:
-        watermark: up to where everything is there, microseconds; NEVER at first.
-        accounts: what became of the records of each stream.
+        watermark: no record before it comes any more, microseconds; NEVER at first.
+        accounts: outcomes of the records of each stream.
     """
 
     def __init__(self, rules: Rules, streams: Sequence[int], trace: Trace | None = None) -> None:
@@ -95,33 +94,33 @@ class Joiner:
         )
         self._found: dict[int, list[Reported]] = {}
         self._last: dict[tuple[int, int], int] = {}
-        self._repeats = [Repeats(rules.window + rules.lateness) for _ in self.accounts]
+        self._deduplicators = [Deduplicator(rules.window + rules.lateness) for _ in self.accounts]
 
-    def add(self, stream: int, pieces: Sequence[Piece]) -> None:
-        """Take the records of a stream whose turn has come, of all of its logs."""
+    def add(self, stream: int, slices: Sequence[RecordSlice]) -> None:
+        """Take the next records of a stream, from all of its logs."""
         account = self.accounts[stream]
-        for piece in pieces:
-            account.records += piece.records
-            account.tombstone += piece.tombstones
-            account.invalid += len(piece.invalid)
-            if piece.future is not None:
-                self._leave_out(stream, piece._replace(content=piece.future))
-        found = [piece for piece in pieces if len(piece.content.places)]
+        for part in slices:
+            account.records += part.records
+            account.tombstone += part.tombstones
+            account.invalid += len(part.invalid)
+            if part.future is not None:
+                self._leave_out(stream, part._replace(content=part.future))
+        found = [part for part in slices if len(part.content.places)]
         if found:
             self._report(stream, found) if stream else self._show(found)
 
     def advance(self, watermark: int, newest: int) -> Decoded | None:
-        """Nothing before the watermark comes any more.
+        """Move the watermark forward.
 
         Args:
-            watermark: FOREVER where nothing comes at all.
+            watermark: no record before it comes any more; FOREVER if no record comes at all.
             newest: the largest event time so far.
 
         Returns:
             The events that are complete by it, in the order of their time; None where none is.
 
         Raises:
-            TooManyOpenError: more than the limits allow waits all the same.
+            TooManyOpenError: more records wait than the limits allow.
         """
         if watermark <= self.watermark:
             self._refuse_too_many()
@@ -141,7 +140,7 @@ class Joiner:
 
     @property
     def size(self) -> int:
-        """Rough bytes of what is kept."""
+        """Approximate bytes of the records that wait."""
         return self.shown.size + self.reported.size
 
     def lists(self, key: str) -> list[int]:
@@ -165,23 +164,23 @@ class Joiner:
         return time + self.rules.window + self.rules.lateness
 
     def sections(self) -> Iterator[Section]:
-        """What waits, in pieces."""
+        """The records that wait."""
         yield from self.shown.sections()
         yield from self.reported.sections()
-        for stream, repeats in enumerate(self._repeats):
-            for section in repeats.sections():
+        for stream, deduplicator in enumerate(self._deduplicators):
+            for section in deduplicator.sections():
                 yield section._replace(name=f"{_SEEN}{stream}/{section.name}")
 
     def state_dict(self) -> dict[str, Any]:
-        """The rest of it, as plain values."""
+        """The rest of the state, as plain values."""
         return {
             "accounts": [msgspec.to_builtins(each) for each in self.accounts],
-            "newest": [repeats.newest for repeats in self._repeats],
+            "newest": [deduplicator.newest for deduplicator in self._deduplicators],
             "watermark": self.watermark,
         }
 
     def restore(self, state: Mapping[str, Any], parts: Mapping[str, bytes]) -> None:
-        """Take the place of the content by what `state_dict` and `sections` gave.
+        """Replace the content by what `state_dict` and `sections` gave.
 
         Raises:
             DamagedStateError: it is not that.
@@ -194,40 +193,40 @@ class Joiner:
             raise DamagedStateError("join", f"{type(error).__name__}: {error}") from error
         self.shown.restore(_of(parts, SHOWN))
         self.reported.restore(_of(parts, REPORTED))
-        for stream, repeats in enumerate(self._repeats):
+        for stream, deduplicator in enumerate(self._deduplicators):
             prefix = f"{_SEEN}{stream}/"
             own = _of(parts, prefix)
             held = {name.removeprefix(prefix): each for name, each in own.items()}
-            repeats.restore(held, newest[stream])
+            deduplicator.restore(held, newest[stream])
         self._index()
 
-    def _show(self, pieces: Sequence[Piece]) -> None:
-        late = late_in(pieces, self.rules.lateness, self.watermark)
-        for number, rows in runs(in_turn(pieces)):
-            piece = pieces[number]
-            decoded = cast("Decoded", piece.content)
+    def _show(self, slices: Sequence[RecordSlice]) -> None:
+        late = late_in(slices, self.rules.lateness, self.watermark)
+        for number, rows in runs(ordered(slices)):
+            part = slices[number]
+            decoded = cast("Decoded", part.content)
             times: list[int] = cast("IntArray", decoded.times)[rows].tolist()
-            kept = self._novel(piece, rows, times, late[number])
+            kept = self._novel(part, rows, times, late[number])
             if kept:
                 self._keep(decoded, [rows[each] for each in kept], [times[each] for each in kept])
 
-    def _leave_out(self, stream: int, piece: Piece) -> None:
+    def _leave_out(self, stream: int, part: RecordSlice) -> None:
         """End records from the future."""
-        times = cast("IntArray", piece.content.times).tolist()
+        times = cast("IntArray", part.content.times).tolist()
         for row, time in enumerate(times):
             if stream:
-                found = cast("InteractionColumns", piece.content)
-                self._refuse(stream, "future", reported_in(piece, found, row))
+                found = cast("InteractionColumns", part.content)
+                self._refuse(stream, "future", reported_in(part, found, row))
             else:
                 self._end(0, "future")
                 if self._trace is not None:
-                    self._trace.rejected("future", _rejected_list(piece, row, time))
+                    self._trace.rejected("future", _rejected_list(part, row, time))
 
     def _novel(
-        self, piece: Piece, rows: Sequence[int], times: Sequence[int], late: Sequence[bool]
+        self, part: RecordSlice, rows: Sequence[int], times: Sequence[int], late: Sequence[bool]
     ) -> Sequence[int]:
         """Which of these lists are in time, and came for the first time; ends the others."""
-        ids = piece.content.event_ids
+        ids = part.content.event_ids
         fresh: dict[str, list[int]] = {}
         if not any(late[row] for row in rows) and self._all_new(ids, rows):
             return range(len(rows))
@@ -247,11 +246,11 @@ class Joiner:
             else:
                 self._end(0, outcome)
                 if self._trace is not None:
-                    self._trace.rejected(outcome, _rejected_list(piece, row, time))
+                    self._trace.rejected(outcome, _rejected_list(part, row, time))
         return kept
 
     def _all_new(self, ids: Sequence[str] | None, rows: Sequence[int]) -> bool:
-        """Whether no id is known, or twice among them: as a rule, and quick to tell."""
+        """Whether all ids are new and distinct: the usual case, and quick to check."""
         if ids is None:
             return True
         asked = [ids[row] for row in rows]
@@ -268,14 +267,14 @@ class Joiner:
         """Lists of one id are one list, unless their windows are apart."""
         return any(abs(each - time) <= self.rules.window for each in known)
 
-    def _report(self, stream: int, pieces: Sequence[Piece]) -> None:
-        late = late_in(pieces, self.rules.lateness, self.watermark)
-        found = [cast("InteractionColumns", piece.content) for piece in pieces]
-        turns = in_turn(pieces)
+    def _report(self, stream: int, slices: Sequence[RecordSlice]) -> None:
+        late = late_in(slices, self.rules.lateness, self.watermark)
+        found = [cast("InteractionColumns", part.content) for part in slices]
+        turns = ordered(slices)
         asked = [(n, row) for n, row in turns if not late[n][row] and found[n].counts[row]]
-        again = self._repeats[stream].among(found, asked)
+        again = self._deduplicators[stream].duplicates(found, asked)
         for number, row in turns:
-            reported = reported_in(pieces[number], found[number], row)
+            reported = reported_in(slices[number], found[number], row)
             if late[number][row]:
                 self._refuse(stream, "late", reported)
             elif not found[number].counts[row]:
@@ -290,17 +289,17 @@ class Joiner:
         for row in rows:
             self._found.setdefault(row, []).append(reported)
         if rows:  # it is counted with the last of its lists
-            self._last[reported.lane, reported.offset] = rows[-1]
+            self._last[reported.log, reported.offset] = rows[-1]
         else:
-            self._refuse(self._streams[reported.lane], "orphan", reported)
+            self._refuse(self._streams[reported.log], "orphan", reported)
 
     def _outcome(self, row: int) -> tuple[Any, Any]:
         """The interactions of a list that is counted now."""
         found = self._found.pop(row)
         for each in found:
-            if self._last.get((each.lane, each.offset)) == row:
-                del self._last[each.lane, each.offset]
-                account = self.accounts[self._streams[each.lane]]
+            if self._last.get((each.log, each.offset)) == row:
+                del self._last[each.log, each.offset]
+                account = self.accounts[self._streams[each.log]]
                 account.counted += 1
                 account.outside += not self.shown.holds(row, each.item)
         return combined(found, self.rules.combine)
@@ -326,7 +325,7 @@ class Joiner:
         self._end(stream, outcome)
         if self._trace is not None:
             record = RejectedRecord(
-                each.lane, each.offset, each.time, each.key, item=each.item, type=each.type
+                each.log, each.offset, each.time, each.key, item=each.item, type=each.type
             )
             self._trace.rejected(outcome, record)
 
@@ -335,7 +334,7 @@ class Joiner:
         setattr(account, outcome, getattr(account, outcome) + 1)
 
     def _index(self) -> None:
-        """What follows from the saved content: indexes, and who has found whom already."""
+        """Derive indexes and attributions from the saved content."""
         for number, bucket in sorted(self.shown.buckets.items()):
             for place, request in enumerate(bucket.requests):
                 self._requests.add(request, number << PLACES | place)
@@ -349,14 +348,14 @@ class Joiner:
             for row in still:
                 self._found.setdefault(row, []).append(reported)
             if still:
-                self._last[reported.lane, reported.offset] = rows[-1]
+                self._last[reported.log, reported.offset] = rows[-1]
 
 
-def _rejected_list(piece: Piece, row: int, time: int) -> RejectedRecord:
-    decoded = cast("Decoded", piece.content)
+def _rejected_list(part: RecordSlice, row: int, time: int) -> RejectedRecord:
+    decoded = cast("Decoded", part.content)
     request = None if decoded.event_ids is None else decoded.event_ids[row]
     user = None if decoded.users is None else decoded.users[row]
-    return RejectedRecord(piece.lane, piece.offset(row), time, request or "", user or "")
+    return RejectedRecord(part.log, part.offset(row), time, request or "", user or "")
 
 
 def _of(parts: Mapping[str, bytes], prefix: str) -> dict[str, bytes]:

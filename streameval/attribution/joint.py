@@ -9,9 +9,9 @@ import msgspec
 import numpy as np
 
 from streameval.aggregation.slices import A
+from streameval.attribution.cursors import Content
 from streameval.attribution.interactions import InteractionDecoder
 from streameval.attribution.joiner import Trace
-from streameval.attribution.lanes import Content
 from streameval.attribution.logs import Log
 from streameval.attribution.rules import Rules
 from streameval.attribution.state import JoinedState

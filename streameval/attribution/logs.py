@@ -1,18 +1,18 @@
-"""The logs behind one state: whose turn it is, how far each has come, and who is waited for."""
+"""The logs of one joined partition: the order of their records, positions, and the watermark."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from streameval.attribution.lanes import Content, Lane, Piece, awaited, in_turn
+from streameval.attribution.cursors import Content, LogCursor, RecordSlice, ready, slowest
 from streameval.attribution.rules import FOREVER, Rules
 from streameval.errors import SourceError, UnlikeStateError
 from streameval.pipeline.clock import NEVER, Clock
 from streameval.records import Partition, RecordBatch
 
-CROWDED: Final = 20_000
-"""So many records of a log may wait for the others before no more of it should be read."""
+MAX_AHEAD: Final = 20_000
+"""Records of a log that may wait for the other logs; beyond it, reading the log pauses."""
 
 
 class Log(NamedTuple):
@@ -37,52 +37,52 @@ class Logs:
         clock: makes the clock of a log.
 
     Attributes:
-        lanes: of the logs.
+        cursors: of the logs.
     """
 
     def __init__(self, logs: Sequence[Log], clock: Callable[[], Clock]) -> None:
         self._clock = clock
-        self.lanes = [
-            Lane(number, log.stream, log.partition, log.offset, clock())
+        self.cursors = [
+            LogCursor(number, log.stream, log.partition, log.offset, clock())
             for number, log in enumerate(logs)
         ]
-        self._by_partition = {lane.partition: lane for lane in self.lanes}
+        self._by_partition = {cursor.partition: cursor for cursor in self.cursors}
 
     @property
     def partitions(self) -> list[Partition]:
         """The logs, in the order of their numbers."""
-        return [lane.partition for lane in self.lanes]
+        return [cursor.partition for cursor in self.cursors]
 
     @property
     def position(self) -> int:
-        """A number that grows with every record that had its turn."""
-        return sum(lane.position for lane in self.lanes)
+        """A number that grows with every record that was joined."""
+        return sum(cursor.position for cursor in self.cursors)
 
     @property
     def clocks(self) -> dict[Partition, int]:
         """Event time of each log so far, microseconds; without those that have none."""
-        clocks = {lane.partition: lane.time.latest for lane in self.lanes}
+        clocks = {cursor.partition: cursor.time.latest for cursor in self.cursors}
         return {partition: clock for partition, clock in clocks.items() if clock is not None}
 
     @property
     def expected(self) -> dict[Partition, int]:
-        """Of each log, the offset that has not been handed over yet."""
-        return {lane.partition: lane.expected for lane in self.lanes}
+        """The offset of each log at which reading goes on."""
+        return {cursor.partition: cursor.expected for cursor in self.cursors}
 
     @property
     def waiting(self) -> bool:
-        """Whether a record waits for its turn."""
-        return any(lane.waiting for lane in self.lanes)
+        """Whether a record waits for other logs."""
+        return any(cursor.waiting for cursor in self.cursors)
 
     @property
-    def crowded(self) -> list[Partition]:
-        """Logs that lead so far that no more of them should be read now."""
-        return [lane.partition for lane in self.lanes if lane.waiting > CROWDED]
+    def backpressured(self) -> list[Partition]:
+        """Logs so far ahead of the others that reading them must pause."""
+        return [cursor.partition for cursor in self.cursors if cursor.waiting > MAX_AHEAD]
 
     @property
-    def awaited(self) -> list[Partition]:
+    def slowest(self) -> list[Partition]:
         """Logs that the others wait for."""
-        return [lane.partition for lane in awaited(self.lanes)]
+        return [cursor.partition for cursor in slowest(self.cursors)]
 
     def push(self, batch: RecordBatch, content: Content) -> None:
         """Take a batch of one of them.
@@ -90,48 +90,52 @@ class Logs:
         Raises:
             SourceError: it begins before what was handed over already.
         """
-        lane = self._by_partition[batch.partition]
+        cursor = self._by_partition[batch.partition]
         first = batch.offsets[0] if batch.offsets else batch.next_offset
-        if first < lane.expected:
-            problem = f"record {first} came again, although all before {lane.expected} were read"
+        if first < cursor.expected:
+            problem = f"record {first} came again, although all before {cursor.expected} were read"
             raise SourceError(str(batch.partition), problem, "start again from the beginning")
-        lane.push(batch, content)
+        cursor.push(batch, content)
 
-    def take(self) -> dict[int, list[Piece]]:
-        """The records whose turn has come, by stream."""
-        found: dict[int, list[Piece]] = {}
-        for piece in in_turn(self.lanes):
-            found.setdefault(self.lanes[piece.lane].stream, []).append(piece)
+    def take(self) -> dict[int, list[RecordSlice]]:
+        """The records that are next in order, by stream."""
+        found: dict[int, list[RecordSlice]] = {}
+        for part in ready(self.cursors):
+            found.setdefault(self.cursors[part.log].stream, []).append(part)
         return dict(sorted(found.items()))
 
     def watermark(self, rules: Rules) -> tuple[int, int]:
-        """Before which moment nothing comes any more; and the newest event time."""
+        """The event time before which no record comes any more, and the newest event time."""
         newest = max(self.clocks.values(), default=NEVER)
-        waited_for = [lane.time.now for lane in self.lanes if not lane.idle and not lane.ended]
+        waited_for = [
+            cursor.time.now for cursor in self.cursors if not cursor.idle and not cursor.ended
+        ]
         if not waited_for:
-            ended = all(lane.ended for lane in self.lanes)
+            ended = all(cursor.ended for cursor in self.cursors)
             return (FOREVER if ended else newest + rules.window + 1), newest
         lowest = min(waited_for)
         return (NEVER if lowest == NEVER else lowest - rules.lateness), newest
 
     def end(self, partitions: Collection[Partition]) -> bool:
-        """Nothing more comes in these; whether that is new."""
-        ending = [lane for lane in self.lanes if lane.partition in partitions and not lane.ended]
-        for lane in ending:
-            lane.ended = True
-            lane.settle()
+        """Mark logs as ended; returns whether one was not marked before."""
+        ending = [
+            cursor for cursor in self.cursors if cursor.partition in partitions and not cursor.ended
+        ]
+        for cursor in ending:
+            cursor.ended = True
+            cursor.settle()
         return bool(ending)
 
     def skip(self, offsets: Mapping[Partition, int]) -> None:
         """Go on at these offsets, where a log has lost what lies before them."""
-        for lane in self.lanes:
-            lane.skip(offsets.get(lane.partition, 0))
+        for cursor in self.cursors:
+            cursor.skip(offsets.get(cursor.partition, 0))
 
     def state(self) -> list[Any]:
         """How far each has come, as plain values."""
         return [
-            (lane.partition, lane.position, lane.time.state(), lane.idle, lane.ended)
-            for lane in self.lanes
+            (cursor.partition, cursor.position, cursor.time.state(), cursor.idle, cursor.ended)
+            for cursor in self.cursors
         ]
 
     def restore(self, saved: Sequence[Any]) -> None:
@@ -148,7 +152,7 @@ class Logs:
         for number, (_, position, clock, idle, ended) in enumerate(saved):
             time = self._clock()
             time.restore(clock)
-            fresh = Lane(number, self.lanes[number].stream, there[number], position, time)
+            fresh = LogCursor(number, self.cursors[number].stream, there[number], position, time)
             fresh.idle, fresh.ended = idle, ended
-            self.lanes[number] = fresh
-        self._by_partition = {lane.partition: lane for lane in self.lanes}
+            self.cursors[number] = fresh
+        self._by_partition = {cursor.partition: cursor for cursor in self.cursors}

@@ -1,17 +1,21 @@
-"""Interactions, kept by event time until their lists are counted."""
+"""Interactions: kept by event time until their lists are counted, and deduplicated."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
+import numpy as np
 from msgspec.msgpack import Ext
 
 from streameval.aggregation.section import Section, next_version
+from streameval.attribution.interactions import InteractionColumns
 from streameval.attribution.portable import portable, restored
 from streameval.errors import DamagedStateError
 from streameval.events import Id
+from streameval.pipeline.clock import NEVER
+from streameval.pipeline.memory import Memory
 
 PREFIX: Final = "~join/reported/"
 _BYTES: Final = 300
@@ -26,8 +30,8 @@ class Reported(NamedTuple):
         key: id of the list, or the user.
         item: which item.
         type: for example "click"; None where the stream has no types.
-        gain: what it is worth.
-        lane: number of its log.
+        gain: of the interaction.
+        log: number of its log.
         offset: of its record there.
     """
 
@@ -36,7 +40,7 @@ class Reported(NamedTuple):
     item: Id
     type: str | None
     gain: float
-    lane: int
+    log: int
     offset: int
 
 
@@ -46,7 +50,7 @@ class _Saved(NamedTuple):
     item: str | int | Ext
     type: str | None
     gain: float
-    lane: int
+    log: int
     offset: int
 
 
@@ -94,10 +98,10 @@ class ReportedShelf:
             for each in self._buckets[number].found
             if begin <= each.time < end
         ]
-        return sorted(found, key=lambda each: (each.time, each.lane))
+        return sorted(found, key=lambda each: (each.time, each.log))
 
     def drop(self, before: int) -> None:
-        """Forget all buckets that end at or before a moment."""
+        """Drop all buckets that end at or before a moment."""
         gone = [number for number in self._buckets if (number + 1) * self._width <= before]
         for number in gone:
             found = self._buckets.pop(number).found
@@ -110,7 +114,7 @@ class ReportedShelf:
             yield Section(f"{PREFIX}{number}", bucket.version, _content(bucket))
 
     def restore(self, sections: Mapping[str, bytes]) -> None:
-        """Take the place of the content by what `sections` gave.
+        """Replace the content by what `sections` gave.
 
         Raises:
             DamagedStateError: it is not that.
@@ -128,6 +132,55 @@ class ReportedShelf:
             self.size += sum(_BYTES + len(each.key) for each in found)
 
 
+class Deduplicator:
+    """Finds interactions that came before, by the event ids of one stream.
+
+    Args:
+        span: event time for which ids are remembered, microseconds.
+
+    Attributes:
+        newest: largest time so far; None before the first.
+    """
+
+    def __init__(self, span: int) -> None:
+        self.newest: int | None = None
+        # Those from the future were left out before, so the newest one is the clock.
+        self._memory = Memory(span, recent=1)
+
+    def duplicates(
+        self, found: Sequence[InteractionColumns], asked: Sequence[tuple[int, int]]
+    ) -> set[tuple[int, int]]:
+        """The interactions whose ids came before; remembers the ids of the others.
+
+        Args:
+            found: interactions, slice by slice; without event ids none is a duplicate.
+            asked: slice and row of each, in the order of the join.
+        """
+        ids = [each.event_ids[row] for n, row in asked if (each := found[n]).event_ids is not None]
+        if not ids:
+            return set()
+        times = np.array([found[n].times[row] for n, row in asked], dtype=np.int64)
+        clocks = np.maximum(
+            np.maximum.accumulate(times), NEVER if self.newest is None else self.newest
+        )
+        novel = self._memory.novel(ids, times, clocks)
+        self.newest = int(clocks[-1])
+        return {place for place, new in zip(asked, novel.tolist(), strict=True) if not new}
+
+    def sections(self) -> Iterator[Section]:
+        """The remembered ids."""
+        return self._memory.sections()
+
+    def restore(self, sections: Mapping[str, bytes], newest: int | None) -> None:
+        """Replace the content by what `sections` gave.
+
+        Raises:
+            DamagedStateError: it is not that.
+        """
+        self._memory.restore(sections)
+        self.newest = newest
+
+
 def _content(bucket: _Bucket) -> Callable[[], Callable[[], Iterator[bytes]]]:
     def copied() -> Callable[[], Iterator[bytes]]:
         found = bucket.found[:]
@@ -138,6 +191,6 @@ def _content(bucket: _Bucket) -> Callable[[], Callable[[], Iterator[bytes]]]:
 
 def _written(found: list[Reported]) -> bytes:
     """In the order of their logs, whichever was read first."""
-    ordered = sorted(found, key=lambda each: (each.lane, each.offset))
+    ordered = sorted(found, key=lambda each: (each.log, each.offset))
     saved = [_Saved(each.time, each.key, portable(each.item), *each[3:]) for each in ordered]
     return msgspec.msgpack.encode(saved)

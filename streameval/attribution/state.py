@@ -1,4 +1,4 @@
-"""What has been counted of one partition of several streams, and up to where in each."""
+"""The state of one partition of joined streams: what was counted, and the position in each log."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from streameval.aggregation.family import Family
 from streameval.aggregation.section import Section, next_version
 from streameval.aggregation.slices import A
 from streameval.attribution.account import Account
+from streameval.attribution.cursors import Content, RecordSlice
 from streameval.attribution.joiner import Joiner, Trace
-from streameval.attribution.lanes import Content, Piece
 from streameval.attribution.logs import Log, Logs
 from streameval.attribution.rules import Rules
 from streameval.errors import DamagedStateError
@@ -39,9 +39,9 @@ class JoinedState(Generic[A]):
         trace: is told how each record ends; None where nobody asks.
 
     Attributes:
-        joiner: what waits.
-        logs: whose turn it is.
-        passed_by: how often a log was waited for no longer, since this object was made.
+        joiner: the records that wait.
+        logs: puts the records of all logs in order.
+        passed_by: how often an idle log was passed by, since this object was made.
         proposed_at: position at which passing by idle logs was proposed, until it is accepted.
     """
 
@@ -68,13 +68,13 @@ class JoinedState(Generic[A]):
 
     @property
     def position(self) -> int:
-        """A number that grows with every record that had its turn, and every idle log passed by."""
+        """A number that grows with every record that was joined, and every idle log passed by."""
         return self.logs.position + self._advances
 
     def progress(self) -> Mapping[Partition, Progress]:
         """How far each log was counted; and the time of the newest event that was."""
         clock = self._counted.clock
-        return {lane.partition: Progress(lane.position, clock) for lane in self.logs.lanes}
+        return {cursor.partition: Progress(cursor.position, clock) for cursor in self.logs.cursors}
 
     @property
     def clock(self) -> int | None:
@@ -107,13 +107,13 @@ class JoinedState(Generic[A]):
         return self.joiner.accounts
 
     @property
-    def crowded(self) -> list[Partition]:
-        """Logs that lead so far that no more of them should be read now."""
-        return self.logs.crowded
+    def backpressured(self) -> list[Partition]:
+        """Logs so far ahead of the others that reading them must pause."""
+        return self.logs.backpressured
 
     @property
     def blocked(self) -> bool:
-        """Whether something waits: for its turn, or for its window to end."""
+        """Whether a record waits for other logs, or a list for the end of its window."""
         return self.logs.waiting or any(account.open for account in self.accounts)
 
     def done(self) -> list[Account]:
@@ -136,21 +136,23 @@ class JoinedState(Generic[A]):
         return Applied(content.invalid, tally)
 
     def end(self, partitions: Collection[Partition]) -> None:
-        """Nothing more comes in these logs: the others wait for them no longer."""
+        """No more records come in these logs; the others wait for them no longer."""
         if self.logs.end(partitions):
             self._advances += 1
             self._count()
 
     def settle(self) -> None:
         """Count records that still wait for others to confirm their time, as if none came."""
-        for lane in self.logs.lanes:
-            lane.settle()
+        for cursor in self.logs.cursors:
+            cursor.settle()
         self._count()
 
     def propose(self, partitions: Collection[Partition]) -> None:
         """Pass by these idle logs, once that is saved: `accept` does it."""
         wanted = {
-            lane.number: lane.expected for lane in self.logs.lanes if lane.partition in partitions
+            cursor.number: cursor.expected
+            for cursor in self.logs.cursors
+            if cursor.partition in partitions
         }
         if wanted.keys() - self._proposed.keys():
             self._proposed |= wanted
@@ -161,13 +163,15 @@ class JoinedState(Generic[A]):
     def accept(self) -> None:
         """What was proposed is saved: nobody waits for those logs, if nothing has come since."""
         still = [
-            lane for lane in self.logs.lanes if self._proposed.get(lane.number) == lane.expected
+            cursor
+            for cursor in self.logs.cursors
+            if self._proposed.get(cursor.number) == cursor.expected
         ]
         self._proposed, self.proposed_at = {}, None
         self._version = next_version()
-        for lane in still:
-            lane.idle = True
-            lane.settle()
+        for cursor in still:
+            cursor.idle = True
+            cursor.settle()
         if still:
             self.passed_by += len(still)
             self._advances += 1
@@ -178,7 +182,7 @@ class JoinedState(Generic[A]):
         self.logs.skip(offsets)
 
     def sections(self) -> list[Section]:
-        """Its content in pieces, sorted by name; equal content gives equal pieces."""
+        """Its content, sorted by name; equal content gives equal bytes."""
         own = Section(PREFIX, self._version, self._meta)
         found = [own, *self._counted.sections(), *self.joiner.sections()]
         return sorted(found, key=lambda section: section.name)
@@ -202,22 +206,22 @@ class JoinedState(Generic[A]):
         self._before = [msgspec.structs.replace(account) for account in self.accounts]
 
     def _count(self) -> None:
-        """Records whose turn has come, and the events that they complete."""
+        """Join the records that are next, and count the events that they complete."""
         for stream, found in self.logs.take().items():
-            for piece in found:
-                self._note(piece)
+            for part in found:
+                self._note(part)
             self.joiner.add(stream, found)
         events = self.joiner.advance(*self.logs.watermark(self.joiner.rules))
         if events is not None:
             self._sink(events)
         self._version = next_version()
 
-    def _note(self, piece: Piece) -> None:
+    def _note(self, part: RecordSlice) -> None:
         """Add to the tally of the records."""
-        tally = Tally(consumed=piece.records, tombstones=piece.tombstones)
-        tally.future = 0 if piece.future is None else len(piece.future.places)
-        tally.valid = len(piece.content.places) + tally.future
-        tally.refuse([event for _, event in piece.invalid])
+        tally = Tally(consumed=part.records, tombstones=part.tombstones)
+        tally.future = 0 if part.future is None else len(part.future.places)
+        tally.valid = len(part.content.places) + tally.future
+        tally.refuse([event for _, event in part.invalid])
         self._counted.note(tally)
 
     def _meta(self) -> Callable[[], Iterator[bytes]]:

@@ -69,7 +69,7 @@ class Counting(Begun, Protocol):
         """Nothing more comes in these files."""
 
     @property
-    def crowded(self) -> Collection[Partition]:
+    def backpressured(self) -> Collection[Partition]:
         """Files of which no more should be read now."""
 
     def take_invalid(self) -> Sequence[DeadLetter]:
@@ -124,7 +124,7 @@ def _read_all(source: FilesSource, counting: Counting) -> None:
             for batch in source.poll(_SECONDS):
                 counting.apply(batch)
             counting.end(source.ended)
-            source.pause(counting.crowded)
+            source.pause(counting.backpressured)
             for record in counting.take_invalid():
                 found.setdefault(record.reason, record)
             progress.update(task, completed=source.bytes_read)
@@ -192,9 +192,9 @@ class SpanCounting:
             self._joined = self._joint.state(offsets, self._spans.update)
 
     @property
-    def crowded(self) -> Collection[Partition]:
+    def backpressured(self) -> Collection[Partition]:
         """Files of which no more should be read now."""
-        return () if self._joined is None else self._joined.crowded
+        return () if self._joined is None else self._joined.backpressured
 
     def end(self, partitions: Collection[Partition]) -> None:
         """Nothing more comes in these files."""

@@ -137,7 +137,7 @@ class _TracedJoins:
 
     @property
     def _leading(self) -> list[Partition]:
-        return [log for state, _ in self._joins.values() for log in state.crowded]
+        return [log for state, _ in self._joins.values() for log in state.backpressured]
 
 
 def _source(config: Config, since: str | None) -> Source:

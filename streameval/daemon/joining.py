@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from streameval.attribution.grouping import Grouped
-from streameval.attribution.ledger import Ledger
-from streameval.attribution.sampling import require_together
+from streameval.attribution.account import OUTCOMES, Account
+from streameval.attribution.grouping import Grouped, require_together
 from streameval.attribution.state import JoinedState
 from streameval.config.durations import SECOND, microseconds
 from streameval.config.joining import joint
 from streameval.daemon.assembly import Assembly
 from streameval.daemon.garbage import Uncollected
-from streameval.pipeline.joined import JoinHealth
+from streameval.pipeline.joined import JoinHealth, StreamHealth
 from streameval.records import Owner, Partition
 from streameval.sources.source import Pausable
 
@@ -52,24 +51,24 @@ class Joining:
         self._parts = parts
         self._clock = clock
         options = parts.config.attribution
-        self._ledger = None if options is None else Ledger(options.names)
+        self._stats = None if options is None else JoinStats(options.names)
         self._seen: dict[Partition, tuple[int, float]] = {}
 
     def turn(self) -> None:
         """Tell joins what has ended, the source what leads too far, and pass by what is idle."""
-        if self._ledger is None:
+        if self._stats is None:
             return
         parts = self._parts
         parts.ingest.end(parts.source.ended)
         states = dict(self._states())
         if isinstance(parts.source, Pausable):
-            parts.source.pause(parts.ingest.crowded)
+            parts.source.pause(parts.ingest.backpressured)
         for home, state in states.items():
             self._pass_by(home, state)
 
     def health(self) -> JoinHealth | None:
         """How they are; None where there are none."""
-        return None if self._ledger is None else self._ledger.health(self._parts.ingest.partitions)
+        return None if self._stats is None else self._stats.health(self._parts.ingest.partitions)
 
     def _states(self) -> Iterator[tuple[Partition, JoinedState[Any]]]:
         for home, state in self._parts.ingest.partitions.items():
@@ -94,7 +93,7 @@ class Joining:
         if self._timeout is None:
             return
         expected = state.logs.expected
-        idle = [log for log in state.logs.awaited if self._is_idle(log, expected[log])]
+        idle = [log for log in state.logs.slowest if self._is_idle(log, expected[log])]
         if idle and state.blocked:
             state.propose(idle)
             owner.hasten()
@@ -110,3 +109,52 @@ class Joining:
         end = source.end_offsets().get(log)
         waited = now - since >= (self._timeout or 0.0)
         return waited and end is not None and end <= expected
+
+
+class JoinStats:
+    """Adds up the outcomes of all joins since the process started, while partitions come and go.
+
+    Args:
+        names: of the streams.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+        self._settled = [Account() for _ in names]
+        self._passed_by = 0
+        self._known: dict[Partition, JoinedState[Any]] = {}
+
+    def health(self, states: Mapping[Partition, object]) -> JoinHealth:
+        """The health of the join, with these partitions."""
+        now = {home: each for home, each in states.items() if isinstance(each, JoinedState)}
+        for home, state in self._known.items():
+            if now.get(home) is not state:
+                self._settle(state)
+        self._known = now
+        totals = [Account() for _ in self._names]
+        for total, settled in zip(totals, self._settled, strict=True):
+            total.add(settled)
+        for state in now.values():
+            for total, done in zip(totals, state.done(), strict=True):
+                total.add(done)
+        return JoinHealth(
+            streams=tuple(map(self._stream, range(len(totals)), totals)),
+            bytes=sum(state.joiner.size for state in now.values()),
+            clocks={log: at for state in now.values() for log, at in state.logs.clocks.items()},
+            passed_by=self._passed_by + sum(state.passed_by for state in now.values()),
+        )
+
+    def _stream(self, number: int, total: Account) -> StreamHealth:
+        still = sum(state.accounts[number].open for state in self._known.values())
+        return StreamHealth(
+            name=self._names[number],
+            outcomes={name: getattr(total, name) for name in OUTCOMES},
+            open=still,
+            outside=total.outside,
+        )
+
+    def _settle(self, state: JoinedState[Any]) -> None:
+        """Keep the outcomes of a state that moved away."""
+        self._passed_by += state.passed_by
+        for settled, done in zip(self._settled, state.done(), strict=True):
+            settled.add(done)

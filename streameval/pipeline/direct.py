@@ -64,7 +64,7 @@ class State(Protocol[A]):
         """
 
     @property
-    def crowded(self) -> Sequence[Partition]:
+    def backpressured(self) -> Sequence[Partition]:
         """Logs that lead so far that no more of them should be read now."""
 
     def end(self, partitions: Collection[Partition]) -> None:

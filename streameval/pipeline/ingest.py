@@ -73,9 +73,9 @@ class Ingest(Generic[A]):
         return applied.tally
 
     @property
-    def crowded(self) -> list[Partition]:
+    def backpressured(self) -> list[Partition]:
         """Logs that lead so far that no more of them should be read now."""
-        return [log for state in self._partitions.values() for log in state.crowded]
+        return [log for state in self._partitions.values() for log in state.backpressured]
 
     def end(self, partitions: Collection[Partition]) -> None:
         """Nothing more comes in these logs: what waited for that is counted."""

@@ -114,7 +114,7 @@ class PartitionState(Generic[A]):
         return self.time.latest
 
     @property
-    def crowded(self) -> Sequence[Partition]:
+    def backpressured(self) -> Sequence[Partition]:
         """None: nothing waits."""
         return ()
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from streameval.attribution import joiner
+from streameval.attribution.cursors import LogCursor
 from streameval.attribution.joiner import Joiner
-from streameval.attribution.lanes import Lane
 from streameval.attribution.logs import Logs
-from streameval.attribution.turns import combined, late_in
+from streameval.attribution.ordering import combined, late_in
 from tests.attribution.offline import Case, joined
 from tests.attribution.streams import cases, told
 from tests.attribution.test_join import played, steps
@@ -29,25 +29,25 @@ def _drops_the_earlier_interaction(patch: pytest.MonkeyPatch) -> None:
 
 
 def _evicts_instead_of_pausing(patch: pytest.MonkeyPatch) -> None:
-    kept = Lane.push
+    kept = LogCursor.push
 
-    def push(self: Lane, batch: Any, content: Any) -> None:
+    def push(self: LogCursor, batch: Any, content: Any) -> None:
         kept(self, batch, content)
         if self.waiting > 3:
             self._chunks.popleft()
 
-    patch.setattr(Lane, "push", push)
+    patch.setattr(LogCursor, "push", push)
 
 
 def _does_not_wait_for_the_others(patch: pytest.MonkeyPatch) -> None:
-    def in_turn(of: Any) -> Any:
-        return [piece for lane in of for piece in lane.take(lane.horizon, including=True)]
+    def ready(of: Any) -> Any:
+        return [part for cursor in of for part in cursor.take(cursor.horizon, including=True)]
 
-    patch.setattr("streameval.attribution.logs.in_turn", in_turn)
+    patch.setattr("streameval.attribution.logs.ready", ready)
 
 
 def _judges_lateness_by_the_join(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(joiner, "late_in", lambda pieces, _, watermark: late_in(pieces, 0, watermark))
+    patch.setattr(joiner, "late_in", lambda slices, _, watermark: late_in(slices, 0, watermark))
 
 
 def _forgets_what_waits(patch: pytest.MonkeyPatch) -> None:
@@ -76,8 +76,8 @@ def _restores_to_what_was_handed_over(patch: pytest.MonkeyPatch) -> None:
     kept = Logs.state
 
     def saved(self: Logs) -> Any:
-        pairs = zip(self.lanes, kept(self), strict=True)
-        return [(name, lane.expected, *rest) for lane, (name, _, *rest) in pairs]
+        pairs = zip(self.cursors, kept(self), strict=True)
+        return [(name, cursor.expected, *rest) for cursor, (name, _, *rest) in pairs]
 
     patch.setattr(Logs, "state", saved)
 

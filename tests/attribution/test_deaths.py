@@ -101,7 +101,7 @@ def _saved(daemon: Running) -> dict[str, int]:
 
 
 def _digests(folder: Path) -> dict[int, dict[str, str]]:
-    """Of each piece of each partition's state: equal where all bytes are."""
+    """Of each part of each partition's state: equal where all bytes are."""
     store = FolderStore(folder)
     found = {place.number: store.newest(place).saved for place in store.places()}
     return {number: dict(each.digests) for number, each in found.items() if each is not None}

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from streameval.attribution.ledger import Ledger
-from streameval.attribution.logs import CROWDED
+from streameval.attribution.logs import MAX_AHEAD
 from streameval.attribution.state import JoinedState
+from streameval.daemon.joining import JoinStats
 from streameval.errors import SourceError, TooManyOpenError, UnevenStreamsError, UnlikeStateError
 from streameval.records import Partition, RecordBatch
 from tests.attribution.offline import Case
@@ -61,14 +61,14 @@ class Fed:
 
 def test_a_log_that_leads_by_an_hour_is_not_read_on() -> None:
     fed = Fed()
-    lists = CROWDED + 100
+    lists = MAX_AHEAD + 100
     fed.feed(DONE, [click(0, "r0")])
     fed.feed(SHOWN, [shown(number * 3_600 // lists, f"r{number}") for number in range(lists)])
-    assert fed.state.crowded == [SHOWN]
+    assert fed.state.backpressured == [SHOWN]
     assert fed.state.accounts[0].open < 30, "only what the clock of the other log allows"
-    assert fed.state.logs.awaited == [DONE]
+    assert fed.state.logs.slowest == [DONE]
     fed.feed(DONE, [click(3_599, "r9")])
-    assert fed.state.crowded == []
+    assert fed.state.backpressured == []
     assert fed.state.accounts[0].counted > lists * 0.99
 
 
@@ -86,7 +86,7 @@ def test_an_idle_log_holds_back_until_that_is_saved() -> None:
     fed = Fed()
     fed.feed(DONE, [click(1, "r0")])
     fed.feed(SHOWN, [shown(0, "r0"), shown(100, "r1")])
-    assert (fed.events, fed.state.logs.awaited) == (0, [DONE])
+    assert (fed.events, fed.state.logs.slowest) == (0, [DONE])
     before = fed.state.position
     fed.state.propose([DONE])
     assert (fed.events, fed.state.proposed_at) == (0, before + 1)
@@ -125,7 +125,7 @@ def test_an_empty_batch_wakes_nobody() -> None:
     fed.state.propose([DONE])
     fed.state.accept()
     fed.feed(DONE, [])
-    assert DONE not in fed.state.logs.awaited
+    assert DONE not in fed.state.logs.slowest
 
 
 def test_what_comes_in_a_log_that_was_passed_by_is_late() -> None:
@@ -161,13 +161,13 @@ def test_a_stream_without_a_log_is_refused() -> None:
 
 
 def test_counts_stay_when_a_partition_goes() -> None:
-    ledger = Ledger(["shown", "done"])
+    stats = JoinStats(["shown", "done"])
     fed = Fed()
     fed.feed(SHOWN, [shown(0, "r0"), shown(0, "r0")])
     fed.state.end([SHOWN, DONE])
-    first = ledger.health({SHOWN: fed.state})
+    first = stats.health({SHOWN: fed.state})
     assert dict(first.streams[0].outcomes)["duplicate"] == 1
     restored = fed.front.state({SHOWN: 0, DONE: 0})
     restored.restore(fed.held())
-    assert ledger.health({}).streams[0].outcomes == first.streams[0].outcomes
-    assert ledger.health({SHOWN: restored}).streams[0].outcomes == first.streams[0].outcomes
+    assert stats.health({}).streams[0].outcomes == first.streams[0].outcomes
+    assert stats.health({SHOWN: restored}).streams[0].outcomes == first.streams[0].outcomes

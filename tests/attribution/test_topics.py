@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streameval.attribution.sampling import require_together
+from streameval.attribution.grouping import require_together
 from streameval.broker import Broker
 from streameval.errors import SplitKeyError
 from streameval.records import Partition, RecordBatch

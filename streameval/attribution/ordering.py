@@ -1,4 +1,4 @@
-"""Records one by one, in the order in which their turns come, and what several are worth."""
+"""Orders the records of several slices, judges lateness, and combines gains."""
 
 from __future__ import annotations
 
@@ -10,48 +10,46 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
+from streameval.attribution.cursors import RecordSlice
 from streameval.attribution.interactions import InteractionColumns
-from streameval.attribution.lanes import Piece
 from streameval.attribution.reported import Reported
 from streameval.events import LARGEST_GAIN, Id, Interaction
 from streameval.statistics.arrays import IntArray
 
 
-def in_turn(pieces: Sequence[Piece]) -> list[tuple[int, int]]:
-    """Piece and row of each record, in the order in which their turns come."""
-    rows = [
-        (number, row) for number, piece in enumerate(pieces) for row in range(len(piece.before))
-    ]
-    if len({piece.lane for piece in pieces}) == 1:
+def ordered(slices: Sequence[RecordSlice]) -> list[tuple[int, int]]:
+    """Slice and row of each record, in the order of the join."""
+    rows = [(number, row) for number, part in enumerate(slices) for row in range(len(part.before))]
+    if len({part.log for part in slices}) == 1:
         return rows
-    before = np.concatenate([piece.before for piece in pieces])
-    lanes = np.concatenate([np.full(len(piece.before), piece.lane) for piece in pieces])
-    return [rows[place] for place in np.lexsort((lanes, before)).tolist()]
+    before = np.concatenate([part.before for part in slices])
+    logs = np.concatenate([np.full(len(part.before), part.log) for part in slices])
+    return [rows[place] for place in np.lexsort((logs, before)).tolist()]
 
 
 def runs(turns: Sequence[tuple[int, int]]) -> Iterator[tuple[int, list[int]]]:
-    """Piece and rows, as long as they are of one piece."""
+    """Slice and rows of consecutive records in one slice."""
     for number, run in groupby(turns, key=itemgetter(0)):
         yield number, [row for _, row in run]
 
 
-def late_in(pieces: Sequence[Piece], lateness: int, watermark: int) -> list[list[bool]]:
+def late_in(slices: Sequence[RecordSlice], lateness: int, watermark: int) -> list[list[bool]]:
     """Which are late: by the clock of their own log; and never before what is counted already."""
-    bounds = [np.maximum(piece.before - lateness, watermark) for piece in pieces]
-    times = [cast("IntArray", piece.content.times) for piece in pieces]
+    bounds = [np.maximum(part.before - lateness, watermark) for part in slices]
+    times = [cast("IntArray", part.content.times) for part in slices]
     return [(own < bound).tolist() for own, bound in zip(times, bounds, strict=True)]
 
 
-def reported_in(piece: Piece, found: InteractionColumns, row: int) -> Reported:
-    """An interaction of a piece."""
+def reported_in(part: RecordSlice, found: InteractionColumns, row: int) -> Reported:
+    """An interaction of a slice."""
     return Reported(
         int(found.times[row]),
         found.keys[row],
         found.items[row],
         found.types[row],
         found.gains[row],
-        piece.lane,
-        piece.offset(row),
+        part.log,
+        part.offset(row),
     )
 
 

@@ -1,7 +1,7 @@
-"""One order for the records of several logs, that depends on nothing but what they hold.
+"""One order for the records of several logs that depends on their content alone.
 
-The next record is always one of the log whose clock stands lowest. So it does not matter in which
-order batches arrive, and a log that leads is held back without anything being forgotten.
+The next record is always from the log with the lowest clock. So the order in which batches arrive
+does not matter, and a log that is ahead waits without losing a record.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from streameval.records import Partition, RecordBatch
 Content: TypeAlias = Decoded | InteractionColumns
 
 
-class Piece(NamedTuple):
-    """Consecutive records of one log whose turn has come.
+class RecordSlice(NamedTuple):
+    """Consecutive records of one log that are next in order.
 
     Attributes:
-        lane: number of the log.
+        log: number of the log.
         content: the valid ones among them, without those from the future.
         before: clock of the log before each of these; NEVER where it had none.
         offsets: of the records by their places.
@@ -39,7 +39,7 @@ class Piece(NamedTuple):
         future: the valid ones from the future; None where there are none.
     """
 
-    lane: int
+    log: int
     content: Content
     before: NDArray[np.int64]
     offsets: Sequence[int]
@@ -77,8 +77,8 @@ class _Claim(NamedTuple):
     place: int
 
 
-class Lane:
-    """A log of one stream.
+class LogCursor:
+    """The position in a log of one stream, and the records that were read ahead of it.
 
     A record whose time is ahead of the clock has its turn when later records have confirmed it, or
     have not and it is from the future; the records after it wait with it.
@@ -87,10 +87,10 @@ class Lane:
         number: of the log among all.
         stream: number of its stream; that of impressions is 0.
         partition: of the log.
-        position: offset of the next record whose turn comes.
+        position: offset of the next record to be joined.
         time: the clock of the log up to there.
-        idle: whether nobody waits for it.
-        ended: whether nothing more comes.
+        idle: whether the other logs do not wait for it.
+        ended: whether no more records come.
     """
 
     def __init__(
@@ -111,12 +111,12 @@ class Lane:
 
     @property
     def waiting(self) -> int:
-        """Records whose turn has not come."""
+        """Records that were read and not joined yet."""
         return sum(chunk.waiting for chunk in self._chunks)
 
     @property
     def expected(self) -> int:
-        """The offset that has not been handed over yet."""
+        """The offset at which reading goes on."""
         return self._next
 
     @property
@@ -133,7 +133,7 @@ class Lane:
         self.position = self._next = max(self.position, offset)
 
     def push(self, batch: RecordBatch, content: Content) -> None:
-        """Hand over the records that come next."""
+        """Append the records that were read next."""
         if batch.values:
             self.idle = self.ended = False
         times = np.full(len(batch.values) + 1, NEVER, dtype=np.int64)
@@ -158,21 +158,21 @@ class Lane:
                 claim.chunk.refuted.add(claim.place)
         self._claims.clear()
 
-    def take(self, bound: int, *, including: bool) -> list[Piece]:
-        """The records that come before a moment: those with a clock before them below it."""
-        pieces = []
+    def take(self, bound: int, *, including: bool) -> list[RecordSlice]:
+        """Remove the waiting records before which the clock is below a bound."""
+        slices = []
         while self._chunks:
             chunk = self._chunks[0]
             stop = int(np.searchsorted(chunk.before, bound, "right" if including else "left"))
             if self._claims and self._claims[0].chunk is chunk:
                 stop = min(stop, self._claims[0].place)
             if stop > chunk.done:
-                pieces.append(self._piece(chunk, stop))
+                slices.append(self._slice(chunk, stop))
             if chunk.waiting:
                 break
             self.position = chunk.next_offset
             self._chunks.popleft()
-        return pieces
+        return slices
 
     def _judge(self, chunk: _Chunk, clocks: NDArray[np.int64]) -> None:
         """Which records are ahead of the clock; and what these ones say of earlier ones."""
@@ -193,7 +193,7 @@ class Lane:
             else:
                 self._claims.append(claim)
 
-    def _piece(self, chunk: _Chunk, stop: int) -> Piece:
+    def _slice(self, chunk: _Chunk, stop: int) -> RecordSlice:
         start, chunk.done = chunk.done, stop
         content, future = chunk.content, None
         places = content.places
@@ -208,8 +208,8 @@ class Lane:
             content = content.keep(own_rows & ~ahead)
         whole = stop == len(chunk.offsets)
         self.position = chunk.next_offset if whole else chunk.offsets[stop - 1] + 1
-        return Piece(
-            lane=self.number,
+        return RecordSlice(
+            log=self.number,
             content=content,
             before=chunk.before[np.array(content.places, dtype=np.intp)],
             offsets=chunk.offsets,
@@ -220,20 +220,20 @@ class Lane:
         )
 
 
-def in_turn(lanes: Sequence[Lane]) -> list[Piece]:
-    """All records whose turn has come, log by log; the turn of the others waits for a log.
+def ready(cursors: Sequence[LogCursor]) -> list[RecordSlice]:
+    """All records that are next in order, log by log; the rest waits for a slower log.
 
-    Of two logs with equal clocks the first one goes on.
+    Of two logs with equal clocks, the first one is next.
     """
-    first = min(range(len(lanes)), key=lambda place: (lanes[place].horizon, place))
-    bound = lanes[first].horizon
-    pieces = []
-    for place, lane in enumerate(lanes):
-        pieces += lane.take(bound, including=place <= first)
-    return pieces
+    first = min(range(len(cursors)), key=lambda place: (cursors[place].horizon, place))
+    bound = cursors[first].horizon
+    slices = []
+    for place, cursor in enumerate(cursors):
+        slices += cursor.take(bound, including=place <= first)
+    return slices
 
 
-def awaited(lanes: Sequence[Lane]) -> list[Lane]:
-    """The logs that the others wait for: those whose clocks stand lowest, and nothing waits."""
-    lowest = min(lane.horizon for lane in lanes)
-    return [lane for lane in lanes if lane.horizon == lowest and lane.horizon < FOREVER]
+def slowest(cursors: Sequence[LogCursor]) -> list[LogCursor]:
+    """The logs with the lowest clock, which the others wait for."""
+    lowest = min(cursor.horizon for cursor in cursors)
+    return [cursor for cursor in cursors if cursor.horizon == lowest and cursor.horizon < FOREVER]
