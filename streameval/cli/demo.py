@@ -37,7 +37,7 @@ def demo(
     streameval demo
     streameval demo --events-per-second 5000 --seconds 30
     streameval demo --attribution
-    streameval demo --kafka    # needs pip install 'streameval[broker]'
+    streameval demo --kafka    # needs the extra: pip install '.[broker]'
     ```
     """
     if kafka and attribution:

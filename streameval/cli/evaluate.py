@@ -112,7 +112,10 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
     """
     from streameval.cli.evaluation import Request  # noqa: PLC0415  only where used
     from streameval.cli.evaluation_records import evaluate_records  # noqa: PLC0415  likewise
-    from streameval.cli.evaluation_tables import evaluate_pair, evaluate_tables  # noqa: PLC0415
+    from streameval.cli.evaluation_tables import (  # noqa: PLC0415  likewise
+        evaluate_pair,
+        evaluate_tables,
+    )
 
     request = Request(
         paths=paths or [],
