@@ -112,15 +112,7 @@ class Pictures:
             # Once: it says a number that grows, and the page shows it for as long as it is so.
             self._advised = True
             _LOG.warning("%s", advice)
-        return Health(
-            consumed=lists,
-            valid=lists,
-            invalid={},
-            tombstones=0,
-            partitions=(),
-            ready=True,
-            trouble=advice,
-        )
+        return Health(consumed=lists, valid=lists, trouble=advice)
 
 
 def _read(labels: tuple[str, ...], accumulator: Accumulator) -> _Read:

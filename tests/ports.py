@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streameval.broker.ports import free_ports
+from streameval.broker import free_ports
 
 
 def free_port() -> int:

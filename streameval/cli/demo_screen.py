@@ -13,7 +13,7 @@ from rich.text import Text
 
 from streameval.cli.demo_table import number, table, values
 from streameval.pipeline.snapshot import Snapshot
-from streameval.sources.traffic import VARIANTS
+from streameval.sources.simulator import VARIANTS
 
 _SECONDS_BETWEEN_LINES: Final = 5.0
 

@@ -17,7 +17,7 @@ import msgspec
 
 from streameval.config.attribution import AttributionOptions, InteractionOptions
 from streameval.sources.options import FilesOptions, SimulatorOptions
-from streameval.sources.streams import (
+from streameval.sources.simulated_streams import (
     GAINS,
     IGNORED,
     Impression,
@@ -26,7 +26,7 @@ from streameval.sources.streams import (
     line,
     streams,
 )
-from streameval.sources.traffic import VARIANTS
+from streameval.sources.simulator import VARIANTS
 
 _LISTS: Final = 2_000
 """So many are made at a time."""

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from streameval.pipeline.snapshot import LIFETIME, Series, Snapshot
-from streameval.sources.traffic import VARIANTS, Variant, expected_ctr, expected_hit_rate
+from streameval.sources.simulator import VARIANTS, Variant, expected_ctr, expected_hit_rate
 
 
 def values(snapshot: Snapshot) -> Mapping[str, Mapping[str, Series]]:

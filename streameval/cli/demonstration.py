@@ -17,7 +17,7 @@ from streameval.config.options import WindowsOptions
 from streameval.daemon import Daemon, Stop, configure
 from streameval.pipeline.fields import EventFields
 from streameval.sources.options import SimulatorOptions, SourceOptions
-from streameval.sources.traffic import ITEMS
+from streameval.sources.simulator import ITEMS
 
 _METRICS: Final = ("ctr", "hit_rate@10", "ndcg@10", "mrr@10", "recall@10", "item_coverage@10")
 # Panes so short that a chart has a line within the first minute.

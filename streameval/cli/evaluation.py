@@ -319,15 +319,7 @@ def snapshot_of(
         for metric in (next(iter(found.values())).metrics if found else ())
         for labels, each in found.items()
     ]
-    health = Health(
-        consumed=0,
-        valid=0,
-        invalid={},
-        tombstones=0,
-        partitions=(),
-        ready=True,
-        trouble=next(_advice(families, slices), None),
-    )
+    health = Health(trouble=next(_advice(families, slices), None))
     return Snapshot(
         version=1,
         taken_at=0.0,

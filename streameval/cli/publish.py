@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
+
+from streameval.cli.ending import output, tell, wrong_call_where
+from streameval.errors import SourceError
+
+if TYPE_CHECKING:
+    from streameval.publish import Destination, Published
 
 
 def publish(
@@ -34,9 +43,42 @@ def publish(
 
     Each line is published as it is; the topic then holds the same bytes as the files.
     """
-    from streameval.cli.publishing import published  # noqa: PLC0415  heavy; only where used
     from streameval.publish import Destination  # noqa: PLC0415  heavy; only where used
+    from streameval.sources.opening import size  # noqa: PLC0415  likewise
 
     kafka = dict(each.partition("=")[::2] for each in setting or [])
     kafka["bootstrap_servers"] = bootstrap_servers
-    published(paths, Destination(topic=topic, kafka=kafka, partitions=partitions, user=user))
+    with wrong_call_where(SourceError):
+        for path in paths:
+            size(path)
+    destination = Destination(topic=topic, kafka=kafka, partitions=partitions, user=user)
+    done = _published(paths, destination)
+    if done.without_user:
+        tell(
+            f"{done.without_user:,} records have no {user!r} and were published "
+            "without a key; --user names another field."
+        )
+    made = f", made with {partitions} partitions" if done.created else ""
+    with output():
+        sys.stdout.write(f"{done.records:,} records are in topic {topic}{made}.\n")
+
+
+def _published(paths: Sequence[str], destination: Destination) -> Published:
+    """Publish with progress on a terminal."""
+    from rich.progress import (  # noqa: PLC0415  heavy; only where used
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
+    from streameval.cli.screen import progress_console  # noqa: PLC0415  likewise
+    from streameval.publish import publish as publish_files  # noqa: PLC0415  likewise
+
+    console = progress_console()
+    columns = (SpinnerColumn(), TextColumn("{task.completed:,.0f} records"), TimeElapsedColumn())
+    with Progress(*columns, console=console, disable=console is None, transient=True) as progress:
+        task = progress.add_task("", total=None)
+        return publish_files(
+            paths, destination, os.environ, lambda count: progress.update(task, completed=count)
+        )

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Final
 
+import msgspec
 from typer import Option
 
-from streameval.cli.ending import WrongCallError
+from streameval.cli.ending import WrongCallError, output
 
-_PANEL = "Of --streams"
+_UNLESS_SAID: Final = 1000
+_IMPRESSIONS: Final = "impressions.ndjson"
+_INTERACTIONS: Final = "interactions.ndjson"
+_CONFIG: Final = "streameval.toml"
+_METRICS: Final = (
+    "hit_rate",
+    "hit_rate@10",
+    "hit_rate(type=purchase)",
+    "hit_rate(type=purchase)@10",
+    "ctr@10",
+    "ctr(type=click)",
+    "ndcg@10",
+    "mrr@10",
+    "value_per_list",
+)
 
 
-def _share(of: str, usual: str) -> Any:
-    return Option(min=0, max=1, help=of, show_default=usual, rich_help_panel=_PANEL)
-
-
-def _number(low: float, high: float, of: str, usual: str) -> Any:
-    return Option(min=low, max=high, help=of, show_default=usual, rich_help_panel=_PANEL)
-
-
-def simulate(  # noqa: PLR0913  each is an option of the command
+def simulate(
     *,
     events: Annotated[
         int | None,
@@ -39,33 +49,6 @@ def simulate(  # noqa: PLR0913  each is an option of the command
             help="Write two streams of --events lists into this folder instead.",
         ),
     ] = None,
-    interval: Annotated[
-        float | None, _number(0, 86_400, "Seconds from one list to the next.", "4")
-    ] = None,
-    delay: Annotated[
-        float | None,
-        _number(1, 1800, "Most seconds from a list to what is done in it.", "1500"),
-    ] = None,
-    disorder: Annotated[
-        float | None,
-        _number(0, 300, "Most seconds from a record's time until it is written.", "60"),
-    ] = None,
-    views: Annotated[
-        float | None, _number(0, 100, "Views of each list on average, a type ignored.", "0.5")
-    ] = None,
-    duplicates: Annotated[float | None, _share("Share of records written twice.", "0.02")] = None,
-    late: Annotated[
-        float | None, _share("Share of records held back for more than the lateness.", "0.01")
-    ] = None,
-    orphans: Annotated[
-        float | None, _share("Share of further interactions without a list.", "0.02")
-    ] = None,
-    outside: Annotated[
-        float | None, _share("Share of further ones with items not in their list.", "0.02")
-    ] = None,
-    invalid: Annotated[
-        float | None, _share("Share of further records that are invalid.", "0.005")
-    ] = None,
 ) -> None:
     """Write simulated events: one JSON object a line, on standard output.
 
@@ -80,39 +63,139 @@ def simulate(  # noqa: PLR0913  each is an option of the command
 
     With --streams, the same lists and clicks come as they do from real systems: impressions.ndjson
     has the lists, interactions.ndjson what was done in them, later; both with records out of order,
-    written twice, late, without a list, or invalid. truth.json says how many of each, and what
-    their join must hold; streameval.toml joins them:
+    written twice, late, without a list, or invalid. streameval.toml joins them:
 
     ```
     streameval evaluate --config two/streameval.toml
     ```
     """
-    properties = {
-        "interval": interval,
-        "delay": delay,
-        "disorder": disorder,
-        "views": views,
-        "duplicates": duplicates,
-        "late": late,
-        "orphans": orphans,
-        "outside": outside,
-        "invalid": invalid,
-    }
-    given = {name: value for name, value in properties.items() if value is not None}
     if streams is None:
-        from streameval.cli.simulation import simulated  # noqa: PLC0415  only where used
-
-        _refuse(given, "this is for streams; add --streams DIR.")
-        simulated(events=events, seed=seed, pace=events_per_second)
+        _write_events(events, seed, events_per_second)
+    elif events_per_second is not None:
+        problem = "this is for standard output; leave out it or --streams."
+        raise WrongCallError(f"--events-per-second: {problem}")
     else:
-        from streameval.cli.simulated_streams import simulated_streams  # noqa: PLC0415  likewise
-
-        live = {"events_per_second": events_per_second} if events_per_second else {}
-        _refuse(live, "this is for standard output; leave out it or --streams.")
-        simulated_streams(streams, events=events, seed=seed, properties=given)
+        _write_streams(streams, events, seed)
 
 
-def _refuse(given: Mapping[str, float], why: str) -> None:
-    if given:
-        names = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-        raise WrongCallError(f"{names}: {why}")
+def _write_events(events: int | None, seed: int, pace: float | None) -> None:
+    """Write events on standard output; 1,000 without a pace, and without end at one."""
+    from streameval.sources.options import SimulatorOptions  # noqa: PLC0415  only where used
+    from streameval.sources.simulator import records  # noqa: PLC0415  likewise
+
+    many = _UNLESS_SAID if events is None and pace is None else events
+    made = records(SimulatorOptions(seed=seed, events=many))
+    with output():
+        for record in made if pace is None else _live(made, pace):
+            sys.stdout.buffer.write(record + b"\n")
+            if pace is not None:
+                sys.stdout.buffer.flush()
+        sys.stdout.buffer.flush()
+
+
+def _live(made: Iterator[bytes], pace: float) -> Iterator[bytes]:
+    from streameval.sources.simulator import Record  # noqa: PLC0415  only where used
+
+    started = time.monotonic()
+    for number, record in enumerate(made):
+        time.sleep(max(0.0, started + number / pace - time.monotonic()))
+        event = msgspec.json.decode(record, type=Record)
+        yield msgspec.json.encode(msgspec.structs.replace(event, ts=datetime.now(UTC)))
+
+
+def _write_streams(folder: Path, events: int | None, seed: int) -> None:
+    """Write both streams and a configuration that joins them; say where.
+
+    Raises:
+        WrongCallError: the folder holds a file of such a name, or cannot be written to.
+    """
+    there = [name for name in (_IMPRESSIONS, _INTERACTIONS, _CONFIG) if _is(folder / name)]
+    if there:
+        raise WrongCallError(
+            f"--streams {folder}: {there[0]} is there already; name a folder without such files."
+        )
+    files = _streams(_UNLESS_SAID if events is None else events, seed)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        counts = [_written(folder / name, lines) for name, lines in files.items()]
+    except OSError as error:
+        problem = (error.strerror or str(error)).lower()
+        raise WrongCallError(f"--streams {folder}: {problem}; name another folder.") from error
+    with output():
+        sys.stdout.write(
+            f"{counts[0]:,} impressions are in {folder / _IMPRESSIONS}.\n"
+            f"{counts[1]:,} interactions are in {folder / _INTERACTIONS}. "
+            "Join and evaluate them by:\n"
+            f"  streameval evaluate --config {folder / _CONFIG}\n"
+        )
+
+
+def _is(path: Path) -> bool:
+    try:
+        return path.exists() or path.is_symlink()
+    except OSError:
+        return False
+
+
+def _streams(lists: int, seed: int) -> Mapping[str, Iterable[bytes]]:
+    """The lines of each file by its name."""
+    from streameval.sources.simulated_streams import (  # noqa: PLC0415  only where used
+        StreamOptions,
+        line,
+        streams,
+    )
+
+    made = streams(StreamOptions(lists=lists, seed=seed))
+    return {
+        _IMPRESSIONS: map(line, made.impressions),
+        _INTERACTIONS: map(line, made.interactions),
+        _CONFIG: _config().encode().splitlines(),
+    }
+
+
+def _written(path: Path, lines: Iterable[bytes]) -> int:
+    """Write a new file; returns how many lines it has."""
+    count = 0
+    with path.open("xb") as file:
+        for count, each in enumerate(lines, 1):  # noqa: B007  the last one is what we want
+            file.write(each + b"\n")
+    return count
+
+
+def _config() -> str:
+    from streameval.aggregation.time import span_text  # noqa: PLC0415  only where used
+    from streameval.sources.simulated_streams import (  # noqa: PLC0415  likewise
+        GAINS,
+        IGNORED,
+        LATENESS,
+        WINDOW,
+    )
+
+    metrics = "".join(f'    "{each}",\n' for each in _METRICS)
+    types = ", ".join(f"{name} = {gain:g}" for name, gain in GAINS.items())
+    return f"""\
+metrics = [
+{metrics}]
+labels = ["variant"]
+
+[source]
+type = "files"
+paths = ["{_IMPRESSIONS}", "{_INTERACTIONS}"]
+
+[event]
+time = "ts"
+time_unit = "ms"
+user = "user"
+
+[attribution]
+impressions = "{_IMPRESSIONS}"
+key = "request_id"
+window = "{span_text(WINDOW * 1000)}"
+lateness = "{span_text(LATENESS * 1000)}"
+
+[[attribution.interactions]]
+source = "{_INTERACTIONS}"
+event_id = "event_id"
+types = {{ {types} }}
+ignore = ["{IGNORED}"]
+"""

@@ -109,7 +109,7 @@ class ReloadHealth(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """The pipeline's own counts since the process started.
+    """The pipeline's own counts since the process started; without one, what was evaluated.
 
     Attributes:
         consumed: records read, whatever became of them.
@@ -131,13 +131,13 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
         join: how the join of streams is; None where nothing is joined.
     """
 
-    consumed: int
-    valid: int
-    invalid: Mapping[str, int]
-    tombstones: int
-    partitions: tuple[PartitionHealth, ...]
-    ready: bool
-    trouble: str | None
+    consumed: int = 0
+    valid: int = 0
+    invalid: Mapping[str, int] = {}
+    tombstones: int = 0
+    partitions: tuple[PartitionHealth, ...] = ()
+    ready: bool = True
+    trouble: str | None = None
     late: int | None = None
     future: int | None = None
     duplicates: int | None = None

@@ -14,8 +14,7 @@ from streameval.config import Config, WebOptions
 from streameval.daemon import Daemon
 from streameval.publish import Destination, publish_records
 from streameval.sources.options import KafkaOptions, SimulatorOptions
-from streameval.sources.simulator import records
-from streameval.sources.traffic import ITEMS
+from streameval.sources.simulator import ITEMS, records
 
 RECORDS = 300_000
 PARTITIONS = 4

@@ -19,7 +19,7 @@ from streameval.config.options import StateOptions, WindowsOptions
 from streameval.daemon import Daemon
 from streameval.pipeline.fields import EventFields
 from streameval.sources.options import KafkaOptions
-from streameval.sources.traffic import ITEMS
+from streameval.sources.simulator import ITEMS
 from tests.benchmarks.daemon import PARTITIONS, RECORDS, _filled
 
 ROUNDS = 3

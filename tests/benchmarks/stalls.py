@@ -26,7 +26,7 @@ from streameval.pipeline.fields import EventFields
 from streameval.pipeline.ingest import Ingest
 from streameval.records import Assignment, Partition, RecordBatch
 from streameval.sources.options import SimulatorOptions
-from streameval.sources.traffic import EPOCH
+from streameval.sources.simulator import EPOCH
 from streameval.stores.folder import FolderStore
 
 PARTITIONS = tuple(Partition("events", number) for number in range(4))

@@ -14,8 +14,8 @@ import zstandard
 from streameval.records import Partition
 from streameval.sources.build import source_of
 from streameval.sources.options import FilesOptions, SimulatorOptions, SourceOptions
+from streameval.sources.simulator import BLOCK, block
 from streameval.sources.source import Source
-from streameval.sources.traffic import BLOCK, block
 from tests.logs.group import Group
 from tests.logs.log import Log
 from tests.logs.source import LogSource

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from streameval.broker.runtime import ENDPOINT
+from streameval.broker import ENDPOINT
 from streameval.config import load
 from tests.deploy.examples import (
     DEPLOY,

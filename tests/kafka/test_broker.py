@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from streameval.broker import Broker
-from streameval.broker.runtime import classpath, java
+from streameval.broker import Broker, classpath, java
 from streameval.errors import BrokerError, MissingExtraError
 from streameval.records import Partition
 from tests.kafka.topics import PATIENCE, by_partition, drained, filled, opened, options

@@ -15,18 +15,19 @@ import pytest
 from streameval.records import Partition
 from streameval.sources.options import SimulatorOptions
 from streameval.sources.owning import Positions
-from streameval.sources.simulator import SimulatorSource, records
-from streameval.sources.traffic import (
+from streameval.sources.simulator import (
     BLOCK,
     EPOCH,
     ITEMS,
     LENGTH,
     STEP,
     VARIANTS,
+    SimulatorSource,
     Variant,
     click_probabilities,
     expected_ctr,
     expected_hit_rate,
+    records,
 )
 
 _SAMPLE = 60_000

@@ -18,9 +18,7 @@ from streameval.pipeline.fields import EventFields
 from streameval.pipeline.layout import Layout
 from streameval.records import Partition, RecordBatch
 from streameval.sources.options import SimulatorOptions
-from streameval.sources.simulator import records
-from streameval.sources.stream_truth import Counts, truth
-from streameval.sources.streams import (
+from streameval.sources.simulated_streams import (
     GAINS,
     IGNORED,
     LATENESS,
@@ -32,7 +30,8 @@ from streameval.sources.streams import (
     line,
     streams,
 )
-from streameval.sources.traffic import Record
+from streameval.sources.simulator import Record, records
+from tests.sources.stream_truth import Counts, truth
 
 _PLAIN = StreamOptions(disorder=0, views=0, duplicates=0, late=0, orphans=0, outside=0, invalid=0)
 _NAMES = ("impressions", "interactions")

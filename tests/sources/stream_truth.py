@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from streameval.sources.streams import (
+from streameval.sources.simulated_streams import (
     GAINS,
     LATENESS,
     WINDOW,
@@ -70,7 +70,7 @@ def truth(streams: Streams) -> Truth:
     """The join of both, when everything has come.
 
     Example:
-        >>> from streameval.sources.streams import StreamOptions, streams
+        >>> from streameval.sources.simulated_streams import StreamOptions, streams
         >>> known = truth(streams(StreamOptions()))
         >>> known.impressions.counted, sum(each.lists for each in known.variants.values())
         (992, 992)

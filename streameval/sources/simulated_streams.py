@@ -15,8 +15,7 @@ import msgspec
 import numpy as np
 
 from streameval.sources.options import SimulatorOptions
-from streameval.sources.simulator import records
-from streameval.sources.traffic import EPOCH, ITEMS, LENGTH, VARIANTS, Record
+from streameval.sources.simulator import EPOCH, ITEMS, LENGTH, VARIANTS, Record, records
 
 WINDOW: Final = 30 * 60_000
 """An interaction belongs to a list if it comes so long after it, or sooner."""

