@@ -18,6 +18,7 @@ _FIRST_PATIENCE_MS: Final = 1_000
 _LAST_PATIENCE_MS: Final = 8_000
 _ANSWER_MS: Final = 5_000
 """A broker that is silent for this long is in trouble; the reader itself waits as configured."""
+
 Remedy: TypeAlias = Literal["seek", "rejoin", "give up"]
 
 _REMEDIES: Final[tuple[Remedy, ...]] = ("seek", "rejoin", "give up")
