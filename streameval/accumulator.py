@@ -126,8 +126,9 @@ class Accumulator:
             checked = event(recommendations, interactions, positions)
             recommendations, interactions, positions = checked
         bare = scores is baseline is history is user is None and not typed
-        by_lists = self._evidence.by_lists
-        if not (bare and by_lists and all_are(self.ids, (*recommendations, *interactions))):
+        by_lists, kind = self._evidence.by_lists, self.ids
+        known = bare and by_lists and all_are(kind, recommendations)
+        if not known or (interactions and not all_are(kind, interactions)):
             given = Event(
                 recommendations=recommendations,
                 interactions=interactions,
@@ -138,7 +139,7 @@ class Accumulator:
                 history=history,
                 user=user,
             )
-            self.ids, columns = single(self.ids, given)
+            self.ids, columns = single(kind, given)
             recommendations, interactions = columns.recommendations[0], columns.interactions[0]
             if not by_lists:
                 self._evidence.update_many(columns)
