@@ -12,6 +12,7 @@ from starlette.applications import Starlette
 
 from streameval.accumulator import Accumulator
 from streameval.embedding import Accumulators, Pictures
+from streameval.exporters.samples import FIRST_EXPOSURE
 from streameval.exporters.web.application import application
 from streameval.pipeline.history import History
 from streameval.pipeline.snapshot import Snapshot
@@ -27,6 +28,7 @@ def app(
     *,
     source: str = "the lists of this service",
     restored: bool = False,
+    first_exposure: float = FIRST_EXPOSURE,
 ) -> Starlette:
     """What the daemon serves, for accumulators of this process; to be mounted under any path.
 
@@ -43,6 +45,7 @@ def app(
         source: what is counted, for the heading of the page.
         restored: the accumulators hold what another process counted and exported; its /metrics
             counters begin at 0.
+        first_exposure: seconds for which a new counter stands at 0; at least two scrape intervals.
 
     Raises:
         NotShownError: labels and keys do not fit each other.
@@ -55,7 +58,9 @@ def app(
         >>> service.mount("/evaluation", app(lists, source="the home page"))
     """
     shown = _Shown(Pictures(accumulators, labels, source), time.monotonic)
-    exposition = Exposition(Collector(accumulators, labels, restored=restored))
+    exposition = Exposition(
+        Collector(accumulators, labels, restored=restored, first_exposure=first_exposure)
+    )
     return application(shown.current, exposition)
 
 

@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector as ClientCollector
 from streameval.embedding import Accumulators, Pictures
 from streameval.exporters.operations import refused
 from streameval.exporters.prometheus import client_metric
-from streameval.exporters.samples import Counters, FamilySet, Key, MetricFamilies
+from streameval.exporters.samples import FIRST_EXPOSURE, Counters, FamilySet, Key, MetricFamilies
 from streameval.pipeline.snapshot import Series, Snapshot
 
 
@@ -23,10 +23,10 @@ class Collector(ClientCollector):
     """Shows accumulators in a registry of prometheus_client, named as the daemon names them.
 
     A mean is a pair of counters, `streameval_ndcg_sum` and `_count`, with the cut-off as the label
-    `k`; what does not add up is a gauge; what has no value has no sample. A counter is shown at 0
-    for one scrape before it rises, so that `rate()` and `increase()` miss nothing; only where
-    something was counted before the Collector was made it begins with that. It never falls: an
-    accumulator that is reset goes on from what it had.
+    `k`; what does not add up is a gauge; what has no value has no sample. A new counter stands at 0
+    for `first_exposure` before it rises, so that `rate()` and `increase()` of every scraper begin
+    there; where something was counted before the Collector was made it begins with that. It never
+    falls: an accumulator that is reset goes on from what it had.
 
     Scrapes come on other threads. The accumulators are made safe for that when they are given (see
     `SharedAccumulator`), the same objects; counting waits only while one is copied. So make the
@@ -39,6 +39,8 @@ class Collector(ClientCollector):
         labels: names of the labels, for a mapping; a text means one.
         restored: the accumulators hold what another process counted and exported, so their
             counters begin at 0, as those of every new process do.
+        first_exposure: seconds for which a new series stands at 0, from the first scrape that shows
+            it: at least two scrape intervals.
 
     Raises:
         NotShownError: labels and keys do not fit each other; when collected, a key that was added.
@@ -48,8 +50,7 @@ class Collector(ClientCollector):
         >>> from streameval import Accumulator
         >>> variants = {"a": Accumulator("hit_rate@2"), "b": Accumulator("hit_rate@2")}
         >>> registry = CollectorRegistry()
-        >>> registry.register(Collector(variants, labels="variant"))
-        >>> scraped = generate_latest(registry)
+        >>> registry.register(Collector(variants, labels="variant", first_exposure=0))
         >>> variants["a"].update(["tea", "milk"], {"milk"})
         >>> print(generate_latest(registry).decode())  # doctest: +ELLIPSIS
         # HELP streameval_hit_rate Share of the lists ...
@@ -67,14 +68,17 @@ class Collector(ClientCollector):
         labels: str | Sequence[str] = (),
         *,
         restored: bool = False,
+        first_exposure: float = FIRST_EXPOSURE,
     ) -> None:
         self._lock = threading.Lock()
         self._pictures = Pictures(accumulators, labels, "")
-        # A new counter waits at 0 for its first scrape, however long that takes.
-        self._counters = Counters(time.monotonic, math.inf)
-        self._families = MetricFamilies(self._counters)
+        self._families = MetricFamilies(Counters(time.monotonic, first_exposure))
         self._growth = Growth()
-        self._begin(self._pictures.take(), restored=restored)
+        snapshot = self._pictures.take()
+        if restored:
+            self._growth.leave_out(snapshot.series)
+        else:
+            self._families.resume(snapshot)
 
     def describe(self) -> Iterable[ClientMetric]:
         """The families that there are by now, without samples: what a registry keeps unique."""
@@ -87,18 +91,6 @@ class Collector(ClientCollector):
             snapshot = self._pictures.take()
             families = [*self._families.families(self._growth.of(snapshot)), refused(snapshot)]
         return iter([client_metric(family) for family in families if family.samples])
-
-    def _begin(self, snapshot: Snapshot, *, restored: bool) -> None:
-        if restored:
-            self._growth.leave_out(snapshot.series)
-            return
-        self._families.notice(snapshot)
-        for entry in snapshot.series:
-            reading, key = entry.reading, _key(snapshot, entry)
-            if reading.count and reading.total is not None and key in self._counters:
-                # As if scrapes had shown them: what was before us is nobody's increase.
-                for _ in range(2):
-                    self._counters.scraped(key, reading.total, reading.count)
 
 
 class _Grown(msgspec.Struct):
@@ -158,7 +150,3 @@ class Exposition:
     def exposition(self, _: Snapshot | None = None) -> bytes:
         """Everything there is to scrape, in text format 0.0.4."""
         return generate_latest(self._registry)
-
-
-def _key(snapshot: Snapshot, entry: Series) -> Key:
-    return snapshot.families[entry.family].name, entry.labels, entry.metric.text

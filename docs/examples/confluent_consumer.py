@@ -25,6 +25,8 @@ from prometheus_client import CollectorRegistry, start_http_server
 from streameval import Accumulator
 from streameval.prometheus import Collector
 
+# Seconds that a new counter stands at 0: at least two scrape intervals.
+FIRST_EXPOSURE = float(os.environ.get("FIRST_EXPOSURE", "60"))
 EVERY = 10.0  # seconds between two savings
 
 
@@ -79,7 +81,7 @@ def main(servers: str, topic: str, state: Path, port: int) -> None:
     lists = Accumulator("ndcg@10", "hit_rate@10")
     offsets = load(state, lists)
     registry = CollectorRegistry()
-    registry.register(Collector(lists, restored=True))
+    registry.register(Collector(lists, restored=True, first_exposure=FIRST_EXPOSURE))
     start_http_server(port, "127.0.0.1", registry)
     consumer = assigned(servers, topic, offsets)
     due = time.monotonic() + EVERY

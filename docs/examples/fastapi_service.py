@@ -9,6 +9,7 @@ Start it with `uvicorn fastapi_service:service`. Prometheus scrapes /metrics, pe
 
 from __future__ import annotations
 
+import os
 from typing import Literal
 
 from fastapi import FastAPI
@@ -19,11 +20,13 @@ from streameval import Accumulator
 from streameval.asgi import app
 from streameval.prometheus import Collector
 
+# Seconds that a new counter stands at 0: at least two scrape intervals.
+FIRST_EXPOSURE = float(os.environ.get("FIRST_EXPOSURE", "60"))
 METRICS = ("ndcg@10", "hit_rate@10", "ctr")
 variants = {name: Accumulator(*METRICS) for name in ("control", "treatment")}
 
 registry = CollectorRegistry()
-registry.register(Collector(variants, labels="variant"))
+registry.register(Collector(variants, labels="variant", first_exposure=FIRST_EXPOSURE))
 
 service = FastAPI(title="A recommender")
 service.mount("/metrics", make_asgi_app(registry))

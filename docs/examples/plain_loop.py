@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 
 from prometheus_client import CollectorRegistry, start_http_server
@@ -17,12 +18,15 @@ from prometheus_client import CollectorRegistry, start_http_server
 from streameval import Accumulator
 from streameval.prometheus import Collector
 
+# Seconds that a new counter stands at 0: at least two scrape intervals.
+FIRST_EXPOSURE = float(os.environ.get("FIRST_EXPOSURE", "60"))
+
 
 def main(port: int) -> None:
     """Count until standard input ends."""
     lists = Accumulator("ndcg@10", "hit_rate@10", "item_coverage@10", catalog=2_000)
     registry = CollectorRegistry()
-    registry.register(Collector(lists))
+    registry.register(Collector(lists, first_exposure=FIRST_EXPOSURE))
     start_http_server(port, "127.0.0.1", registry)
     for line in sys.stdin:
         event = json.loads(line)

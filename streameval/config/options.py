@@ -22,6 +22,8 @@ class WebOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             checked where there are no users.
         health_without_auth: whether health checks are answered without a password all the same.
         max_connections: at once; the one idle longest makes room for one more.
+        first_exposure: how long a new counter stands at 0, so that every Prometheus sees it begin
+            there: at least two scrape intervals.
     """
 
     listen: str | list[str] = "127.0.0.1:9877"
@@ -30,6 +32,7 @@ class WebOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     allowed_hosts: list[str] = []
     health_without_auth: bool = False
     max_connections: Annotated[int, Meta(ge=1)] = 512
+    first_exposure: str = "60s"
 
     @property
     def addresses(self) -> list[str]:

@@ -28,6 +28,7 @@ def _durations(config: Config) -> Iterator[tuple[str, str, int]]:
     """The key of each, its text, and the least it may be."""
     yield "labels_idle", config.labels_idle, SECOND
     yield "max_ahead", config.max_ahead, SECOND
+    yield "web.first_exposure", config.web.first_exposure, 0
     if config.dedup is not None:
         yield "dedup", config.dedup, SECOND
     if config.windows is not None:

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from streameval.config import Config
+from streameval.config.durations import SECOND, microseconds
 from streameval.config.web_file import web_security
 from streameval.daemon.assembly import assembled
 from streameval.daemon.clock import Clock
@@ -66,7 +67,9 @@ class Daemon:
             parts, self._publish, clock, lambda: self._reload.health if self._reload else None
         )
         self._exporter = PrometheusExporter(
-            version=version("streameval"), kafka=isinstance(config.source, KafkaOptions)
+            version=version("streameval"),
+            kafka=isinstance(config.source, KafkaOptions),
+            first_exposure=microseconds(web.first_exposure) / SECOND,
         )
         app = application(
             self.current,
@@ -126,7 +129,6 @@ class Daemon:
         return Reload(check, clock.wall)
 
     def _publish(self, snapshot: Snapshot) -> None:
-        self._exporter.observe(snapshot)
         self._current = snapshot
         if self._observe is not None:
             self._observe(snapshot)

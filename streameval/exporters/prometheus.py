@@ -14,7 +14,7 @@ from prometheus_client.utils import floatToGoString
 
 from streameval.exporters.families import Family, Sample
 from streameval.exporters.operations import build_information, operations
-from streameval.exporters.samples import PATIENCE, Counters, MetricFamilies
+from streameval.exporters.samples import FIRST_EXPOSURE, Counters, MetricFamilies
 from streameval.pipeline.snapshot import Snapshot
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -31,7 +31,7 @@ class PrometheusExporter:
         kafka: whether the source is a Kafka cluster; only then is there a
             `streameval_kafka_consumer_lag`, which means nothing for files and the simulator.
         clock: monotonic seconds.
-        patience: seconds that a new counter waits at 0 for its first scrape.
+        first_exposure: seconds for which a new series stands at 0.
     """
 
     def __init__(
@@ -40,11 +40,11 @@ class PrometheusExporter:
         version: str,
         kafka: bool = False,
         clock: Callable[[], float] = time.monotonic,
-        patience: float = PATIENCE,
+        first_exposure: float = FIRST_EXPOSURE,
     ) -> None:
         self._build = build_information(version)
         self._kafka = kafka
-        self._counters = Counters(clock, patience)
+        self._counters = Counters(clock, first_exposure)
         self._families = MetricFamilies(self._counters)
         self._text = Text()
         self._process = CollectorRegistry()
@@ -59,11 +59,6 @@ class PrometheusExporter:
         """How often a snapshot has been rendered."""
         return self._renderings
 
-    def observe(self, snapshot: Snapshot) -> None:
-        """Notice new counters between scrapes, so that none waits at 0 for longer than it may."""
-        with self._lock:
-            self._families.notice(snapshot)
-
     def exposition(self, snapshot: Snapshot | None) -> bytes:
         """Everything there is to scrape, in text format 0.0.4.
 
@@ -73,11 +68,9 @@ class PrometheusExporter:
         return self._body_of(snapshot) + generate_latest(self._process)
 
     def _body_of(self, snapshot: Snapshot | None) -> bytes:
-        before = self._renderings
         with self._lock:
-            shared = before != self._renderings
             version = None if snapshot is None else snapshot.version
-            if version != self._version or (self._counters.at_zero and not shared):
+            if version != self._version or self._counters.outdated:
                 self._render(snapshot)
                 self._version = version
             return self._body

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -30,8 +30,8 @@ from streameval.reading import Reading
 Key: TypeAlias = tuple[str, tuple[str, ...], str]
 """A family's name, a slice's label values, a metric's text."""
 
-PATIENCE = 30.0
-"""Seconds that a new counter waits at 0 for its first scrape."""
+FIRST_EXPOSURE: Final = 60.0
+"""Seconds for which a new counter stands at 0, from the first scrape that shows it."""
 
 
 class Exported(msgspec.Struct, gc=False):
@@ -39,62 +39,67 @@ class Exported(msgspec.Struct, gc=False):
 
     Attributes:
         labels: label name -> value, as exported.
-        since: when it was first seen, on the injected clock.
-        scraped: whether a scrape has shown it, at 0 or above.
+        rises: from when on it shows more than 0, on the injected clock.
         total: sum as last exported.
         count: count as last exported.
     """
 
     labels: Mapping[str, str]
-    since: float
-    scraped: bool = False
+    rises: float
     total: float = 0.0
     count: int = 0
 
 
 class Counters:
-    """Sums and counts as exported: first at 0, then never lower than before.
+    """Sums and counts as exported: first at 0 for a while, then never lower than before.
 
     `rate()` misses the increment with which a series appears, and reads a sum that is one ulp
-    lower than before as a restart from 0; so neither may happen.
+    lower than before as a restart from 0. So every scraper must see a new series at 0 first: it
+    stands there for a time, not for a scrape, since scrapers do not know of each other.
+
+    Args:
+        clock: monotonic seconds.
+        first_exposure: how long a new series stands at 0, from the first scrape that shows it; at
+            least two scrape intervals. 0 shows it as it is.
     """
 
-    def __init__(self, clock: Callable[[], float], patience: float = PATIENCE) -> None:
+    def __init__(self, clock: Callable[[], float], first_exposure: float = FIRST_EXPOSURE) -> None:
         self._clock = clock
-        self._patience = patience
+        self._first_exposure = first_exposure
         self._exported: dict[Key, Exported] = {}
-        self._at_zero = False
-
-    @property
-    def at_zero(self) -> bool:
-        """Whether the last scrape showed a new counter at 0 that now has more to say."""
-        return self._at_zero
+        self._now = -math.inf
+        self.next_rise = math.inf
 
     def begin_scrape(self) -> None:
-        """Forget what the scrape before was shown."""
-        self._at_zero = False
+        """Take the time for all counters of a scrape."""
+        self._now = self._clock()
+        self.next_rise = math.inf
+
+    @property
+    def outdated(self) -> bool:
+        """Whether a counter that the last scrape showed at 0 may rise now."""
+        return self._clock() >= self.next_rise
 
     def __contains__(self, key: Key) -> bool:
         return key in self._exported
 
-    def notice(self, key: Key, labels: Mapping[str, str]) -> None:
-        """Remember when a counter was first seen, and its labels."""
-        if key not in self._exported:
-            self._exported[key] = Exported(labels, self._clock())
+    def add(self, key: Key, labels: Mapping[str, str]) -> None:
+        """A new counter, first shown by this scrape."""
+        self._exported[key] = Exported(labels, self._now + self._first_exposure)
+
+    def resume(self, key: Key, labels: Mapping[str, str], total: float, count: int) -> None:
+        """A counter that begins with what it has: that is not the increase of this process."""
+        self._exported[key] = Exported(labels, -math.inf, total, count)
 
     def scraped(self, key: Key, total: float, count: int) -> Exported:
-        """What a scrape is shown of one that was noticed before, and now has come so far."""
+        """What this scrape shows of a counter that has come so far."""
         exported = self._exported[key]
-        if not (exported.scraped or self._overdue(exported)):
-            self._at_zero = self._at_zero or count > 0
+        if self._now < exported.rises:
+            self.next_rise = min(self.next_rise, exported.rises)
         else:
             exported.total = max(exported.total, total)
             exported.count = max(exported.count, count)
-        exported.scraped = True
         return exported
-
-    def _overdue(self, exported: Exported) -> bool:
-        return self._clock() - exported.since >= self._patience
 
 
 class MetricSamples(msgspec.Struct, frozen=True, kw_only=True):
@@ -231,36 +236,36 @@ class MetricFamilies:
         self._counters = counters
         self._labels: dict[_Place, Labels] = {}
 
-    def notice(self, snapshot: Snapshot) -> None:
-        """Remember the counters of a snapshot as seen."""
-        families_of = FamilySet(snapshot)
+    def resume(self, snapshot: Snapshot) -> None:
+        """Let counters that have counted something begin with it; the others are still new."""
+        found = FamilySet(snapshot)
         for counter in _counters_of(snapshot):
-            self._noticed(counter, families_of.line(counter.metric, counter.place))
+            if counter.now is not None and counter.now[1]:
+                samples = found.line(counter.metric, counter.place)
+                labels = samples.labels(counter.labels)
+                self._counters.resume(_key(counter, samples), labels, *counter.now)
 
     def families(self, snapshot: Snapshot) -> list[Family]:
         """In the order of the snapshot; windows of a metric stand after its counters."""
-        families_of = FamilySet(snapshot)
+        found = FamilySet(snapshot)
         self._counters.begin_scrape()
         for counter in _counters_of(snapshot):
-            self._add_counter(counter, families_of.line(counter.metric, counter.place))
+            self._add_counter(counter, found.line(counter.metric, counter.place))
         before, self._labels = self._labels, {}
         for entry in snapshot.series:
             if entry.reading.defined:
-                self._add_gauge(entry, families_of.line(entry.metric, entry.family), before)
-        return families_of.families
-
-    def _noticed(self, counter: _Counter, line: MetricSamples) -> Key:
-        key = (line.family, counter.labels, counter.metric.text)
-        if key not in self._counters:
-            self._counters.notice(key, line.labels(counter.labels))
-        return key
+                self._add_gauge(entry, found.line(entry.metric, entry.family), before)
+        return found.families
 
     def _add_counter(self, counter: _Counter, line: MetricSamples) -> None:
-        key = self._noticed(counter, line)
-        if counter.now is not None:
-            exported = self._counters.scraped(key, *counter.now)
-            line.summary.append(Sample(f"{line.name}_sum", exported.labels, exported.total))
-            line.summary.append(Sample(f"{line.name}_count", exported.labels, exported.count))
+        if counter.now is None:
+            return
+        key = _key(counter, line)
+        if key not in self._counters:
+            self._counters.add(key, line.labels(counter.labels))
+        exported = self._counters.scraped(key, *counter.now)
+        line.summary.append(Sample(f"{line.name}_sum", exported.labels, exported.total))
+        line.summary.append(Sample(f"{line.name}_count", exported.labels, exported.count))
 
     def _add_gauge(
         self, entry: Series, line: MetricSamples, before: Mapping[_Place, Labels]
@@ -274,6 +279,10 @@ class MetricFamilies:
             labels = line.labels(entry.labels, window)
         self._labels[place] = labels
         line.show(entry.reading, labels)
+
+
+def _key(counter: _Counter, samples: MetricSamples) -> Key:
+    return samples.family, counter.labels, counter.metric.text
 
 
 def _counters_of(snapshot: Snapshot) -> Iterator[_Counter]:

@@ -46,6 +46,7 @@ max_ratio = 0.5
 
 [web]
 listen = "127.0.0.1:0"
+first_exposure = "0s"
 """
 
 

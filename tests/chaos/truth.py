@@ -60,7 +60,7 @@ class Fold:
         """What counters would show of all of it."""
         source = KafkaSource(self._options, {}, shared=False)
         picture = pictures(self._config, source, self.ingest, 0.0)
-        exporter = PrometheusExporter(version="", kafka=True, patience=0.0)
+        exporter = PrometheusExporter(version="", kafka=True, first_exposure=0)
         snapshot = picture.take(0.0, Circumstances(ready=True))
         return counters(samples(exporter.exposition(snapshot).decode()))
 

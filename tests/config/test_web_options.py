@@ -39,6 +39,7 @@ def test_a_prefix_has_no_slash_at_its_end(tmp_path: Path, given: str, prefix: st
         ('listen = ["a:1", "a:1"]', "web.listen: found 'a:1' twice"),
         ("listen = 1", "web.listen: found 1; give text in quotes or a list"),
         ("max_connections = 0", "web.max_connections: found 0; give a whole number of at least 1"),
+        ('first_exposure = "soon"', "web.first_exposure: found 'soon'"),
         *(
             (f'allowed_hosts = ["{each}"]', f"web.allowed_hosts: found '{each}'; give a name")
             for each in ("", "*", "a:1", "http://a", "a.*", "[::1]")

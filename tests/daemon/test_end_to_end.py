@@ -32,6 +32,7 @@ time_unit = "iso8601"
 
 [web]
 listen = "127.0.0.1:0"
+first_exposure = "0s"
 """
 
 

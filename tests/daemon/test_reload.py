@@ -27,6 +27,7 @@ time_unit = "iso8601"
 spans = ["5m"]
 [web]
 listen = "127.0.0.1:{port}"
+first_exposure = "0s"
 """
 SIMULATED = """
 [source]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import subprocess
 import sys
 import time
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
+from unittest.mock import patch
 
 import httpx
 
@@ -17,6 +19,7 @@ from tests.embedding.lists import samples
 from tests.house.checkout import ROOT
 
 EXAMPLES = ROOT / "docs" / "examples"
+_AT_ONCE = {"FIRST_EXPOSURE": "0"}
 PATIENCE = 60.0
 """Seconds after which waiting counts as hanging."""
 
@@ -28,7 +31,8 @@ def imported(name: str) -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
+    with patch.dict(os.environ, _AT_ONCE):
+        spec.loader.exec_module(module)
     return module
 
 
@@ -36,8 +40,10 @@ def imported(name: str) -> ModuleType:
 def started(name: str, folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """An example that runs by itself; ended with SIGTERM where it has not ended by then."""
     command = [sys.executable, str(EXAMPLES / f"{name}.py"), *arguments]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, cwd=folder, stdin=pipe, stderr=pipe, text=True) as process:
+    pipe, env = subprocess.PIPE, os.environ | _AT_ONCE
+    with subprocess.Popen(
+        command, cwd=folder, env=env, stdin=pipe, stderr=pipe, text=True
+    ) as process:
         try:
             yield process
         finally:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import itertools
 import subprocess
+from types import SimpleNamespace
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter, generate_latest
@@ -25,6 +27,12 @@ def _counted(count: int, *metrics: str, seed: int = 0) -> Accumulator:
     return accumulator
 
 
+@pytest.fixture(autouse=True)
+def _scrapes_are_20_seconds_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(monotonic=itertools.count(0.0, 20.0).__next__)
+    monkeypatch.setattr("streameval.prometheus.time", clock)
+
+
 def _registered(collector: Collector) -> CollectorRegistry:
     registry = CollectorRegistry()
     registry.register(collector)
@@ -33,7 +41,7 @@ def _registered(collector: Collector) -> CollectorRegistry:
 
 def _daemons(variants: dict[str, Accumulator]) -> list[str]:
     """What the daemon's exporter would say of the same, of metrics only."""
-    exporter = PrometheusExporter(version="1", patience=0)
+    exporter = PrometheusExporter(version="1", first_exposure=0)
     series = [
         Series(metric, (variant,), accumulator.read(metric.text))
         for metric in next(iter(variants.values())).metrics
@@ -55,7 +63,7 @@ def _of_metrics(text: str) -> list[str]:
 
 def test_it_says_what_the_daemon_says_line_by_line() -> None:
     variants = {"a": _counted(90), "b": _counted(60, seed=1)}
-    registry = _registered(Collector(variants, labels="variant"))
+    registry = _registered(Collector(variants, labels="variant", first_exposure=20))
     found = _of_metrics(generate_latest(registry).decode())
     assert found == _daemons(variants)
     assert len(found) == 5 * 2 + 3 * 4 + 2 * 2
@@ -70,17 +78,18 @@ def test_promtool_has_nothing_against_it() -> None:
     assert (result.returncode, result.stdout + result.stderr) == (0, b"")
 
 
-def test_a_counter_begins_at_0_for_one_scrape() -> None:
+def test_a_counter_stands_at_0_for_its_first_exposure() -> None:
     accumulator = Accumulator("hit_rate@2")
-    registry = _registered(Collector(accumulator))
+    # Scrapes are 20 seconds apart here.
+    registry = _registered(Collector(accumulator, first_exposure=60))
     accumulator.update(["a", "b"], ["b"])
     name = "streameval_hit_rate_count{k=2}"
-    assert [scraped(registry)[name] for _ in range(2)] == [0, 1]
+    assert [scraped(registry)[name] for _ in range(4)] == [0, 0, 0, 1]
 
 
 def test_a_counter_of_what_was_counted_before_begins_with_that() -> None:
     variants = {"a": _counted(30, "ctr"), "b": Accumulator("ctr")}
-    registry = _registered(Collector(variants, labels="variant"))
+    registry = _registered(Collector(variants, labels="variant", first_exposure=20))
     variants["a"].update(["x"], ["x"])
     variants["b"].update(["x"], ["x"])
     found = scraped(registry)
@@ -91,7 +100,7 @@ def test_a_counter_of_what_was_counted_before_begins_with_that() -> None:
 def test_restored_counts_begin_at_0_and_their_increase_is_exact() -> None:
     accumulator = _counted(30, "hit_rate@1")
     before = accumulator.read("hit_rate@1")
-    registry = _registered(Collector(accumulator, restored=True))
+    registry = _registered(Collector(accumulator, restored=True, first_exposure=20))
     accumulator.update(["x"], ["x"])
     name = "streameval_hit_rate_sum{k=1}"
     assert [scraped(registry)[name] for _ in range(2)] == [0, 1]
@@ -100,7 +109,7 @@ def test_restored_counts_begin_at_0_and_their_increase_is_exact() -> None:
 
 def test_a_counter_goes_on_from_what_it_had_after_a_reset() -> None:
     accumulator = _counted(30, "hit_rate@1")
-    registry = _registered(Collector(accumulator))
+    registry = _registered(Collector(accumulator, first_exposure=20))
     before = scraped(registry)
     accumulator.reset()
     assert scraped(registry) == before
@@ -114,7 +123,7 @@ def test_a_counter_goes_on_from_what_it_had_after_a_reset() -> None:
 
 def test_a_value_without_evidence_has_no_sample() -> None:
     accumulator = Accumulator("item_coverage@10", "ndcg(statistic=median)@10", catalog=50)
-    registry = _registered(Collector(accumulator))
+    registry = _registered(Collector(accumulator, first_exposure=20))
     assert generate_latest(registry) == b""
     accumulator.update(["a"], [])
     assert list(scraped(registry)) == ["streameval_item_coverage{k=10}"]
@@ -122,7 +131,7 @@ def test_a_value_without_evidence_has_no_sample() -> None:
 
 def test_a_value_that_a_convention_does_not_have_is_counted_and_left_out() -> None:
     accumulator = Accumulator("capri:recall@5")
-    registry = _registered(Collector(accumulator))
+    registry = _registered(Collector(accumulator, first_exposure=20))
     accumulator.update(["a"], [])
     found = [scraped(registry) for _ in range(2)][1]
     assert found == {"streameval_readings_undefined{metric=capri:recall@5}": 1}
@@ -130,7 +139,7 @@ def test_a_value_that_a_convention_does_not_have_is_counted_and_left_out() -> No
 
 def test_accumulators_come_and_go_with_the_mapping() -> None:
     variants = {"a": Accumulator("ctr")}
-    registry = _registered(Collector(variants, labels="variant"))
+    registry = _registered(Collector(variants, labels="variant", first_exposure=20))
     variants["b"] = _counted(1, "ctr")
     scraped(registry)
     assert scraped(registry)["streameval_ctr_count{variant=b}"] == 0
@@ -144,7 +153,7 @@ def test_accumulators_come_and_go_with_the_mapping() -> None:
 
 def test_a_shared_accumulator_that_is_added_is_shown_at_once() -> None:
     variants: dict[str, Accumulator] = {}
-    registry = _registered(Collector(variants, labels="variant"))
+    registry = _registered(Collector(variants, labels="variant", first_exposure=20))
     assert scraped(registry) == {}
     variants["a"] = SharedAccumulator("ctr")
     variants["a"].update(["x"], ["x"])
@@ -163,7 +172,7 @@ def test_slices_may_have_different_metrics_and_several_labels() -> None:
 
 
 def test_a_registry_refuses_a_second_one_with_the_same_names() -> None:
-    registry = _registered(Collector(Accumulator("ctr")))
+    registry = _registered(Collector(Accumulator("ctr"), first_exposure=20))
     Counter("requests", "A counter of the service's own.", registry=registry)
     registry.register(Collector(Accumulator("mrr")))
     with pytest.raises(ValueError, match="Duplicated timeseries"):
@@ -189,7 +198,7 @@ def test_keys_that_do_not_fit_the_labels_are_refused(
 
 def test_a_key_that_does_not_fit_is_refused_when_it_is_met() -> None:
     slices: dict[object, Accumulator] = {"a": Accumulator("ctr")}
-    registry = _registered(Collector(slices, labels="variant"))
+    registry = _registered(Collector(slices, labels="variant", first_exposure=20))
     slices["b", "c"] = Accumulator("ctr")
     with pytest.raises(NotShownError, match=r"the key \('b', 'c'\) under the labels variant"):
         scraped(registry)
@@ -197,6 +206,6 @@ def test_a_key_that_does_not_fit_is_refused_when_it_is_met() -> None:
 
 def test_a_scrape_changes_nothing_that_was_counted() -> None:
     accumulator, twin = _counted(40), _counted(40)
-    registry = _registered(Collector(accumulator))
+    registry = _registered(Collector(accumulator, first_exposure=20))
     scraped(registry)
     assert accumulator.state_dict() == twin.state_dict()

@@ -63,7 +63,7 @@ def _scrapes(registry: CollectorRegistry, over: threading.Event) -> list[dict[st
 def test_scrapes_while_several_threads_count_lose_nothing_and_never_fall() -> None:
     accumulator, over = _new(), threading.Event()
     registry = CollectorRegistry()
-    registry.register(Collector(accumulator))
+    registry.register(Collector(accumulator, first_exposure=0))
     with ThreadPoolExecutor(2) as readers:
         looking = [readers.submit(_scrapes, registry, over) for _ in range(2)]
         _count(accumulator)
@@ -94,7 +94,7 @@ class _Held(list[str]):
 def test_a_scrape_waits_for_the_list_that_is_being_counted() -> None:
     accumulator, shown = Accumulator("hit_rate@1"), _Held(["a"])
     registry = CollectorRegistry()
-    registry.register(Collector(accumulator))
+    registry.register(Collector(accumulator, first_exposure=0))
     scraped(registry)
     with ThreadPoolExecutor(2) as threads:
         counting = threads.submit(accumulator.update, shown, ["a"])
@@ -112,7 +112,7 @@ def test_a_scrape_waits_for_the_list_that_is_being_counted() -> None:
 def test_a_scrape_is_of_one_moment() -> None:
     accumulator, over = Accumulator("hit_rate@1", "precision@1"), threading.Event()
     registry = CollectorRegistry()
-    registry.register(Collector(accumulator))
+    registry.register(Collector(accumulator, first_exposure=0))
     with ThreadPoolExecutor(1) as reader:
         looking = reader.submit(_scrapes, registry, over)
         for _ in range(20_000):

@@ -35,7 +35,7 @@ class Guarded:
         security = web_security(str(file))
         app = application(
             lambda: picture(mean("ndcg@10", ("a",), 1.0, 2)),
-            PrometheusExporter(version="1"),
+            PrometheusExporter(version="1", first_exposure=0),
             reload=lambda: None,
             prefix=prefix,
             hosts=hosts,

@@ -59,7 +59,7 @@ def write_history(folder: Path, end: int) -> Path:
 
 
 def _lines(replica: int, version: str, steps: range, end: int) -> Iterator[str]:
-    exporter = PrometheusExporter(version=version, kafka=True, patience=0)
+    exporter = PrometheusExporter(version=version, kafka=True, first_exposure=0)
     where = f'job="streameval",instance="replica-{replica}:9877"'
     for step in filter(_is_looked_at, steps):
         moment = end - HOURS * 3600 + step * STEP

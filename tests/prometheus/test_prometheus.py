@@ -5,6 +5,7 @@ import subprocess
 import threading
 from pathlib import Path
 
+import httpx
 import pytest
 
 from streameval.catalogue import catalogue
@@ -22,7 +23,7 @@ from tests.exporters.pictures import (
     windowed,
 )
 from tests.prometheus.exposition import PAGE, with_table
-from tests.prometheus.server import program, prometheus
+from tests.prometheus.server import program, prometheus, running
 
 pytestmark = pytest.mark.prometheus
 
@@ -94,11 +95,12 @@ def _of_other_statistics() -> list[str]:
 
 
 class Growing:
-    """Two variants that grow with each scrape at a known mean, and one that comes later, once."""
+    """Two variants that grow with each scrape at a known mean, and one that comes when told to."""
 
     def __init__(self) -> None:
         self._versions = itertools.count(1)
         self._lock = threading.Lock()
+        self.late = False
 
     def __call__(self) -> Snapshot:
         with self._lock:
@@ -107,14 +109,21 @@ class Growing:
             mean("ndcg@10", ("a",), 0.25 * 12 * version, 12 * version),
             mean("ndcg@10", ("b",), 0.625 * 8 * version, 8 * version),
         ]
-        if version > 8:
+        if self.late:
             series.append(mean("ndcg@10", ("late",), 30.0, 60))
         return picture(*series, version=version, state=health(consumed=20 * version))
 
 
+_TWO_SCRAPERS = """
+scrape_configs:
+  - {{job_name: fast, scrape_interval: 250ms, scrape_timeout: 250ms, static_configs: [{to}]}}
+  - {{job_name: slow, scrape_interval: 2s, scrape_timeout: 2s, static_configs: [{to}]}}
+"""
+
+
 def test_a_real_prometheus_answers_the_known_mean(tmp_path: Path) -> None:
     program("prometheus")
-    exporter = PrometheusExporter(version="1.2.3")
+    exporter = PrometheusExporter(version="1.2.3", first_exposure=0)
     with (
         Server(application(Growing(), exporter), "127.0.0.1:0") as server,
         prometheus(tmp_path, server.address.removeprefix("http://")) as asked,
@@ -125,11 +134,27 @@ def test_a_real_prometheus_answers_the_known_mean(tmp_path: Path) -> None:
             assert asked.settled(ratio, known) == pytest.approx(known, abs=1e-6)
         both = "sum(rate(streameval_ndcg_sum[10s])) / sum(rate(streameval_ndcg_count[10s]))"
         assert asked.settled(both, 0.4) == pytest.approx(0.4, abs=1e-6)
-        first = 'min_over_time(streameval_ndcg_count{variant="late"}[5m])'
-        last = 'max_over_time(streameval_ndcg_count{variant="late"}[5m])'
-        assert asked.settled(last, 60) == 60
-        assert asked.value(first) == 0
         assert asked.value("count(streameval_build_info)") == 1
+
+
+def test_each_of_two_scrapers_sees_a_new_series_begin_at_zero(tmp_path: Path) -> None:
+    program("prometheus")
+    exporter, growing = PrometheusExporter(version="1.2.3", first_exposure=6.0), Growing()
+    with Server(application(growing, exporter), "127.0.0.1:0") as server:
+        target = server.address.removeprefix("http://")
+        with running(tmp_path, _TWO_SCRAPERS.format(to=f'{{targets: ["{target}"]}}')) as asked:
+            assert asked.settled("count(up == 1)", 2) == 2
+            growing.late = True
+            # A person sees it first, twice: no scraper depends on being the first.
+            for _ in range(2):
+                seen = httpx.get(f"{server.address}/metrics", trust_env=False).text
+                assert 'streameval_ndcg_count{k="10",variant="late"} 0.0' in seen
+            for job in ("fast", "slow"):
+                of = f'streameval_ndcg_count{{variant="late",job="{job}"}}'
+                assert asked.settled(f"max_over_time({of}[5m])", 60) == 60
+                assert asked.value(f"min_over_time({of}[5m])") == 0
+                grown = f"max_over_time({of}[5m]) - min_over_time({of}[5m])"
+                assert asked.value(grown) == 60
 
 
 def test_a_real_prometheus_combines_windows_by_what_is_behind_them(tmp_path: Path) -> None:
