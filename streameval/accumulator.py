@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import msgspec
+import numpy as np
 
-from streameval.answers import advice, answer, rests_on
+from streameval.answers import advice, answers, rests_on
 from streameval.catalogue import metric_of
-from streameval.columns import ArrowTable, Coded, Columns
+from streameval.columns import ArrowTable, Columns
 from streameval.context import Context, Popularity, Similarity, catalog_of
 from streameval.errors import (
     DamagedStateError,
@@ -19,7 +20,6 @@ from streameval.errors import (
     UnlikeStateError,
 )
 from streameval.events import Batch, Event, Id, Interaction, Interactions
-from streameval.evidence import Evidence
 from streameval.formulas import check_inputs
 from streameval.ids import IdKind, all_are
 from streameval.intake import (
@@ -35,10 +35,11 @@ from streameval.intake import (
 from streameval.metric import Metric
 from streameval.plan import planned
 from streameval.reading import Reading
-from streameval.saving import load, pieces
 from streameval.statistics.exposures import MAX_ITEMS
+from streameval.table import VERSION, Table
 
-VERSION = 2
+_HERE = np.array([0])
+"""The cell that everything is counted in."""
 
 
 class Accumulator:
@@ -87,11 +88,16 @@ class Accumulator:
         )
         for metric in self.metrics:
             check_inputs(metric, self.context)
-        self.ids = self._ids = self.context.ids(ids)
+        self._ids = self.context.ids(ids)
         self._plan = planned(self.metrics, depth, max_items)
-        self._evidence = Evidence(self._plan, self.context)
+        self._table = Table(self._plan, self.context, ids=self._ids)
         self._readings: dict[str, Reading] = {}
         self.version = self.lists = self._before = 0
+
+    @property
+    def ids(self) -> IdKind | None:
+        """Whether ids are text or integers; None where none has decided yet."""
+        return self._table.ids
 
     def update(
         self,
@@ -126,9 +132,10 @@ class Accumulator:
             checked = event(recommendations, interactions, positions)
             recommendations, interactions, positions = checked
         bare = scores is baseline is history is user is None and not typed
-        by_lists, kind = self._evidence.by_lists, self.ids
-        known = bare and by_lists and all_are(kind, recommendations)
-        if not known or (interactions and not all_are(kind, interactions)):
+        table = self._table
+        if bare and table.by_lists and all_are(table.ids, (*recommendations, *interactions)):
+            table.update(recommendations, interactions, positions)
+        else:
             given = Event(
                 recommendations=recommendations,
                 interactions=interactions,
@@ -139,13 +146,9 @@ class Accumulator:
                 history=history,
                 user=user,
             )
-            self.ids, columns = single(kind, given)
-            recommendations, interactions = columns.recommendations[0], columns.interactions[0]
-            if not by_lists:
-                self._evidence.update_many(columns)
-        if by_lists:
-            for statistic in self._evidence.statistics.values():
-                statistic.update(recommendations, interactions, positions)
+            kind, columns = single(table.ids, given)
+            table.ids = kind
+            table.count(columns)
         self.lists += 1
         self.version += 1
         self._readings.clear()
@@ -169,11 +172,8 @@ class Accumulator:
             MissingExtraError: it is Arrow's, and pyarrow is not installed.
         """
         given = batch if interactions is None else side_by_side(batch, interactions)
-        self.ids, checked = of_one_kind(self.ids, columns(given))
-        if isinstance(checked, Coded):
-            self._evidence.update_coded(checked)
-        else:
-            self._evidence.update_many(checked)
+        self._table.ids, checked = of_one_kind(self._table.ids, columns(given))
+        self._table.count(checked)
         self._touch(len(checked))
 
     def read(self, metric: str) -> Reading:
@@ -187,7 +187,7 @@ class Accumulator:
         """
         found = self._readings.get(metric)
         if found is None:
-            found = answer(self._metric(metric), self._evidence, self.context)
+            (found,) = answers(self._metric(metric), self._table, _HERE)
             self._readings[metric] = found
         return found
 
@@ -200,7 +200,7 @@ class Accumulator:
 
     def advice(self) -> str | None:
         """A sentence when the events look as if they were not what was meant."""
-        return advice(self.metrics, self._evidence, self.context, self.lists - self._before)
+        return advice(self._table, _HERE, self._before)[0]
 
     def merge(self, other: Accumulator) -> None:
         """Add what another accumulator counted: the same bits as if this one had seen it all.
@@ -211,15 +211,12 @@ class Accumulator:
         """
         if self.context is not other.context and self.context.identity != other.context.identity:
             raise UnlikeStateError("inputs", self.context.identity, other.context.identity)
-        kind = self._one_kind(self.ids, other.ids)
-        self._evidence.merge(other._evidence)
-        self.ids = kind
+        self._table.add(other._table)
         self._touch(other.lists)
 
     def reset(self) -> None:
         """Forget everything counted."""
-        self._evidence = Evidence(self._plan, self.context)
-        self.ids = self._ids
+        self._table = Table(self._plan, self.context, ids=self._ids)
         self._touch(-self.lists)
         self._before = 0
 
@@ -227,8 +224,7 @@ class Accumulator:
         """An independent accumulator with the same content."""
         twin = object.__new__(Accumulator)
         twin.metrics, twin.context, twin._plan = self.metrics, self.context, self._plan
-        twin.ids, twin._ids = self.ids, self._ids
-        twin._evidence = self._evidence.copy()
+        twin._ids, twin._table = self._ids, self._table.copy()
         twin._readings, twin.version, twin.lists, twin._before = {}, 1, self.lists, self._before
         return twin
 
@@ -237,11 +233,9 @@ class Accumulator:
         return {
             "version": VERSION,
             "metrics": [metric.text for metric in self.metrics],
-            "depth": self._plan.depth,
             "inputs": self.context.identity,
-            "ids": self.ids,
-            "lists": self.lists,
-            **self._evidence.state_dict(),
+            "statistics": list(self._plan.names),
+            "content": b64encode(b"".join(self.dump())).decode(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -256,17 +250,14 @@ class Accumulator:
             raise StateVersionError("accumulator", state.get("version"), VERSION)
         if state.get("inputs") != self.context.identity:
             raise UnlikeStateError("inputs", self.context.identity, state.get("inputs"))
-        fresh = Evidence(self._plan, self.context)
+        if state.get("statistics") != list(self._plan.names):
+            raise UnlikeStateError("statistics", self._plan.names, state.get("statistics"))
         try:
-            ids = msgspec.convert(state["ids"], IdKind | None)
-            fresh.load_state_dict(state)
-            lists = int(state["lists"])
-        except (KeyError, TypeError, ValueError, msgspec.ValidationError) as error:
+            content = b64decode(state["content"], validate=True)
+        except (KeyError, TypeError, ValueError) as error:
             problem = f"{type(error).__name__}: {error}"
             raise DamagedStateError("accumulator", problem) from error
-        self.ids = self._one_kind(self._ids, ids)
-        self._evidence = fresh
-        self._touch(lists - self.lists)
+        self.adopt(content)
 
     def dump(self) -> Iterator[bytes]:
         """Everything counted as bytes, in pieces that each take a moment.
@@ -282,7 +273,7 @@ class Accumulator:
             >>> other.read("mrr").value
             0.5
         """
-        return pieces(self._evidence, self.context, self.ids, self.lists)
+        return self._table.dump([0])
 
     def adopt(self, data: bytes) -> frozenset[str]:
         """Take the place of the content by what `dump` gave, even under other metrics.
@@ -298,12 +289,11 @@ class Accumulator:
                 or similarity, or ids of the other kind were counted.
             DamagedStateError: it is not what `dump` gave; the content stays as it was.
         """
-        fresh = Evidence(self._plan, self.context)
-        lists, ids, missing = load(fresh, self.context, data)
-        self.ids = self._one_kind(self._ids, ids)
-        self._evidence = fresh
-        self._touch(lists - self.lists)
-        self._before = lists if missing else 0
+        fresh = Table(self._plan, self.context, ids=self._ids)
+        missing = fresh.load(data, [0])
+        self._table = fresh
+        self._touch(int(fresh.lists(_HERE)[0]) - self.lists)
+        self._before = self.lists if missing else 0
         return missing
 
     def needs(self, metric: str | Metric) -> frozenset[str]:
@@ -312,7 +302,7 @@ class Accumulator:
         Raises:
             MetricError: it cannot be understood or answered.
         """
-        return rests_on(self._metric(metric), self._evidence)
+        return rests_on(self._metric(metric), self._table)
 
     def __getstate__(self) -> dict[str, Any]:
         # Formulas are closures: what travels is what they are made from, and the counts.
@@ -323,14 +313,8 @@ class Accumulator:
     def __setstate__(self, made: Mapping[str, Any]) -> None:
         self.metrics, self.context, self._plan = made["metrics"], made["context"], made["plan"]
         self._readings, self.version, self.lists, self._before = {}, 0, 0, 0
-        self.ids = self._ids = made["ids"]
+        self._ids = made["ids"]
         self.load_state_dict(made["state"])
-
-    @staticmethod
-    def _one_kind(mine: IdKind | None, theirs: IdKind | None) -> IdKind | None:
-        if mine is not None and theirs is not None and mine != theirs:
-            raise UnlikeStateError("ids", mine, theirs)
-        return mine or theirs
 
     def _touch(self, lists: int) -> None:
         self.lists += lists

@@ -1,23 +1,30 @@
-"""From statistics to a Reading: where a formula meets its evidence."""
+"""From statistics to Readings: where a formula meets its evidence."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from streameval.context import Catalog, Context
 from streameval.errors import NotKeptError, UndefinedMetricError
-from streameval.evidence import Evidence
 from streameval.formulas import called, check_inputs
 from streameval.metric import Metric
 from streameval.plan import check_depth, exposed, name_of, need
 from streameval.population import counted, missed, spoiling
 from streameval.reading import Bounded, Reading, UndefinedReading
-from streameval.statistics.distributions import Distribution
-from streameval.statistics.hittables import HitTables
+from streameval.statistics.arrays import BoolArray, FloatArray, IntArray
+from streameval.statistics.distributions import Distribution, Values
+from streameval.statistics.exposures import ItemsShown
+from streameval.statistics.hits import Hits, HitsOfCells
+from streameval.statistics.ranksums import RankSumsOfLists
+from streameval.statistics.scores import ScoredItems
+from streameval.statistics.statistic import Statistic
 from streameval.summary import summary
+from streameval.table import Table
+
+S = TypeVar("S", bound=Statistic)
 
 _SUSPICIOUS = 1_000
 """So many lists with interactions and not one hit: the ids are probably of two kinds."""
@@ -26,23 +33,23 @@ _LEVELS = ("mean", "median", "quantile")
 """Statistics in the unit of the values; what lies between values goes through no root."""
 
 
-def answer(metric: Metric, evidence: Evidence, context: Context) -> Reading:
-    """The reading of a metric.
+def answers(metric: Metric, table: Table, cells: IntArray) -> list[Reading]:
+    """The reading of a metric in each of these cells, made in one pass.
 
     Raises:
         CutoffExceedsDepthError: the cut-off lies beyond the ranks kept.
         NotKeptError: a statistic that it needs was not kept.
         MissingInputError: it needs a catalogue, popularity or similarity, and there is none.
     """
-    check_inputs(metric, context)
+    check_inputs(metric, table.context)
     if metric.definition.reads in ("hits", "lists"):
-        return _of_lists(metric, evidence, context)
+        return list(_of_lists(metric, table, cells))
     if metric.definition.reads == "event":
-        return _of_events(metric, evidence)
-    return _of_slice(metric, evidence, context)
+        return [_of_events(metric, values) for values in _values(metric, table, cells)]
+    return [_of_cell(metric, found, table) for found in _kept(metric, table).view(cells)]
 
 
-def rests_on(metric: Metric, evidence: Evidence) -> frozenset[str]:
+def rests_on(metric: Metric, table: Table) -> frozenset[str]:
     """Names of the statistics that the reading of a metric rests on.
 
     Raises:
@@ -50,93 +57,133 @@ def rests_on(metric: Metric, evidence: Evidence) -> frozenset[str]:
         NotKeptError: a statistic that it needs was not kept.
     """
     if metric.definition.reads == "event":
-        _check_values(metric, evidence)
-        return frozenset({f"events:{metric.per_list}"})
-    names = {name_of(_options(metric, evidence))}
+        return frozenset({_name_of_values(metric, table)})
+    _kept(metric, table)
+    names = {name_of(_options(metric, table))}
     if metric.needs_values:
-        _check_values(metric, evidence)
-        names.add(f"values:{metric.per_list}")
-    elif metric.text in evidence.graded:
+        names.add(_name_of_values(metric, table))
+    elif f"graded:{metric.text}" in table.statistics:
         names.add(f"graded:{metric.text}")
     return frozenset(names)
 
 
-def advice(
-    metrics: Sequence[Metric], evidence: Evidence, context: Context, lists: int
-) -> str | None:
-    """A sentence when the lists counted look as if they were not what was meant."""
-    for hits in evidence.hits:
-        tables = hits.tables()
-        engaged = tables.count - tables.without_interactions
-        if engaged >= _SUSPICIOUS and not tables.hits:
-            return (
-                f"{engaged:,} lists with interactions and not one hit: do recommendations "
-                "and interactions name items in the same way?"
+def advice(table: Table, cells: IntArray, before: int = 0) -> list[str | None]:
+    """For each cell a sentence when its lists look as if they were not what was meant.
+
+    Args:
+        table: that counted them.
+        cells: which.
+        before: lists counted before some statistic began.
+    """
+    found: list[str | None] = [None] * cells.size
+    for at, sentence in (*_overfull(table, cells), *_unscored(table, cells, before)):
+        found[at] = sentence
+    for hits in _of_kind(table, Hits):
+        view = hits.view(cells)
+        engaged = view.count - view.without_interactions
+        for at in np.flatnonzero((engaged >= _SUSPICIOUS) & (view.hits == 0)).tolist():
+            found[at] = (
+                f"{int(engaged[at]):,} lists with interactions and not one hit: do "
+                "recommendations and interactions name items in the same way?"
             )
-    if lists >= _SUSPICIOUS and evidence.without_scores:
-        return f"{lists:,} lists and not one with scores, which auc and the like are made of"
-    return _overfull(metrics, evidence, context.catalog)
+    return found
 
 
-def _overfull(metrics: Sequence[Metric], evidence: Evidence, catalog: Catalog | None) -> str | None:
-    """A sentence when more items were shown than there are; then coverage is above 1."""
-    for metric in metrics:
-        if isinstance(catalog, int) and metric.definition.name == "item_coverage":
-            exposures = evidence.exposures(metric.k, exposed(metric))
-            distinct = 0 if exposures is None else exposures.distinct(metric.k)
-            if distinct > catalog:
-                return (
-                    f"{distinct:,.0f} distinct items, and catalog = {catalog:,}: is the catalogue "
-                    "larger, or does a list of ids stand in one id?"
+def _unscored(table: Table, cells: IntArray, before: int) -> Iterator[tuple[int, str]]:
+    """Where scores are needed, and no list had any."""
+    lists = table.lists(cells) - before
+    needing = [*_of_kind(table, ScoredItems), *_of_kind(table, RankSumsOfLists)]
+    scored = [[one.lists for one in each.view(cells)] for each in needing]
+    for at in np.flatnonzero(lists >= _SUSPICIOUS).tolist() if needing else ():
+        if not any(each[at] for each in scored):
+            told = "lists and not one with scores, which auc and the like are made of"
+            yield at, f"{int(lists[at]):,} {told}"
+
+
+def _overfull(table: Table, cells: IntArray) -> Iterator[tuple[int, str]]:
+    """Where more items were shown than there are; then coverage is above 1."""
+    catalog = table.context.catalog
+    if not isinstance(catalog, int):
+        return
+    for shown in _of_kind(table, ItemsShown):
+        for at, exposures in enumerate(shown.view(cells) if shown.options.of == "items" else ()):
+            if exposures.distinct > catalog:
+                yield (
+                    at,
+                    f"{exposures.distinct:,.0f} distinct items, and catalog = {catalog:,}: is the "
+                    "catalogue larger, or does a list of ids stand in one id?",
                 )
-    return None
 
 
-def _options(metric: Metric, evidence: Evidence) -> Hashable:
-    """Which of the statistics kept a metric reads."""
+def _of_kind(table: Table, kind: type[S]) -> list[S]:
+    return [each for each in table.statistics.values() if isinstance(each, kind)]
+
+
+def _options(metric: Metric, table: Table) -> Hashable:
+    """Options of the statistic that a metric reads; None where no such one is kept."""
     if metric.definition.reads in ("exposures", "users"):
-        exposures = evidence.exposures(metric.k, exposed(metric))
-        if exposures is None:
-            raise NotKeptError(metric.text, "what it needs was not counted at that cut-off")
-        return exposures.options
+        wanted = metric.k, exposed(metric)
+        found = (each.options for each in _of_kind(table, ItemsShown))
+        return next((each for each in found if (each.cutoff, each.of) == wanted), None)
+    return need(metric, table.plan.depth)
+
+
+def _kept(metric: Metric, table: Table) -> Statistic:
+    """Which of the statistics kept a metric reads."""
     ranked = metric.definition.reads in ("hits", "lists")
     if ranked:
-        check_depth(metric, evidence.plan.depth)
-    options = need(metric, evidence.plan.depth)
-    if options not in evidence.statistics:
+        check_depth(metric, table.plan.depth)
+    options = _options(metric, table)
+    if options is None or options not in table.plan.needs:
         problem = "what it needs was not counted at that cut-off"
         refused = "hits are not counted in that way here"
         raise NotKeptError(metric.text, refused if ranked else problem)
-    return options
+    return table.statistics[name_of(options)]
 
 
-def _check_values(metric: Metric, evidence: Evidence) -> None:
+def _name_of_values(metric: Metric, table: Table) -> str:
     of_events = metric.definition.reads == "event"
-    kept = evidence.plan.events if of_events else evidence.plan.values
-    if metric.per_list not in {each.per_list for each in kept}:
+    name = f"{'events' if of_events else 'values'}:{metric.per_list}"
+    if name not in table.statistics:
         how = "event by event" if of_events else "list by list"
         raise NotKeptError(metric.text, f"its values were not kept, {how}")
+    return name
 
 
-def _of_lists(metric: Metric, evidence: Evidence, context: Context) -> Reading:
-    tables = evidence.statistics[_options(metric, evidence)].tables()
-    if refusing := spoiling(metric, tables, "error"):
-        return _refused(metric, counted(metric, tables), tables.count, refusing)
-    if spoiling(metric, tables, "nan"):
-        return _mean(metric, math.nan, counted(metric, tables), tables.count)
-    if metric.needs_values:
-        _check_values(metric, evidence)
-        return _of_values(metric, evidence.values[metric.per_list], tables.count)
-    total, left_out = _total(metric, tables, evidence, context)
-    if metric.definition.per == "total":
-        return _sum(metric, total, tables.count)
-    return _mean(metric, total, _denominator(metric, tables) - left_out, tables.count)
+def _values(metric: Metric, table: Table, cells: IntArray) -> list[Distribution]:
+    return cast("Values", table.statistics[_name_of_values(metric, table)]).view(cells)
 
 
-def _of_events(metric: Metric, evidence: Evidence) -> Reading:
-    _check_values(metric, evidence)
-    name, events = metric.per_list, evidence.events
-    values, lists = events.distribution(name), events.lists(name)
+def _of_lists(metric: Metric, table: Table, cells: IntArray) -> Iterator[Reading]:
+    hits = cast("Hits", _kept(metric, table)).view(cells)
+    counts, lists = counted(metric, hits).tolist(), hits.count.tolist()
+    refusing = spoiling(metric, hits, "error").tolist()
+    undefined = spoiling(metric, hits, "nan").tolist()
+    sound = [not each and not other for each, other in zip(refusing, undefined, strict=True)]
+    values: Sequence[Distribution] = ()
+    totals: list[float] = []
+    left_out: list[int] = []
+    if any(sound) and metric.needs_values:
+        values = _values(metric, table, cells)
+    elif any(sound):
+        found, out = _total(metric, hits, table, cells, np.array(sound))
+        totals, left_out = found.tolist(), out.tolist()
+    shown = _shown(metric, hits).tolist() if metric.definition.per == "item" else counts
+    for at, count in enumerate(counts):
+        if refusing[at]:
+            yield _refused(metric, count, lists[at], refusing[at])
+        elif undefined[at]:
+            yield _mean(metric, math.nan, count, lists[at])
+        elif metric.needs_values:
+            yield _of_values(metric, values[at], lists[at])
+        elif metric.definition.per == "total":
+            yield _sum(metric, totals[at], lists[at])
+        else:
+            yield _mean(metric, totals[at], shown[at] - left_out[at], lists[at])
+
+
+def _of_events(metric: Metric, values: Distribution) -> Reading:
+    lists = values.lists
     if values.undefined and metric.values["undefined"] == "error":
         return _refused(metric, values.count, lists, values.undefined)
     if lists and values.count < int(metric.values["least"]):
@@ -146,11 +193,10 @@ def _of_events(metric: Metric, evidence: Evidence) -> Reading:
     return _of_values(metric, values, lists)
 
 
-def _of_slice(metric: Metric, evidence: Evidence, context: Context) -> Reading:
-    statistic = evidence.statistics[_options(metric, evidence)]
+def _of_cell(metric: Metric, statistic: Any, table: Table) -> Reading:
     lists = statistic.lists
     try:
-        found = called(metric, statistic, context)
+        found = called(metric, statistic, table.context)
     except UndefinedMetricError as error:
         return _undefined(metric, lists, lists, error.why)
     bounded = found if isinstance(found, Bounded) else Bounded(found, found, found)
@@ -169,9 +215,7 @@ def _summed_up(metric: Metric, value: float) -> float:
     """What is asked of a property of all lists: a single value, its own median."""
     if metric.values.get("statistic", "mean") in _LEVELS:
         return value
-    single = Distribution()
-    single.add(np.array([value]), np.array([1]))
-    return summary(single, metric.values)
+    return summary(Distribution.of(value), metric.values)
 
 
 def _mean(metric: Metric, total: float, count: int, lists: int) -> Reading:
@@ -210,31 +254,31 @@ def _undefined(metric: Metric, count: int, lists: int, problem: str) -> Reading:
     )
 
 
-def _denominator(metric: Metric, tables: HitTables) -> int:
-    if metric.definition.per == "item":
-        return _shown(metric, tables)
-    return counted(metric, tables)
-
-
 def _total(
-    metric: Metric, tables: HitTables, evidence: Evidence, context: Context
-) -> tuple[float, int]:
-    """The sum over all lists, and how many of them turned out to have no value."""
-    by_list = metric.needs_gains and tables.graded > 0
-    total: float = called(metric, tables.view(graded=not by_list), context)
-    if not by_list:
-        return total, 0
-    kept = evidence.graded.get(metric.text)
-    if kept is None:
-        raise NotKeptError(metric.text, "lists with gains came, and its values were not kept")
-    left_out = kept.undefined + missed(metric, tables, kept.count + kept.undefined)
-    return math.fsum((total, kept.total)), left_out
+    metric: Metric, hits: HitsOfCells, table: Table, cells: IntArray, sound: BoolArray
+) -> tuple[FloatArray, IntArray]:
+    """The sum over all lists of each cell, and how many of them turned out to have no value."""
+    graded = np.flatnonzero((hits.graded > 0) & sound) if metric.needs_gains else np.zeros(0, int)
+    seen = hits.without_gains() if metric.needs_gains else hits
+    total = np.asarray(called(metric, seen, table.context), np.float64)
+    left_out = np.zeros(cells.size, np.int64)
+    if graded.size:
+        kept = table.statistics.get(f"graded:{metric.text}")
+        if not isinstance(kept, Values):
+            raise NotKeptError(metric.text, "lists with gains came, and its values were not kept")
+        valued = np.zeros(cells.size, np.int64)
+        undefined = np.zeros(cells.size, np.int64)
+        for at, values in zip(graded.tolist(), kept.view(cells[graded]), strict=True):
+            total[at] = math.fsum((total[at], values.total))
+            valued[at], undefined[at] = values.count + values.undefined, values.undefined
+        left_out[graded] = (undefined + missed(metric, hits, valued))[graded]
+    return total, left_out
 
 
-def _shown(metric: Metric, tables: HitTables) -> int:
+def _shown(metric: Metric, hits: HitsOfCells) -> IntArray:
     rank = int(metric.values.get("rank", 0))
     if not rank:
-        return tables.items_shown(metric.k)
+        return hits.items(metric.k)
     last = rank if metric.k is None else min(rank, metric.k)
     above = rank - 1 if metric.k is None else min(rank - 1, metric.k)
-    return tables.items_shown(last) - (tables.items_shown(above) if above else 0)
+    return hits.items(last) - (hits.items(above) if above else 0)

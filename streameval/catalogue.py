@@ -169,8 +169,7 @@ def metric_of(given: object) -> Metric:
 
 
 def _made(text: str, spelled: Spelling, definition: Definition, convention: str | None) -> Metric:
-    takes_k = "k" in definition.inputs or definition.reads == "pairings"
-    if spelled.k is not None and not takes_k:
+    if spelled.k is not None and not definition.takes_k:
         raise MetricSyntaxError(text, f"{definition.name} has no cut-off")
     known = parameters(definition, convention)
     usual = {name: parameter.default for name, parameter in known.items()}

@@ -88,7 +88,7 @@ def single_dcg(
         gain: what a gain is worth.
         discount_by: what it is divided by.
     """
-    ends = np.cumsum(np.bincount(np.asarray(cells.owner), minlength=cells.lists)).tolist()
+    ends = np.cumsum(np.bincount(cells.owner, minlength=cells.lists)).tolist()
     found = np.zeros(cells.lists, np.float32)
     for place, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
         rank, gains = cells.rank[start:end], cells.gain[start:end]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
@@ -12,7 +13,9 @@ from streameval.events import Batch, Event
 from streameval.metric import Metric
 from streameval.statistics.arrays import FloatArray
 from streameval.statistics.lists import Lists
-from streameval.statistics.values import Formula
+
+Formula: TypeAlias = Callable[[Event], float | Sequence[float] | None]
+"""The value of an event, several values, or None where it is left out; NaN where it has none."""
 
 _REMEDIES = {
     "catalog": ("a catalogue", "give catalog= the number of items there are, or their ids"),

@@ -128,6 +128,11 @@ class Definition(msgspec.Struct, frozen=True, eq=False):
         return inspect.getdoc(self.function) or self.name
 
     @property
+    def takes_k(self) -> bool:
+        """Whether it may have a cut-off: an input of its function, or of what it reads."""
+        return "k" in self.inputs or self.reads in ("exposures", "users", "pairings")
+
+    @property
     def additive(self) -> bool:
         """Whether totals and counts of two slices add up to those of both."""
         return self.per != "slice" and self.finish is None

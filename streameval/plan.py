@@ -45,6 +45,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         values = (f"values of {metric.per_list}" for metric in (*self.values, *self.events))
         return (depth, *map(name_of, self.needs), *graded, *values)
 
+    @property
+    def valued(self) -> tuple[str, ...]:
+        """Names of the statistics of values."""
+        return (
+            *(f"graded:{metric.text}" for metric in self.graded),
+            *(f"values:{metric.per_list}" for metric in self.values),
+            *(f"events:{metric.per_list}" for metric in self.events),
+        )
+
 
 def planned(metrics: Sequence[Metric], depth: int | None, max_items: int) -> Plan:
     """The least that answers the metrics, whatever their order.
@@ -160,7 +169,4 @@ def _by_text(metrics: Mapping[str, Metric]) -> tuple[Metric, ...]:
 
 
 def _exposures_options(metric: Metric, max_items: int) -> ExposuresOptions:
-    # One for each cut-off: with several in one, another cut-off would restart them all.
-    cutoffs = () if metric.k is None else (metric.k,)
-    whole = metric.k is None
-    return ExposuresOptions(cutoffs=cutoffs, whole=whole, max_items=max_items, of=exposed(metric))
+    return ExposuresOptions(cutoff=metric.k, max_items=max_items, of=exposed(metric))

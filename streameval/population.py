@@ -8,7 +8,7 @@ import numpy as np
 
 from streameval.metric import Metric
 from streameval.statistics.arrays import IntArray
-from streameval.statistics.hittables import HitTables
+from streameval.statistics.hits import HitsOfCells
 from streameval.statistics.lists import Lists
 
 Fate: TypeAlias = Literal["count", "skip", "nan", "error"]
@@ -28,30 +28,30 @@ def fate(metric: Metric, *, items: bool, interactions: bool) -> Fate:
     return fates[rule]
 
 
-def counted(metric: Metric, tables: HitTables) -> int:
-    """How many lists the mean is over."""
-    return _having(metric, tables, "count")
+def counted(metric: Metric, hits: HitsOfCells) -> IntArray:
+    """How many lists of each cell the mean is over."""
+    return _having(metric, hits, "count")
 
 
-def spoiling(metric: Metric, tables: HitTables, how: Literal["nan", "error"]) -> int:
-    """How many lists leave the mean without a value."""
-    refused = tables.refused if how == "error" else 0
-    return _having(metric, tables, how) + refused
+def spoiling(metric: Metric, hits: HitsOfCells, how: Literal["nan", "error"]) -> IntArray:
+    """How many lists of each cell leave the mean without a value."""
+    refused = hits.refused if how == "error" else 0
+    return _having(metric, hits, how) + refused
 
 
-def missed(metric: Metric, tables: HitTables, valued: int) -> int:
+def missed(metric: Metric, hits: HitsOfCells, valued: IntArray) -> IntArray:
     """How many lists with gains the mean is without, as values were kept only after them.
 
     Where empty lists are left out, too many by at most as many as there are of those.
 
     Args:
         metric: whose mean it is.
-        tables: of all lists.
+        hits: of all lists.
         valued: how many lists with gains have been valued.
     """
     kept = fate(metric, items=False, interactions=True) == "count"
-    empty = 0 if kept else tables.having(items=False, interactions=True)
-    return max(0, tables.graded - empty - valued)
+    empty = 0 if kept else hits.having(items=False, interactions=True)
+    return np.asarray(np.maximum(hits.graded - empty - valued, 0))
 
 
 def counting(metric: Metric, lists: Lists) -> IntArray:
@@ -64,9 +64,9 @@ def counting(metric: Metric, lists: Lists) -> IntArray:
     return np.asarray(count)
 
 
-def _having(metric: Metric, tables: HitTables, wanted: Fate) -> int:
-    return sum(
-        tables.having(items=items, interactions=interactions)
-        for items, interactions in _KINDS
-        if fate(metric, items=items, interactions=interactions) == wanted
-    )
+def _having(metric: Metric, hits: HitsOfCells, wanted: Fate) -> IntArray:
+    found = np.zeros(hits.cells, np.int64)
+    for items, interactions in _KINDS:
+        if fate(metric, items=items, interactions=interactions) == wanted:
+            found += hits.having(items=items, interactions=interactions)
+    return found

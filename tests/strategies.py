@@ -171,7 +171,7 @@ def texts_of(name: str, k: int | None) -> list[str]:
 def takes_k(name: str) -> bool:
     """Whether a metric can have a cut-off."""
     definition = catalogue()[name]
-    return "k" in definition.inputs or definition.reads == "pairings"
+    return definition.takes_k
 
 
 def texts() -> SearchStrategy[tuple[str, ...]]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from streameval.aggregation.section import next_version
 from streameval.attribution.portable import portable, restored
 from streameval.events import Id
-from streameval.statistics.packing import column_of, integers
+from streameval.statistics.relation import column_of, integers
 
 PLACES: Final = 24
 """Bits of a row that are the place in its bucket; buckets of seconds reach to the year 9999."""

@@ -7,7 +7,7 @@ from typing import Final
 from msgspec.msgpack import Ext
 
 from streameval.events import Id
-from streameval.statistics.packing import exact
+from streameval.statistics.vocabulary import exact
 
 _NUMBER: Final = 105
 

@@ -122,7 +122,7 @@ def _entry(definition: Definition) -> dict[str, Any]:
         "bounds": [None if math.isinf(each) else each for each in (lowest, highest)],
         "higher_is_better": definition.higher_is_better,
         "mean_over": definition.per,
-        "cut_off": "k" in definition.inputs,
+        "cut_off": definition.takes_k,
         "reads": definition.reads,
         "needs": [name for name in definition.inputs if name != "k"],
         "conventions": conventions_of(definition),
@@ -135,7 +135,7 @@ def _entry(definition: Definition) -> dict[str, Any]:
 
 
 def _spelling(definition: Definition) -> str:
-    return f"{definition.name}[@k]" if "k" in definition.inputs else definition.name
+    return f"{definition.name}[@k]" if definition.takes_k else definition.name
 
 
 def _range(definition: Definition) -> str:

@@ -10,7 +10,7 @@ from streameval.statistics.exposures import Exposures
     per="slice",
     source="Adomavicius and Kwon, Improving aggregate recommendation diversity, TKDE 2012",
 )
-def distinct_items(exposures: Exposures, k: int | None) -> Bounded:
+def distinct_items(exposures: Exposures) -> Bounded:
     """Number of distinct items shown up to rank k, over all lists (aggregate diversity).
 
     Without lists there is no value. Above `max_items` it is an estimate, and the reading's low and
@@ -28,4 +28,4 @@ def distinct_items(exposures: Exposures, k: int | None) -> Bounded:
     """
     if not exposures.lists:
         return Bounded(math.nan, math.nan, math.nan)
-    return Bounded(exposures.distinct(k), *exposures.bounds(k))
+    return Bounded(exposures.distinct, *exposures.bounds())

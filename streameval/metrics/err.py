@@ -33,7 +33,7 @@ def err(lists: Lists, k: int | None, *, max_grade: Annotated[float, Span(0, 1000
     found, looking = np.zeros(len(lists)), np.ones(len(lists))
     for place in range(1, int(cells.ordinals.max(initial=0)) + 1):
         here = np.flatnonzero(cells.ordinals == place)
-        owner = cells.owners[here]
+        owner = cells.owner[here]
         found[owner] += looking[owner] * satisfied[here] / cells.rank[here]
         looking[owner] *= 1.0 - satisfied[here]
     return found

@@ -25,9 +25,8 @@ def gauc(ranksums: RankSums, *, weight: Literal["positives", "lists"] = "positiv
         >>> accumulator.read("gauc").value
         0.5
     """
-    cells = ranksums.cells()
-    positives, negatives = cells.keys
-    twice, lists = cells.counts
+    positives, negatives = ranksums.positives, ranksums.negatives
+    twice, lists = ranksums.twice, ranksums.counts
     both = (positives > 0) & (negatives > 0)
     weighs = positives if weight == "positives" else positives**0
     parts = twice[both] / (2 * negatives[both]) * (weighs[both] / positives[both])

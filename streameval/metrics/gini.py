@@ -14,7 +14,6 @@ from streameval.statistics.exposures import Exposures
 )
 def gini(
     exposures: Exposures,
-    k: int | None,
     catalog: Catalog | None,
     *,
     over: Literal["shown", "catalog"] = "shown",
@@ -36,7 +35,7 @@ def gini(
         [0.0, 0.5]
     """
     among = catalog if over == "catalog" and isinstance(catalog, frozenset) else None
-    counts = exposures.counts(k, among)
+    counts = exposures.counts(among)
     items = len(counts)
     if over == "catalog" and catalog is not None:
         known = catalog if isinstance(catalog, int) else len(catalog)

@@ -18,4 +18,5 @@ def hits(hits: HitsView, k: int | None) -> Total:
         >>> accumulator.read("hits@2").value
         3.0
     """
-    return int(hits.by_interacted(k).hits.sum())
+    cells = hits.by_interacted(k)
+    return cells.total(cells.hits)

@@ -37,5 +37,5 @@ def iprec_at_recall(
     reached = np.array([math.floor(recall * size + 0.5) for size in cells.size.tolist()])
     best = np.zeros(len(lists))
     here = cells.ordinals >= reached
-    np.maximum.at(best, cells.owners[here], (cells.ordinals / cells.rank)[here])
+    np.maximum.at(best, cells.owner[here], (cells.ordinals / cells.rank)[here])
     return best

@@ -15,7 +15,6 @@ from streameval.statistics.exposures import Exposures
 )
 def item_coverage(
     exposures: Exposures,
-    k: int | None,
     catalog: Catalog,
     *,
     unknown: Literal["ignore", "count"] = "ignore",
@@ -45,8 +44,8 @@ def item_coverage(
     if not exposures.lists and no_lists == "undefined":
         return Bounded(math.nan, math.nan, math.nan)
     among = None if isinstance(catalog, int) or unknown == "count" else catalog
-    distinct = exposures.distinct(k) if among is None else exposures.distinct_among(among, k)
-    shares = (count / items for count in (distinct, *exposures.bounds(k, among)))
+    distinct = exposures.distinct if among is None else exposures.distinct_among(among)
+    shares = (count / items for count in (distinct, *exposures.bounds(among)))
     if percent_digits < 0:
         return Bounded(*shares)
     return Bounded(*(round(100.0 * share, percent_digits) for share in shares))

@@ -23,7 +23,7 @@ def _graded(
     cells, order = lists.by_interacted(k), lists.best(None if best == "whole" else k)
     room = np.ones_like(order.gain)
     if best == "list":
-        room = (order.rank <= lists.length[order.owners]).astype(np.float64)
+        room = (order.rank <= lists.length[order.owner]).astype(np.float64)
     if not digits:
         found = cells.total(worth(cells.gain, gain) * discount(cells.rank, discount_by))
         possible = order.total(room * worth(order.gain, gain) * discount(order.rank, discount_by))

@@ -10,9 +10,7 @@ from streameval.statistics.exposures import Exposures
     per="slice",
     source="Shannon, A mathematical theory of communication, 1948",
 )
-def shannon_entropy(
-    exposures: Exposures, k: int | None, *, unit: Literal["bits", "nats"] = "bits"
-) -> float:
+def shannon_entropy(exposures: Exposures, *, unit: Literal["bits", "nats"] = "bits") -> float:
     """Entropy of what is shown up to rank k: how evenly exposures spread over items.
 
     Items that were never shown add nothing, so a catalogue plays no part. The largest value is
@@ -29,7 +27,7 @@ def shannon_entropy(
         >>> accumulator.read("shannon_entropy@2").value
         1.0
     """
-    counts = exposures.counts(k)
+    counts = exposures.counts()
     total = sum(counts) / exposures.share
     if not total:
         return math.nan

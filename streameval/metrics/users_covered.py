@@ -11,7 +11,7 @@ from streameval.statistics.exposures import Exposures
     source="Ge, Delgado-Battenfeld, Jannach, Beyond accuracy, RecSys 2010; "
     "RecTools 0.19.0 `CoveredUsers`",
 )
-def users_covered(users: Exposures, k: int | None) -> Bounded:
+def users_covered(users: Exposures) -> Bounded:
     """Number of distinct users who got at least one item up to rank k, over all lists.
 
     With having=hit it is the users who interacted with at least one of these. Users are given with
@@ -31,4 +31,4 @@ def users_covered(users: Exposures, k: int | None) -> Bounded:
     """
     if not users.lists:
         return Bounded(math.nan, math.nan, math.nan)
-    return Bounded(users.distinct(k), *users.bounds(k))
+    return Bounded(users.distinct, *users.bounds())

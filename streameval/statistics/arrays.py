@@ -1,7 +1,8 @@
-"""Array types, and the one way in which integer cells are grouped."""
+"""Array types, and the one way in which integer rows are grouped."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -9,20 +10,24 @@ import numpy.typing as npt
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 FloatArray: TypeAlias = npt.NDArray[np.float64]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 _EXACT = 2**53
 """Up to here a float64 counts integers exactly, which is what bincount's weights are."""
 
 
-def grouped(keys: list[IntArray], counts: list[IntArray]) -> tuple[list[IntArray], list[IntArray]]:
-    """Add up the counts of equal keys.
+def grouped(
+    keys: Sequence[IntArray], counts: Sequence[IntArray], combine: np.ufunc = np.add
+) -> tuple[list[IntArray], list[IntArray]]:
+    """Combine the counts of equal keys.
 
     Args:
-        keys: columns of non-negative integers, each of shape (n,).
-        counts: columns of non-negative integers to add up, each of shape (n,).
+        keys: columns of integers, each of shape (n,).
+        counts: columns of integers to combine, each of shape (n,).
+        combine: adds up, or takes the largest.
 
     Returns:
-        The distinct keys in ascending order and their sums, as columns of equal length.
+        The distinct keys in ascending order and their counts, as columns of equal length.
 
     Example:
         >>> keys, counts = grouped([np.array([2, 1, 2])], [np.array([10, 20, 30])])
@@ -30,14 +35,25 @@ def grouped(keys: list[IntArray], counts: list[IntArray]) -> tuple[list[IntArray
         ([1, 2], [20, 40])
     """
     if keys[0].size == 0:
-        return keys, counts
-    spans = [int(column.max()) + 1 for column in keys]
-    codes = _codes(keys, spans)
-    if int(np.prod(spans, dtype=object)) <= 8 * codes.size + 1024 and _small(counts):
-        distinct, sums = _added_densely(codes, counts)
-    else:
-        distinct, sums = _added_by_sorting(codes, counts)
-    return _columns(distinct, spans), sums
+        return list(keys), list(counts)
+    lows = [int(column.min()) for column in keys]
+    spans = [int(column.max()) - low + 1 for column, low in zip(keys, lows, strict=True)]
+    room = int(np.prod(spans, dtype=object))
+    if room >= 2**62:
+        order = np.lexsort(keys[::-1])
+        unlike = [column[order][1:] != column[order][:-1] for column in keys]
+        changes = np.logical_or.reduce(unlike)
+        if changes.all() and (np.diff(order) == 1).all():
+            return list(keys), list(counts)
+        return _combined(keys, counts, combine, order, changes)
+    codes = _codes(keys, lows, spans)
+    if (codes[1:] > codes[:-1]).all():
+        return list(keys), list(counts)
+    if room <= 8 * codes.size + 1024 and combine is np.add and _small(counts):
+        return _added_densely(codes, keys, counts, room)
+    order = np.argsort(codes)
+    codes = codes[order]
+    return _combined(keys, counts, combine, order, codes[1:] != codes[:-1])
 
 
 def distinct(values: IntArray) -> IntArray:
@@ -65,36 +81,64 @@ def occurrences(values: IntArray) -> tuple[IntArray, IntArray]:
     return found + low, counts[found]
 
 
-def _codes(keys: list[IntArray], spans: list[int]) -> IntArray:
-    if int(np.prod(spans, dtype=object)) >= 2**62:
-        message = "key columns span more than 2^62 combinations"
-        raise OverflowError(message)
-    codes = keys[0].astype(np.int64)
-    for column, span in zip(keys[1:], spans[1:], strict=True):
-        codes = codes * span + column
+def sums(owner: IntArray, values: IntArray, owners: int) -> IntArray:
+    """The sum of each owner's values, shape (owners,)."""
+    found = np.zeros(owners, np.int64)
+    np.add.at(found, owner, values)
+    return found
+
+
+def among(values: IntArray, known: IntArray) -> BoolArray:
+    """Which values are among those known, which are in ascending order."""
+    if not known.size:
+        return np.zeros(values.size, np.bool_)
+    at = np.minimum(np.searchsorted(known, values), known.size - 1)
+    return np.asarray(known[at] == values)
+
+
+def narrow(column: IntArray) -> IntArray:
+    """The same integers in the fewest bytes that hold all of them."""
+    low, high = (int(column.min()), int(column.max())) if column.size else (0, 0)
+    width = next(each for each in (1, 2, 4, 8) if max(high, ~low) < 1 << 8 * each - 1)
+    return column.astype(f"<i{width}", copy=False)
+
+
+def _codes(keys: Sequence[IntArray], lows: Sequence[int], spans: Sequence[int]) -> IntArray:
+    codes: IntArray = keys[0].astype(np.int64)
+    codes -= lows[0]
+    for column, low, span in zip(keys[1:], lows[1:], spans[1:], strict=True):
+        codes *= span
+        codes += column
+        codes -= low
     return codes
 
 
-def _columns(codes: IntArray, spans: list[int]) -> list[IntArray]:
-    columns = []
-    for span in reversed(spans[1:]):
-        codes, column = np.divmod(codes, span)
-        columns.append(column)
-    return [codes, *reversed(columns)]
+def _small(counts: Sequence[IntArray]) -> bool:
+    return all(float(np.abs(column).sum(dtype=np.float64)) < _EXACT / 2 for column in counts)
 
 
-def _small(counts: list[IntArray]) -> bool:
-    return all(float(column.sum(dtype=np.float64)) < _EXACT / 2 for column in counts)
+def _added_densely(
+    codes: IntArray, keys: Sequence[IntArray], counts: Sequence[IntArray], room: int
+) -> tuple[list[IntArray], list[IntArray]]:
+    found = np.flatnonzero(np.bincount(codes, minlength=room))
+    row = np.zeros(room, np.int64)
+    row[codes] = np.arange(codes.size)
+    rows = row[found]
+    added = [np.bincount(codes, weights=column)[found].astype(np.int64) for column in counts]
+    return [column[rows] for column in keys], added
 
 
-def _added_densely(codes: IntArray, counts: list[IntArray]) -> tuple[IntArray, list[IntArray]]:
-    distinct = np.flatnonzero(np.bincount(codes))
-    sums = [np.bincount(codes, weights=column)[distinct].astype(np.int64) for column in counts]
-    return distinct, sums
-
-
-def _added_by_sorting(codes: IntArray, counts: list[IntArray]) -> tuple[IntArray, list[IntArray]]:
-    order = np.argsort(codes, kind="stable")
-    ordered = codes[order]
-    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
-    return ordered[starts], [np.add.reduceat(column[order], starts) for column in counts]
+def _combined(
+    keys: Sequence[IntArray],
+    counts: Sequence[IntArray],
+    combine: np.ufunc,
+    order: IntArray,
+    changes: BoolArray,
+) -> tuple[list[IntArray], list[IntArray]]:
+    starts = np.flatnonzero(np.concatenate(([True], changes)))
+    firsts = order[starts]
+    if starts.size == order.size:
+        return [column[order] for column in keys], [column[order] for column in counts]
+    return [column[firsts] for column in keys], [
+        combine.reduceat(column[order], starts, dtype=np.int64) for column in counts
+    ]

@@ -3,107 +3,164 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any, Literal, TypeAlias
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import ClassVar, Literal, TypeAlias
 
 import msgspec
 import numpy as np
-from msgspec.msgpack import Ext
 
-from streameval.errors import StateVersionError, UnlikeStateError
 from streameval.statistics.arrays import FloatArray, IntArray
-from streameval.statistics.bins import binned, middles, ordered, unordered
-from streameval.statistics.exact import ExactSum, ratio
-from streameval.statistics.packing import (
-    Count,
-    array_of,
-    columns_of,
-    integers,
-    packed,
-    sorted_counts,
-)
+from streameval.statistics.binning import BINNED, CAP, Binned
+from streameval.statistics.bins import middles, unordered
+from streameval.statistics.exact import ONE, limbs, ratio, scaled, squares
+from streameval.statistics.relation import Columns, Shape
+from streameval.statistics.vocabulary import Items
 
-VERSION = 1
-CAP = 65_536
 Quantile: TypeAlias = Literal["lower", "linear"]
-_Head: TypeAlias = tuple[Count, bool, Count, tuple[Count, Count], str, str]
-_Saved: TypeAlias = tuple[_Head, Ext, Ext]
+_MOST_WAITING = 8_192
+_LISTS, _UNDEFINED, _ABOVE, _BELOW = range(4)
 
 
-class Distribution:
-    """Counts of the distinct values of one per-list metric, with the exact sum of all of them.
-
-    Up to `cap` distinct values every value is kept; beyond, all values are binned by the leading
-    bits of their float (`estimated` says so). Sums stay exact on both sides. The content is a
-    function of the multiset of values alone. NaN is no value and only counted as such.
+class ValuesOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Identity of a statistic of values; unlike ones do not merge.
 
     Attributes:
-        cap: most distinct values kept.
-        estimated: whether values are binned.
-        undefined: how many were NaN.
+        cap: most distinct values of a cell that are kept.
+    """
+
+    cap: int = CAP
+
+
+class Values(Binned):
+    """Counts of the distinct values of one metric over lists or events.
+
+    Relations:
+        values: (cell, the value's key) -> how often it occurred.
+        marks: (cell, kind) -> how often; kinds are lists seen, NaN, infinity, and its negative.
+        sums: (cell, power 1 or 2, exponent) -> three integers, whose exact sum is that of the
+            values, or of their squares; of cells that are binned only.
+        binned: as of `Binned`.
 
     Example:
-        >>> values = Distribution()
-        >>> values.add(np.array([0.5, 1.0]), np.array([3, 1]))
-        >>> values.count, values.total, values.quantile(0.5)
+        >>> values = Values(ValuesOptions(), Items())
+        >>> values.add(np.array([0, 0]), np.array([0.5, 1.0]), np.array([3, 1]))
+        >>> found, = values.view(np.array([0]))
+        >>> found.count, found.total, found.quantile(0.5)
         (4, 2.5, 0.5)
     """
 
-    __slots__ = ("_counts", "_infinite", "_squares", "_sum", "cap", "estimated", "undefined")
+    shapes: ClassVar[Mapping[str, Shape]] = {
+        "values": Shape(keys=2),
+        "marks": Shape(keys=2),
+        "sums": Shape(keys=3, counts=3),
+        "binned": BINNED,
+    }
+    rows = "values"
+    options: ValuesOptions
 
-    def __init__(self, cap: int = CAP) -> None:
-        self.cap = cap
-        self.estimated = False
-        self.undefined = 0
-        self._infinite = [0, 0]
-        self._counts: dict[int, int] = {}
-        self._sum = ExactSum()
-        self._squares = ExactSum()
+    def __init__(self, options: ValuesOptions, items: Items) -> None:
+        super().__init__(options, items)
+        self._waiting: list[float] = []
+        self._where: list[int] = []
 
-    def add(self, values: FloatArray, counts: IntArray) -> None:
-        """Count each value (shape (n,)) as often as its count (shape (n,)) says."""
+    @property
+    def cap(self) -> int:
+        """Most distinct values kept of a cell."""
+        return self.options.cap
+
+    def add(self, cells: IntArray, values: FloatArray, counts: IntArray) -> None:
+        """Count each value (shape (n,)) in its cell as often as its count says."""
+        kinds = (np.isnan(values), values == math.inf, values == -math.inf)
+        for kind, here in zip((_UNDEFINED, _ABOVE, _BELOW), kinds, strict=True):
+            if here.any():
+                self._mark(kind, cells[here], counts[here])
         finite = np.isfinite(values)
-        self.undefined += int(counts[np.isnan(values)].sum())
-        self._infinite[0] += int(counts[values == math.inf].sum())
-        self._infinite[1] += int(counts[values == -math.inf].sum())
-        values, counts = values[finite] + 0.0, counts[finite]
-        self._sum.add(values, counts)
-        self._squares.add_squares(values, counts)
-        self._count(binned(values) if self.estimated else ordered(values), counts)
+        if not finite.all():
+            cells, values, counts = cells[finite], values[finite], counts[finite]
+        self.put(cells, values + 0.0, [counts])
 
-    def merge(self, other: Distribution) -> None:
-        """Add another distribution.
+    def add_lists(self, cells: IntArray) -> None:
+        """Count lists that were looked at, whether they have a value or not."""
+        self._mark(_LISTS, cells, np.ones_like(cells))
 
-        Raises:
-            UnlikeStateError: it has another cap.
-        """
-        if other.cap != self.cap:
-            raise UnlikeStateError("distribution cap", self.cap, other.cap)
-        if other.estimated and not self.estimated:
-            self._bin()
-        keys = np.fromiter(other._counts.keys(), np.int64, len(other._counts))
-        counts = np.fromiter(other._counts.values(), np.int64, len(other._counts))
-        if self.estimated and not other.estimated:
-            keys = binned(unordered(keys))
-        if keys.size:
-            self._count(keys, counts)
-        self.undefined += other.undefined
-        self._infinite = [sum(pair) for pair in zip(self._infinite, other._infinite, strict=True)]
-        self._sum.merge(other._sum)
-        self._squares.merge(other._squares)
+    def wait(self, cell: int, found: float | Sequence[float] | None) -> None:
+        """Count the values of one event, later: one, several or none."""
+        if isinstance(found, (int, float)):
+            self._waiting.append(found)
+        elif found is not None:
+            self._waiting.extend(found)
+        self._where.extend([cell] * (len(self._waiting) - len(self._where)))
+        if len(self._waiting) >= _MOST_WAITING:
+            self.fold()
+
+    def fold(self) -> None:
+        """Move what is pending into the relations."""
+        if self._waiting:
+            cells, values = np.array(self._where, np.int64), np.array(self._waiting, np.float64)
+            self._waiting, self._where = [], []
+            self.add(cells, values, np.ones_like(cells))
+        super().fold()
+
+    def leave(self, cells: IntArray, values: FloatArray, counts: Sequence[IntArray]) -> None:
+        """Keep the exact sums of values whose bins alone are kept from now on."""
+        for power, moment in ((1, limbs), (2, squares)):
+            exponents, parts = moment(values, counts[0].astype(np.int64))
+            where = np.tile(cells, exponents.size // max(cells.size, 1))
+            self.relations["sums"].add([where, np.full_like(where, power), exponents], parts)
+
+    def view(self, cells: IntArray) -> list[Distribution]:
+        """What is read of each of these cells."""
+        self.fold()
+        values, marks, sums = (
+            _apart(*self.relations[name].of(cells), cells.size)
+            for name in ("values", "marks", "sums")
+        )
+        estimated = self.relations["binned"].value(cells) > 0
+        rows = zip(values, marks, sums, estimated.tolist(), strict=True)
+        return [Distribution(*each) for each in rows]
+
+    def _mark(self, kind: int, cells: IntArray, counts: IntArray) -> None:
+        self.relations["marks"].add([cells, np.full_like(cells, kind)], [counts])
+
+
+class Distribution:
+    """The values of one cell. NaN is no value and only counted as such.
+
+    Attributes:
+        estimated: whether values are binned.
+        lists: lists that were looked at, where that is counted.
+        undefined: how many were NaN.
+    """
+
+    def __init__(self, values: Columns, marks: Columns, sums: Columns, estimated: bool) -> None:  # noqa: FBT001  a column as the others
+        self._keys, self._counts = values
+        self._sums = sums
+        self.estimated = estimated
+        known: dict[int, int] = dict(zip(*(column.tolist() for column in marks), strict=True))
+        self.lists, self.undefined = known.get(_LISTS, 0), known.get(_UNDEFINED, 0)
+        self._above, self._below = known.get(_ABOVE, 0), known.get(_BELOW, 0)
+
+    @classmethod
+    def of(cls, value: float) -> Distribution:
+        """That of one value."""
+        values = Values(ValuesOptions(), Items())
+        values.add(np.array([0]), np.array([value]), np.array([1]))
+        return values.view(np.array([0]))[0]
 
     @property
     def count(self) -> int:
-        """How many values were added."""
-        return sum(self._counts.values()) + sum(self._infinite)
+        """How many values there are."""
+        return int(self._counts.sum()) + self._above + self._below
 
     @property
     def total(self) -> float:
         """The exact sum of the values, rounded once."""
-        if any(self._infinite):
-            above, below = self._infinite
-            return math.nan if above and below else math.inf if above else -math.inf
-        return self._sum.value
+        if self._above or self._below:
+            both = self._above and self._below
+            return math.nan if both else math.inf if self._above else -math.inf
+        return ratio(self._moment(1), ONE)
 
     def quantile(self, q: float, method: Quantile = "lower") -> float:
         """The value below which a share q (0 to 1) of all values lies; NaN without values.
@@ -116,123 +173,50 @@ class Distribution:
         total = self.count
         if not total:
             return math.nan
-        above, below = self._infinite
-        known = [(-math.inf, below), *self._values(), (math.inf, above)]
         if method == "lower":
-            return _at(known, max(0, math.ceil(q * total) - 1))
+            return self._at(max(0, math.ceil(q * total) - 1))
         place = q * (total - 1)
-        low, high = _at(known, math.floor(place)), _at(known, math.ceil(place))
+        low, high = self._at(math.floor(place)), self._at(math.ceil(place))
         return low if low == high else low + (high - low) * (place - math.floor(place))
 
     @property
     def standard_error(self) -> float:
         """Sample standard deviation over the square root of the count; NaN below two values."""
         n = self.count
-        if n < 2 or any(self._infinite):
+        if n < 2 or self._above or self._below:
             return math.nan
         # In integers, where a small difference of large sums loses nothing.
-        spread = n * self._squares.scaled * ExactSum.ONE - self._sum.scaled**2
-        scale = ExactSum.ONE**2 * n * n * (n - 1)
+        spread = n * self._moment(2) * ONE - self._moment(1) ** 2
+        scale = ONE**2 * n * n * (n - 1)
         return ratio(math.isqrt(spread * scale), scale)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Plain integers and strings; equal content gives equal state."""
-        return {
-            "version": VERSION,
-            "cap": self.cap,
-            "estimated": int(self.estimated),
-            "undefined": self.undefined,
-            "infinite": list(self._infinite),
-            "counts": [list(item) for item in sorted(self._counts.items())],
-            "sum": hex(self._sum.scaled),
-            "squares": hex(self._squares.scaled),
-        }
+    @cached_property
+    def _values(self) -> FloatArray:
+        return middles(self._keys) if self.estimated else unordered(self._keys)
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take the place of the content by what `state_dict` gave.
+    @cached_property
+    def _ends(self) -> IntArray:
+        ends: IntArray = np.cumsum(self._counts)
+        return ends
 
-        Raises:
-            StateVersionError: the version is not known.
-            UnlikeStateError: it has another cap.
-        """
-        if state["version"] != VERSION:
-            raise StateVersionError("distribution", state["version"], VERSION)
-        if state["cap"] != self.cap:
-            raise UnlikeStateError("distribution cap", self.cap, state["cap"])
-        self.estimated = bool(state["estimated"])
-        self.undefined = state["undefined"]
-        self._infinite = list(state["infinite"])
-        self._counts = dict(state["counts"])
-        self._sum = ExactSum(int(state["sum"], 16))
-        self._squares = ExactSum(int(state["squares"], 16))
+    def _at(self, place: int) -> float:
+        """The value at a place, from 0, of all values in ascending order."""
+        place -= self._below
+        if place < 0:
+            return -math.inf
+        at = int(np.searchsorted(self._ends, place, side="right"))
+        return math.inf if at == self._ends.size else float(self._values[at])
 
-    def copy(self) -> Distribution:
-        """An independent one with the same content."""
-        twin = Distribution(self.cap)
-        twin.estimated, twin.undefined = self.estimated, self.undefined
-        twin._infinite = self._infinite.copy()
-        twin._counts = self._counts.copy()
-        twin._sum, twin._squares = self._sum.copy(), self._squares.copy()
-        return twin
-
-    def dump(self) -> Iterator[bytes]:
-        """The content as msgpack, in pieces; equal content gives equal bytes."""
-        sums = hex(self._sum.scaled), hex(self._squares.scaled)
-        yield array_of(3)
-        yield packed((self.cap, self.estimated, self.undefined, self._infinite, *sums))
-        for column in sorted_counts(self._counts):
-            yield packed(integers(column))
-
-    def adopt(self, saved: bytes | msgspec.Raw) -> None:
-        """Take the place of the content by what `dump` gave.
-
-        Raises:
-            UnlikeStateError: it has another cap.
-            ValueError: it is not what that gave.
-            msgspec.DecodeError: it is no msgpack of that kind.
-        """
-        head, *columns = msgspec.msgpack.decode(saved, type=_Saved)
-        cap, estimated, undefined, infinite, total, squares = head
-        keys, counts = columns_of(columns, columns=2)
-        if cap != self.cap:
-            raise UnlikeStateError("distribution cap", self.cap, cap)
-        self.estimated, self.undefined = estimated, undefined
-        self._infinite = list(infinite)
-        self._counts = dict(zip(keys.tolist(), counts.tolist(), strict=True))
-        self._sum, self._squares = ExactSum(int(total, 16)), ExactSum(int(squares, 16))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Distribution) and self.state_dict() == other.state_dict()
-
-    __hash__ = None  # type: ignore[assignment]  # changes as it counts
-
-    def _count(self, keys: IntArray, counts: IntArray) -> None:
-        distinct, place = np.unique(keys, return_inverse=True)
-        sums = np.zeros(distinct.size, np.int64)
-        np.add.at(sums, place, counts)
-        known = self._counts
-        for key, count in zip(distinct.tolist(), sums.tolist(), strict=True):
-            known[key] = known.get(key, 0) + count
-        if len(known) > self.cap and not self.estimated:
-            self._bin()
-
-    def _bin(self) -> None:
-        self.estimated = True
-        keys = np.fromiter(self._counts.keys(), np.int64, len(self._counts))
-        counts = np.fromiter(self._counts.values(), np.int64, len(self._counts))
-        self._counts = {}
-        self._count(binned(unordered(keys)), counts)
-
-    def _values(self) -> list[tuple[float, int]]:
-        keys = np.fromiter(sorted(self._counts), np.int64, len(self._counts))
-        values = middles(keys) if self.estimated else unordered(keys)
-        counts = [self._counts[key] for key in keys.tolist()]
-        return list(zip(values.tolist(), counts, strict=True))
+    def _moment(self, power: int) -> int:
+        if not self.estimated:
+            moment = limbs if power == 1 else squares
+            return scaled(*moment(self._values, self._counts))
+        powers, exponents, *parts = self._sums
+        here = powers == power
+        return scaled(exponents[here], [part[here] for part in parts])
 
 
-def _at(known: list[tuple[float, int]], place: int) -> float:
-    for value, count in known:
-        if place < count:
-            return value
-        place -= count
-    return known[-1][0]
+def _apart(owner: IntArray, columns: Columns, owners: int) -> list[Columns]:
+    edges = np.searchsorted(owner, np.arange(owners + 1)).tolist()
+    rows = pairwise(edges)
+    return [[column[start:stop] for column in columns] for start, stop in rows]

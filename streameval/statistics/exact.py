@@ -1,4 +1,4 @@
-"""A sum of floats that is exact, so that neither order nor partition shows in it."""
+"""Sums of floats that are exact, so that neither order nor partition shows in them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from streameval.statistics.arrays import FloatArray, IntArray
+from streameval.statistics.arrays import FloatArray, IntArray, grouped
 
 _BITS = 2320
 """Every finite float64 times 2^_BITS is an integer, and so is its square."""
@@ -29,67 +29,54 @@ def ratio(numerator: int, denominator: int) -> float:
         return math.inf if numerator > 0 else -math.inf
 
 
-class ExactSum:
-    """The sum of any number of finite floats, held as one integer.
+ONE = 1 << _BITS
+"""What a sum of 1 is held as."""
+
+
+def limbs(values: FloatArray, counts: IntArray) -> tuple[IntArray, list[IntArray]]:
+    """Each value (finite, shape (n,)) times its count, as an exponent and three integers.
+
+    Integers of equal exponents may be added up, in any order; `scaled` gives the exact sum.
 
     Reference: exact summation by a long accumulator (Kulisch, "Computer Arithmetic and Validity",
     2013, chapter 8).
 
     Example:
-        >>> total = ExactSum()
-        >>> total.add(np.array([1e100, 1.0, -1e100]), np.array([1, 3, 1]))
-        >>> total.value
+        >>> exponents, parts = limbs(np.array([1e100, 1.0, -1e100]), np.array([1, 3, 1]))
+        >>> ratio(scaled(exponents, parts), ONE)
         3.0
     """
+    return _limbs(*np.frexp(values), counts)
 
-    ONE = 1 << _BITS
-    """What a sum of 1 is held as."""
 
-    __slots__ = ("scaled",)
+def squares(values: FloatArray, counts: IntArray) -> tuple[IntArray, list[IntArray]]:
+    """The same of each value's exact square, in twice as many rows."""
+    mantissas, exponents = np.frexp(values)
+    (high, shifts), (low, small) = map(np.frexp, _squared(mantissas))
+    return _limbs(
+        np.concatenate((high, low)),
+        2 * np.concatenate((exponents, exponents)) + np.concatenate((shifts, small)),
+        np.concatenate((counts, counts)),
+    )
 
-    def __init__(self, scaled: int = 0) -> None:
-        self.scaled = scaled
 
-    def add(self, values: FloatArray, counts: IntArray) -> None:
-        """Add each value (finite, shape (n,)) as often as its count (shape (n,)) says."""
-        self._add(*np.frexp(values), counts)
+def scaled(exponents: IntArray, parts: list[IntArray]) -> int:
+    """The exact sum of what `limbs` gave, as a multiple of 1 / ONE."""
+    (known,), summed = grouped([exponents], parts)
+    total = 0
+    for exponent, *limb in zip(known.tolist(), *(each.tolist() for each in summed), strict=True):
+        whole = sum(part << _LIMB * place for place, part in enumerate(limb))
+        total += whole << (exponent + _BITS - 53)
+    return total
 
-    def add_squares(self, values: FloatArray, counts: IntArray) -> None:
-        """Add each value's exact square as often as its count says."""
-        mantissas, exponents = np.frexp(values)
-        for part in _squared(mantissas):
-            parts, shifts = np.frexp(part)
-            self._add(parts, 2 * exponents + shifts, counts)
 
-    def _add(
-        self, mantissas: FloatArray, exponents: npt.NDArray[np.int32], counts: IntArray
-    ) -> None:
-        whole = (mantissas * 2.0**53).astype(np.int64)
-        below = (1 << _LIMB) - 1
-        limbs = (whole & below, (whole >> _LIMB) & below, whole >> 2 * _LIMB)
-        for exponent in np.unique(exponents).tolist():
-            here = exponents == exponent
-            sums = (int((limb[here] * counts[here]).sum()) for limb in limbs)
-            total = sum(part << _LIMB * place for place, part in enumerate(sums))
-            self.scaled += total << (exponent + _BITS - 53)
-
-    def copy(self) -> ExactSum:
-        """An independent sum of the same."""
-        return ExactSum(self.scaled)
-
-    def merge(self, other: ExactSum) -> None:
-        """Add another sum."""
-        self.scaled += other.scaled
-
-    @property
-    def value(self) -> float:
-        """The float nearest to the exact sum; infinite beyond the largest float."""
-        return ratio(self.scaled, self.ONE)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ExactSum) and self.scaled == other.scaled
-
-    __hash__ = None  # type: ignore[assignment]  # changes as it adds
+def _limbs(
+    mantissas: FloatArray, exponents: npt.NDArray[np.int32], counts: IntArray
+) -> tuple[IntArray, list[IntArray]]:
+    whole = (mantissas * 2.0**53).astype(np.int64)
+    below = (1 << _LIMB) - 1
+    parts = (whole & below, (whole >> _LIMB) & below, whole >> 2 * _LIMB)
+    return exponents.astype(np.int64), [part * counts for part in parts]
 
 
 def _squared(values: FloatArray) -> tuple[FloatArray, FloatArray]:

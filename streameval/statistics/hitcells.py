@@ -1,8 +1,9 @@
-"""What a rank metric sees: cells of hits, of all lists at once or of each list by itself."""
+"""What a rank metric sees: rows of hits, of each cell or of each list by itself."""
 
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
@@ -11,7 +12,7 @@ import numpy as np
 from streameval.statistics.arrays import FloatArray, IntArray
 
 Total: TypeAlias = Any
-"""A sum over all lists (float), or one sum per list (float array of shape (lists,))."""
+"""One sum for each owner, a cell or a list: float array of shape (owners,)."""
 
 
 class HitCells(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -19,12 +20,13 @@ class HitCells(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     Attributes:
         rank: from 1.
-        hits: how many hits the cell stands for.
+        hits: how many hits the row stands for.
         ordinals: sum over those hits of j, where the hit is the j-th of its list.
-        size: what the cells are split by: interacted items, list length, or the smaller of both.
+        size: what the rows are split by: interacted items, list length, or the smaller of both.
         gain: gain of the hit (1 for ids without gains).
-        owner: the list a cell belongs to, or None where a cell stands for many lists.
-        lists: how many lists owners count to.
+        owner: the list, or the cell of many lists, that a row belongs to; of cells ascending.
+        lists: how many owners there are.
+        exact: whether sums are rounded once, as those of cells are.
     """
 
     rank: IntArray
@@ -32,26 +34,34 @@ class HitCells(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     ordinals: IntArray
     size: IntArray
     gain: FloatArray
-    owner: IntArray | None = None
-    lists: int = 0
-
-    @property
-    def owners(self) -> IntArray:
-        """The list of each cell; without any where cells stand for many lists."""
-        return np.zeros(0, np.int64) if self.owner is None else self.owner
+    owner: IntArray
+    lists: int
+    exact: bool = False
 
     def total(self, contributions: FloatArray | IntArray) -> Total:
-        """Add up what each cell contributes.
+        """Add up what each row contributes.
 
         Args:
-            contributions: one finite number per cell.
+            contributions: one finite number per row.
 
         Returns:
-            The sum over all lists, correctly rounded; or one sum per list, shape (lists,).
+            One sum per owner, shape (owners,); of cells correctly rounded.
         """
-        if self.owner is None:
-            return math.fsum(contributions.tolist())
-        return np.bincount(self.owner, weights=contributions, minlength=self.lists)
+        if not self.exact:
+            return np.bincount(self.owner, weights=contributions, minlength=self.lists)
+        return totals(self.owner, contributions, self.lists)
+
+
+def totals(owner: IntArray, values: FloatArray | IntArray, owners: int) -> FloatArray:
+    """The correctly rounded sum of each owner's values; owners ascend.
+
+    Example:
+        >>> totals(np.array([0, 0, 2]), np.array([0.5, 0.25, 1.0]), 3).tolist()
+        [0.75, 0.0, 1.0]
+    """
+    edges = np.searchsorted(owner, np.arange(owners + 1)).tolist()
+    listed = values.tolist()
+    return np.array([math.fsum(listed[start:stop]) for start, stop in pairwise(edges)])
 
 
 class HitsView(Protocol):

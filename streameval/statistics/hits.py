@@ -1,74 +1,99 @@
-"""Where the hits are: all that rank metrics need, remembered in small integer tables."""
+"""Where the hits are: all that rank metrics need, remembered in relations of integers."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import repeat
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain, repeat
+from typing import ClassVar, TypeAlias
 
-import msgspec
-from msgspec.msgpack import Ext
+import numpy as np
 
 from streameval.columns import Coded
-from streameval.errors import UnlikeStateError
 from streameval.events import Batch, Id, Interactions
-from streameval.statistics.hittables import HitTables
-from streameval.statistics.lists import GradedLists, GradedProfile, Lists, Profile
+from streameval.statistics.arrays import BoolArray, IntArray, grouped, sums
+from streameval.statistics.hitcells import HitCells
+from streameval.statistics.lists import (
+    POSITIONED,
+    REFUSED,
+    GradedLists,
+    GradedProfile,
+    Lists,
+    Profile,
+)
 from streameval.statistics.matched import can_be_matched, matched
 from streameval.statistics.profiles import HitsOptions, Profiler
-from streameval.statistics.saved import check_saved
+from streameval.statistics.relation import Shape
+from streameval.statistics.statistic import Cells, Statistic
+from streameval.statistics.vocabulary import Items
 
-VERSION = 1
 _MOST_PENDING = 8_192
 """Distinct profiles are folded at this many: a fold then costs a few milliseconds."""
 
 _MOST_FOLDED = 65_536
 """Lists folded at once that came as columns: more would only take more memory."""
 
+_INTERACTED, _LENGTH, _IDEAL, _SHOWN = range(4)
+"""What `size` of a row of hits is; of items shown at ranks of their own it is 0."""
+
+_FIRST = -1
+_Rows: TypeAlias = tuple[IntArray, ...]
+"""Owner, size, rank, hits, ordinals and first hits."""
+
 Listener: TypeAlias = Callable[[Lists], None]
 
 
-class Hits:
+class Hits(Statistic):
     """Counts every list by where its hits are.
 
     An update finds the list's profile (interacted items, length, ranks of the hits) and adds 1 to
-    its count; many pending profiles are folded at once into tables of integers. No metric runs
-    per event.
+    its count; many pending profiles of all cells are folded at once into relations of integers.
+    No metric runs per event.
+
+    Relations:
+        hits: (cell, twice what size is plus 1 with gains, size, rank) -> hits, sum of the hits'
+            ordinals, lists whose first hit it is.
+        lists: (cell, twice the profile's kind plus 1 with gains, interacted items, list length)
+            -> lists.
+
+    Args:
+        options: its identity.
+        items: not used.
+
+    Attributes:
+        listener: told of all lists that are folded.
 
     Example:
-        >>> hits = Hits(HitsOptions(depth=10))
+        >>> hits = Hits(HitsOptions(depth=10), Items())
         >>> hits.update(["a", "b", "c"], ["c"])
-        >>> hits.tables().view().by_interacted(10).rank.tolist()
+        >>> hits.view(np.array([0])).by_interacted(10).rank.tolist()
         [3]
     """
 
-    __slots__ = (
-        "_graded",
-        "_listener",
-        "_pending",
-        "_profiler",
-        "_recent",
-        "_shown",
-        "_tables",
-        "options",
-    )
+    shapes: ClassVar[Mapping[str, Shape]] = {
+        "hits": Shape(keys=4, counts=3),
+        "lists": Shape(keys=4),
+    }
+    options: HitsOptions
 
-    def __init__(self, options: HitsOptions, listener: Listener | None = None) -> None:
-        self.options = options
+    def __init__(self, options: HitsOptions, items: Items) -> None:
+        super().__init__(options, items)
+        self.listener: Listener | None = None
         self._profiler = Profiler(options)
-        self._listener = listener
-        self._tables = HitTables()
         self._recent: list[Profile] = []
-        self._pending: Counter[Profile] = Counter()
-        self._graded: Counter[GradedProfile] = Counter()
-        self._shown: Counter[int] = Counter()
+        self._pending: dict[int, Counter[Profile]] = {}
+        self._mixed: Counter[tuple[int, Profile]] = Counter()
+        self._graded: Counter[tuple[int, GradedProfile]] = Counter()
+        self._shown: Counter[tuple[int, int]] = Counter()
+        self._waiting = 0
+        self._view: tuple[IntArray, HitsOfCells] | None = None
 
     def update(
         self,
         recommendations: Sequence[Id],
         interactions: Interactions,
         positions: Sequence[int] | None = None,
+        cell: int = 0,
     ) -> None:
         """Count one list.
 
@@ -76,150 +101,268 @@ class Hits:
             recommendations: item ids, rank 1 first.
             interactions: item ids, or item id -> gain (finite).
             positions: rank of each item; None means 1, 2, 3, ...
+            cell: where it is counted.
         """
-        if positions is not None or type(interactions) is dict:
-            self._update_slowly(recommendations, interactions, positions)
+        if cell or positions is not None or type(interactions) is dict:
+            self._update_slowly(recommendations, interactions, positions, cell)
             return
         self._recent.append(self._profiler.profile(recommendations, interactions))
         if len(self._recent) >= _MOST_PENDING:
             self._count_recent()
 
-    def update_many(self, batch: Batch) -> None:
+    def count(self, batch: Batch, cells: Cells) -> None:
         """Count many lists; the same content as one by one."""
         if self.options.type:
             batch = batch.of_type(self.options.type)
         if batch.positions is not None or dict in set(map(type, batch.interactions)):
             placed = batch.positions or repeat(None, len(batch))
-            for row in zip(batch.recommendations, batch.interactions, placed, strict=True):
+            where = repeat(cells, len(batch)) if isinstance(cells, int) else cells.tolist()
+            for row in zip(batch.recommendations, batch.interactions, placed, where, strict=True):
                 self.update(*row)
             return
         for start in range(0, len(batch), _MOST_PENDING):
             rows = slice(start, start + _MOST_PENDING)
-            columns = batch.recommendations[rows], batch.interactions[rows]
-            self._count(map(self._profiler.profile, *columns))
+            profiles = map(
+                self._profiler.profile, batch.recommendations[rows], batch.interactions[rows]
+            )
+            if isinstance(cells, int):
+                self._count(cells, profiles)
+            else:
+                self._count_mixed(zip(cells[rows].tolist(), profiles, strict=True))
 
-    def update_coded(self, coded: Coded) -> None:
+    def count_coded(self, coded: Coded, cells: Cells) -> None:
         """Count many lists whose ids are numbers; the same content as one by one."""
         if not can_be_matched(self.options, coded):
-            self.update_many(coded.batch)
+            self.count(coded.batch, cells)
             return
+        where = np.full(len(coded), cells) if isinstance(cells, int) else cells
         for start in range(0, len(coded), _MOST_FOLDED):
-            lists = matched(self.options, coded.rows(start, start + _MOST_FOLDED))
-            self._fold_lists(lists, graded=0)
+            stop = start + _MOST_FOLDED
+            self._fold_lists(matched(self.options, coded.rows(start, stop), where[start:stop]), 0)
+
+    def fold(self) -> None:
+        """Move what is pending into the relations; changes no value."""
+        if self._recent:
+            self._count_recent()
+        if self._waiting:
+            self._waiting = 0
+            self._fold_shown()
+            self._fold_pending()
+            self._fold_graded()
+
+    def view(self, cells: IntArray) -> HitsOfCells:
+        """What metrics read, with one sum for each of these cells."""
+        self.fold()
+        known = self._view
+        if known is None or not np.array_equal(known[0], cells):
+            known = self._view = cells, HitsOfCells(self, cells)
+        return known[1]
 
     def _count_recent(self) -> None:
-        self._count(self._recent)
-        self._recent.clear()
+        recent, self._recent = self._recent, []
+        self._count(0, recent)
 
-    def _count(self, profiles: Iterable[Profile]) -> None:
-        self._pending.update(profiles)
-        if len(self._pending) >= _MOST_PENDING:
-            self._fold_pending()
+    def _count(self, cell: int, profiles: Iterable[Profile]) -> None:
+        pending = self._pending.get(cell)
+        if pending is None:
+            pending = self._pending[cell] = Counter()
+        self._waiting -= len(pending)
+        pending.update(profiles)
+        self._waits(len(pending))
+
+    def _count_mixed(self, profiles: Iterable[tuple[int, Profile]]) -> None:
+        self._waiting -= len(self._mixed)
+        self._mixed.update(profiles)
+        self._waits(len(self._mixed))
+
+    def _waits(self, more: int) -> None:
+        self._view = None
+        self._waiting += more
+        if self._waiting >= _MOST_PENDING:
+            self.fold()
 
     def _update_slowly(
         self,
         recommendations: Sequence[Id],
         interactions: Interactions,
         positions: Sequence[int] | None,
+        cell: int,
     ) -> None:
         outcome = self._profiler.outcome(recommendations, interactions, positions)
         if isinstance(outcome[0], tuple):
-            self._graded[outcome] += 1
+            self._graded[cell, outcome] += 1
         else:
-            self._recent.append(outcome)
-            if len(self._recent) >= _MOST_PENDING:
-                self._count_recent()
-        self._shown.update(self._profiler.ranks_shown(positions or ()))
-        if len(self._graded) >= _MOST_PENDING:
-            self._fold_graded()
+            self._mixed[cell, outcome] += 1
+        for rank in self._profiler.ranks_shown(positions or ()):
+            self._shown[cell, rank] += 1
+        self._waiting = 0
+        self._waits(len(self._graded) + len(self._mixed) + sum(map(len, self._pending.values())))
 
-    def fold(self) -> None:
-        """Move what is pending into the tables; changes no value."""
+    def _fold_shown(self) -> None:
         if self._shown:
-            self._tables.add_shown(self._shown)
+            cell, rank = np.array([*self._shown], np.int64).T
+            items = np.fromiter(self._shown.values(), np.int64, len(self._shown))
             self._shown.clear()
-        if self._recent:
-            self._pending.update(self._recent)
-            self._recent.clear()
-        if self._pending:
-            self._fold_pending()
-        if self._graded:
-            self._fold_graded()
+            none = np.zeros_like(rank)
+            kind = np.full_like(rank, 2 * _SHOWN)
+            self.relations["hits"].add([cell, kind, none, rank], [items, none, none])
 
     def _fold_pending(self) -> None:
-        self._fold_lists(Lists(list(self._pending), self._pending.values()), graded=0)
-        self._pending.clear()
+        pending, self._pending = self._pending, {}
+        profiles = [*chain.from_iterable(pending.values())]
+        counts = [*chain.from_iterable(each.values() for each in pending.values())]
+        cells = [*chain.from_iterable(repeat(cell, len(pending[cell])) for cell in pending)]
+        if self._mixed:
+            cells += [cell for cell, _ in self._mixed]
+            profiles += [profile for _, profile in self._mixed]
+            counts += self._mixed.values()
+            self._mixed.clear()
+        if profiles:
+            self._fold_lists(Lists(profiles, counts, cells), 0)
 
     def _fold_graded(self) -> None:
-        self._fold_lists(GradedLists(self._graded), graded=1)
-        self._graded.clear()
+        if self._graded:
+            cells, profiles = zip(*self._graded, strict=True)
+            lists = GradedLists(profiles, self._graded.values(), cells)
+            self._graded.clear()
+            self._fold_lists(lists, 1)
 
-    def _fold_lists(self, lists: Lists, *, graded: int) -> None:
-        self._tables.add(lists, graded=graded)
-        if self._listener is not None:
-            self._listener(lists)
+    def _fold_lists(self, lists: Lists, graded: int) -> None:
+        self._view = None
+        count, rank, cell = lists.count[lists.owner], lists.rank, lists.cell[lists.owner]
+        interacted, length = lists.interacted[lists.owner], lists.length[lists.owner]
+        axes = np.array([_INTERACTED, _LENGTH, _IDEAL])
+        none = np.zeros(2 * rank.size, np.int64)
+        self.relations["hits"].add(
+            [
+                np.tile(cell, 3),
+                np.repeat(2 * axes + graded, rank.size),
+                np.concatenate((interacted, length, np.minimum(interacted, length))),
+                np.tile(rank, 3),
+            ],
+            [
+                np.tile(count, 3),
+                np.concatenate((count * lists.ordinal, none)),
+                np.concatenate((count * (lists.ordinal == 1), none)),
+            ],
+        )
+        self.relations["lists"].add(
+            [lists.cell, 2 * lists.kind + graded, lists.interacted, lists.length], [lists.count]
+        )
+        if self.listener is not None:
+            self.listener(lists)
 
-    def tables(self) -> HitTables:
-        """Everything counted so far; to be read, not changed."""
-        self.fold()
-        return self._tables
 
-    def merge(self, other: Hits) -> None:
-        """Add what another one counted.
+class HitsOfCells:
+    """The hits of some cells; fulfils `HitsView` with one sum for each.
 
-        Raises:
-            UnlikeStateError: its options differ.
-        """
-        if other.options != self.options:
-            raise UnlikeStateError("hits", self.options, other.options)
-        self.fold()
-        self._tables.merge(other.tables())
+    Attributes:
+        cells: how many there are.
+        count: lists of each cell.
+        graded: those whose interactions carry gains other than 1.
+        without_interactions: those whose user did nothing.
+        refused: those that the convention asked for does not take.
+    """
 
-    def state_dict(self) -> dict[str, Any]:
-        """Plain integers and strings; equal content gives equal state."""
-        options: dict[str, Any] = msgspec.to_builtins(self.options)
-        return {"version": VERSION, "options": options, **self.tables().state_dict()}
+    def __init__(self, hits: Hits, cells: IntArray) -> None:
+        self.cells = cells.size
+        owner, (kind, size, rank, *counts) = hits.relations["hits"].of(cells)
+        self._rows: _Rows = (owner, size, rank, *counts)
+        self._axis, self._with_gains = kind >> 1, kind & 1 > 0
+        self._owner, (kind, self._interacted, self._length, self._lists) = hits.relations[
+            "lists"
+        ].of(cells)
+        self._kind = kind >> 1
+        self.count = self._listed(kind >= 0)
+        self.graded = self._listed(kind & 1 > 0)
+        self.without_interactions = self._listed(self._interacted == 0)
+        self.refused = self._listed(self._kind & REFUSED > 0)
+        self._known: dict[int, _Rows] = {}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take the place of the content by what `state_dict` gave.
-
-        Raises:
-            StateVersionError: the version is not known.
-            UnlikeStateError: its options differ.
-        """
-        check_saved("hits", state, VERSION, self.options)
-        for waiting in (self._recent, self._pending, self._graded, self._shown):
-            waiting.clear()
-        self._tables.load_state_dict(state)
-
-    def copy(self, listener: Listener | None = None) -> Hits:
-        """An independent one with the same content, and a listener of its own."""
-        twin = Hits(self.options, listener)
-        twin._tables = self._tables.copy()
-        twin._recent = self._recent.copy()
-        for name in ("_pending", "_graded", "_shown"):
-            # As a dict: a Counter would count them one by one.
-            dict.update(getattr(twin, name), getattr(self, name))
+    def without_gains(self) -> HitsOfCells:
+        """The same but for the hits of lists with gains; first hits and shown items stay."""
+        kept = ~self._with_gains
+        twin = object.__new__(HitsOfCells)
+        twin.__dict__.update(self.__dict__)
+        twin._rows = tuple(column[kept] for column in self._rows)
+        twin._axis, twin._known = self._axis[kept], {_FIRST: self._first}
         return twin
 
-    def dump(self) -> Iterator[bytes]:
-        """The content as msgpack, in pieces; equal content gives equal bytes."""
-        yield from self.tables().dump()
+    @property
+    def hits(self) -> IntArray:
+        """Hits of each cell."""
+        owner, _, _, hits, *_ = self._of_axis(_INTERACTED)
+        return sums(owner, hits, self.cells)
 
-    def adopt(self, saved: bytes | msgspec.Raw) -> None:
-        """Take the place of the content by what `dump` gave.
+    def having(self, *, items: bool, interactions: bool) -> IntArray:
+        """Lists of each cell with or without any item, and with or without any interaction."""
+        here = (self._length > 0) == items
+        return self._listed(here & ((self._interacted > 0) == interactions))
 
-        Raises:
-            ValueError: it is not what that gave.
-            msgspec.DecodeError: it is no msgpack of that kind.
-        """
-        fresh = HitTables()
-        fresh.adopt(msgspec.msgpack.decode(saved, type=list[list[Ext]]))
-        for waiting in (self._recent, self._pending, self._graded, self._shown):
-            waiting.clear()
-        self._tables = fresh
+    def items(self, k: int | None) -> IntArray:
+        """How many items were shown up to rank k."""
+        whole = self._kind & POSITIONED == 0
+        cut = self._length if k is None else np.minimum(self._length, k)
+        owner, _, rank, shown, *_ = self._of_axis(_SHOWN)
+        here = _up_to(rank, k)
+        return sums(self._owner[whole], (cut * self._lists)[whole], self.cells) + sums(
+            owner[here], shown[here], self.cells
+        )
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Hits) and self.state_dict() == other.state_dict()
+    def wanted(self) -> IntArray:
+        """How many items were interacted with."""
+        return sums(self._owner, self._interacted * self._lists, self.cells)
 
-    __hash__ = None  # type: ignore[assignment]  # changes as it counts
+    def by_interacted(self, k: int | None) -> HitCells:
+        """Hits up to rank k; `size` is the number of items interacted with."""
+        return self._cells(self._of_axis(_INTERACTED), k)
+
+    def by_length(self, k: int | None) -> HitCells:
+        """Hits up to rank k; `size` is the length of the list."""
+        return self._cells(self._of_axis(_LENGTH), k)
+
+    def by_ideal(self, k: int | None) -> HitCells:
+        """Hits up to rank k; `size` is the smaller of interacted items and list length."""
+        return self._cells(self._of_axis(_IDEAL), k)
+
+    def first(self, k: int | None) -> HitCells:
+        """The first hit of each list that has one up to rank k; `size` is 1."""
+        return self._cells(self._first, k)
+
+    @property
+    def _first(self) -> _Rows:
+        if _FIRST not in self._known:
+            owner, _, rank, _, _, firsts = self._of_axis(_INTERACTED)
+            some = firsts > 0
+            (owner, rank), (lists,) = grouped([owner[some], rank[some]], [firsts[some]])
+            self._known[_FIRST] = (owner, np.ones_like(rank), rank, lists, lists, lists)
+        return self._known[_FIRST]
+
+    def _of_axis(self, axis: int) -> _Rows:
+        if axis not in self._known:
+            here = self._axis == axis
+            self._known[axis] = tuple(column[here] for column in self._rows)
+        return self._known[axis]
+
+    def _cells(self, rows: _Rows, k: int | None) -> HitCells:
+        if k is not None:
+            here = rows[2] <= k
+            rows = tuple(column[here] for column in rows)
+        owner, size, rank, hits, ordinals, _ = rows
+        return HitCells(
+            rank=rank,
+            size=size,
+            hits=hits,
+            ordinals=ordinals,
+            gain=np.ones(rank.size),
+            owner=owner,
+            lists=self.cells,
+            exact=True,
+        )
+
+    def _listed(self, here: BoolArray) -> IntArray:
+        return sums(self._owner[here], self._lists[here], self.cells)
+
+
+def _up_to(rank: IntArray, k: int | None) -> BoolArray:
+    return rank <= (np.iinfo(np.int64).max if k is None else k)

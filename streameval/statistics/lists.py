@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import TypeAlias
@@ -27,6 +27,7 @@ class Lists:
 
     Attributes:
         count: how often each list occurred, shape (n,).
+        cell: where it occurred.
         kind: sum of POSITIONED where items stood at ranks of their own, and REFUSED where the
             convention asked for does not take such a list.
         interacted: relevant items interacted with.
@@ -36,11 +37,14 @@ class Lists:
         ordinal: 1 for the first hit of its list, 2 for the second, ...
     """
 
-    def __init__(self, profiles: Sequence[Profile], counts: Iterable[int]) -> None:
+    def __init__(
+        self, profiles: Sequence[Profile], counts: Iterable[int], cells: Iterable[int]
+    ) -> None:
         widths = np.fromiter(map(len, profiles), np.int64, len(profiles))
         flat = np.fromiter(chain.from_iterable(profiles), np.int64, int(widths.sum()))
         starts = np.cumsum(widths) - widths
         self.count: IntArray = np.fromiter(counts, np.int64, len(profiles))
+        self.cell: IntArray = np.fromiter(cells, np.int64, len(profiles))
         self.kind: IntArray = flat[starts]
         self.interacted: IntArray = flat[starts + 1]
         self.length: IntArray = flat[starts + 2]
@@ -50,12 +54,19 @@ class Lists:
 
     @classmethod
     def of_hits(
-        cls, kind: IntArray, interacted: IntArray, length: IntArray, owner: IntArray, rank: IntArray
+        cls,
+        cell: IntArray,
+        kind: IntArray,
+        interacted: IntArray,
+        length: IntArray,
+        owner: IntArray,
+        rank: IntArray,
     ) -> Lists:
         """Lists that occurred once each, from where their hits are.
 
         Args:
-            kind: as of the attribute, shape (n,).
+            cell: as of the attribute, shape (n,).
+            kind: likewise.
             interacted: likewise.
             length: likewise.
             owner: index of the list of each hit, ascending; shape (hits,).
@@ -63,7 +74,7 @@ class Lists:
         """
         lists = cls.__new__(cls)
         lists.count = np.ones(length.size, np.int64)
-        lists.kind, lists.interacted, lists.length = kind, interacted, length
+        lists.cell, lists.kind, lists.interacted, lists.length = cell, kind, interacted, length
         lists.rank = rank
         lists.owner, lists.ordinal = _ragged(np.bincount(owner, minlength=length.size))
         return lists
@@ -151,8 +162,10 @@ class Lists:
 class GradedLists(Lists):
     """Distinct lists whose interactions carry gains."""
 
-    def __init__(self, profiles: Mapping[GradedProfile, int]) -> None:
-        super().__init__([profile for profile, _, _ in profiles], profiles.values())
+    def __init__(
+        self, profiles: Sequence[GradedProfile], counts: Iterable[int], cells: Iterable[int]
+    ) -> None:
+        super().__init__([profile for profile, _, _ in profiles], counts, cells)
         gains = chain.from_iterable(gains for _, gains, _ in profiles)
         ideals = [ideal for _, _, ideal in profiles]
         self.gain = np.fromiter(gains, np.float64, self.rank.size)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from streameval.columns import Coded
+from streameval.statistics.arrays import IntArray
 from streameval.statistics.lists import REFUSED, Lists
 from streameval.statistics.matching import Matches, matches
 from streameval.statistics.profiles import HitsOptions
@@ -17,14 +18,15 @@ def can_be_matched(options: HitsOptions, coded: Coded) -> bool:
     return options.ids == "any" or coded.texts is not None
 
 
-def matched(options: HitsOptions, coded: Coded) -> Lists:
-    """The lists of columns that can be matched.
+def matched(options: HitsOptions, coded: Coded, cells: IntArray) -> Lists:
+    """The lists of columns that can be matched; each occurred in one of the cells.
 
     Example:
         >>> from streameval.columns import Ragged
         >>> shown = Ragged(np.array([7, 8, 9]), np.array([0, 2, 3]))
         >>> acts = Ragged(np.array([8]), np.array([0, 1, 1]))
-        >>> matched(HitsOptions(depth=2), Coded(shown, acts, None)).rank.tolist()
+        >>> lists = matched(HitsOptions(depth=2), Coded(shown, acts, None), np.array([0, 0]))
+        >>> lists.rank.tolist()
         [2]
     """
     shown = coded.recommendations.between(0, options.depth)
@@ -34,11 +36,10 @@ def matched(options: HitsOptions, coded: Coded) -> Lists:
         found = Matches(np.zeros(len(coded), np.int64), none, none)
     elif options.counting == "every":
         found = found._replace(interacted=coded.interactions.lengths)
-    return Lists.of_hits(
-        _kind(options, coded), found.interacted, shown.lengths, found.owner, found.place + 1
-    )
+    kind = _kind(options, coded)
+    return Lists.of_hits(cells, kind, found.interacted, shown.lengths, found.owner, found.place + 1)
 
 
-def _kind(options: HitsOptions, coded: Coded) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _kind(options: HitsOptions, coded: Coded) -> IntArray:
     refused = options.ids == "integer" and bool(coded.texts)
     return REFUSED * ((coded.interactions.lengths > 0) & refused).astype(np.int64)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streameval.columns import Ragged
-from streameval.statistics.arrays import IntArray, distinct
+from streameval.statistics.arrays import IntArray, among, distinct
 
 _ENTRIES = 65_536
 """Entries of the lists looked at together: their arrays then stay in the processor's cache."""
@@ -67,7 +67,7 @@ def _of_rows(shown: Ragged, acts: Ragged, every: bool) -> Matches:  # noqa: FBT0
     wanted, found, span = _keys(shown.values[entry], owner, acts)
     wanted = distinct(wanted)
     interacted = np.bincount(wanted // span, minlength=len(shown))
-    hit = _contained(found, wanted)
+    hit = among(found, wanted)
     entry, owner, found = entry[hit], owner[hit], found[hit]
     if not every and distinct(found).size < found.size:
         first = np.sort(np.unique(found, return_index=True)[1])
@@ -99,7 +99,7 @@ def _keys(items: IntArray, owner: IntArray, acts: Ragged) -> tuple[IntArray, Int
         known = np.unique(acts.values)
         wanted, span = np.searchsorted(known, acts.values), known.size + 1
         found = np.searchsorted(known, items)
-        found[~_contained(items, known)] = known.size
+        found[~among(items, known)] = known.size
     return acts.spread(np.arange(len(acts)) * span) + wanted, owner * span + found, span
 
 
@@ -110,11 +110,3 @@ def _dense(wanted: IntArray, found: IntArray) -> tuple[IntArray, IntArray, int]:
     high = max((int(column.max()) for column in both), default=0)
     span = high - low + 1
     return wanted - low, found - low, span
-
-
-def _contained(values: IntArray, known: IntArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Which values are among those known, which are in ascending order."""
-    if not known.size:
-        return np.zeros(values.size, np.bool_)
-    at = np.minimum(np.searchsorted(known, values), known.size - 1)
-    return np.asarray(known[at] == values)

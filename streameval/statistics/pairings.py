@@ -3,205 +3,164 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from operator import itemgetter
-from typing import Any, TypeAlias
+from collections.abc import Mapping
+from itertools import chain
+from typing import ClassVar
 
 import msgspec
-from msgspec.msgpack import Ext
+import numpy as np
 
-from streameval.errors import UnlikeStateError
-from streameval.events import Batch, Id, plain
-from streameval.statistics.packing import (
-    Count,
-    SavedItems,
-    array_from,
-    array_of,
-    columns_of,
-    integers,
-    item_rows,
-    packed,
-    rows_of,
-    sorted_counts,
-)
-from streameval.statistics.sampling import HASHES, hash_of, limit_of, narrowed
-from streameval.statistics.saved import check_saved
+from streameval.events import Batch
+from streameval.statistics.arrays import IntArray
+from streameval.statistics.relation import Shape
+from streameval.statistics.sampling import HALVINGS, Sampled
+from streameval.statistics.statistic import Cells
+from streameval.statistics.vocabulary import Items
 
-VERSION = 1
-MAX_CELLS = 1_000_000
-_Saved: TypeAlias = tuple[Count, Count, str, list[Ext], SavedItems]
+MAX_ROWS = 1_000_000
+_MOST_WAITING = 1_048_576
 
 
 class PairingsOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Identity of a Pairings statistic; unlike ones do not merge.
+    """Identity of a statistic of pairings; unlike ones do not merge.
 
     Attributes:
         cutoff: ranks that count; None for the whole list.
-        max_cells: most pairs of an item and a length that are kept exactly.
+        max_rows: most pairs of an item and a length that a cell keeps exactly.
     """
 
     cutoff: int | None = None
-    max_cells: int = MAX_CELLS
+    max_rows: int = MAX_ROWS
 
 
-class Pairings:
-    """Counts of (item, number of distinct items in the list) over all lists that are not empty.
+class ItemPairings(Sampled):
+    """Counts (item, number of distinct items in the list) over all lists.
 
-    Above `max_cells` of them only items with a small hash are kept, as in Exposures, and the mean
-    cosine is an estimate.
+    Relations:
+        pairs: (cell, item, length) -> lists that hold it.
+        lengths: (cell, distinct items in the list) -> lists, lists in which an item repeats.
+        halvings: as of `Sampled`.
 
     Example:
-        >>> pairings = Pairings(PairingsOptions())
+        >>> pairings = ItemPairings(PairingsOptions(), Items())
         >>> lists = [["a", "b"], ["b", "c"]]
-        >>> pairings.update_many(Batch(recommendations=lists, interactions=[[], []]))
-        >>> round(pairings.mean_cosine(), 12)
+        >>> pairings.count(Batch(recommendations=lists, interactions=[[], []]), 0)
+        >>> round(pairings.view(np.array([0]))[0].mean_cosine(), 12)
         0.5
     """
 
-    __slots__ = ("_counts", "_limit", "empty", "lengths", "options", "repeating")
+    shapes: ClassVar[Mapping[str, Shape]] = {
+        "pairs": Shape(keys=3, items=1),
+        "lengths": Shape(keys=2, counts=2),
+        "halvings": HALVINGS,
+    }
+    rows = "pairs"
+    options: PairingsOptions
 
-    def __init__(self, options: PairingsOptions) -> None:
-        self.options = options
-        self._counts: Counter[tuple[Id, int]] = Counter()
-        self.lengths: Counter[int] = Counter()
-        self._limit = HASHES
-        self.empty = 0
-        self.repeating = 0
+    def __init__(self, options: PairingsOptions, items: Items) -> None:
+        super().__init__(options, items)
+        self._mixed: list[list[IntArray]] = []
+        self._waiting = 0
+
+    @property
+    def most(self) -> int:
+        """Rows that a cell may have."""
+        return self.options.max_rows
+
+    def count(self, batch: Batch, cells: Cells) -> None:
+        """Count the items of many lists."""
+        shown = [items[: self.options.cutoff] for items in batch.recommendations]
+        sets = list(map(set, shown))
+        lengths = np.fromiter(map(len, sets), np.int64, len(sets))
+        repeating = lengths < np.fromiter(map(len, shown), np.int64, len(sets))
+        where = np.full(len(sets), cells) if isinstance(cells, int) else cells
+        counts = [np.ones_like(lengths), repeating.astype(np.int64)]
+        self.relations["lengths"].add([where, lengths], counts)
+        codes = self.items.codes(chain.from_iterable(sets), int(lengths.sum()))
+        self._mixed.append([np.repeat(where, lengths), codes, np.repeat(lengths, lengths)])
+        self._waiting += codes.size
+        if self._waiting >= min(_MOST_WAITING, self.options.max_rows):
+            self.fold()
+
+    def fold(self) -> None:
+        """Move what is pending into the relations, and thin what has become too much."""
+        if self._mixed:
+            keys = [np.concatenate(each) for each in zip(*self._mixed, strict=True)]
+            self._mixed, self._waiting = [], 0
+            self.relations["pairs"].add(keys, [np.ones_like(keys[0])])
+        super().fold()
+
+    def view(self, cells: IntArray) -> list[Pairings]:
+        """What metrics read, of each of these cells."""
+        self.fold()
+        places = np.arange(cells.size + 1)
+        of_item, pairs = self.relations["pairs"].of(cells)
+        of_length, lengths = self.relations["lengths"].of(cells)
+        edges = np.searchsorted(of_item, places), np.searchsorted(of_length, places)
+        return [
+            Pairings(
+                pairs=[column[edges[0][at] : edges[0][at + 1]] for column in pairs],
+                by_length=[column[edges[1][at] : edges[1][at + 1]] for column in lengths],
+                share=kept,
+            )
+            for at, kept in enumerate(self.shares(cells))
+        ]
+
+
+class Pairings(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """The items of one cell by the length of their lists; what `pairings` stands for in a metric.
+
+    Attributes:
+        pairs: codes of items, ascending, lengths, and lists.
+        by_length: lengths, lists of so many items, and those in which an item repeats.
+        share: the share of all items that is kept: 1 unless `estimated`.
+    """
+
+    pairs: list[IntArray]
+    by_length: list[IntArray]
+    share: float
 
     @property
     def estimated(self) -> bool:
         """Whether there were too many items to keep, so that the mean cosine is an estimate."""
-        return self._limit < HASHES
-
-    def update_many(self, batch: Batch) -> None:
-        """Count the items of many lists."""
-        for items in batch.recommendations:
-            shown = items[: self.options.cutoff]
-            distinct = set(shown)
-            length = len(distinct)
-            self.repeating += length < len(shown)
-            if not distinct:
-                self.empty += 1
-                continue
-            self.lengths[length] += 1
-            self._counts.update((item, length) for item in distinct if self._keeps(item))
-            if len(self._counts) > self.options.max_cells:
-                self._thin()
+        return self.share < 1.0
 
     @property
     def lists(self) -> int:
         """All lists, empty ones too."""
-        return self.lengths.total() + self.empty
+        return int(self.by_length[1].sum())
+
+    @property
+    def empty(self) -> int:
+        """Lists without an item."""
+        return int(self.by_length[1][self.by_length[0] == 0].sum())
+
+    @property
+    def repeating(self) -> int:
+        """Lists in which an item stands several times."""
+        return int(self.by_length[2].sum())
+
+    @property
+    def lengths(self) -> list[int]:
+        """The lengths of lists that hold an item, ascending."""
+        return [length for length in self.by_length[0].tolist() if length]
 
     def mean_cosine(self) -> float:
         """Mean over pairs of lists of the cosine of their item sets; NaN below two lists."""
-        n = self.lengths.total()
+        n = self.lists - self.empty
         if n < 2:
             return math.nan
-        by_item: dict[Id, list[tuple[int, int]]] = {}
-        for (item, length), count in self._counts.items():
-            by_item.setdefault(item, []).append((length, count))
-        squares = math.fsum(_weight(pairs) for pairs in by_item.values())
-        cosine = (squares * (HASHES / self._limit) - n) / (n * (n - 1))
+        squares = math.fsum(self._weights()) / self.share
+        cosine = (squares - n) / (n * (n - 1))
         return min(max(cosine, 0.0), 1.0) if self.estimated else cosine
 
-    def merge(self, other: Pairings) -> None:
-        """Add what another one counted.
-
-        Raises:
-            UnlikeStateError: its options differ.
-        """
-        if other.options != self.options:
-            raise UnlikeStateError("pairings", self.options, other.options)
-        self._counts.update(other._counts)
-        self.lengths.update(other.lengths)
-        self.empty += other.empty
-        self.repeating += other.repeating
-        self._limit = min(self._limit, other._limit)
-        self._thin()
-
-    def state_dict(self) -> dict[str, Any]:
-        """Plain integers and strings; equal content gives equal state."""
-        counts = (
-            [isinstance(item, str), plain(item), length, n]
-            for (item, length), n in self._counts.items()
-        )
-        return {
-            "version": VERSION,
-            "options": msgspec.to_builtins(self.options),
-            "counts": [row[1:] for row in sorted(counts)],
-            "lengths": [list(pair) for pair in sorted(self.lengths.items())],
-            "limit": hex(self._limit),
-            "empty": self.empty,
-            "repeating": self.repeating,
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take the place of the content by what `state_dict` gave.
-
-        Raises:
-            StateVersionError: the version is not known.
-            UnlikeStateError: its options differ.
-        """
-        check_saved("pairings", state, VERSION, self.options)
-        self._counts = Counter({(item, length): n for item, length, n in state["counts"]})
-        self.lengths = Counter(dict(state["lengths"]))
-        self._limit = int(state["limit"], 16)
-        self.empty, self.repeating = state["empty"], state["repeating"]
-
-    def copy(self) -> Pairings:
-        """An independent one with the same content."""
-        twin = Pairings(self.options)
-        # As dicts: a Counter would count them one by one.
-        dict.update(twin._counts, self._counts)
-        dict.update(twin.lengths, self.lengths)
-        twin._limit, twin.empty, twin.repeating = self._limit, self.empty, self.repeating
-        return twin
-
-    def dump(self) -> Iterator[bytes]:
-        """The content as msgpack, in pieces; equal content gives equal bytes."""
-        lengths = array_from(map(itemgetter(1), self._counts))
-        counts = array_from(self._counts.values())
-        yield array_of(5) + packed(self.empty) + packed(self.repeating) + packed(hex(self._limit))
-        yield packed([integers(column) for column in sorted_counts(self.lengths)])
-        yield from item_rows(map(itemgetter(0), self._counts), lengths, counts)
-
-    def adopt(self, saved: bytes | msgspec.Raw) -> None:
-        """Take the place of the content by what `dump` gave.
-
-        Raises:
-            ValueError: it is not what that gave.
-            msgspec.DecodeError: it is no msgpack of that kind.
-        """
-        empty, repeating, limit, by_length, rows = msgspec.msgpack.decode(saved, type=_Saved)
-        items, (lengths, counts) = rows_of(rows, columns=2)
-        sizes, lists = columns_of(by_length, columns=2)
-        cells = dict(zip(zip(items, lengths, strict=True), counts, strict=True))
-        if len(cells) != len(items):
-            message = "an item stands there twice"
-            raise ValueError(message)
-        self._limit = limit_of(limit)
-        self.empty, self.repeating = empty, repeating
-        self._counts = Counter(cells)
-        self.lengths = Counter(dict(zip(sizes.tolist(), lists.tolist(), strict=True)))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Pairings) and self.state_dict() == other.state_dict()
-
-    __hash__ = None  # type: ignore[assignment]  # changes as it counts
-
-    def _keeps(self, item: Id) -> bool:
-        return not self.estimated or hash_of(item) < self._limit
-
-    def _thin(self) -> None:
-        most = self.options.max_cells
-        if len(self._counts) <= most and not self.estimated:
-            return
-        hashes = {item: hash_of(item) for item, _ in self._counts}
-        self._limit = narrowed(self._limit, [hashes[item] for item, _ in self._counts], most)
-        for cell in [cell for cell in self._counts if hashes[cell[0]] >= self._limit]:
-            del self._counts[cell]
+    def _weights(self) -> list[float]:
+        """Of each item the square of what it has in common with all lists."""
+        codes, lengths, counts = (column.tolist() for column in self.pairs)
+        by_item: dict[int, list[tuple[int, int]]] = {}
+        for code, length, count in zip(codes, lengths, counts, strict=True):
+            by_item.setdefault(code, []).append((length, count))
+        return list(map(_weight, by_item.values()))
 
 
 def _weight(pairs: list[tuple[int, int]]) -> float:

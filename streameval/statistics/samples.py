@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from streameval.events import Batch, Interactions
-from streameval.statistics.arrays import FloatArray
+from streameval.statistics.arrays import BoolArray, FloatArray, IntArray
 
 Positive: TypeAlias = Literal["relevant", "one"]
 """Which items are positive: those with a gain above 0 (an id's is 1), or with a gain of just 1."""
@@ -30,9 +30,9 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def samples(
-    batch: Batch, sampling: Sampling
-) -> Iterator[tuple[FloatArray, np.ndarray[tuple[int], np.dtype[np.bool_]]]]:
-    """For each list with scores: the scores, and which items are positive; shapes (items,)."""
+    batch: Batch, sampling: Sampling, cells: int | IntArray
+) -> Iterator[tuple[int, FloatArray, BoolArray]]:
+    """For each list with scores: its cell, the scores, and which items are positive."""
     if sampling.type:
         batch = batch.of_type(sampling.type)
     for row, scores in enumerate(batch.scores or ()):
@@ -42,7 +42,12 @@ def samples(
             gains = gains_of(batch.interactions[row])
             outcome = [gains.get(item, 0.0) for item in batch.recommendations[row]]
             gain = np.array(outcome)
-            yield values.astype(np.float64), gain == 1 if sampling.positive == "one" else gain > 0
+            cell = cells if isinstance(cells, int) else int(cells[row])
+            yield (
+                cell,
+                values.astype(np.float64),
+                gain == 1 if sampling.positive == "one" else gain > 0,
+            )
 
 
 def gains_of(interactions: Interactions) -> Mapping[object, float]:

@@ -1,42 +1,91 @@
-"""Which items are kept where there are too many: those with a small hash, in whatever order."""
+"""Which items of a cell are kept where there are too many: those with a small hash."""
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
-from collections.abc import Sequence
-from hashlib import blake2b
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
-from streameval.events import Id, plain
+import numpy as np
 
-HASHES = 2**64
-"""So many hashes there are; items are kept whose hash lies below a limit, at first all of them."""
+from streameval.statistics.arrays import IntArray
+from streameval.statistics.relation import Shape
+from streameval.statistics.statistic import Statistic
+from streameval.statistics.vocabulary import Items, share
+
+HALVINGS = Shape(keys=1, combine=np.maximum)
+"""(cell) -> how often the limit of the hashes was halved; no row where it never was."""
+
+_MOST_HALVED = 53
 
 
-def hash_of(item: Id) -> int:
-    """An item's place among all hashes; the same on every machine."""
-    known = plain(item)
-    text = f"{type(known).__name__}:{known}".encode("utf-8", "surrogatepass")
-    return int.from_bytes(blake2b(text, digest_size=8).digest(), "big")
+class Sampled(Statistic):
+    """Keeps a number of rows of each cell; above it only those of items with a small hash.
 
-
-def limit_of(saved: str) -> int:
-    """A limit as it was saved: in base 16.
-
-    Raises:
-        ValueError: it is none.
+    A limit of the hashes is halved until the rows fit (bottom-k sampling by hash: Cohen and Kaplan,
+    2007), so that the content is a function of the multiset of events alone.
     """
-    limit = int(saved, 16)
-    if not 0 <= limit <= HASHES:
-        message = f"no hash lies at {saved}"
-        raise ValueError(message)
-    return limit
+
+    rows: ClassVar[str]
+    """The relation that is bounded; `halvings` is beside it, of the shape HALVINGS."""
+
+    def __init__(self, options: Any, items: Items) -> None:
+        super().__init__(options, items)
+        self._room = self.most
+
+    @property
+    def most(self) -> int:
+        """Rows that a cell may have."""
+        raise NotImplementedError
+
+    @property
+    def reduced(self) -> bool:
+        """Whether the items of any cell are a sample."""
+        return self.relations["halvings"].size > 0
+
+    def merge(self, other: Self) -> None:
+        """Add what another one counted; the lower limit holds."""
+        super().merge(other)
+        if other.reduced:
+            self._room = -1
+
+    def rename(self, names: Mapping[int, int]) -> None:
+        """Cells get other numbers; those that meet are summed."""
+        super().rename(names)
+        self._room = -1
+
+    def fold(self) -> None:
+        """Thin the cells that have become too large."""
+        relation = self.relations[self.rows]
+        if relation.size <= self._room:
+            return
+        cells, starts, counts = np.unique(
+            relation.columns[0], return_index=True, return_counts=True
+        )
+        halvings = self.relations["halvings"].value(cells.astype(np.int64))
+        thinned = np.flatnonzero((counts > self.most) | (halvings > 0))
+        for at in thinned.tolist():
+            rows = slice(starts[at], starts[at] + counts[at])
+            codes = relation.columns[relation.shape.items or 1][rows]
+            halvings[at] = halved(int(halvings[at]), self.items.places[codes], self.most)
+        if thinned.size:
+            limits = np.repeat(np.ldexp(1.0, -halvings), counts)
+            codes = relation.columns[relation.shape.items or 1]
+            relation.keep(self.items.places[codes] < limits)
+            found = cells[thinned].astype(np.int64)
+            self.relations["halvings"].add([found], [halvings[thinned]])
+        largest = self.most if thinned.size else int(counts.max(initial=0))
+        self._room = relation.size + self.most - largest
+
+    def shares(self, cells: IntArray) -> list[float]:
+        """The share of all items that is kept of each cell."""
+        return [share(each) for each in self.relations["halvings"].value(cells).tolist()]
 
 
 CONFIDENCE = 0.999
 """That the truth lies within what `bounds_of` says."""
 
-_WIDTH = math.log(2 * HASHES.bit_length() / (1.0 - CONFIDENCE))
+_WIDTH = math.log(2 * (_MOST_HALVED + 1) / (1.0 - CONFIDENCE))
 """Both ends may fail, at each of the limits that there may come to be: a union bound over them."""
 
 
@@ -72,14 +121,19 @@ def _expected(kept: int, outside: float, inside: float) -> float:
     return outside
 
 
-def narrowed(limit: int, hashes: Sequence[int], most: int) -> int:
-    """The largest limit, halved from the given one, below which at most so many hashes lie.
+def halved(halvings: int, places: np.ndarray[Any, np.dtype[np.float64]], most: int) -> int:
+    """How often a limit must be halved so that at most so many places lie below it.
+
+    Args:
+        halvings: how often it was halved already.
+        places: of the items among all hashes, from 0 up to 1; one for each row that is kept.
+        most: rows.
 
     Example:
-        >>> narrowed(16, [1, 3, 9, 12], 2)
-        8
+        >>> halved(0, np.array([0.1, 0.2, 0.6, 0.7]), 2)
+        1
     """
-    in_order = sorted(hashes)
-    while bisect_left(in_order, limit) > most:
-        limit //= 2
-    return limit
+    in_order = np.sort(places)
+    while halvings < _MOST_HALVED and np.searchsorted(in_order, share(halvings)) > most:
+        halvings += 1
+    return halvings

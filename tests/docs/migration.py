@@ -41,7 +41,7 @@ def _rows(name: str, convention: Convention) -> Iterator[str]:
 
 def _cuts(metric: str) -> bool:
     definition = catalogue()[metric]
-    return "k" in definition.inputs or definition.reads == "pairings"
+    return definition.takes_k
 
 
 def _difference(convention: str, metric: str) -> str:

@@ -123,7 +123,7 @@ def _dedented(block: str) -> str:
 
 def _glance(definition: Definition) -> str:
     kept = STATISTICS[definition.reads]
-    cut = "k" in definition.inputs or definition.reads == "pairings"
+    cut = definition.takes_k
     needs = [name for name in definition.inputs if name != "k"]
     facts = {
         "range": _range(definition),
@@ -174,7 +174,7 @@ def _allowed(parameter: Parameter) -> str:
 
 
 def _values(definition: Definition) -> Iterator[str]:
-    cut = "k" in definition.inputs or definition.reads == "pairings"
+    cut = definition.takes_k
     cuts = CUTOFFS if cut else ("",)
     heads = [cut or "no cut-off" for cut in cuts] if len(cuts) > 1 else ["value"]
     yield f"| written as | {' | '.join(heads)} | which stands for |"

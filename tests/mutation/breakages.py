@@ -10,16 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from streameval import accumulator, answers, cumulative_gain, saving
+from streameval import accumulator, answers, cumulative_gain
 from streameval.accumulator import Accumulator
-from streameval.evidence import Evidence
-from streameval.ids import IdKind
 from streameval.metrics import dcg, ndcg
-from streameval.statistics import exposures, hittables, lists, packing
-from streameval.statistics.cells import Cells
-from streameval.statistics.distributions import Distribution
-from streameval.statistics.exact import ExactSum
-from streameval.statistics.hittables import HitTables
+from streameval.statistics import distributions, exact, hitcells, lists, vocabulary
+from streameval.statistics.hits import HitsOfCells
+from streameval.statistics.relation import Relation
+from streameval.table import Table
 from tests.contract import laws
 from tests.contract.metric_cases import a_text_of_each, plain, stream
 from tests.metrics.preparation import Shown
@@ -33,9 +30,12 @@ EVENTS = stream()
 SHUFFLED = random.Random(2).sample(EVENTS, len(EVENTS))
 SMALL_AND_LARGE = [Shown(["a"], {"a": gain}) for gain in (1e16, 0.7, 0.8, 0.9)]
 
+_THIRDS = [Shown(list("abcdefghijk"), [item]) for item in "cefgik"]
+
 twin = partial(laws.equals_its_twin, TEXTS, EVENTS)
 order = partial(laws.any_order, TEXTS, EVENTS, SHUFFLED)
-order_of_sums = partial(laws.any_order, ["dcg@3"], SMALL_AND_LARGE, SMALL_AND_LARGE[::-1])
+exact_sums = partial(laws.equals_its_twin, ["mrr"], _THIRDS)
+exact_values = partial(laws.equals_its_twin, ["dcg@3"], SMALL_AND_LARGE)
 twin_of_map = partial(laws.equals_its_twin, ["map@5"], EVENTS)
 split = partial(laws.any_split, TEXTS, EVENTS, [11, 30])
 form = partial(laws.any_form, OF_LISTS, EVENTS)
@@ -63,18 +63,30 @@ def _replaced(target: object, name: str, new: Any) -> Broken:
     return lambda monkeypatch: monkeypatch.setattr(target, name, new)
 
 
-def _plain_sum(self: ExactSum, values: Any, counts: Any) -> None:
+def _plain_sum(owner: Any, values: Any, owners: int) -> Any:
     """What `+=` on a float does: round after every addition."""
-    rounded = self.value
-    for value, count in zip(values.tolist(), counts.tolist(), strict=True):
-        rounded += value * count
-    numerator, denominator = rounded.as_integer_ratio()
-    self.scaled = numerator * (ExactSum.ONE // denominator)
+    return np.bincount(owner, weights=values, minlength=owners)
 
 
-def _without_sums(self: Distribution, other: Distribution) -> None:
-    for key, count in other._counts.items():
-        self._counts[key] = self._counts.get(key, 0) + count
+def _rounded(values: Any, counts: Any) -> Any:
+    """Every product rounded before it is added."""
+    return _limbs((values * counts * 1e3).round() / 1e3, np.ones_like(counts))
+
+
+_limbs = exact.limbs
+
+
+def _without(name: str) -> Callable[[Table, Table], None]:
+    def merged(self: Table, other: Table, *more: Any) -> None:
+        _add(self, other, *more)
+        for statistic in self.statistics.values():
+            if name in statistic.relations:
+                statistic.relations[name] = Relation(statistic.shapes[name])
+
+    return merged
+
+
+_add = Table.add
 
 
 def _from_zero(widths: Any) -> Any:
@@ -91,12 +103,12 @@ def _counting_read(self: Accumulator, metric: str) -> Any:
 
 
 _read = Accumulator.read
-_update_many = Evidence.update_many
+_count = Table.count
 
 
-def _twice(self: Evidence, batch: Any) -> None:
-    _update_many(self, batch)
-    _update_many(self, batch)
+def _twice(self: Table, batch: Any, *cells: Any) -> None:
+    _count(self, batch, *cells)
+    _count(self, batch, *cells)
 
 
 def _forgetful(self: Accumulator) -> None:
@@ -108,17 +120,24 @@ def _itself(self: Accumulator) -> Accumulator:
     return self
 
 
-def _zero(metric: Any, evidence: Any, catalog: Any) -> Any:
-    found = _answer(metric, evidence, catalog)
-    return type(found)(metric=found.metric, value=0.0, count=found.count, lists=found.lists)
+def _zero(metric: Any, table: Any, cells: Any) -> Any:
+    (found,) = _answers(metric, table, cells)
+    zero = type(found)(metric=found.metric, value=0.0, count=found.count, lists=found.lists)
+    return [zero]
 
 
-_answer = answers.answer
+_answers = answers.answers
 
 
-def _swallowing(self: Cells, other: Cells) -> None:
-    self.load([])
-    self.add(other.keys, other.counts)
+def _one_more(self: HitsOfCells, rows: Any, k: int | None) -> Any:
+    return _cells(self, rows, None if k is None else k + 1)
+
+
+_cells = HitsOfCells._cells
+
+
+def _swallowing(self: Relation, other: Relation) -> None:
+    self.replace(other.columns)
 
 
 def _last_rank(rank: Any, by: Any) -> Any:
@@ -129,87 +148,81 @@ def _small_ideal(relevant: Any, _: Any) -> Any:
     return np.full(relevant.shape, 0.1)
 
 
-def _silent(*given: Any) -> tuple[int, IdKind | None, frozenset[str]]:
-    lists, ids, _ = _load(*given)
-    return lists, ids, frozenset()
+def _silent(self: Table, data: bytes, cells: Any) -> frozenset[str]:
+    _load(self, data, cells)
+    return frozenset()
 
 
-_load = saving.load
+_load = Table.load
 
 
-def _taking(self: Evidence, other: Evidence) -> None:
-    _merge(self, other)
-    other.load_state_dict(Evidence(other.plan, laws.made(TEXTS).context).state_dict())
-
-
-_merge = Evidence.merge
+def _taking(self: Table, other: Table, *more: Any) -> None:
+    _add(self, other, *more)
+    other.become(other.empty().statistics)
 
 
 MISTAKES = (
     Mistake(
         "a plain sum instead of the exact one",
-        order_of_sums,
-        _replaced(ExactSum, "add", _plain_sum),
+        exact_sums,
+        _replaced(hitcells, "totals", _plain_sum),
     ),
-    Mistake("a merge that adds up floats", split, _replaced(ExactSum, "add", _plain_sum)),
     Mistake(
-        "a merge that forgets the sums", split, _replaced(Distribution, "merge", _without_sums)
+        "products that are rounded before they are added",
+        exact_values,
+        _replaced(distributions, "limbs", _rounded),
     ),
     *(
-        Mistake(
-            f"a merge that forgets the table {name!r}",
-            split,
-            _replaced(HitTables, "NAMES", tuple(kept for kept in HitTables.NAMES if kept != name)),
-        )
-        for name in HitTables.NAMES
-        if name != "ideal"
+        Mistake(f"a merge that forgets {name!r}", split, _replaced(Table, "add", _without(name)))
+        for name in ("hits", "lists", "shown", "pairs", "lengths", "values", "marks", "sums")
     ),
-    Mistake("a merge that takes instead of adding", split, _replaced(Cells, "merge", _swallowing)),
+    Mistake(
+        "a merge that takes instead of adding", split, _replaced(Relation, "merge", _swallowing)
+    ),
     Mistake("ordinals that count from 0", twin_of_map, _replaced(lists, "_ragged", _from_zero)),
     Mistake("a discount that is one rank off", twin, _replaced(dcg, "discount", _last_rank)),
     Mistake(
         "lists without interactions counted where they are left out",
         twin,
-        _replaced(answers, "_denominator", lambda _, tables: max(1, tables.count)),
+        _replaced(answers, "counted", lambda _, hits: np.maximum(hits.count, 1)),
     ),
     Mistake(
         "a cut-off that keeps one rank more",
         twin,
-        _replaced(hittables, "_up_to", lambda rank, k: rank <= (k or 99) + 1),
+        _replaced(HitsOfCells, "_cells", _one_more),
     ),
-    Mistake("no evidence that reads as 0", undefined, _replaced(accumulator, "answer", _zero)),
+    Mistake("no evidence that reads as 0", undefined, _replaced(accumulator, "answers", _zero)),
     Mistake(
         "a depth that is not checked", depth, _replaced(answers, "check_depth", lambda *_: None)
     ),
     Mistake(
         "a read that counts as a change", reading, _replaced(Accumulator, "read", _counting_read)
     ),
-    Mistake("a batch that is counted twice", form, _replaced(Evidence, "update_many", _twice)),
-    Mistake("pairs that are counted twice", pairs, _replaced(Evidence, "update_many", _twice)),
+    Mistake("a batch that is counted twice", form, _replaced(Table, "count", _twice)),
+    Mistake("pairs that are counted twice", pairs, _replaced(Table, "count", _twice)),
     Mistake("a reset that keeps the tables", copying, _replaced(Accumulator, "reset", _forgetful)),
     Mistake("a copy that is the same", copying, _replaced(Accumulator, "copy", _itself)),
     Mistake(
-        "items saved in the order in which they came",
-        order,
-        _replaced(exposures, "_rows", lambda band: [[item, band[item]] for item in band]),
+        "a saved relation that is not loaded",
+        returns,
+        _replaced(Relation, "restored", lambda relation, *_: relation),
     ),
     Mistake(
-        "a saved state that is not loaded",
-        returns,
-        _replaced(HitTables, "load_state_dict", lambda *_: None),
+        "a dump that is not adopted",
+        dumps,
+        _replaced(Table, "load", lambda *_: frozenset()),
     ),
-    Mistake("a dump that is not adopted", dumps, _replaced(Cells, "adopt", lambda *_: None)),
     Mistake(
         "items dumped in the order in which they came",
         order,
-        _replaced(packing, "_in_order", lambda names: [*range(len(names))]),
+        _replaced(vocabulary, "_in_order", lambda names: [*range(len(names))]),
     ),
     Mistake(
         "a copy that has the same counts",
         copying,
-        _replaced(Distribution, "copy", lambda distribution: distribution),
+        _replaced(Table, "copy", lambda table: table),
     ),
-    Mistake("a late start that is not told", adopts, _replaced(accumulator, "load", _silent)),
+    Mistake("a late start that is not told", adopts, _replaced(Table, "load", _silent)),
     Mistake("an ideal that is too small", bounds, _replaced(ndcg, "ideal", _small_ideal)),
-    Mistake("a merge that empties the other", other, _replaced(Evidence, "merge", _taking)),
+    Mistake("a merge that empties the other", other, _replaced(Table, "add", _taking)),
 )

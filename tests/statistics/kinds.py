@@ -12,200 +12,141 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from streameval.events import Batch, Event
-from streameval.statistics.cells import Cells
-from streameval.statistics.distributions import Distribution
-from streameval.statistics.exact import ExactSum
-from streameval.statistics.exposures import Exposures, ExposuresOptions
+from streameval.events import Batch, Id
+from streameval.statistics.distributions import Values, ValuesOptions
+from streameval.statistics.exposures import ExposuresOptions, ItemsShown
 from streameval.statistics.hits import Hits
-from streameval.statistics.pairings import Pairings, PairingsOptions
+from streameval.statistics.pairings import ItemPairings, PairingsOptions
 from streameval.statistics.profiles import HitsOptions
-from streameval.statistics.ranksums import RankSums, RankSumsOptions
+from streameval.statistics.ranksums import RankSumsOfLists, RankSumsOptions
 from streameval.statistics.samples import Sampling
-from streameval.statistics.scores import Scores, ScoresOptions
-from streameval.statistics.values import Values
+from streameval.statistics.scores import ScoredItems, ScoresOptions
+from streameval.statistics.statistic import Statistic
+from streameval.statistics.vocabulary import Items
 from tests.metrics.preparation import Shown
 from tests.strategies import WORDS, gains, lists
 
 Valued = tuple[float, int]
 """A value and how often it came."""
 
-Cell = tuple[int, int, int]
-"""Two keys and a count."""
+Piece = tuple[int, Any]
+"""A cell and what is counted there."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """make: an empty one; unlike: one that must not be mixed with it, None where all are alike;
-    piece: what it counts; count: how; state: its content as plain data.
+    """make: an empty one; unlike: one that must not be mixed with it; piece: what it counts;
+    count: how, in a cell.
     """
 
     name: str
-    make: Callable[[], Any]
-    unlike: Callable[[], Any] | None
+    make: Callable[[], Statistic]
+    unlike: Callable[[], Statistic]
     piece: SearchStrategy[Any]
-    count: Callable[[Any, Any], None]
-    state: Callable[[Any], Any]
+    count: Callable[[Any, int, Any], None]
 
-    def counted(self, pieces: Iterable[Any]) -> Any:
+    def counted(self, pieces: Iterable[Piece]) -> Any:
         statistic = self.make()
-        for piece in pieces:
-            self.count(statistic, piece)
+        for cell, piece in pieces:
+            self.count(statistic, cell, piece)
         return statistic
 
-    def bytes(self, statistic: Any) -> bytes:
-        return json.dumps(self.state(statistic)).encode()
+
+def state(statistic: Statistic) -> bytes:
+    """Its content, with items by their names."""
+    statistic.fold()
+    found = {}
+    for name, relation in statistic.relations.items():
+        rows: list[list[Any]] = relation.rows()
+        if relation.shape.items is not None:
+            for row in rows:
+                item: Id = statistic.items.names[row[relation.shape.items]]
+                row[relation.shape.items] = [type(item).__name__, item]
+            rows.sort(key=repr)
+        found[name] = rows
+    return json.dumps(found).encode()
 
 
-def dumped(statistic: Any) -> bytes:
-    """All pieces of a dump together."""
-    several = isinstance(statistic, Values)
-    return b"".join(statistic.dump("ratio") if several else statistic.dump())
-
-
-def adopt(statistic: Any, saved: bytes) -> None:
-    """Load what was dumped."""
-    if isinstance(statistic, Values):
-        statistic.adopt("ratio", saved)
-    else:
-        statistic.adopt(saved)
-
-
-def _add(statistic: Distribution | ExactSum, piece: Valued) -> None:
-    statistic.add(np.array([piece[0]]), np.array([piece[1]]))
-
-
-def _add_cell(cells: Cells, piece: Cell) -> None:
-    first, second, count = piece
-    cells.add([np.array([first]), np.array([second])], [np.array([count])])
-
-
-def _update(statistic: Hits | Exposures, piece: Shown) -> None:
-    statistic.update(*piece[:3])
-
-
-def _update_many(
-    statistic: Scores | RankSums | Pairings | Values | Exposures, piece: Shown
-) -> None:
-    statistic.update_many(
-        Batch(
-            recommendations=[piece.recommendations],
-            interactions=[piece.interactions],
-            positions=[piece.positions] if piece.positions else None,
-            scores=[piece.scores],
-            users=[piece.user],
-        )
+def batch(*events: Shown) -> Batch:
+    return Batch(
+        recommendations=[event.recommendations for event in events],
+        interactions=[event.interactions for event in events],
+        positions=[event.positions for event in events]
+        if any(event.positions is not None for event in events)
+        else None,
+        scores=[event.scores for event in events],
+        users=[event.user for event in events],
     )
 
 
-def _ratio(event: Event) -> float | None:
+def _put(statistic: Values, cell: int, piece: Valued) -> None:
+    value, count = piece
+    statistic.add(np.array([cell]), np.array([value]), np.array([count]))
+
+
+def _wait(statistic: Values, cell: int, piece: Shown) -> None:
     """A value that may be left out, infinite or undefined."""
-    shown, acts = len(event.recommendations), len(event.interactions)
-    if not shown:
-        return None
-    return shown / acts if acts else math.inf if shown % 2 else math.nan
+    shown, acts = len(piece.recommendations), len(piece.interactions)
+    ratio = shown / acts if acts else math.inf if shown % 2 else math.nan
+    statistic.add_lists(np.array([cell]))
+    statistic.wait(cell, ratio if shown else None)
 
 
-def _state(statistic: Any) -> Any:
-    return statistic.state_dict()
+def _count(statistic: Statistic, cell: int, piece: Shown) -> None:
+    statistic.count(batch(piece), cell)
 
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 valued = st.tuples(finite, st.integers(1, 2**31))
 events = lists(WORDS, gains)
-cell = st.tuples(st.integers(0, 3), st.integers(0, 5), st.integers(1, 2**53))
 graded = HitsOptions(repeats="every", min_gain=0.5)
-hit_users = ExposuresOptions(cutoffs=(1, 3), whole=True, max_items=3, of="users_with_hits")
-thinned = ExposuresOptions(cutoffs=(1, 3), whole=True, max_items=6)
+
+
+def _of(made: Any, options: Any) -> Callable[[], Statistic]:
+    def empty() -> Statistic:
+        statistic: Statistic = made(options, Items())
+        return statistic
+
+    return empty
+
+
+def _kind(name: str, made: Any, options: Any, unlike: Any) -> Kind:
+    return Kind(name, _of(made, options), _of(made, unlike), events, _count)
+
+
+def _values(name: str, cap: int, unlike: int) -> Kind:
+    one, other = ValuesOptions(cap=cap), ValuesOptions(cap=unlike)
+    return Kind(name, _of(Values, one), _of(Values, other), valued, _put)
+
 
 KINDS = (
-    Kind("hits", lambda: Hits(HitsOptions(depth=5)), lambda: Hits(graded), events, _update, _state),
-    Kind(
-        "hits of gains", lambda: Hits(graded), lambda: Hits(HitsOptions()), events, _update, _state
-    ),
-    Kind(
-        "exposures",
-        lambda: Exposures(ExposuresOptions(cutoffs=(1, 3), whole=True)),
-        lambda: Exposures(ExposuresOptions(cutoffs=(1,), whole=True)),
-        events,
-        _update,
-        _state,
-    ),
-    Kind(
+    _kind("hits", Hits, HitsOptions(depth=5), graded),
+    _kind("hits of gains", Hits, graded, HitsOptions()),
+    _kind("exposures", ItemsShown, ExposuresOptions(), ExposuresOptions(cutoff=3)),
+    _kind("users", ItemsShown, ExposuresOptions(of="users"), ExposuresOptions()),
+    _kind(
         "exposures above max_items",
-        lambda: Exposures(thinned),
-        lambda: Exposures(ExposuresOptions(cutoffs=(1, 3), whole=True)),
-        events,
-        _update,
-        _state,
+        ItemsShown,
+        ExposuresOptions(cutoff=3, max_items=3),
+        ExposuresOptions(cutoff=3),
     ),
-    Kind(
-        "users with hits above max_items",
-        lambda: Exposures(hit_users),
-        lambda: Exposures(ExposuresOptions(cutoffs=(1, 3), whole=True, max_items=3, of="users")),
-        events,
-        _update_many,
-        _state,
-    ),
-    Kind("distribution", Distribution, lambda: Distribution(cap=3), valued, _add, _state),
-    Kind(
-        "distribution above its cap",
-        lambda: Distribution(cap=3),
-        Distribution,
-        valued,
-        _add,
-        _state,
-    ),
-    Kind(
-        "scores",
-        lambda: Scores(ScoresOptions()),
-        lambda: Scores(ScoresOptions(sampling=Sampling(single=True))),
-        events,
-        _update_many,
-        _state,
-    ),
-    Kind(
-        "scores above the cap",
-        lambda: Scores(ScoresOptions(cap=3)),
-        lambda: Scores(ScoresOptions()),
-        events,
-        _update_many,
-        _state,
-    ),
-    Kind(
-        "rank sums",
-        lambda: RankSums(RankSumsOptions()),
-        lambda: RankSums(RankSumsOptions(sampling=Sampling(positive="one"))),
-        events,
-        _update_many,
-        _state,
-    ),
-    Kind(
-        "pairings",
-        lambda: Pairings(PairingsOptions(cutoff=3)),
-        lambda: Pairings(PairingsOptions()),
-        events,
-        _update_many,
-        _state,
-    ),
-    Kind(
-        "pairings above max_cells",
-        lambda: Pairings(PairingsOptions(max_cells=3)),
-        lambda: Pairings(PairingsOptions()),
-        events,
-        _update_many,
-        _state,
-    ),
+    _values("values", 65_536, 3),
+    _values("values above the cap", 3, 65_536),
     Kind(
         "values of events",
-        lambda: Values({"ratio": _ratio}),
-        lambda: Values({"another": _ratio}),
+        _of(Values, ValuesOptions()),
+        _of(Values, ValuesOptions(cap=3)),
         events,
-        _update_many,
-        _state,
+        _wait,
     ),
-    Kind("exact sum", ExactSum, None, valued, _add, lambda total: hex(total.scaled)),
-    Kind(
-        "cells", lambda: Cells(keys=2, counts=1), None, cell, _add_cell, lambda cells: cells.rows()
+    _kind("scores", ScoredItems, ScoresOptions(), ScoresOptions(sampling=Sampling(single=True))),
+    _kind("scores above the cap", ScoredItems, ScoresOptions(cap=3), ScoresOptions()),
+    _kind(
+        "rank sums",
+        RankSumsOfLists,
+        RankSumsOptions(),
+        RankSumsOptions(sampling=Sampling(positive="one")),
     ),
+    _kind("pairings", ItemPairings, PairingsOptions(cutoff=3), PairingsOptions()),
+    _kind("pairings above max_rows", ItemPairings, PairingsOptions(max_rows=3), PairingsOptions()),
 )

@@ -13,7 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streameval.statistics.distributions import Distribution
+from streameval.statistics.distributions import Distribution, Values, ValuesOptions
+from streameval.statistics.vocabulary import Items
+from tests.statistics.kinds import state
 
 BIN = 1 / 2048
 SMALLEST = 2.0**-32
@@ -22,10 +24,17 @@ values = st.lists(st.floats(min_value=-1e6, max_value=1e6), min_size=1, max_size
 units = st.lists(st.floats(min_value=0, max_value=1), min_size=1, max_size=40)
 
 
+def _values(content: Sequence[float], cap: int = 65_536) -> Values:
+    found = Values(ValuesOptions(cap=cap), Items())
+    numbers = np.array(content, float)
+    ones = np.ones(numbers.size, np.int64)
+    found.add(0 * ones, numbers, ones)
+    return found
+
+
 def _of(content: Sequence[float], cap: int = 65_536) -> Distribution:
-    distribution = Distribution(cap)
-    distribution.add(np.array(content, float), np.ones(len(content), np.int64))
-    return distribution
+    (found,) = _values(content, cap).view(np.array([0]))
+    return found
 
 
 @settings(print_blob=True)
@@ -79,7 +88,7 @@ def test_a_spread_beyond_the_largest_float_is_no_error() -> None:
 
 
 def test_without_values_nothing_is_defined() -> None:
-    empty = Distribution()
+    empty = _of([])
     assert math.isnan(empty.quantile(0.5))
     assert math.isnan(empty.standard_error)
     assert math.isnan(_of([1.0]).standard_error)
@@ -87,30 +96,31 @@ def test_without_values_nothing_is_defined() -> None:
 
 
 def test_negative_zero_is_zero() -> None:
-    assert _of([-0.0]).state_dict() == _of([0.0]).state_dict()
+    assert state(_values([-0.0])) == state(_values([0.0]))
 
 
 @pytest.mark.parametrize("parts", [1, 7, 40])
 def test_above_the_cap_neither_order_nor_partition_shows(parts: int) -> None:
     draw = np.random.default_rng(3)
     content = draw.random(4_000) ** 4
-    whole = _of(content.tolist(), cap=500)
-    merged = Distribution(500)
+    whole, merged = _values(content.tolist(), cap=500), _values([], cap=500)
     for part in np.array_split(draw.permutation(content), parts):
-        merged.merge(_of(part.tolist(), cap=500))
-    assert whole.estimated
-    assert merged == whole
+        merged.merge(_values(part.tolist(), cap=500))
+    assert whole.view(np.array([0]))[0].estimated
+    assert state(merged) == state(whole)
 
 
 def test_a_stream_that_never_repeats_a_value_is_bounded() -> None:
     draw = np.random.default_rng(4)
-    distribution = Distribution(cap=1_000)
+    values = _values([], cap=1_000)
     ones = np.ones(10_000, np.int64)
     for _ in range(30):
-        distribution.add(0.5 + 0.5 * draw.random(10_000), ones)
+        values.add(0 * ones, 0.5 + 0.5 * draw.random(10_000), ones)
+        values.fold()
+    (distribution,) = values.view(np.array([0]))
     assert distribution.estimated
     # From 0.5 to 1 there are 32 powers of two of the distance from 1, with 2,048 bins each.
-    assert len(distribution.state_dict()["counts"]) <= 32 * 2_048 + 2
+    assert len(values.relations["values"].rows()) <= 32 * 2_048 + 2
     assert distribution.count == 300_000
 
 

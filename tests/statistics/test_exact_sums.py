@@ -9,7 +9,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streameval.statistics.exact import ExactSum, ratio
+from streameval.statistics.arrays import FloatArray, IntArray
+from streameval.statistics.exact import ONE, limbs, ratio, scaled, squares
 from tests.statistics.kinds import Valued, valued
 
 HARD = [
@@ -31,13 +32,13 @@ HARD = [
 columns = st.lists(valued | st.tuples(st.sampled_from(HARD), st.integers(1, 2**36)), max_size=20)
 
 
-def _sum(pieces: list[Valued]) -> ExactSum:
-    total = ExactSum()
-    total.add(
-        np.array([value for value, _ in pieces], float),
-        np.array([count for _, count in pieces], np.int64),
-    )
-    return total
+def _columns(pieces: list[Valued]) -> tuple[FloatArray, IntArray]:
+    values = np.array([value for value, _ in pieces], float)
+    return values, np.array([count for _, count in pieces], np.int64)
+
+
+def _sum(pieces: list[Valued]) -> int:
+    return scaled(*limbs(*_columns(pieces)))
 
 
 def _nearest(exact: Fraction) -> float:
@@ -51,25 +52,19 @@ def _nearest(exact: Fraction) -> float:
 @given(columns)
 def test_a_sum_is_the_float_nearest_to_the_exact_one(pieces: list[Valued]) -> None:
     exact = sum((Fraction(value) * count for value, count in pieces), Fraction(0))
-    assert _sum(pieces).value == _nearest(exact)
+    assert ratio(_sum(pieces), ONE) == _nearest(exact)
 
 
 @given(columns)
 def test_one_batch_and_one_by_one_are_the_same(pieces: list[Valued]) -> None:
-    one_by_one = ExactSum()
-    for piece in pieces:
-        one_by_one.merge(_sum([piece]))
-    assert one_by_one == _sum(pieces)
+    assert sum(_sum([piece]) for piece in pieces) == _sum(pieces)
 
 
 @settings(max_examples=200, print_blob=True)
 @given(columns)
 def test_squares_are_exact_whatever_their_size(pieces: list[Valued]) -> None:
-    total = ExactSum()
-    values, counts = zip(*pieces, strict=True) if pieces else ((), ())
-    total.add_squares(np.array(values, float), np.array(counts, np.int64))
     exact = sum((Fraction(value) ** 2 * count for value, count in pieces), Fraction(0))
-    assert total.scaled == exact * ExactSum.ONE
+    assert scaled(*squares(*_columns(pieces))) == exact * ONE
 
 
 def test_a_quotient_beyond_the_largest_float_is_infinite() -> None:
@@ -81,4 +76,4 @@ def test_a_quotient_beyond_the_largest_float_is_infinite() -> None:
 def test_order_does_not_show_where_plain_floats_show_it() -> None:
     pieces = [(1e16, 1), (1.0, 1), (-1e16, 1)]
     assert sum(value for value, _ in pieces) == 0
-    assert {_sum(list(order)).value for order in (pieces, pieces[::-1])} == {1.0}
+    assert {_sum(list(order)) for order in (pieces, pieces[::-1])} == {ONE}

@@ -47,11 +47,12 @@ def test_sums_are_exact_whatever_their_size(table: list[Row]) -> None:
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 2**48)), min_size=1, max_size=12))
 def test_the_dense_way_and_the_sorting_way_agree(table: list[tuple[int, int]]) -> None:
     codes, sums = np.array(table, np.int64).T.copy()
-    dense, sorting = (
-        way(codes, [sums]) for way in (arrays._added_densely, arrays._added_by_sorting)
-    )
-    assert dense[0].tolist() == sorting[0].tolist()
-    assert dense[1][0].tolist() == sorting[1][0].tolist()
+    (dense,), (added,) = arrays._added_densely(codes, [codes], [sums], 21)
+    order = np.argsort(codes)
+    changes = np.diff(codes[order]) != 0
+    (keys,), (summed,) = arrays._combined([codes], [sums], np.add, order, changes)
+    assert dense.tolist() == keys.tolist()
+    assert added.tolist() == summed.tolist()
 
 
 @pytest.mark.parametrize("count", [2**51, 2**52, 2**53 - 1, 2**53, 2**53 + 1, 2**60 + 1])
@@ -64,6 +65,14 @@ def test_far_keys_cost_no_memory() -> None:
     assert _grouped([(2**20, 2**31, 1, 2), (0, 0, 3, 4)]) == [[0, 0, 3, 4], [2**20, 2**31, 1, 2]]
 
 
-def test_keys_that_do_not_fit_into_one_integer_are_refused() -> None:
-    with pytest.raises(OverflowError, match="combinations"):
-        _grouped([(2**31, 2**31, 1, 1)])
+@pytest.mark.parametrize("low", [-(2**63), 0])
+def test_keys_that_do_not_fit_into_one_integer_are_grouped_too(low: int) -> None:
+    table = [(low, 2**62, 1, 2), (2**62, low, 3, 4), (low, 2**62, 5, 6), (low, low, 7, 8)]
+    assert _grouped(table) == _by_hand(table)
+    assert _grouped(table[:1]) == [[*table[0]]]
+
+
+def test_what_ascends_already_is_left_as_it_is() -> None:
+    keys, counts = [np.array([0, 0, 2]), np.array([1, 5, 0])], [np.array([1, 1, 1])]
+    found, _ = grouped(keys, counts)
+    assert all(one is other for one, other in zip(found, keys, strict=True))

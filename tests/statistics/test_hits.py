@@ -6,12 +6,14 @@ import random
 from collections import Counter
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 from streameval.events import Batch
 from streameval.statistics import hits as module
-from streameval.statistics.hits import Hits
+from streameval.statistics.hits import Hits, HitsOfCells
 from streameval.statistics.profiles import HitsOptions
+from streameval.statistics.vocabulary import Items
 from tests.contract import laws
 from tests.contract.metric_cases import a_text_of_each, stream
 from tests.metrics.preparation import Outcome, Reader, Shown
@@ -50,23 +52,27 @@ def test_more_distinct_profiles_than_are_kept_pending_change_no_bit() -> None:
 
 def _waiting(hits: Hits) -> int:
     """Everything that is held and not yet folded."""
-    slots = (getattr(hits, name) for name in Hits.__slots__ if name != "options")
-    return sum(len(slot) for slot in slots if isinstance(slot, (list, dict)))
+    pending = [hits._recent, hits._mixed, hits._graded, hits._shown, *hits._pending.values()]
+    return sum(map(len, pending))
+
+
+def _view(hits: Hits) -> HitsOfCells:
+    return hits.view(np.array([0]))
 
 
 @pytest.mark.parametrize("form", ["ids", "gains", "ones", "positions", "empty"])
 @pytest.mark.parametrize("batched", [True, False], ids=["batch", "single"])
 def test_what_waits_to_be_folded_is_bounded(form: str, batched: bool, fold_at: Fold) -> None:  # noqa: FBT001  a parameter of the test
     fold_at(50)
-    hits = Hits(HitsOptions(depth=40))
+    hits = Hits(HitsOptions(depth=40), Items())
     for event in _profiles(1_000):
         shaped = _shaped(event, form)
         if batched:
-            hits.update_many(_column(shaped))
+            hits.count(_column(shaped), 0)
         else:
             hits.update(*shaped[:3])
         assert _waiting(hits) <= 50 * 3 + 40
-    assert hits.tables().count == 1_000
+    assert _view(hits).count.tolist() == [1_000]
 
 
 def _column(event: Shown) -> Batch:
@@ -89,35 +95,36 @@ def _shaped(event: Shown, form: str) -> Shown:
 
 
 def test_the_tables_do_not_grow_with_the_stream() -> None:
-    hits = Hits(HitsOptions(depth=20))
+    hits = Hits(HitsOptions(depth=20), Items())
     sizes = []
     for _ in range(3):
         for event in _profiles(5_000):
             hits.update(*event[:3])
-        sizes.append(sum(len(rows) for rows in hits.tables().state_dict().values()))
-    assert sizes[0] == sizes[1] == sizes[2] < 1_000
+        hits.fold()
+        sizes.append(sum(len(each.rows()) for each in hits.relations.values()))
+    assert sizes[0] == sizes[1] == sizes[2] < 2_000
 
 
 def test_the_cut_at_the_depth_is_part_of_the_content() -> None:
-    deep, shallow = Hits(HitsOptions(depth=5)), Hits(HitsOptions(depth=2))
+    deep, shallow = Hits(HitsOptions(depth=5), Items()), Hits(HitsOptions(depth=2), Items())
     for hits in (deep, shallow):
         hits.update(["a", "b", "c"], ["c"])
         hits.update(["a", "b"], [])
-    assert deep.tables().hits == 1
-    assert shallow.tables().hits == 0
-    assert shallow.tables().count == deep.tables().count == 2
-    assert shallow.tables().without_interactions == 1
-    assert shallow.tables().items_shown(None) == 4
+    assert _view(deep).hits == [1]
+    assert _view(shallow).hits == [0]
+    assert _view(shallow).count == _view(deep).count == [2]
+    assert _view(shallow).without_interactions == [1]
+    assert _view(shallow).items(None) == [4]
 
 
 def test_gains_below_the_least_are_not_relevant_however_they_came() -> None:
-    hits = Hits(HitsOptions(min_gain=2.0))
+    hits = Hits(HitsOptions(min_gain=2.0), Items())
     for acts in (["a"], {"a": 1}, {"a": 1.5}, {"a": 0}, {"a": -3}):
         hits.update(["a"], acts)
         hits.update(["a"], acts, [1])
-    assert hits.tables().without_interactions == 10
+    assert _view(hits).without_interactions == [10]
     hits.update(["a"], {"a": 2})
-    assert hits.tables().hits == 1
+    assert _view(hits).hits == [1]
 
 
 View = tuple[str, Callable[[Outcome], int]]
@@ -134,13 +141,14 @@ def test_every_view_counts_the_hits_that_there_are(
     name: str, size: Callable[[Outcome], int], k: int | None
 ) -> None:
     events = stream(200)
-    hits = Hits(HitsOptions())
-    hits.update_many(
+    hits = Hits(HitsOptions(), Items())
+    hits.count(
         Batch(
             recommendations=[event.recommendations for event in events],
             interactions=[event.interactions for event in events],
             positions=[event.positions for event in events],
-        )
+        ),
+        0,
     )
     expected: Counter[tuple[int, int]] = Counter()
     ordinals: Counter[tuple[int, int]] = Counter()
@@ -149,7 +157,7 @@ def test_every_view_counts_the_hits_that_there_are(
             if k is None or rank <= k:
                 expected[size(outcome), rank] += 1
                 ordinals[size(outcome), rank] += ordinal
-    cells = getattr(hits.tables().view(), name)(k)
+    cells = getattr(_view(hits), name)(k)
     found: Counter[tuple[int, int]] = Counter()
     for place, count in zip(zip(cells.size, cells.rank, strict=True), cells.hits, strict=True):
         found[place] += count
@@ -160,18 +168,18 @@ def test_every_view_counts_the_hits_that_there_are(
 
 @pytest.mark.parametrize("k", [1, 4, None])
 def test_the_first_hits_are_counted_once_a_list(k: int | None) -> None:
-    hits = Hits(HitsOptions())
+    hits = Hits(HitsOptions(), Items())
     for event in stream(200):
         hits.update(*event[:3])
     outcomes = Reader(k).outcomes(stream(200))
     first = Counter(outcome.hits[0][0] for outcome in outcomes if outcome.hits)
-    cells = hits.tables().view().first(k)
+    cells = _view(hits).first(k)
     assert dict(zip(cells.rank.tolist(), cells.hits.tolist(), strict=True)) == first
 
 
 def test_ranks_beyond_the_depth_are_not_kept() -> None:
-    hits = Hits(HitsOptions(depth=3))
+    hits = Hits(HitsOptions(depth=3), Items())
     hits.update(["a", "b"], ["a", "b"], [3, 4])
     hits.update(["a", "b"], {"a": 2.0, "b": 3.0}, [3, 4])
-    assert hits.tables().first.rows() == [[3, 2]]
-    assert hits.tables().hits == 2
+    assert [_view(hits).first(None).rank, _view(hits).first(None).hits] == [[3], [2]]
+    assert _view(hits).hits == [2]

@@ -6,10 +6,12 @@ import math
 import random
 from itertools import combinations
 
+import numpy as np
 import pytest
 
 from streameval.events import Batch
-from streameval.statistics.pairings import Pairings, PairingsOptions
+from streameval.statistics.pairings import ItemPairings, Pairings, PairingsOptions
+from streameval.statistics.vocabulary import Items
 
 
 def _lists(count: int, items: int) -> list[list[int]]:
@@ -18,9 +20,9 @@ def _lists(count: int, items: int) -> list[list[int]]:
 
 
 def _counted(lists: list[list[int]], options: PairingsOptions) -> Pairings:
-    pairings = Pairings(options)
-    pairings.update_many(Batch(recommendations=lists, interactions=[[]] * len(lists)))
-    return pairings
+    pairings = ItemPairings(options, Items())
+    pairings.count(Batch(recommendations=lists, interactions=[[]] * len(lists)), 0)
+    return pairings.view(np.array([0]))[0]
 
 
 def _by_hand(lists: list[list[int]]) -> float:
@@ -36,9 +38,9 @@ def test_lists_of_unlike_length_are_compared_as_sets() -> None:
 
 def test_above_the_cap_memory_is_bounded_and_the_value_estimated() -> None:
     lists = _lists(600, 150)
-    pairings = _counted(lists, PairingsOptions(max_cells=600))
+    pairings = _counted(lists, PairingsOptions(max_rows=600))
     assert pairings.estimated
-    assert len(pairings.state_dict()["counts"]) <= 600
+    assert len(pairings.pairs[0]) <= 600
     assert pairings.mean_cosine() == pytest.approx(_by_hand(lists), rel=0.25)
 
 

@@ -11,11 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streameval.events import Batch
-from streameval.statistics.pairings import Pairings, PairingsOptions
-from streameval.statistics.ranksums import RankSums, RankSumsOptions
-from streameval.statistics.scores import Scores, ScoresOptions
+from streameval.statistics.pairings import ItemPairings, PairingsOptions
+from streameval.statistics.ranksums import RankSumsOfLists, RankSumsOptions
+from streameval.statistics.scores import ScoredItems, Scores, ScoresOptions
+from streameval.statistics.vocabulary import Items
 from tests.metrics.samples import pairs_in_order
 
+_HERE = np.array([0])
 Outcomes = list[tuple[float, bool]]
 
 scored = st.tuples(st.sampled_from([0.0, 0.25, 0.5, 1.0]) | st.floats(0, 1), st.booleans())
@@ -31,9 +33,9 @@ def _batch(*lists: Outcomes) -> Batch:
 
 
 def _scores(found: Outcomes, cap: int) -> Scores:
-    scores = Scores(ScoresOptions(cap=cap))
-    scores.update_many(_batch(found))
-    return scores
+    scores = ScoredItems(ScoresOptions(cap=cap), Items())
+    scores.count(_batch(found), 0)
+    return scores.view(_HERE)[0]
 
 
 @settings(print_blob=True)
@@ -76,18 +78,19 @@ def test_a_hundred_thousand_scores_are_binned_within_a_millionth(crowded: str) -
 @settings(print_blob=True)
 @given(st.lists(outcomes, max_size=5))
 def test_rank_sums_are_twice_the_pairs_in_order(lists: list[Outcomes]) -> None:
-    sums = RankSums(RankSumsOptions())
-    sums.update_many(_batch(*lists))
-    twice, counted = sums.cells().counts
-    assert int(twice.sum()) == sum(2 * pairs_in_order(each)[0] for each in lists)
-    assert int(counted.sum()) == sums.lists == len(lists)
+    statistic = RankSumsOfLists(RankSumsOptions(), Items())
+    statistic.count(_batch(*lists), 0)
+    (sums,) = statistic.view(_HERE)
+    assert int(sums.twice.sum()) == sum(2 * pairs_in_order(each)[0] for each in lists)
+    assert sums.lists == len(lists)
 
 
 @settings(print_blob=True)
 @given(st.lists(st.lists(st.integers(0, 6), max_size=5), max_size=7))
 def test_a_mean_cosine_is_that_of_all_pairs_of_lists(lists: list[list[int]]) -> None:
-    pairings = Pairings(PairingsOptions(cutoff=4))
-    pairings.update_many(Batch(recommendations=lists, interactions=[()] * len(lists)))
+    statistic = ItemPairings(PairingsOptions(cutoff=4), Items())
+    statistic.count(Batch(recommendations=lists, interactions=[()] * len(lists)), 0)
+    (pairings,) = statistic.view(_HERE)
     sets = [set(each[:4]) for each in lists if each]
     cosines = [len(a & b) / math.sqrt(len(a) * len(b)) for a, b in combinations(sets, 2)]
     found = pairings.mean_cosine()

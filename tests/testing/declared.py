@@ -35,8 +35,8 @@ def ndcg(event: Event) -> float:
 
 
 @metric(bounds=(0, math.inf), per="slice", source="our own rule")
-def never_undefined(exposures: Exposures, k: int | None) -> float:
-    return exposures.distinct(k)
+def never_undefined(exposures: Exposures) -> float:
+    return exposures.distinct
 
 
 @metric(bounds=(0, 1), source="our own rule")
@@ -50,9 +50,9 @@ def too_large(event: Event) -> float:
 
 
 @metric(bounds=(0, math.inf), per="slice", source="our own rule")
-def changes_what_it_reads(exposures: Exposures, k: int | None) -> float:
-    exposures.update(["another"], [])
-    return exposures.distinct(k) if exposures.lists > 1 else math.nan
+def changes_what_it_reads(exposures: Exposures) -> float:
+    exposures.items.names[:] = [f"{name}+" for name in exposures.items.names]
+    return exposures.distinct if exposures.lists > 1 else math.nan
 
 
 @metric(bounds=(0, math.inf), source="our own rule")

@@ -1,0 +1,109 @@
+"""Floats counted one by one up to a cap of distinct ones, and in narrow bins beyond it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from streameval.statistics import bins
+from streameval.statistics.arrays import FloatArray, IntArray, among
+from streameval.statistics.bins import ordered, unordered
+from streameval.statistics.relation import Shape
+from streameval.statistics.statistic import Statistic
+from streameval.statistics.vocabulary import Items
+
+CAP = 65_536
+BINNED = Shape(keys=1, combine=np.maximum)
+"""(cell) -> 1 where its floats are binned; no row where every one is kept."""
+
+
+class Binned(Statistic):
+    """Keeps every distinct float of a cell up to a cap; beyond it all are binned.
+
+    The content is a function of the multiset of floats alone.
+    """
+
+    rows: ClassVar[str]
+    """The relation (cell, float's or bin's key) -> counts; `binned` is beside it."""
+
+    def __init__(self, options: Any, items: Items) -> None:
+        super().__init__(options, items)
+        self._room = self.cap
+
+    @property
+    def cap(self) -> int:
+        """Most distinct floats kept of a cell."""
+        raise NotImplementedError
+
+    @property
+    def reduced(self) -> bool:
+        """Whether the floats of any cell are binned."""
+        return self.relations["binned"].size > 0
+
+    def put(self, cells: IntArray, values: FloatArray, counts: Sequence[IntArray]) -> None:
+        """Count floats (finite), shape (n,) each."""
+        keys, reduced = ordered(values), among(cells, self.binned)
+        if reduced.any():
+            keys[reduced] = bins.binned(values[reduced])
+            self.leave(cells[reduced], values[reduced], [each[reduced] for each in counts])
+        self.relations[self.rows].add([cells, keys], counts)
+
+    def leave(self, cells: IntArray, values: FloatArray, counts: Sequence[IntArray]) -> None:
+        """Take note of floats whose bins alone are kept from now on."""
+
+    def fold(self) -> None:
+        """Bin the cells that have too many distinct floats."""
+        relation = self.relations[self.rows]
+        if relation.size <= self._room:
+            return
+        cells, counts = np.unique(relation.columns[0], return_counts=True)
+        exact = ~among(cells, self.binned)
+        cells, counts = cells[exact].astype(np.int64), counts[exact]
+        self.bin(cells[counts > self.cap])
+        largest = min(self.cap, int(counts.max(initial=0)))
+        self._room = relation.size + self.cap - largest
+
+    def merge(self, other: Self) -> None:
+        """Add what another one counted; cells binned in either one are binned."""
+        self.fold()
+        other.fold()
+        mine, theirs = self.binned, other.binned
+        self.bin(theirs[~among(theirs, mine)])
+        missing = mine[~among(mine, theirs)]
+        if among(missing, other.relations[self.rows].cells).any():
+            other = other.made(lambda relation: relation.copy())
+            other.bin(missing)
+        super().merge(other)
+
+    def rename(self, names: Mapping[int, int]) -> None:
+        """Cells get other numbers; those that meet are summed, and binned where one of them is."""
+        self.fold()
+        if self.reduced:
+            goals = {names.get(cell, cell) for cell in self.binned.tolist()}
+            cells = self.relations[self.rows].cells.tolist()
+            meeting = [cell for cell in cells if names.get(cell, cell) in goals]
+            found = np.array(meeting, np.int64)
+            self.bin(found[~among(found, self.binned)])
+        super().rename(names)
+        self._room = -1
+
+    @property
+    def binned(self) -> IntArray:
+        """The cells whose floats are binned, ascending."""
+        return self.relations["binned"].cells
+
+    def bin(self, cells: IntArray) -> None:
+        """Bin the floats of cells, ascending, that are not binned yet."""
+        if not cells.size:
+            return
+        relation = self.relations[self.rows]
+        own, keys, *counts = relation.columns
+        here = among(own, cells)
+        values = unordered(keys[here].astype(np.int64))
+        self.leave(own[here].astype(np.int64), values, [each[here] for each in counts])
+        keys = keys.astype(np.int64)
+        keys[here] = bins.binned(values)
+        relation.replace([own, keys, *counts])
+        self.relations["binned"].add([cells], [np.ones_like(cells)])

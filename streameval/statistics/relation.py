@@ -1,0 +1,298 @@
+"""Relations of integers, (cell, key columns...) -> counts: what statistics remember."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+from msgspec.msgpack import Ext
+
+from streameval.statistics.arrays import IntArray, among, grouped, narrow
+
+Columns: TypeAlias = list[IntArray]
+"""Key columns, then count columns; never changed, so that several relations may share them."""
+
+_MOST_WAITING: Final = 1_024
+"""So many rows may wait in any case: moving them costs less than the call that moves them."""
+
+
+class Shape(NamedTuple):
+    """What a relation's columns are.
+
+    Attributes:
+        keys: key columns, the cell among them.
+        counts: count columns.
+        items: place of the key column that holds codes of items; None where none does.
+        combine: what becomes of the counts of equal keys: their sum, or the largest.
+    """
+
+    keys: int
+    counts: int = 1
+    items: int | None = None
+    combine: np.ufunc = np.add
+
+
+class Relation:
+    """Distinct keys in ascending order with their counts, as columns of the least width.
+
+    The first key column is the cell. Rows are kept in parts, and put together when they are read
+    or have become many: a window is the sum of hundreds of small relations.
+
+    Example:
+        >>> relation = Relation(Shape(keys=2))
+        >>> relation.add([np.array([0, 0, 0]), np.array([3, 3, 1])], [np.array([1, 1, 5])])
+        >>> relation.rows()
+        [[0, 1, 5], [0, 3, 2]]
+    """
+
+    __slots__ = ("_parts", "shape", "size")
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        self.size = 0
+        self._parts: list[Columns] = []
+
+    @property
+    def columns(self) -> Columns:
+        """Keys and counts, each of shape (n,) and of any width of integers; to be read only."""
+        if not self._parts:
+            return [np.zeros(0, np.int64)] * (self.shape.keys + self.shape.counts)
+        if len(self._parts) > 1:
+            joined = [np.concatenate(each) for each in zip(*self._parts, strict=True)]
+            self._parts = []
+            self._become(joined)
+        return self._parts[0]
+
+    @property
+    def cells(self) -> IntArray:
+        """The cells that have rows, ascending."""
+        return np.unique(self.columns[0]).astype(np.int64)
+
+    def add(self, keys: Sequence[IntArray], counts: Sequence[IntArray]) -> None:
+        """Add counts (shape (n,) each) at keys (shape (n,) each), which may repeat."""
+        if keys[0].size:
+            found_keys, found_counts = grouped(keys, counts, self.shape.combine)
+            self._note([[narrow(column) for column in (*found_keys, *found_counts)]])
+
+    def merge(self, other: Relation) -> None:
+        """Add another relation of the same shape."""
+        self._note(other._parts)
+
+    def subtract(self, other: Relation) -> None:
+        """Take away what was added before; a row without any count left vanishes."""
+        columns = other.columns
+        keys = self.shape.keys
+        if columns[0].size:
+            counts = [-column.astype(np.int64) for column in columns[keys:]]
+            self._note([[*columns[:keys], *counts]])
+            columns = self.columns
+            left = np.logical_or.reduce([column != 0 for column in columns[keys:]])
+            if not left.all():
+                self._become([column[left] for column in columns])
+
+    def of(self, cells: IntArray) -> tuple[IntArray, Columns]:
+        """The rows of these cells, cell after cell in the order given.
+
+        Returns:
+            The place of each row's cell among those given; the other columns, as 64-bit integers.
+        """
+        columns = self.columns
+        own = columns[0].astype(np.int64)
+        starts, ends = np.searchsorted(own, cells), np.searchsorted(own, cells, side="right")
+        lengths = ends - starts
+        owner = np.repeat(np.arange(cells.size), lengths)
+        rows = np.arange(owner.size) + np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
+        return owner, [column[rows].astype(np.int64) for column in columns[1:]]
+
+    def value(self, cells: IntArray) -> IntArray:
+        """The count of each of these cells, where the cell is the only key; 0 without a row."""
+        own, counts = self.columns
+        if not own.size:
+            return np.zeros(cells.size, np.int64)
+        at = np.minimum(np.searchsorted(own, cells), own.size - 1)
+        return np.where(own[at] == cells, counts[at], 0).astype(np.int64)
+
+    def mapped(self, column: int, table: IntArray) -> Relation:
+        """The same with other integers in a key column: code -> table[code]."""
+        twin = Relation(self.shape)
+        columns = [*self.columns]
+        if columns[0].size:
+            columns[column] = table[columns[column]]
+            twin.add(columns[: self.shape.keys], columns[self.shape.keys :])
+        return twin
+
+    def renamed(self, old: IntArray, new: IntArray) -> Relation:
+        """The same with other cells: old[i], ascending, becomes new[i]; the others stay."""
+        twin = Relation(self.shape)
+        columns = [*self.columns]
+        moved = among(columns[0], old)
+        if not moved.any():
+            return self.copy()
+        cells = columns[0].astype(np.int64)
+        cells[moved] = new[np.searchsorted(old, cells[moved])]
+        twin.add([cells, *columns[1 : self.shape.keys]], columns[self.shape.keys :])
+        return twin
+
+    def selected(self, cells: IntArray) -> Relation:
+        """Only these cells, ascending."""
+        columns = self.columns
+        return self._of_rows(among(columns[0], cells))
+
+    def without(self, cells: IntArray) -> Relation:
+        """All but these cells, ascending."""
+        columns = self.columns
+        return self._of_rows(~among(columns[0], cells))
+
+    def split(self, bits: int) -> Iterator[tuple[int, Relation]]:
+        """For each number that the upper bits of cells have, its rows under the lower bits."""
+        columns = self.columns
+        cells = columns[0].astype(np.int64)
+        upper, lower = cells >> bits, cells & ((1 << bits) - 1)
+        edges = np.flatnonzero(np.diff(upper, prepend=-1, append=-1)).tolist()
+        for start, stop in pairwise(edges):
+            part = [column[start:stop].copy() for column in (lower, *columns[1:])]
+            twin = Relation(self.shape)
+            twin._become(part)
+            yield int(upper[start]), twin
+
+    def keep(self, rows: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> None:
+        """Forget the rows of which this is false."""
+        self.replace([column[rows] for column in self.columns])
+
+    def replace(self, columns: Sequence[IntArray]) -> None:
+        """Take the place of the content by rows, whose keys may repeat and come in any order."""
+        self._parts, self.size = [], 0
+        self.add(columns[: self.shape.keys], columns[self.shape.keys :])
+
+    def load(self, columns: Columns) -> None:
+        """Take the place of the content by columns as `columns` gives them.
+
+        Raises:
+            ValueError: they are of another shape, or do not ascend.
+        """
+        sizes = {column.size for column in columns}
+        if len(columns) != self.shape.keys + self.shape.counts or len(sizes) > 1:
+            message = f"columns of {[column.size for column in columns]} integers"
+            raise ValueError(message)
+        keys = columns[: self.shape.keys]
+        found, _ = grouped(keys, [])
+        if any(one is not other for one, other in zip(found, keys, strict=True)):
+            message = "rows that do not ascend"
+            raise ValueError(message)
+        self._parts = [columns] if columns[0].size else []
+        self.size = columns[0].size
+
+    def saved(self, cells: IntArray, items: IntArray | None) -> list[Ext]:
+        """The rows of these cells as columns; each cell as its place among those given.
+
+        Args:
+            cells: in the order in which they are written.
+            items: the number that each code of an item is written as.
+        """
+        columns = self.columns
+        keys = self.shape.keys
+        if not np.array_equal(self.cells, cells) or (np.diff(cells, prepend=-1) != 1).any():
+            owner, rest = self.of(cells)
+            columns = [owner, *rest]
+        if self.shape.items is not None and items is not None and columns[0].size:
+            columns = [*columns]
+            columns[self.shape.items] = items[columns[self.shape.items]]
+            found, counts = grouped(columns[:keys], columns[keys:], self.shape.combine)
+            columns = [*found, *counts]
+        return [integers(column) for column in columns]
+
+    def restored(self, saved: Sequence[Ext], cells: IntArray, items: IntArray) -> Relation:
+        """What `saved` gave.
+
+        Args:
+            saved: the columns.
+            cells: the number here of each cell that was written.
+            items: the code here of each item that was written.
+
+        Raises:
+            ValueError: it is not what that gave.
+        """
+        twin = Relation(self.shape)
+        twin.load([column_of(each) for each in saved])
+        twin = _translated(twin, 0, cells)
+        column = self.shape.items
+        return twin if column is None else _translated(twin, column, items)
+
+    def rows(self) -> list[list[int]]:
+        """Each row as [keys..., counts...], in ascending order of the keys."""
+        columns = [column.tolist() for column in self.columns]
+        return [list(row) for row in zip(*columns, strict=True)]
+
+    def copy(self) -> Relation:
+        """An independent relation with the same content."""
+        twin = Relation(self.shape)
+        twin._parts, twin.size = self._parts.copy(), self.size
+        return twin
+
+    def _of_rows(self, rows: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Relation:
+        twin = Relation(self.shape)
+        columns = self.columns
+        whole = bool(rows.all())
+        twin._become(columns if whole else [column[rows] for column in columns])
+        return twin
+
+    def _become(self, columns: Columns) -> None:
+        self._parts, self.size = [], 0
+        if columns[0].size:
+            keys, counts = grouped(
+                columns[: self.shape.keys], columns[self.shape.keys :], self.shape.combine
+            )
+            self._parts = [[narrow(column) for column in (*keys, *counts)]]
+            self.size = self._parts[0][0].size
+
+    def _note(self, parts: Sequence[Columns]) -> None:
+        size = sum(part[0].size for part in parts)
+        if not size:
+            return
+        self._parts = [*self._parts, *parts]
+        self.size += size
+        first = self._parts[0][0].size
+        # A share of the whole, so that a row is moved a few times however many parts come.
+        if self.size - first > max(first // 4, _MOST_WAITING):
+            _ = self.columns
+
+
+def _translated(relation: Relation, column: int, table: IntArray) -> Relation:
+    codes = relation.columns[column]
+    if codes.size and not (int(codes.min()) >= 0 and int(codes.max()) < table.size):
+        message = f"a number is {int(codes.max())} where {table.size} were written"
+        raise ValueError(message)
+    same = (table == np.arange(table.size)).all()
+    return relation if same else relation.mapped(column, table)
+
+
+def integers(column: IntArray) -> Ext:
+    """A column in the fewest bytes that hold all of it; their number is the extension's code.
+
+    Example:
+        >>> saved = integers(np.array([1, 300]))
+        >>> saved.code, saved.data.hex()
+        (2, '01002c01')
+    """
+    found = narrow(column)
+    return Ext(found.itemsize, found.tobytes())
+
+
+def column_of(saved: Ext) -> IntArray:
+    """The column that `integers` was given, of the width that it was saved with.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if saved.code not in (1, 2, 4, 8):
+        message = f"integers of {saved.code} bytes"
+        raise ValueError(message)
+    return np.frombuffer(memoryview(saved.data), np.dtype(f"<i{saved.code}"))
+
+
+def cells_of(names: Mapping[int, int]) -> tuple[IntArray, IntArray]:
+    """A renaming of cells as two columns, the old ones ascending."""
+    old = np.array(sorted(names), np.int64)
+    return old, np.array([names[cell] for cell in old.tolist()], np.int64)

@@ -1,0 +1,126 @@
+"""What all statistics have in common: relations that are merged, renamed, copied and saved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Self, TypeAlias
+
+import numpy as np
+
+from streameval.columns import Coded
+from streameval.errors import UnlikeStateError
+from streameval.events import Batch
+from streameval.statistics.arrays import IntArray
+from streameval.statistics.relation import Relation, Shape, cells_of
+from streameval.statistics.vocabulary import Items
+
+Cells: TypeAlias = int | IntArray
+"""Where events are counted: one cell for all of them, or one for each."""
+
+
+class Statistic:
+    """Counts events of many cells into relations.
+
+    Attributes:
+        options: its identity; unlike ones do not merge.
+        items: codes of the items that it names.
+        relations: what it remembers; to be read after `fold` only.
+    """
+
+    shapes: ClassVar[Mapping[str, Shape]]
+
+    def __init__(self, options: object, items: Items) -> None:
+        self.options = options
+        self.items = items
+        self.relations = {name: Relation(shape) for name, shape in self.shapes.items()}
+
+    def count(self, batch: Batch, cells: Cells) -> None:
+        """Count many events."""
+        raise NotImplementedError
+
+    def count_coded(self, coded: Coded, cells: Cells) -> None:
+        """Count many events whose ids are numbers; the same content."""
+        self.count(coded.batch, cells)
+
+    def view(self, cells: IntArray) -> Any:
+        """What metrics read of each of these cells."""
+        raise NotImplementedError
+
+    def fold(self) -> None:
+        """Move what is pending into the relations; changes no content."""
+
+    def merge(self, other: Self) -> None:
+        """Add what another one counted.
+
+        Raises:
+            UnlikeStateError: its options differ.
+        """
+        if other.options != self.options:
+            raise UnlikeStateError(type(self).__name__.lower(), self.options, other.options)
+        self.fold()
+        other.fold()
+        for name, relation in other.relations.items():
+            self.relations[name].merge(_translated(relation, other.items, self.items))
+
+    def subtract(self, other: Self) -> None:
+        """Take away what was added; nothing in it was thinned or binned."""
+        self.fold()
+        other.fold()
+        for name, relation in other.relations.items():
+            self.relations[name].subtract(_translated(relation, other.items, self.items))
+
+    @property
+    def reduced(self) -> bool:
+        """Whether any cell was thinned or binned, so that it is no plain sum any more."""
+        return False
+
+    def rename(self, names: Mapping[int, int]) -> None:
+        """Cells get other numbers; those that meet are summed."""
+        self.fold()
+        old, new = cells_of(names)
+        for name, relation in self.relations.items():
+            self.relations[name] = relation.renamed(old, new)
+
+    def made(self, change: Callable[[Relation], Relation]) -> Self:
+        """One with the same options whose relations are made of these."""
+        self.fold()
+        twin = self.empty()
+        for name, relation in self.relations.items():
+            twin.relations[name] = change(relation)
+        return twin
+
+    def empty(self) -> Self:
+        """One with the same options and vocabulary that has counted nothing."""
+        return type(self)(self.options, self.items)
+
+    def split(self, bits: int) -> dict[int, Self]:
+        """By the upper bits of cells; see `Relation.split`."""
+        self.fold()
+        found: dict[int, Self] = {}
+        for name, relation in self.relations.items():
+            for upper, part in relation.split(bits):
+                found.setdefault(upper, self.empty()).relations[name] = part
+        return found
+
+    def used(self, cells: IntArray) -> IntArray:
+        """Codes of the items that these cells name, with repeats."""
+        named = [(each.shape.items, each) for each in self.relations.values()]
+        found = [each.of(cells)[1][column - 1] for column, each in named if column is not None]
+        return np.concatenate([np.zeros(0, np.int64), *found])
+
+    def recode(self, items: Items) -> None:
+        """Name items by the codes of another vocabulary."""
+        for name, relation in self.relations.items():
+            if relation.shape.items is not None:
+                self.relations[name] = _translated(relation, self.items, items)
+        self.items = items
+
+
+def _translated(relation: Relation, old: Items, new: Items) -> Relation:
+    column = relation.shape.items
+    if column is None or old is new or not relation.size:
+        return relation
+    used = np.unique(relation.columns[column])
+    table = np.zeros(len(old.names), np.int64)
+    table[used] = new.codes(old.named(used), used.size)
+    return relation.mapped(column, table)

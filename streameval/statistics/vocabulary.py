@@ -1,0 +1,190 @@
+"""Items as small integers, and their names as bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
+from itertools import pairwise
+from typing import Final, TypeAlias
+from zlib import crc32
+
+import msgspec
+import numpy as np
+from msgspec.msgpack import Ext
+
+from streameval.events import Id, plain
+from streameval.statistics.arrays import FloatArray, IntArray
+
+SavedItems: TypeAlias = list[list[str | int | Ext]]
+"""Names in buckets, as `saved` yields them."""
+
+_BUCKET: Final = 1_024
+"""About so many names are sorted and written at once."""
+
+_AT_ONCE: Final = 8_192
+_TEXT, _NUMBER = 115, 105
+"""Codes of ids that msgpack has no form for: lone surrogates, and integers beyond 64 bits."""
+
+packed = msgspec.msgpack.Encoder().encode
+
+
+class Items(dict[Id, int]):
+    """Item -> its code; what is asked for first gets the next one.
+
+    Attributes:
+        names: the item of each code.
+
+    Example:
+        >>> items = Items()
+        >>> items["b"], items["a"], items["b"], items.names
+        (0, 1, 0, ['b', 'a'])
+    """
+
+    __slots__ = ("_hashes", "names")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[Id] = []
+        self._hashes = np.zeros(0, np.float64)
+
+    def __missing__(self, item: Id) -> int:
+        code = self[item] = len(self.names)
+        self.names.append(item)
+        return code
+
+    def codes(self, items: Iterable[Id], count: int = -1) -> IntArray:
+        """The codes of items, shape (items,)."""
+        return np.fromiter(map(self.__getitem__, items), np.int64, count)
+
+    def named(self, codes: IntArray) -> list[Id]:
+        """The items behind codes."""
+        names = self.names
+        return [names[code] for code in codes.tolist()]
+
+    @property
+    def places(self) -> FloatArray:
+        """Each code's place among all hashes, from 0 up to 1; the same on every machine."""
+        known = self._hashes.size
+        if known < len(self.names):
+            new = np.fromiter(map(_place, self.names[known:]), np.float64)
+            self._hashes = np.concatenate((self._hashes, new))
+        return self._hashes
+
+
+def saved(items: Items, codes: IntArray) -> Iterator[bytes | IntArray]:
+    """Names as one msgpack array of buckets, in pieces; at last the codes in the order written.
+
+    The order depends on the names alone.
+
+    Args:
+        items: the vocabulary.
+        codes: distinct ones, of the names to be written.
+    """
+    names = items.named(codes)
+    hashes = np.concatenate(
+        [
+            np.zeros(0, np.int64),
+            *(_crcs(names[at : at + _AT_ONCE]) for at in range(0, len(names), _AT_ONCE)),
+        ]
+    )
+    buckets = 1 << (len(names) // _BUCKET).bit_length()
+    hashes &= buckets - 1
+    order = np.argsort(hashes, kind="stable")
+    edges = np.searchsorted(hashes[order], np.arange(buckets + 1)).tolist()
+    written = [np.zeros(0, np.int64)]
+    yield b"\xdd" + buckets.to_bytes(4, "big")
+    for start, stop in pairwise(edges):
+        rows = order[start:stop]
+        bucket = [names[row] for row in rows.tolist()]
+        places = _in_order(bucket)
+        written.append(codes[rows[places]])
+        yield _bucket([bucket[place] for place in places])
+    yield np.concatenate(written)
+
+
+def loaded(items: Items, buckets: SavedItems) -> IntArray:
+    """The codes of names that `saved` wrote, in their order.
+
+    Raises:
+        ValueError: a name stands there twice.
+    """
+    names: list[Id] = []
+    for bucket in buckets:
+        packed_ones = Ext in set(map(type, bucket))
+        names.extend(map(_item, bucket) if packed_ones else bucket)  # type: ignore[arg-type]  # no Ext
+    codes = items.codes(names, len(names))
+    if np.unique(codes).size != codes.size:
+        message = "an item stands there twice"
+        raise ValueError(message)
+    return codes
+
+
+def exact(item: Id) -> Id:
+    """The id as a str or int and nothing more special."""
+    if type(item) is str or type(item) is int:
+        return item
+    known = plain(item)
+    return int(known) if isinstance(known, int) else known
+
+
+def share(halvings: int) -> float:
+    """The share of all items whose hash lies below a limit that was halved so often."""
+    return 0.5**halvings
+
+
+def _place(item: Id) -> float:
+    known = plain(item)
+    text = f"{type(known).__name__}:{known}".encode("utf-8", "surrogatepass")
+    # The upper 53 bits, which a float holds exactly.
+    return (int.from_bytes(blake2b(text, digest_size=8).digest(), "big") >> 11) / 2.0**53
+
+
+def _crcs(names: Sequence[Id]) -> IntArray:
+    try:
+        # All of them text, as a rule: without a step of Python for each.
+        return np.fromiter(map(crc32, map(str.encode, names)), np.int64)  # type: ignore[arg-type]  # refused if not
+    except (TypeError, UnicodeEncodeError):
+        return np.fromiter(map(_crc, names), np.int64)
+
+
+def _crc(item: Id) -> int:
+    text = item.encode("utf-8", "surrogatepass") if isinstance(item, str) else b"%x" % item
+    return crc32(text)
+
+
+def _in_order(names: list[Id]) -> list[int]:
+    """Places of the names, sorted: numbers before text."""
+    try:
+        return sorted(range(len(names)), key=names.__getitem__)
+    except TypeError:
+        return sorted(
+            range(len(names)), key=lambda place: (isinstance(names[place], str), names[place])
+        )
+
+
+def _bucket(names: list[Id]) -> bytes:
+    if set(map(type, names)) - {str, int}:
+        names = list(map(exact, names))
+    try:
+        return packed(names)
+    except (UnicodeEncodeError, OverflowError):
+        return packed(list(map(_escaped, names)))
+
+
+def _escaped(item: Id) -> str | int | Ext:
+    """An id that msgpack has no form for, as an extension."""
+    try:
+        packed(item)
+    except (UnicodeEncodeError, OverflowError):
+        if isinstance(item, str):
+            return Ext(_TEXT, item.encode("utf-8", "surrogatepass"))
+        return Ext(_NUMBER, b"%x" % item)
+    return item
+
+
+def _item(found: str | int | Ext) -> Id:
+    if not isinstance(found, Ext):
+        return found
+    if found.code == _TEXT:
+        return bytes(found.data).decode("utf-8", "surrogatepass")
+    return int(bytes(found.data), 16)

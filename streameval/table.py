@@ -1,0 +1,397 @@
+"""The statistics of many cells, counted, merged and saved together."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
+from typing import Final, TypeAlias, cast
+
+import msgspec
+import numpy as np
+from msgspec.msgpack import Ext
+
+from streameval.columns import Coded
+from streameval.context import Context
+from streameval.errors import DamagedStateError, StateVersionError, UnlikeStateError
+from streameval.events import Batch, Id, Interactions
+from streameval.formulas import Formula, formula, needed_inputs, values_of
+from streameval.ids import IdKind
+from streameval.metric import Metric
+from streameval.plan import Plan, hits_options, name_of
+from streameval.population import counting
+from streameval.statistics.arrays import IntArray
+from streameval.statistics.distributions import Values, ValuesOptions
+from streameval.statistics.exposures import ExposuresOptions, ItemsShown
+from streameval.statistics.hits import Hits, Listener
+from streameval.statistics.lists import GradedLists, Lists
+from streameval.statistics.pairings import ItemPairings, PairingsOptions
+from streameval.statistics.profiles import HitsOptions
+from streameval.statistics.ranksums import RankSumsOfLists, RankSumsOptions
+from streameval.statistics.relation import Relation, Shape, cells_of
+from streameval.statistics.scores import ScoredItems, ScoresOptions
+from streameval.statistics.statistic import Cells, Statistic
+from streameval.statistics.vocabulary import Items, SavedItems, loaded, saved
+
+VERSION: Final = 2
+_WHAT: Final = "accumulator"
+_VERSIONS: Final = itertools.count(1)
+_KINDS: Final[Mapping[type, type[Statistic]]] = {
+    HitsOptions: Hits,
+    ExposuresOptions: ItemsShown,
+    PairingsOptions: ItemPairings,
+    ScoresOptions: ScoredItems,
+    RankSumsOptions: RankSumsOfLists,
+}
+_packed = msgspec.msgpack.Encoder().encode
+
+_Inputs: TypeAlias = dict[str, int | str | None]
+_Kept: TypeAlias = tuple[Metric, Values]
+
+
+class _Entry(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    inputs: _Inputs
+    relations: list[list[Ext]]
+
+
+class Table:
+    """One relation of integers per statistic: (cell, key columns...) -> counts.
+
+    A cell is an integer from 0 up to 2^62 that its user chooses: a slice of a pane, for example.
+    An Accumulator has the one cell 0. The content is a function of what was counted in each cell.
+
+    Args:
+        plan: which statistics are kept.
+        context: what their values are made with.
+        items: a vocabulary that it shares with others, so that adding them needs no translation.
+        ids: the kind of ids counted; None where none has decided yet.
+
+    Attributes:
+        events: (cell) -> events; to be read only, after `fold`.
+        statistics: by name, in the order of the names; likewise.
+        by_lists: whether recommendations, interactions and positions are all that is read.
+        version: another number, which nothing in this process has had, after every change.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        context: Context,
+        items: Items | None = None,
+        ids: IdKind | None = None,
+    ) -> None:
+        self.plan = plan
+        self.context = context
+        self.ids = ids
+        self.items = Items() if items is None else items
+        self.version = next(_VERSIONS)
+        self.by_lists = not plan.events and all(map(_by_lists, plan.needs))
+        self.events = Relation(Shape(keys=1))
+        self._counted: dict[int, int] = {}
+        made: dict[str, Statistic] = {
+            name_of(options): _KINDS[type(options)](options, self.items) for options in plan.needs
+        }
+        made |= {name: Values(ValuesOptions(), self.items) for name in plan.valued}
+        self.become(dict(sorted(made.items())))
+
+    def count(self, batch: Batch | Coded, cells: Cells = 0) -> None:
+        """Count events, in one cell or each in its own (shape (events,))."""
+        if not len(batch):
+            return
+        self._count_lists(len(batch), cells)
+        for statistic in self._counting:
+            if isinstance(batch, Coded):
+                statistic.count_coded(batch, cells)
+            else:
+                statistic.count(batch, cells)
+        if self._formulas:
+            self._count_values(batch.batch if isinstance(batch, Coded) else batch, cells)
+        self.version = next(_VERSIONS)
+
+    def update(
+        self,
+        recommendations: Sequence[Id],
+        interactions: Interactions,
+        positions: Sequence[int] | None,
+    ) -> None:
+        """Count one list in cell 0, where `by_lists`."""
+        for update in self._updates:
+            update(recommendations, interactions, positions)
+        self._counted[0] = self._counted.get(0, 0) + 1
+
+    def fold(self) -> None:
+        """Move what is pending into the relations; changes no content."""
+        if self._counted:
+            cells, counts = np.array([*self._counted.items()], np.int64).T
+            self.events.add([cells], [counts])
+            self._counted.clear()
+        # Hits first: what is pending there is on its way to the values of lists, too.
+        for statistic in sorted(self.statistics.values(), key=_follows):
+            statistic.fold()
+
+    @property
+    def cells(self) -> IntArray:
+        """The cells that counted any event, ascending."""
+        self.fold()
+        return self.events.cells
+
+    def lists(self, cells: IntArray) -> IntArray:
+        """How many events each cell counted."""
+        self.fold()
+        return self.events.value(cells)
+
+    @property
+    def reduced(self) -> bool:
+        """Whether any cell was thinned or binned, so that it cannot be subtracted."""
+        self.fold()
+        return any(statistic.reduced for statistic in self.statistics.values())
+
+    def empty(self) -> Table:
+        """One of the same kind, with the same vocabulary, that has counted nothing."""
+        return Table(self.plan, self.context, self.items, self.ids)
+
+    def copy(self) -> Table:
+        """An independent one with the same content; columns are shared, for they never change."""
+        return self._made(lambda relation: relation.copy())
+
+    def select(self, cells: IntArray) -> Table:
+        """Only these cells, ascending."""
+        return self._made(lambda relation: relation.selected(cells))
+
+    def split(self, bits: int) -> dict[int, Table]:
+        """For each number that the upper bits of cells have, its cells by their lower bits."""
+        self.fold()
+        found: dict[int, Table] = {}
+        for upper, lists in self.events.split(bits):
+            found[upper] = self.empty()
+            found[upper].events = lists
+        kinds = {name: each.split(bits) for name, each in self.statistics.items()}
+        for upper, table in found.items():
+            own = {name: each[upper] for name, each in kinds.items() if upper in each}
+            table.become(table.statistics | own)
+        return found
+
+    def add(self, other: Table, names: Mapping[int, int] | None = None) -> None:
+        """Add what another one counted, which stays as it is.
+
+        Args:
+            other: of the same plan.
+            names: cells of the other one that have another number here.
+
+        Raises:
+            UnlikeStateError: it keeps other statistics, or counted ids of the other kind.
+        """
+        if other.plan is not self.plan and other.plan != self.plan:
+            raise UnlikeStateError("statistics", self.plan.names, other.plan.names)
+        self.ids = _one_kind(self.ids, other.ids)
+        if names:
+            other = other.copy()
+            other.rename(names)
+        self.fold()
+        other.fold()
+        self.events.merge(other.events)
+        for name, statistic in self.statistics.items():
+            statistic.merge(other.statistics[name])
+        self.version = next(_VERSIONS)
+
+    def subtract(self, other: Table) -> None:
+        """Take away what was added, where neither is `reduced`: exact, for it is integers."""
+        self.fold()
+        other.fold()
+        self.events.subtract(other.events)
+        for name, statistic in self.statistics.items():
+            statistic.subtract(other.statistics[name])
+        self.version = next(_VERSIONS)
+
+    def rename(self, names: Mapping[int, int]) -> None:
+        """Cells get other numbers; those that meet are summed."""
+        self.fold()
+        self.events = self.events.renamed(*cells_of(names))
+        for statistic in self.statistics.values():
+            statistic.rename(names)
+        self.version = next(_VERSIONS)
+
+    def dump(self, order: Sequence[int]) -> Iterator[bytes]:
+        """These cells as one msgpack value, in pieces; equal content gives equal bytes.
+
+        Cells are written as 0, 1, 2, ... in this order, items by their names. Nothing may be
+        counted until the last piece is there: a copy can be dumped beside other work.
+        """
+        self.fold()
+        cells = np.array(order, np.int64)
+        yield b"\x95" + _packed(VERSION) + _packed(self.ids)
+        yield _packed(self.events.saved(cells, None))
+        numbers = None
+        used = np.unique(
+            np.concatenate(
+                [np.zeros(0, np.int64), *(each.used(cells) for each in self.statistics.values())]
+            )
+        )
+        for piece in saved(self.items, used):
+            if isinstance(piece, bytes):
+                yield piece
+            else:
+                numbers = np.zeros(len(self.items.names), np.int64)
+                numbers[piece] = np.arange(piece.size)
+        yield b"\xdf" + len(self.statistics).to_bytes(4, "big")
+        for name, statistic in self.statistics.items():
+            yield _packed(name) + b"\x92" + _packed(self._made_with(name))
+            yield b"\xdd" + len(statistic.relations).to_bytes(4, "big")
+            for relation in statistic.relations.values():
+                yield _packed(relation.saved(cells, numbers))
+
+    def load(self, data: bytes, cells: Sequence[int]) -> frozenset[str]:
+        """Fill an empty table with what it has use for of what `dump` gave.
+
+        Args:
+            data: the bytes.
+            cells: the number here of each cell that was written.
+
+        Returns:
+            The names of the statistics that were not there.
+
+        Raises:
+            StateVersionError: this release does not know the version.
+            UnlikeStateError: the values of a statistic were made with other inputs, or ids of the
+                other kind were counted.
+            DamagedStateError: it is not what `dump` gave.
+        """
+        try:
+            return self._load(data, np.array(cells, np.int64))
+        except (ValueError, TypeError, OverflowError, RecursionError, msgspec.DecodeError) as error:
+            raise DamagedStateError(_WHAT, f"{type(error).__name__}: {error}") from error
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Table) or not np.array_equal(self.cells, other.cells):
+            return False
+        order = self.cells.tolist()
+        return b"".join(self.dump(order)) == b"".join(other.dump(order))
+
+    __hash__ = None  # type: ignore[assignment]  # changes as it counts
+
+    def become(self, statistics: dict[str, Statistic]) -> None:
+        """Take the place of the content by other statistics of the same plan."""
+        self.statistics = statistics
+        self._formulas: list[tuple[Formula, Values]] = []
+        for metric in self.plan.events:
+            values = self._values(f"events:{metric.per_list}")
+            self._formulas.append((formula(metric, self.context), values))
+        self._counting = [each for each in statistics.values() if not isinstance(each, Values)]
+        self._updates: list[Callable[..., None]] = []
+        for statistic in self._counting:
+            if isinstance(statistic, Hits):
+                statistic.listener = self._listener(statistic.options)
+            if isinstance(statistic, Hits | ItemsShown):
+                self._updates.append(statistic.update)
+
+    def _values(self, name: str) -> Values:
+        return cast("Values", self.statistics[name])
+
+    def _listener(self, options: HitsOptions) -> Listener | None:
+        def kept(kind: str, metrics: Sequence[Metric]) -> list[_Kept]:
+            reading = [m for m in metrics if hits_options(m, self.plan.depth) == options]
+            return [
+                (m, self._values(f"{kind}:{m.text if kind == 'graded' else m.per_list}"))
+                for m in reading
+            ]
+
+        graded, values = kept("graded", self.plan.graded), kept("values", self.plan.values)
+        # It must not know this object, which knows it: a ring would wait for the garbage collector.
+        return partial(_follow, graded, values) if graded or values else None
+
+    def _count_lists(self, lists: int, cells: Cells) -> None:
+        if isinstance(cells, int):
+            self._counted[cells] = self._counted.get(cells, 0) + lists
+        else:
+            self.events.add([cells], [np.ones_like(cells)])
+
+    def _count_values(self, batch: Batch, cells: Cells) -> None:
+        where = np.full(len(batch), cells) if isinstance(cells, int) else cells
+        for _, values in self._formulas:
+            values.add_lists(where)
+        for cell, event in zip(where.tolist(), batch.events(), strict=True):
+            for value, values in self._formulas:
+                values.wait(cell, value(event))
+
+    def _made(self, change: Callable[[Relation], Relation]) -> Table:
+        self.fold()
+        twin = object.__new__(Table)
+        twin.plan, twin.context, twin.items = self.plan, self.context, self.items
+        twin.ids = self.ids
+        twin.by_lists, twin.version, twin._counted = self.by_lists, next(_VERSIONS), {}
+        twin.events = change(self.events)
+        twin.become({name: each.made(change) for name, each in self.statistics.items()})
+        return twin
+
+    def _made_with(self, name: str) -> _Inputs:
+        for metric in self.plan.events:
+            if name == f"events:{metric.per_list}":
+                return {
+                    need: _identity(self.context)[need] for need in sorted(needed_inputs(metric))
+                }
+        return {}
+
+    def _load(self, data: bytes, cells: IntArray) -> frozenset[str]:
+        version, *rest = msgspec.msgpack.decode(data, type=list[msgspec.Raw])
+        found = msgspec.msgpack.decode(version)
+        if found != VERSION:
+            raise StateVersionError(_WHAT, found, VERSION)
+        ids, lists, names, entries = rest
+        self.ids = _one_kind(self.ids, msgspec.msgpack.decode(ids, type=IdKind | None))
+        codes = loaded(self.items, msgspec.msgpack.decode(names, type=SavedItems))
+        known = msgspec.msgpack.decode(entries, type=dict[str, msgspec.Raw])
+        columns = msgspec.msgpack.decode(lists, type=list[Ext])
+        self.events = self.events.restored(columns, cells, codes)
+        missing = set()
+        for name, statistic in self.statistics.items():
+            if name not in known:
+                missing.add(name)
+                continue
+            entry = msgspec.msgpack.decode(known[name], type=_Entry)
+            if entry.inputs != (made_with := self._made_with(name)):
+                raise UnlikeStateError(f"inputs of {name}", made_with, entry.inputs)
+            pairs = zip(statistic.relations.items(), entry.relations, strict=True)
+            for (kind, relation), content in [*pairs]:
+                statistic.relations[kind] = relation.restored(content, cells, codes)
+        self.version = next(_VERSIONS)
+        return frozenset(missing)
+
+
+def renumber(tables: Sequence[Table]) -> None:
+    """Give tables that share a vocabulary a smaller one, of the items that they still name."""
+    items = Items()
+    for table in tables:
+        table.fold()
+        for statistic in table.statistics.values():
+            statistic.recode(items)
+        table.items = items
+
+
+def _one_kind(mine: IdKind | None, theirs: IdKind | None) -> IdKind | None:
+    if mine is not None and theirs is not None and mine != theirs:
+        raise UnlikeStateError("ids", mine, theirs)
+    return mine or theirs
+
+
+def _by_lists(options: object) -> bool:
+    if isinstance(options, HitsOptions):
+        return not options.type
+    return isinstance(options, ExposuresOptions) and options.of == "items"
+
+
+def _follows(statistic: Statistic) -> bool:
+    return not isinstance(statistic, Hits)
+
+
+def _follow(graded: Sequence[_Kept], values: Sequence[_Kept], lists: Lists) -> None:
+    if isinstance(lists, GradedLists):
+        for metric, kept in graded:
+            kept.add(lists.cell, values_of(metric, lists), counting(metric, lists))
+    for metric, kept in values:
+        kept.add(lists.cell, values_of(metric, lists), counting(metric, lists))
+
+
+@lru_cache(maxsize=4)
+def _identity(context: Context) -> _Inputs:
+    # A digest of a whole catalogue, asked for with every slice that is saved.
+    return context.identity

@@ -1,0 +1,187 @@
+"""A table of many cells is as many accumulators: counted, moved, saved and read at once."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streameval import Accumulator
+from streameval.answers import answers
+from streameval.errors import DamagedStateError, UnlikeStateError
+from streameval.events import Batch, Event, columns_of
+from streameval.plan import planned
+from streameval.table import Table, renumber
+from tests.contract import laws
+from tests.contract.metric_cases import a_text_of_each, stream
+from tests.metrics.preparation import Shown
+
+ALL = a_text_of_each()
+SOME = ["ndcg@5", "mrr", "distinct_items@3", "personalization", "auc", "novelty@3"]
+EVENTS = stream(60)
+
+places = st.lists(st.sampled_from([0, 1, 3, 4, 9]), min_size=len(EVENTS), max_size=len(EVENTS))
+some = settings(max_examples=15, print_blob=True)
+
+
+def _table(texts: Sequence[str] = SOME, max_items: int = 1_000_000) -> Table:
+    accumulator = laws.made(texts)
+    return Table(planned(accumulator.metrics, None, max_items), accumulator.context)
+
+
+def _batch(events: Sequence[Shown]) -> Batch:
+    return columns_of(
+        [
+            Event(
+                recommendations=event.recommendations,
+                interactions=event.interactions,
+                positions=event.positions,
+                scores=event.scores,
+                baseline=event.baseline,
+                typed=event.typed,
+                history=event.history,
+                user=event.user,
+            )
+            for event in events
+        ]
+    )
+
+
+def _counted(
+    cells: Sequence[int], texts: Sequence[str] = SOME, max_items: int = 1_000_000
+) -> Table:
+    table = _table(texts, max_items)
+    table.count(_batch(EVENTS[: len(cells)]), np.array(cells))
+    return table
+
+
+def _apart(cells: Sequence[int], texts: Sequence[str] = SOME) -> Mapping[int, Accumulator]:
+    found: defaultdict[int, Accumulator] = defaultdict(lambda: laws.made(texts))
+    for cell, event in zip(cells, EVENTS, strict=False):
+        laws.count(found[cell], event)
+    return found
+
+
+def _dumped(table: Table, cell: int) -> bytes:
+    return b"".join(table.dump([cell]))
+
+
+def _is(table: Table, expected: Mapping[int, Accumulator]) -> None:
+    assert table.cells.tolist() == sorted(expected)
+    for cell, accumulator in expected.items():
+        assert _dumped(table, cell) == laws.dumped(accumulator)
+
+
+@some
+@given(places)
+def test_each_cell_is_what_an_accumulator_would_be(cells: list[int]) -> None:
+    _is(_counted(cells), _apart(cells))
+
+
+def test_all_cells_are_read_in_one_pass_with_the_bits_of_each() -> None:
+    cells = [place % 5 for place in range(len(EVENTS))]
+    table, apart = _counted(cells, ALL), _apart(cells, ALL)
+    order = [3, 0, 77, 4, 1, 2]
+    for metric in laws.made(ALL).metrics:
+        found = answers(metric, table, np.array(order))
+        expected = [apart[cell].read(metric.text) for cell in order]
+        assert list(map(laws.seen, found)) == list(map(laws.seen, expected)), metric.text
+
+
+@some
+@given(places, places)
+def test_added_up_cells_are_counted_in_one(first: list[int], second: list[int]) -> None:
+    """Whether they share a vocabulary or not."""
+    names = {3: 1, 9: 0}
+    here, there = _counted(first), _counted(second)
+    shared = here.empty()
+    shared.count(_batch(EVENTS), np.array(second))
+    both = here.copy()
+    both.add(there, names)
+    here.add(shared, names)
+    renamed = [names.get(cell, cell) for cell in second]
+    expected = _table()
+    expected.count(_batch(EVENTS), np.array(first))
+    expected.count(_batch(EVENTS), np.array(renamed))
+    assert here == both == expected
+    assert there == _counted(second)
+
+
+@some
+@given(places)
+def test_split_and_put_together_again_it_is_the_same(cells: list[int]) -> None:
+    table, whole = _counted(cells), _table()
+    for upper, part in table.split(2).items():
+        part.rename({cell: upper << 2 | cell for cell in part.cells.tolist()})
+        whole.add(part)
+    assert whole == table
+
+
+@some
+@given(places, st.permutations([0, 1, 3, 4, 9]))
+def test_it_returns_from_bytes_under_other_numbers(cells: list[int], order: list[int]) -> None:
+    table = _counted(cells)
+    data = b"".join(table.dump(order))
+    numbers = [70, 20, 30, 10, 50]
+    loaded = _table()
+    _ = loaded.items["an item that was there before"]
+    assert loaded.load(data, numbers) == frozenset()
+    assert b"".join(loaded.dump(numbers)) == data
+    again = _table()
+    again.count(_batch(EVENTS[::-1]), np.array(cells[::-1]))
+    assert b"".join(again.dump(order)) == data
+
+
+def test_bytes_of_more_cells_than_are_named_are_damaged() -> None:
+    data = b"".join(_counted([0, 1, 3] * 20).dump([0, 1, 3]))
+    with pytest.raises(DamagedStateError, match="a number is 2"):
+        _table().load(data, [0, 1])
+
+
+@some
+@given(places)
+def test_what_was_added_can_be_taken_away(cells: list[int]) -> None:
+    here, there = _counted(cells), _counted(cells[::-1])
+    whole = here.copy()
+    whole.add(there)
+    assert not whole.reduced
+    whole.subtract(there)
+    assert whole == here
+
+
+def test_a_thinned_cell_says_that_it_is_reduced() -> None:
+    assert _counted([0] * 60, max_items=2).reduced
+
+
+def test_a_smaller_vocabulary_changes_no_byte() -> None:
+    table = _counted([place % 3 for place in range(60)])
+    small, before = table.select(np.array([1])), _dumped(table, 1)
+    table.items.codes(f"gone {number}" for number in range(100))
+    renumber([small])
+    assert len(small.items) < len(table.items)
+    assert _dumped(small, 1) == before
+    small.count(_batch(EVENTS), 1)
+    table.count(_batch(EVENTS), 1)
+    assert _dumped(small, 1) == _dumped(table, 1)
+
+
+def test_a_copy_is_independent_and_every_change_has_a_version() -> None:
+    table = _counted([0, 1] * 30)
+    before = [_dumped(table, 0), _dumped(table, 1)]
+    twin = table.copy()
+    seen = {table.version, twin.version}
+    twin.count(_batch(EVENTS), 0)
+    twin.rename({1: 5})
+    twin.add(table)
+    seen.add(twin.version)
+    assert len(seen) == 3
+    assert [_dumped(table, 0), _dumped(table, 1)] == before
+
+
+def test_tables_of_other_statistics_are_refused() -> None:
+    with pytest.raises(UnlikeStateError, match="unlike statistics"):
+        _table(["mrr"]).add(_table(["ndcg@5"]))

@@ -1,0 +1,111 @@
+"""Relations, small and large: what waits, what is alike and what is shared adds up."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.msgpack import Ext
+
+from streameval.statistics.relation import Relation, Shape, column_of, integers
+
+_SIZES = (1, 63, 1_023, 1_025, 3_000)
+"""Below, at and beyond what may wait."""
+
+int64 = st.integers(-(2**63), 2**63 - 1)
+some = settings(max_examples=60, print_blob=True)
+
+
+def _relation(size: int, shift: int = 0) -> Relation:
+    relation = Relation(Shape(keys=1))
+    keys = np.arange(size) + shift
+    relation.add([keys], [keys + 1])
+    return relation
+
+
+def _expected(*relations: tuple[int, int]) -> list[list[int]]:
+    total: Counter[int] = Counter()
+    for size, shift in relations:
+        total.update({key: key + 1 for key in range(shift, shift + size)})
+    return [[key, total[key]] for key in sorted(total)]
+
+
+@pytest.mark.parametrize("first", _SIZES)
+@pytest.mark.parametrize("second", _SIZES)
+@pytest.mark.parametrize("shift", [0, 1, 1_000])
+def test_relations_add_up(first: int, second: int, shift: int) -> None:
+    whole = _relation(first)
+    for _ in range(3):
+        whole.merge(_relation(second, shift))
+    assert whole.rows() == _expected((first, 0), *[(second, shift)] * 3)
+
+
+@pytest.mark.parametrize("size", _SIZES)
+def test_a_relation_added_to_itself_is_twice_it(size: int) -> None:
+    relation = _relation(size)
+    relation.merge(relation)
+    assert relation.rows() == _expected((size, 0), (size, 0))
+
+
+@pytest.mark.parametrize("size", _SIZES)
+def test_whoever_shares_a_part_does_not_notice(size: int) -> None:
+    part = _relation(size)
+    whole = Relation(Shape(keys=1))
+    whole.merge(part)
+    twin = whole.copy()
+    whole.merge(_relation(size, 7))
+    twin.merge(_relation(3, 9))
+    assert part.rows() == _expected((size, 0))
+    assert whole.rows() == _expected((size, 0), (size, 7))
+    assert twin.rows() == _expected((size, 0), (3, 9))
+
+
+def test_what_is_taken_away_leaves_no_row() -> None:
+    whole = _relation(10)
+    whole.merge(_relation(5, 3))
+    whole.subtract(_relation(10))
+    assert whole.rows() == _expected((5, 3))
+
+
+def test_the_largest_of_equal_keys_is_kept_where_that_is_how_they_combine() -> None:
+    relation = Relation(Shape(keys=1, combine=np.maximum))
+    for count in (3, 7, 5):
+        relation.add([np.array([2])], [np.array([count])])
+    assert relation.rows() == [[2, 7]]
+    assert relation.value(np.array([1, 2, 9])).tolist() == [0, 7, 0]
+
+
+def test_rows_of_cells_come_in_the_order_asked_for() -> None:
+    relation = Relation(Shape(keys=2))
+    relation.add([np.array([4, 4, 9]), np.array([1, 0, 8])], [np.array([10, 20, 30])])
+    owner, (keys, counts) = relation.of(np.array([9, 3, 4]))
+    assert (owner.tolist(), keys.tolist(), counts.tolist()) == ([0, 2, 2], [8, 0, 1], [30, 20, 10])
+
+
+@some
+@given(st.lists(int64))
+def test_any_integers_return_in_the_fewest_bytes(values: list[int]) -> None:
+    saved = integers(np.array(values, np.int64))
+    assert column_of(saved).tolist() == values
+    bits = max((value.bit_length() + 1 for value in [*values, *(~v for v in values)]), default=1)
+    assert saved.code == next(width for width in (1, 2, 4, 8) if bits <= 8 * width)
+
+
+@pytest.mark.parametrize(
+    ("saved", "message"),
+    [
+        ([Ext(3, b"abc"), Ext(1, b"a")], "integers of 3 bytes"),
+        ([Ext(2, b"abc"), Ext(1, b"a")], "buffer size"),
+        ([Ext(1, b"abc"), Ext(1, b"a")], "columns of"),
+        ([Ext(1, b"abc")], "columns of"),
+        ([Ext(1, b"\x01\x00"), Ext(1, b"ab")], "ascend"),
+        ([Ext(1, b"\x00\x00"), Ext(1, b"ab")], "ascend"),
+        ([Ext(1, b"\x05"), Ext(1, b"a")], "a number is 5 where 3 were written"),
+    ],
+)
+def test_what_is_no_relation_is_refused(saved: list[Ext], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Relation(Shape(keys=1)).restored(saved, np.arange(3), np.arange(0))
