@@ -99,6 +99,11 @@ class Accumulator:
         """Whether ids are text or integers; None where none has decided yet."""
         return self._table.ids
 
+    @property
+    def table(self) -> Table:
+        """The integers it is made of, in cell 0; for reading only."""
+        return self._table
+
     def update(
         self,
         recommendations: Sequence[Id],

@@ -108,11 +108,8 @@ def _overfull(table: Table, cells: IntArray) -> Iterator[tuple[int, str]]:
     for shown in _of_kind(table, ItemsShown):
         for at, exposures in enumerate(shown.view(cells) if shown.options.of == "items" else ()):
             if exposures.distinct > catalog:
-                yield (
-                    at,
-                    f"{exposures.distinct:,.0f} distinct items, and catalog = {catalog:,}: is the "
-                    "catalogue larger, or does a list of ids stand in one id?",
-                )
+                shared = f"{exposures.distinct:,.0f} distinct items, and catalog = {catalog:,}"
+                yield at, f"{shared}: is the catalogue larger, or does a list stand in one id?"
 
 
 def _of_kind(table: Table, kind: type[S]) -> list[S]:

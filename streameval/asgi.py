@@ -10,7 +10,6 @@ from typing import Final
 import msgspec
 from starlette.applications import Starlette
 
-from streameval.accumulator import Accumulator
 from streameval.embedding import Accumulators, Pictures
 from streameval.exporters.samples import FIRST_EXPOSURE
 from streameval.exporters.web.application import application
@@ -71,7 +70,7 @@ class _Shown:
         self._pictures = pictures
         self._clock = clock
         self._lock = threading.Lock()
-        self._history: History[Accumulator] = History([])
+        self._history = History([])
         self._snapshot: Snapshot | None = None
         self._until = 0.0
 

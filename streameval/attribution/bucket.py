@@ -11,10 +11,10 @@ import numpy as np
 from msgspec.msgpack import Ext
 from numpy.typing import NDArray
 
-from streameval.aggregation.section import next_version
 from streameval.attribution.portable import portable, restored
 from streameval.events import Id
 from streameval.statistics.relation import column_of, integers
+from streameval.windows.sections import next_version
 
 PLACES: Final = 24
 """Bits of a row that are the place in its bucket; buckets of seconds reach to the year 9999."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -104,7 +104,7 @@ class KeyTrace:
         for each in interactions:
             self._counted[each.log, each.offset] = each, _rank(items, each.item)
 
-    def explanation(self, state: JoinedState[Any]) -> Explanation | None:
+    def explanation(self, state: JoinedState) -> Explanation | None:
         """What is known after the join has read its logs; None where nothing is.
 
         Args:

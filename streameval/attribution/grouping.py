@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 from streameval.attribution.cursors import Content
 from streameval.attribution.interactions import InteractionColumns
@@ -79,7 +78,7 @@ class Grouped:
         )
 
 
-def require_together(joint: Joint[Any], sample: Iterable[RecordBatch]) -> None:
+def require_together(joint: Joint, sample: Iterable[RecordBatch]) -> None:
     """Check a sample: all records of a key lie in partitions of one number.
 
     Raises:

@@ -7,7 +7,6 @@ from typing import Any, Final, NamedTuple, Protocol, cast
 
 import msgspec
 
-from streameval.aggregation.section import Section
 from streameval.attribution.account import Account, Outcome
 from streameval.attribution.bucket import PLACES
 from streameval.attribution.closing import events
@@ -25,6 +24,7 @@ from streameval.events import Id
 from streameval.pipeline.clock import NEVER
 from streameval.pipeline.decode import Decoded
 from streameval.statistics.arrays import IntArray
+from streameval.windows.sections import Section
 
 _SEEN: Final = "~join/seen/"
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Generic
 
 import msgspec
 import numpy as np
 
-from streameval.aggregation.slices import A
 from streameval.attribution.cursors import Content
 from streameval.attribution.interactions import InteractionDecoder
 from streameval.attribution.joiner import Trace
@@ -22,7 +20,7 @@ from streameval.pipeline.layout import Layout
 from streameval.records import Partition, RecordBatch
 
 
-class Joint(Generic[A]):
+class Joint:
     """Joins the logs of equal number of all streams, and counts them as one.
 
     Args:
@@ -39,7 +37,7 @@ class Joint(Generic[A]):
         interactions: Sequence[InteractionDecoder],
         streams: Sequence[Sequence[str]],
         rules: Rules,
-        layout: Layout[A],
+        layout: Layout,
     ) -> None:
         self.layout = layout
         self.rules = rules
@@ -65,7 +63,7 @@ class Joint(Generic[A]):
         offsets: Mapping[Partition, int],
         sink: Callable[[Decoded], object] | None = None,
         trace: Trace | None = None,
-    ) -> JoinedState[A]:
+    ) -> JoinedState:
         """One that has counted nothing; the logs in the order of their streams and names.
 
         Args:

@@ -9,13 +9,13 @@ import msgspec
 import numpy as np
 from msgspec.msgpack import Ext
 
-from streameval.aggregation.section import Section, next_version
 from streameval.attribution.interactions import InteractionColumns
 from streameval.attribution.portable import portable, restored
 from streameval.errors import DamagedStateError
 from streameval.events import Id
 from streameval.pipeline.clock import NEVER
 from streameval.pipeline.memory import Memory
+from streameval.windows.sections import Section, next_version
 
 PREFIX: Final = "~join/reported/"
 _BYTES: Final = 300

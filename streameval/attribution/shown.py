@@ -11,12 +11,12 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from streameval.aggregation.section import Section, next_version
 from streameval.attribution.bucket import PLACES, ShownBucket, read, written
 from streameval.attribution.interner import Interner, compacted
 from streameval.errors import DamagedStateError, TooManyOpenError
 from streameval.events import Batch, Id
 from streameval.pipeline.decode import Decoded
+from streameval.windows.sections import Section, next_version
 
 PREFIX: Final = "~join/shown/"
 _PLACE: Final = (1 << PLACES) - 1

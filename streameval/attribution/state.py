@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, Final, Generic
+from typing import Any, Final
 
 import msgspec
 
-from streameval.aggregation.family import Family
-from streameval.aggregation.section import Section, next_version
-from streameval.aggregation.slices import A
 from streameval.attribution.account import Account
 from streameval.attribution.cursors import Content, RecordSlice
 from streameval.attribution.joiner import Joiner, Trace
@@ -22,11 +19,13 @@ from streameval.pipeline.layout import Layout
 from streameval.pipeline.partition import Applied, PartitionState, Progress
 from streameval.pipeline.tally import Tally
 from streameval.records import Partition, RecordBatch
+from streameval.windows.family import Family
+from streameval.windows.sections import Section, next_version
 
 PREFIX: Final = "~join"
 
 
-class JoinedState(Generic[A]):
+class JoinedState:
     """The fold of some logs up to their positions: a function of their records alone.
 
     A `PartitionState` counts the events that come out of the join.
@@ -47,7 +46,7 @@ class JoinedState(Generic[A]):
 
     def __init__(
         self,
-        layout: Layout[A],
+        layout: Layout,
         rules: Rules,
         logs: Sequence[Log],
         sink: Callable[[Decoded], object] | None = None,
@@ -92,7 +91,7 @@ class JoinedState(Generic[A]):
         return self._counted.tally
 
     @property
-    def families(self) -> Mapping[str, Family[A]]:
+    def families(self) -> Mapping[str, Family]:
         """What is kept, by name."""
         return self._counted.families
 

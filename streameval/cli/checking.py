@@ -10,7 +10,6 @@ from pathlib import Path
 import msgspec
 from typer import Exit
 
-from streameval.aggregation.time import span_text
 from streameval.cli.ending import FAILED, output, reading, tell
 from streameval.config import Config, WebOptions, load
 from streameval.config.web_file import web_security
@@ -21,6 +20,7 @@ from streameval.sources.build import source_of
 from streameval.sources.options import KafkaOptions, SourceOptions
 from streameval.sources.owning import Positions
 from streameval.sources.secrets import redacted
+from streameval.windows.times import span_text
 
 
 def checked(path: Path, *, connect: bool) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 import msgspec
+import numpy as np
 
-from streameval.accumulator import Accumulator
+from streameval.answers import advice
 from streameval.catalogue import parse
 from streameval.cli.ending import WrongCallError, tell
 from streameval.cli.readings import Taken, write_series
@@ -20,6 +21,7 @@ from streameval.config.durations import DurationError, microseconds
 from streameval.errors import nearest
 from streameval.pipeline.fields import EventFields, TimeUnit
 from streameval.pipeline.snapshot import Health, Series, SeriesFamily, Snapshot
+from streameval.pipeline.spans import Slice
 from streameval.sources.options import FilesOptions
 from streameval.tables.events import GAINS
 from streameval.tables.files import is_table
@@ -305,16 +307,16 @@ def span_text(start: int) -> str:
 
 def snapshot_of(
     families: Sequence[SeriesFamily],
-    slices: Sequence[Mapping[tuple[str, ...], Accumulator]],
+    slices: Sequence[Mapping[tuple[str, ...], Slice]],
 ) -> Snapshot:
-    """The readings of accumulators.
+    """The readings of slices.
 
     Args:
         families: how they are divided.
-        slices: of each family, accumulators by label values.
+        slices: of each family, by label values.
     """
     series = [
-        Series(metric, labels, each.read(metric.text), family=place)
+        Series(metric, labels, each.read(metric), family=place)
         for place, found in enumerate(slices)
         for metric in (next(iter(found.values())).metrics if found else ())
         for labels, each in found.items()
@@ -341,12 +343,12 @@ def write(taken: Sequence[Taken], request: Request) -> None:
 
 def _advice(
     families: Iterable[SeriesFamily],
-    slices: Iterable[Mapping[tuple[str, ...], Accumulator]],
+    slices: Iterable[Mapping[tuple[str, ...], Slice]],
 ) -> Iterator[str]:
     for family, found in zip(families, slices, strict=True):
         for labels, each in found.items():
-            advice = each.advice()
-            if advice is not None:
+            (told,) = advice(each.table, np.array([each.cell]))
+            if told is not None:
                 pairs = zip(family.label_names, labels, strict=True)
                 where = ", ".join(f"{name}={value}" for name, value in pairs)
-                yield f"{where}: {advice}" if where else advice
+                yield f"{where}: {told}" if where else told

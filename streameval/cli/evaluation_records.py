@@ -9,7 +9,6 @@ from typing import Protocol, cast
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
 from typer import Exit
 
-from streameval.accumulator import Accumulator
 from streameval.attribution.grouping import Grouped
 from streameval.attribution.state import JoinedState
 from streameval.cli.ending import FAILED, tell, wrong_call_where
@@ -28,7 +27,6 @@ from streameval.config.counting import counting as new_counting
 from streameval.config.counting import layout
 from streameval.config.joining import joint
 from streameval.errors import SourceError
-from streameval.pipeline.circumstances import Circumstances
 from streameval.pipeline.clock import Clock
 from streameval.pipeline.dead_letters import DeadLetter, Examples
 from streameval.pipeline.decode import Decoded, Decoder
@@ -36,7 +34,7 @@ from streameval.pipeline.ingest import Ingest
 from streameval.pipeline.labels import MISSING_LABEL
 from streameval.pipeline.memory import Memory
 from streameval.pipeline.snapshot import SeriesFamily, Snapshot
-from streameval.pipeline.snapshots import Snapshots
+from streameval.pipeline.snapshots import of_ingest
 from streameval.pipeline.spans import Spans
 from streameval.pipeline.tally import Tally
 from streameval.records import Assignment, Owner, Partition, RecordBatch
@@ -108,9 +106,8 @@ def evaluate_records(request: Request) -> None:
         raise Exit(FAILED)
 
 
-def _whole(ingest: Ingest[Accumulator], config: Config) -> list[Taken]:
-    snapshots = Snapshots(ingest, source="", labels=config.labels, started_at=0.0)
-    return [Taken(None, snapshots.take(time.time(), Circumstances(ready=True)))]
+def _whole(ingest: Ingest, config: Config) -> list[Taken]:
+    return [Taken(None, of_ingest(ingest, labels=config.labels, now=time.time()))]
 
 
 def _read_all(source: FilesSource, counting: Counting) -> None:
@@ -172,13 +169,13 @@ class SpanCounting:
         self._families = [
             SeriesFamily(group.name, group.segment, group.dimensions) for group in config.families()
         ]
-        self._spans: Spans[Accumulator] = Spans(kept.families, every)
+        self._spans = Spans(kept.families, every)
         self._dedup, self._max_ahead = kept.dedup, kept.max_ahead
         self._decoder = Decoder(config.event, config.dimensions())
         self._joint = (
             None if config.attribution is None else joint(config, config.attribution, kept)
         )
-        self._joined: JoinedState[Accumulator] | None = None
+        self._joined: JoinedState | None = None
         self._examples = Examples()
         self._seen: dict[Partition, tuple[Memory, Clock]] = {}
 

@@ -23,6 +23,7 @@ from streameval.columns import Columns
 from streameval.config import Config
 from streameval.errors import InvalidEventError, SourceError
 from streameval.pipeline.snapshot import SeriesFamily
+from streameval.pipeline.spans import Slice
 from streameval.tables.events import (
     Form,
     Place,
@@ -178,9 +179,9 @@ def _written(parts: Iterable[tuple[Place, Columns]], config: Config, request: Re
 def _taken(found: Mapping[Place, Accumulator], config: Config) -> list[Taken]:
     """The readings of each span, in the order of time."""
     families = [SeriesFamily("labels", None, tuple(config.labels))]
-    spans: dict[int | None, dict[tuple[str, ...], Accumulator]] = {}
+    spans: dict[int | None, dict[tuple[str, ...], Slice]] = {}
     for (start, labels), each in sorted(found.items(), key=_standing):
-        spans.setdefault(start, {})[labels] = each
+        spans.setdefault(start, {})[labels] = Slice(each.metrics, each.table, 0)
     return [
         Taken(None if start is None else span_text(start), snapshot_of(families, [slices]))
         for start, slices in spans.items()

@@ -13,7 +13,6 @@ import msgspec
 import typer
 from typer import Argument, Exit, Option
 
-from streameval.accumulator import Accumulator
 from streameval.attribution.explaining import (
     ExplainedList,
     ExplainedRecord,
@@ -88,10 +87,10 @@ def explain(
 class _TracedJoins:
     """Joins the logs of each partition, and traces one key."""
 
-    def __init__(self, front: Joint[Accumulator], key: str) -> None:
+    def __init__(self, front: Joint, key: str) -> None:
         self._front = front
         self._key = key
-        self._joins: dict[Partition, tuple[JoinedState[Accumulator], KeyTrace]] = {}
+        self._joins: dict[Partition, tuple[JoinedState, KeyTrace]] = {}
 
     def home(self, partition: Partition) -> Partition:
         """The partition under whose name a log is joined."""

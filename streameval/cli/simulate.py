@@ -163,13 +163,13 @@ def _written(path: Path, lines: Iterable[bytes]) -> int:
 
 
 def _config() -> str:
-    from streameval.aggregation.time import span_text  # noqa: PLC0415  only where used
     from streameval.sources.simulated_streams import (  # noqa: PLC0415  likewise
         GAINS,
         IGNORED,
         LATENESS,
         WINDOW,
     )
+    from streameval.windows.times import span_text  # noqa: PLC0415  only where used
 
     metrics = "".join(f'    "{each}",\n' for each in _METRICS)
     types = ", ".join(f"{name} = {gain:g}" for name, gain in GAINS.items())

@@ -9,8 +9,7 @@ from pathlib import Path
 from streameval.cli.ending import WrongCallError
 from streameval.cli.readings import write_readings
 from streameval.cli.state_reading import counted, held_in
-from streameval.pipeline.circumstances import Circumstances
-from streameval.pipeline.snapshots import Snapshots
+from streameval.pipeline.snapshots import of_ingest
 
 
 def exported(
@@ -30,5 +29,4 @@ def exported(
     if not held:
         raise WrongCallError(f"no state in {', '.join(map(str, paths))}.")
     made_with, ingest = counted(held, config)
-    snapshots = Snapshots(ingest, source="", labels=made_with.labels, started_at=0.0)
-    write_readings(snapshots.take(time.time(), Circumstances(ready=True)), written_as)
+    write_readings(of_ingest(ingest, labels=made_with.labels, now=time.time()), written_as)

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from streameval.accumulator import Accumulator
 from streameval.cli.ending import WrongCallError, tell
 from streameval.cli.state_stores import store_at
 from streameval.config import Config, load
@@ -63,7 +62,7 @@ def held_in(paths: Sequence[Path], partitions: Sequence[str] = ()) -> list[Held]
     return [each for each in found if f"{each.place.topic}/{each.place.number}" in wanted]
 
 
-def counted(held: Sequence[Held], config_path: Path | None) -> tuple[Config, Ingest[Accumulator]]:
+def counted(held: Sequence[Held], config_path: Path | None) -> tuple[Config, Ingest]:
     """One pipeline that has counted what all of them hold; their configuration.
 
     Args:

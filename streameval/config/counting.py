@@ -8,8 +8,6 @@ from typing import Any
 import msgspec
 
 from streameval.accumulator import Accumulator
-from streameval.aggregation.folding import FoldingOptions
-from streameval.aggregation.spec import FamilySpec
 from streameval.config.durations import microseconds
 from streameval.config.families import Group
 from streameval.config.joining import joint
@@ -20,11 +18,11 @@ from streameval.pipeline.ingest import Ingest
 from streameval.pipeline.layout import Layout
 from streameval.pipeline.limits import Limits
 from streameval.plan import WHOLE
+from streameval.windows.family import FamilySpec
+from streameval.windows.labels import FoldingOptions
 
 
-def counting(
-    config: Config, *, keep_letters: bool = False, limits: Limits | None = None
-) -> Ingest[Accumulator]:
+def counting(config: Config, *, keep_letters: bool = False, limits: Limits | None = None) -> Ingest:
     """A pipeline that has counted nothing yet; reads the files that the configuration names.
 
     Args:
@@ -38,7 +36,7 @@ def counting(
         SourceError: a file cannot be read.
     """
     kept, dimensions = layout(config), config.dimensions()
-    front: Front[Accumulator] = (
+    front: Front = (
         Direct(Decoder(config.event, dimensions), kept)
         if config.attribution is None
         else joint(config, config.attribution, kept)
@@ -66,7 +64,7 @@ def fitted(config: Config, settings: Mapping[str, Any]) -> Config:
     return msgspec.structs.replace(config, depth=WHOLE if saved is None else saved)
 
 
-def layout(config: Config) -> Layout[Accumulator]:
+def layout(config: Config) -> Layout:
     """What is kept of each partition.
 
     Raises:
@@ -86,14 +84,15 @@ def _ranked(config: Config) -> bool:
     return any(metric.definition.reads in ("hits", "lists") for metric in metrics)
 
 
-def _spec(config: Config, group: Group, empty: Accumulator) -> FamilySpec[Accumulator]:
+def _spec(config: Config, group: Group, empty: Accumulator) -> FamilySpec:
     named = [frozenset(config.label_values.get(name, ())) for name in group.dimensions]
     return FamilySpec(
         name=group.name,
         dimensions=group.dimensions,
         columns=tuple(map(config.dimensions().index, group.dimensions)),
         spans=group.spans,
-        new=empty.copy,
+        metrics=empty.metrics,
+        table=empty.table.empty(),
         folding=FoldingOptions(
             cap=config.label_cap, named=tuple(named), max_series=config.max_series
         ),

@@ -1,6 +1,6 @@
 """Durations as a person writes them: "90s", "5m", "1h", "7d".
 
-`streameval.aggregation.time.span_text` writes them.
+`streameval.windows.times.span_text` writes them.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from streameval.aggregation.time import span_text
 from streameval.metric import Metric
+from streameval.windows.times import span_text
 
 LABELS = "labels"
 """Name of the family that is divided by all labels and by no segment."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-from streameval.accumulator import Accumulator
 from streameval.attribution.interactions import InteractionDecoder, InteractionFields
 from streameval.attribution.joint import Joint
 from streameval.attribution.rules import Rules
@@ -16,9 +15,7 @@ from streameval.pipeline.fields import EventFields
 from streameval.pipeline.layout import Layout
 
 
-def joint(
-    config: Config, options: AttributionOptions, layout: Layout[Accumulator]
-) -> Joint[Accumulator]:
+def joint(config: Config, options: AttributionOptions, layout: Layout) -> Joint:
     """What makes events of impressions and interactions.
 
     Raises:

@@ -8,7 +8,6 @@ import msgspec
 from msgspec import Meta
 
 from streameval.accumulator import Accumulator
-from streameval.aggregation.time import Times
 from streameval.catalogue import parse
 from streameval.config.attribution import AttributionOptions
 from streameval.config.durations import microseconds
@@ -28,6 +27,7 @@ from streameval.plan import WHOLE, planned
 from streameval.sources.files import lines
 from streameval.sources.options import SourceOptions
 from streameval.statistics.exposures import MAX_ITEMS
+from streameval.windows.times import Times
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

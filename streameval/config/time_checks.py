@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streameval.aggregation.time import FINE, HOUR, span_text
 from streameval.config.attribution import durations
 from streameval.config.durations import SECOND, DurationError, microseconds
 from streameval.config.labels import Problem
 from streameval.config.options import WindowsOptions
 from streameval.config.settings import Config
+from streameval.windows.times import FINE, HOUR, span_text
 
 
 def duration_problems(config: Config) -> Iterator[Problem]:

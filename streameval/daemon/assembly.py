@@ -9,7 +9,6 @@ from pathlib import Path
 
 import msgspec
 
-from streameval.accumulator import Accumulator
 from streameval.config import Config
 from streameval.config.counting import counting, fitted
 from streameval.config.durations import SECOND, microseconds
@@ -23,6 +22,7 @@ from streameval.durability.transient import Transient
 from streameval.pipeline.dead_letters import DeadLetters
 from streameval.pipeline.evidence import Evidence
 from streameval.pipeline.ingest import Ingest
+from streameval.pipeline.layout import Layout
 from streameval.pipeline.limits import Limits
 from streameval.pipeline.snapshots import Snapshots
 from streameval.records import RecordBatch
@@ -51,10 +51,10 @@ class Assembly(msgspec.Struct, kw_only=True):
 
     config: Config
     source: Source
-    ingest: Ingest[Accumulator]
+    ingest: Ingest
     owner: Keeper | Transient
     letters: DeadLetters | None
-    snapshots: Snapshots[Accumulator]
+    snapshots: Snapshots
     worker: Executor
     tails: Callable[[], Iterable[RecordBatch]] | None = None
 
@@ -110,7 +110,7 @@ def assembled(
         ingest=ingest,
         owner=Transient(ingest, letters, clock, worker),
         letters=letters,
-        snapshots=pictures(config, source, ingest, clock.wall()),
+        snapshots=pictures(config, source, ingest.layout, clock.wall()),
         worker=worker,
         tails=tails_of(config.source, environment),
     )
@@ -135,21 +135,14 @@ def _keeper(
     )
 
 
-def pictures(
-    config: Config,
-    source: Source,
-    ingest: Ingest[Accumulator],
-    started_at: float,
-    version: int = 0,
-) -> Snapshots[Accumulator]:
+def pictures(config: Config, source: Source, layout: Layout, started_at: float) -> Snapshots:
     """What takes snapshots of an ingest."""
     return Snapshots(
-        ingest,
+        layout,
         source=source.name,
         labels=config.labels,
         started_at=started_at,
         idle=microseconds(config.labels_idle),
-        version=version,
     )
 
 

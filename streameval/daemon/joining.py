@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 from streameval.attribution.account import OUTCOMES, Account
 from streameval.attribution.grouping import Grouped, require_together
@@ -70,7 +69,7 @@ class Joining:
         """How they are; None where there are none."""
         return None if self._stats is None else self._stats.health(self._parts.ingest.partitions)
 
-    def _states(self) -> Iterator[tuple[Partition, JoinedState[Any]]]:
+    def _states(self) -> Iterator[tuple[Partition, JoinedState]]:
         for home, state in self._parts.ingest.partitions.items():
             if isinstance(state, JoinedState):
                 yield home, state
@@ -83,7 +82,7 @@ class Joining:
             return None
         return microseconds(options.idle_timeout) / SECOND
 
-    def _pass_by(self, home: Partition, state: JoinedState[Any]) -> None:
+    def _pass_by(self, home: Partition, state: JoinedState) -> None:
         """What is proposed has effects only after it was saved."""
         owner = self._parts.owner
         if state.proposed_at is not None:
@@ -122,7 +121,7 @@ class JoinStats:
         self._names = names
         self._settled = [Account() for _ in names]
         self._passed_by = 0
-        self._known: dict[Partition, JoinedState[Any]] = {}
+        self._known: dict[Partition, JoinedState] = {}
 
     def health(self, states: Mapping[Partition, object]) -> JoinHealth:
         """The health of the join, with these partitions."""
@@ -153,7 +152,7 @@ class JoinStats:
             outside=total.outside,
         )
 
-    def _settle(self, state: JoinedState[Any]) -> None:
+    def _settle(self, state: JoinedState) -> None:
         """Keep the outcomes of a state that moved away."""
         self._passed_by += state.passed_by
         for settled, done in zip(self._settled, state.done(), strict=True):

@@ -8,7 +8,7 @@ from streameval.daemon.assembly import Assembly
 from streameval.daemon.clock import Clock
 from streameval.daemon.garbage import Garbage
 from streameval.daemon.joining import Joining, owner_of
-from streameval.daemon.pace import Pace
+from streameval.daemon.pictures import Pictures
 from streameval.daemon.reports import Advice, InvalidRecords, SourceTrouble, tell_news
 from streameval.errors import StreamevalError
 from streameval.pipeline.circumstances import Circumstances
@@ -23,7 +23,7 @@ _STUCK = 60.0
 
 
 class Loop:
-    """Counts what a source delivers; everything in it happens on one thread.
+    """Counts what a source delivers, on one thread; another one reads copies of what was counted.
 
     Args:
         parts: what is read, counted and kept.
@@ -43,7 +43,7 @@ class Loop:
         self._parts = parts
         self._publish = publish
         self._clock = clock
-        self._pace = Pace(clock.monotonic)
+        self._pictures = Pictures(parts.snapshots, self._published, clock)
         self._invalid = InvalidRecords(clock.monotonic)
         self._trouble, self._advice = SourceTrouble(clock.monotonic), Advice()
         self._joining = Joining(parts, clock.monotonic)
@@ -83,7 +83,7 @@ class Loop:
 
     def _turn(self) -> None:
         source, owner = self._parts.source, self._parts.owner
-        batches = self._poll(min(_LONGEST_WAIT, self._pace.remaining))
+        batches = self._poll(min(_LONGEST_WAIT, self._pictures.due_in))
         self._ready = self._ready or (source.joined and source.trouble is None)
         for batch in batches:
             owner.apply(batch)
@@ -103,16 +103,8 @@ class Loop:
         return self._parts.source.poll(seconds)
 
     def _show_when_due(self) -> None:
-        if self._pace.remaining <= 0:
-            with self._pace.turn():
-                self._show()
-
-    def _show(self) -> None:
-        around = self._around()
-        snapshot = self._parts.snapshots.take(self._clock.wall(), around)
-        self._publish(snapshot)
-        if around.trouble is None:
-            self._advice.observe(snapshot.health.trouble)
+        if self._pictures.due_in <= 0:
+            self._pictures.begin(self._parts.ingest.copied(), self._around())
 
     def _around(self) -> Circumstances:
         source, owner = self._parts.source, self._parts.owner
@@ -129,6 +121,11 @@ class Loop:
             join=self._joining.health(),
         )
 
+    def _published(self, snapshot: Snapshot, around: Circumstances) -> None:
+        self._publish(snapshot)
+        if around.trouble is None:
+            self._advice.observe(snapshot.health.trouble)
+
     def _tell(self) -> None:
         tell_news(self._parts.owner.take_news())
         self._trouble.observe(self._parts.source.trouble)
@@ -137,6 +134,6 @@ class Loop:
 
     def _end(self) -> None:
         self._tell()
-        self._show()
+        self._pictures.finish(self._parts.ingest.copied(), self._around())
         self._invalid.summarize(self._parts.ingest.tally.invalid)
         self._parts.close()

@@ -16,23 +16,6 @@ from streameval.records import Partition
 _NOTHING: Pair = (0.0, 0)
 
 
-def whole(sections: Iterable[Totals]) -> dict[Key, Pair]:
-    """The totals of several pieces together; sums are rounded once.
-
-    Example:
-        >>> key = (0, ("a",), "mrr")
-        >>> whole([{key: (0.5, 1)}, {key: (0.25, 2)}])
-        {(0, ('a',), 'mrr'): (0.75, 3)}
-    """
-    sums: defaultdict[Key, list[float]] = defaultdict(list)
-    counts: defaultdict[Key, int] = defaultdict(int)
-    for totals in sections:
-        for key, (total, count) in totals.items():
-            sums[key].append(total)
-            counts[key] += count
-    return {key: (math.fsum(parts), counts[key]) for key, parts in sums.items()}
-
-
 class _Line(msgspec.Struct):
     """One key of one partition: all of it above the baseline is shown.
 

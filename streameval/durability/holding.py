@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from typing import NamedTuple
 
 import msgspec
 
-from streameval.aggregation.section import Section
 from streameval.durability.checkpoint import Draft, Header, Part, Place
-from streameval.durability.counted import whole
 from streameval.durability.needs import Counts, Evidence, Fold, Totals
 from streameval.durability.outbox import Outbox
 from streameval.durability.resuming import Resumption
@@ -18,6 +16,7 @@ from streameval.durability.store import Saved, Store
 from streameval.durability.terms import Terms
 from streameval.errors import StoreError
 from streameval.records import Partition, RecordBatch
+from streameval.windows.sections import Section
 
 
 class Mark(NamedTuple):
@@ -41,14 +40,14 @@ class Outcome(msgspec.Struct, frozen=True):
         offset: that it covers.
         offsets: of each log behind it.
         marks: of its pieces, by name.
-        sums: evidence of each piece that changed, by name, with its version.
+        totals: evidence in the whole state; None where counters do not show it.
         fold: how the partition folded when it was made.
     """
 
     offset: int
     offsets: Mapping[Partition, int]
     marks: Mapping[str, Mark]
-    sums: Mapping[str, tuple[int, Totals]]
+    totals: Totals | None
     fold: Fold
 
 
@@ -59,14 +58,14 @@ class Cut(NamedTuple):
         draft: to be saved.
         offsets: of each log behind it.
         versions: of its sections, by name.
-        sums: reads the evidence of the sections that changed.
+        totals: reads the evidence in the whole state; None where counters do not show it.
         fold: how the partition folds.
     """
 
     draft: Draft
     offsets: Mapping[Partition, int]
     versions: Mapping[str, int]
-    sums: Mapping[str, Callable[[], Totals]]
+    totals: Callable[[], Totals] | None
     fold: Fold
 
     def save(self, store: Store, outbox: Outbox) -> Outcome:
@@ -86,7 +85,7 @@ class Cut(NamedTuple):
                 name: Mark(version, digests[name], apart[name])
                 for name, version in self.versions.items()
             },
-            sums={name: (self.versions[name], read()) for name, read in self.sums.items()},
+            totals=None if self.totals is None else self.totals(),
             fold=self.fold,
         )
 
@@ -118,7 +117,6 @@ class Holding:
         self._store = store
         self._saved: Saved | None = None
         self._marks: Mapping[str, Mark] = {}
-        self._sums: dict[str, tuple[int, Totals]] = {}
 
     @property
     def position(self) -> int:
@@ -163,8 +161,6 @@ class Holding:
         """A checkpoint is durable."""
         self.offset, self._marks, self._saved = outcome.offset, outcome.marks, None
         self.durable = outcome.offsets
-        self._sums = {name: self._sums[name] for name in outcome.marks if name in self._sums}
-        self._sums |= outcome.sums
 
     def forget_marks(self) -> None:
         """Something went wrong: the next checkpoint brings all of its content."""
@@ -172,15 +168,7 @@ class Holding:
 
     def totals_now(self) -> Totals:
         """All evidence counted so far, read at once."""
-        sections = self._sections()
-        versions = {section.name: section.version for section in sections}
-        for name, read in self._changed_sums(sections).items():
-            self._sums[name] = versions[name], read()
-        return self.totals()
-
-    def totals(self) -> Totals:
-        """All evidence of the newest checkpoint."""
-        return whole(totals for _, (_, totals) in sorted(self._sums.items()))
+        return self._evidence.totals(self.partition)()
 
     def cut(self, terms: Terms, written_at: float) -> Cut:
         """Copy what a checkpoint at this position needs; milliseconds."""
@@ -190,20 +178,12 @@ class Holding:
             draft=Draft(header=header, parts=[self._part(section) for section in sections]),
             offsets=self.offsets,
             versions={section.name: section.version for section in sections},
-            sums=self._changed_sums(sections) if self.showing else {},
+            totals=self._evidence.totals(self.partition) if self.showing else None,
             fold=self._evidence.folding(self.partition),
         )
 
     def _sections(self) -> list[Section]:
         return list(self._counts.sections(self.partition))
-
-    def _changed_sums(self, sections: Sequence[Section]) -> dict[str, Callable[[], Totals]]:
-        known = {name: version for name, (version, _) in self._sums.items()}
-        return {
-            section.name: self._evidence.totals(self.partition, section.name)
-            for section in sections
-            if known.get(section.name) != section.version
-        }
 
     def _header(self, terms: Terms, written_at: float) -> Header:
         return Header(

@@ -108,6 +108,7 @@ class Keeper:
         for partition in sorted(partitions):
             if self._holdings.pop(partition, None) is not None:
                 self._durable.leave(partition)
+                self._evidence.leave(partition)
                 self._counts.drop(partition)
 
     def apply(self, batch: RecordBatch) -> None:

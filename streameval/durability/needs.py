@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
-from streameval.aggregation.section import Section
 from streameval.pipeline.dead_letters import DeadLetter
 from streameval.pipeline.partition import Progress
 from streameval.pipeline.snapshot import Counted, CountedKey
 from streameval.records import Partition, RecordBatch
+from streameval.windows.sections import Section
 
 Totals: TypeAlias = Mapping[CountedKey, Counted]
 """Numerator and denominator of every metric that adds up, by family, labels and metric."""
@@ -70,13 +70,16 @@ class Counts(Protocol):
 
 
 class Evidence(Protocol):
-    """Reads what adds up out of the pieces of a state."""
+    """Reads what adds up in the state of a partition."""
 
-    def totals(self, partition: Partition, section: str) -> Callable[[], Totals]:
-        """A quick copy of what a section counts; what it returns reads it, on any thread.
+    def totals(self, partition: Partition) -> Callable[[], Totals]:
+        """A quick copy of what a partition counts; what it returns reads it, on any thread.
 
-        Empty for a section that holds no evidence.
+        No two of one partition may be read at once.
         """
+
+    def leave(self, partition: Partition) -> None:
+        """Forget what was kept for reading a partition."""
 
     def folding(self, partition: Partition) -> Fold:
         """How the partition folds label values now; does not change any more."""

@@ -155,7 +155,7 @@ class Saving:
             holding.resumption.place,
             outcome.offset,
             outcome.offsets,
-            holding.totals() if holding.showing else None,
+            outcome.totals,
             outcome.fold,
         )
         self._confirming.add(holding.partition, confirmed)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Generic, Protocol
+from typing import Any, Protocol
 
-from streameval.aggregation.family import Family
-from streameval.aggregation.section import Section
-from streameval.aggregation.slices import A
 from streameval.pipeline.clock import Clock
 from streameval.pipeline.decode import Decoded, Decoder
 from streameval.pipeline.invalid import InvalidEvent
@@ -15,6 +12,8 @@ from streameval.pipeline.layout import Layout
 from streameval.pipeline.partition import PartitionState, Progress
 from streameval.pipeline.tally import Tally
 from streameval.records import Partition, RecordBatch
+from streameval.windows.family import Family
+from streameval.windows.sections import Section
 
 
 class Applied(Protocol):
@@ -29,7 +28,7 @@ class Applied(Protocol):
         """How many records became what."""
 
 
-class State(Protocol[A]):
+class State(Protocol):
     """What has been counted of one partition, or of several that are counted as one."""
 
     @property
@@ -53,7 +52,7 @@ class State(Protocol[A]):
         """Its clock."""
 
     @property
-    def families(self) -> Mapping[str, Family[A]]:
+    def families(self) -> Mapping[str, Family]:
         """What is kept, by name."""
 
     def apply(self, batch: RecordBatch, content: Any) -> Applied:
@@ -88,11 +87,11 @@ class State(Protocol[A]):
         """How far each log behind it was counted."""
 
 
-class Front(Protocol[A]):
+class Front(Protocol):
     """Makes of records what a state counts."""
 
     @property
-    def layout(self) -> Layout[A]:
+    def layout(self) -> Layout:
         """What is kept of each partition."""
 
     def home(self, partition: Partition) -> Partition:
@@ -101,11 +100,11 @@ class Front(Protocol[A]):
     def decode(self, batch: RecordBatch) -> Any:
         """What a state takes besides the batch."""
 
-    def state(self, offsets: Mapping[Partition, int]) -> State[A]:
+    def state(self, offsets: Mapping[Partition, int]) -> State:
         """One that has counted nothing; the logs behind it begin at these offsets."""
 
 
-class Direct(Generic[A]):
+class Direct:
     """Every record is an event with its outcome; every log is counted for itself.
 
     Args:
@@ -113,7 +112,7 @@ class Direct(Generic[A]):
         layout: what is kept of each partition.
     """
 
-    def __init__(self, decoder: Decoder, layout: Layout[A]) -> None:
+    def __init__(self, decoder: Decoder, layout: Layout) -> None:
         self.layout = layout
         self._decoder = decoder
 
@@ -125,7 +124,7 @@ class Direct(Generic[A]):
         """The events in it."""
         return self._decoder.decode_many(batch.values)
 
-    def state(self, offsets: Mapping[Partition, int]) -> PartitionState[A]:
+    def state(self, offsets: Mapping[Partition, int]) -> PartitionState:
         """One that has counted nothing."""
         ((partition, offset),) = offsets.items()
         return PartitionState(self.layout, partition, offset)

@@ -1,18 +1,17 @@
-"""What adds up in the pieces of a state: numerators and denominators of means."""
+"""Numerators and denominators of means that only grow: what counters may show."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Generic, TypeVar
 
-from streameval.aggregation.folding import Folding
+from streameval.answers import answers
 from streameval.metric import Metric
 from streameval.pipeline.ingest import Ingest
-from streameval.pipeline.readable import Readable
 from streameval.pipeline.snapshot import Counted, CountedKey
 from streameval.records import Partition
-
-R = TypeVar("R", bound=Readable)
+from streameval.windows.family import FamilyCopy
+from streameval.windows.labels import Folding
+from streameval.windows.views import Views
 
 
 def counts_up(metric: Metric) -> bool:
@@ -21,59 +20,57 @@ def counts_up(metric: Metric) -> bool:
     return metric.is_mean and never_negative
 
 
-class Evidence(Generic[R]):
-    """Reads what adds up out of the sections of a partition's state.
+class Evidence:
+    """Reads what adds up in the state of each partition.
 
     Args:
         ingest: whose states are read.
     """
 
-    def __init__(self, ingest: Ingest[R]) -> None:
+    def __init__(self, ingest: Ingest) -> None:
         self._ingest = ingest
-        self._families = [spec.name for spec in ingest.layout.families]
+        self._views: dict[Partition, list[Views]] = {}
 
-    def totals(
-        self, partition: Partition, section: str
-    ) -> Callable[[], Mapping[CountedKey, Counted]]:
-        """A quick copy of what a section counts; what it returns reads it, on any thread.
+    def totals(self, partition: Partition) -> Callable[[], Mapping[CountedKey, Counted]]:
+        """A quick copy of what a partition counts; what it returns reads it, on any thread.
 
-        Empty for a section that holds no events.
+        No two of one partition may be read at once.
         """
-        name = section.partition("/")[0]
-        if name not in self._families:
-            return dict
-        family = self._ingest.partitions[partition].families[name]
-        held = [
-            (labels, each.copy())
-            for slices in family.slices()
-            if slices.section == section
-            for labels, each in slices.items
-        ]
-        index = self._families.index(name)
-        return lambda: {
-            (index, labels, text): pair
-            for labels, accumulator in held
-            for text, pair in _additive(accumulator).items()
-        }
+        layout = self._ingest.layout
+        if partition not in self._views:
+            self._views[partition] = [Views(spec, layout.times.pane) for spec in layout.families]
+        families = self._ingest.partitions[partition].families
+        copies = [families[spec.name].copied() for spec in layout.families]
+        views = self._views[partition]
+        return lambda: _totals(views, copies)
+
+    def leave(self, partition: Partition) -> None:
+        """Forget what was kept for reading a partition."""
+        self._views.pop(partition, None)
 
     def folding(self, partition: Partition) -> Callable[[CountedKey], CountedKey]:
         """Where the partition counts a key now, even if it folds more later."""
         families = self._ingest.partitions[partition].families
-        return _folded([families[name].folding.merged([]) for name in self._families])
+        return _folded([families[s.name].folding.copy() for s in self._ingest.layout.families])
 
     def shown(self) -> Callable[[CountedKey], CountedKey]:
         """Under which key all partitions together show a key."""
-        return _folded([self._ingest.views[name].folding for name in self._families])
+        return _folded([self._ingest.folding(spec.name) for spec in self._ingest.layout.families])
 
 
 def _folded(foldings: Sequence[Folding]) -> Callable[[CountedKey], CountedKey]:
     return lambda key: (key[0], foldings[key[0]].settled(key[1]), key[2])
 
 
-def _additive(accumulator: Readable) -> dict[str, Counted]:
-    readings = (accumulator.read(m.text) for m in accumulator.metrics if counts_up(m))
-    return {
-        reading.metric: (reading.total, reading.count)
-        for reading in readings
-        if reading.total is not None
-    }
+def _totals(views: Sequence[Views], copies: Sequence[FamilyCopy]) -> dict[CountedKey, Counted]:
+    found: dict[CountedKey, Counted] = {}
+    for index, (view, copy) in enumerate(zip(views, copies, strict=True)):
+        view.show([copy])
+        table = view.lifetime()
+        slices = view.slices(table)
+        numbers = slices.tolist()
+        for metric in filter(counts_up, view.spec.metrics):
+            for number, reading in zip(numbers, answers(metric, table, slices), strict=True):
+                if reading.total is not None:
+                    found[index, view.labels(number), metric.text] = reading.total, reading.count
+    return found

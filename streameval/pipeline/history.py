@@ -1,33 +1,41 @@
-"""Keeps what values were before: as they were seen, and pane by pane."""
+"""What values were before: as snapshots saw them, and pane by pane."""
 
 from __future__ import annotations
 
 import math
 from array import array
 from collections.abc import Mapping, Sequence
-from typing import Final, Generic, TypeVar
+from typing import Final
 
-from streameval.aggregation.views import Views
-from streameval.pipeline.panes import Panes
-from streameval.pipeline.past import Past, SeenValues, SeriesKey
-from streameval.pipeline.readable import Readable
+import numpy as np
+from numpy.typing import NDArray
+
+from streameval.answers import answers
+from streameval.metric import Metric
+from streameval.pipeline.past import FamilyPast, Mean, PaneMeans, Past, SeenValues, SeriesKey
 from streameval.pipeline.snapshot import Series
+from streameval.reading import Reading
+from streameval.table import Table
+from streameval.windows.labels import Labels
+from streameval.windows.times import Place, span_text
+from streameval.windows.views import Views
 
-R = TypeVar("R", bound=Readable)
+LONGEST: Final = 200
+"""So many panes of a family are read, the newest ones."""
 
 _LEAST: Final = 100
 _DENSE: Final = 24
 
 
-class History(Generic[R]):
+class History:
     """The past of several families, read a piece at a time, the newest first.
 
     Args:
         views: of the families, in the order of the snapshot's.
     """
 
-    def __init__(self, views: Sequence[Views[R]]) -> None:
-        self._panes = [Panes(view) for view in views]
+    def __init__(self, views: Sequence[Views]) -> None:
+        self._panes = [_Panes(view) for view in views]
         self._columns: list[tuple[int, SeenValues]] = []
         self._number = 0
 
@@ -38,7 +46,7 @@ class History(Generic[R]):
             now: wall-clock seconds since the epoch.
             clock: largest event time, microseconds; None where there is none.
             series: of the snapshot that is being taken; a quarter as many readings are spent on
-                panes that moved, and as many on those not read yet.
+                panes that changed, and as many on those not read yet.
         """
         most = max(_LEAST, len(series) // 4)
         families = tuple(panes.take(clock, most) for panes in self._panes)
@@ -59,6 +67,68 @@ class History(Generic[R]):
     def _lasts(self, number: int) -> bool:
         """Whether the snapshot of this number is kept: of those twice as old half as many."""
         return self._number - number < _DENSE * (number & -number)
+
+
+class _Panes:
+    """The means of every pane of a family, read again only where something changed."""
+
+    def __init__(self, view: Views) -> None:
+        self._view = view
+        metrics = view.spec.metrics if view.spec.spans else ()
+        self._metrics = [metric for metric in metrics if metric.is_mean]
+        self._texts = tuple(metric.text for metric in self._metrics)
+        self._spans = {span_text(span): span for span in view.spec.spans}
+        self._known: dict[Place, tuple[Table, PaneMeans]] = {}
+
+    def take(self, clock: int | None, most: int) -> FamilyPast:
+        """The panes as far as they are read, the newest first.
+
+        Args:
+            clock: largest event time, microseconds; None where there is none.
+            most: readings to be spent on panes that changed, and as many on those never read.
+        """
+        if not self._metrics or clock is None:
+            return FamilyPast()
+        before, self._known = self._known, {}
+        left = {True: most, False: most}
+        places = self._view.panes()
+        for place in places[:LONGEST]:
+            known = place in before
+            if not known and left[known] <= 0:
+                break
+            self._known[place], spent = self._read(place, before.get(place), left[known])
+            left[known] -= spent
+        self._view.forget_panes(but=self._known)
+        panes = tuple(means for _, means in reversed(self._known.values()))
+        whole = len(panes) == len(places)
+        since = clock - self._view.kept if whole else panes[0].start
+        return FamilyPast(self._texts, panes, since, self._spans)
+
+    def _read(
+        self, place: Place, known: tuple[Table, PaneMeans] | None, most: int
+    ) -> tuple[tuple[Table, PaneMeans], int]:
+        """A pane with its means, and how many readings that took."""
+        table = self._view.pane(place)
+        if known is not None and (known[0] is table or most <= 0):
+            return known, 0
+        slices = self._view.slices(table)
+        rows = _rows(table, self._metrics, slices, self._view)
+        means = PaneMeans(place.start, place.size, rows)
+        return (table, means), len(slices) * len(self._metrics)
+
+
+def _rows(
+    table: Table, metrics: Sequence[Metric], slices: NDArray[np.int64], view: Views
+) -> Mapping[Labels, Sequence[Mean]]:
+    columns = [map(_mean, answers(metric, table, slices)) for metric in metrics]
+    means = zip(*columns, strict=True)
+    return {view.labels(number): row for number, row in zip(slices.tolist(), means, strict=True)}
+
+
+def _mean(reading: Reading) -> Mean:
+    if not reading.defined or reading.total is None:
+        return math.nan, reading.count
+    return reading.total, reading.count
 
 
 def _places(series: Sequence[Series], known: Mapping[SeriesKey, int]) -> Mapping[SeriesKey, int]:

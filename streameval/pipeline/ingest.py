@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Generic
+from typing import NamedTuple
 
-from streameval.aggregation.section import Section
-from streameval.aggregation.slices import A
-from streameval.aggregation.views import Views
+import msgspec
+
 from streameval.pipeline.clock import provisional
 from streameval.pipeline.dead_letters import DeadLetter, Examples, letters_of
 from streameval.pipeline.direct import Front, State
@@ -16,9 +15,30 @@ from streameval.pipeline.limits import Limits
 from streameval.pipeline.partition import Progress
 from streameval.pipeline.tally import Tally
 from streameval.records import Partition, RecordBatch
+from streameval.windows.family import FamilyCopy
+from streameval.windows.labels import Folding
+from streameval.windows.sections import Section
 
 
-class Ingest(Generic[A]):
+class IngestCopy(NamedTuple):
+    """What was counted at one moment.
+
+    Attributes:
+        families: by name, one of each partition, in the order of partitions.
+        since: of each partition: "family:statistic" -> clock at which it was first kept.
+        clock: event time at which windows are read, microseconds; None where unknown.
+        tally: what became of all records.
+        progress: how far each log was counted.
+    """
+
+    families: Mapping[str, Sequence[FamilyCopy]]
+    since: Sequence[Mapping[str, int]]
+    clock: int | None
+    tally: Tally
+    progress: Mapping[Partition, Progress]
+
+
+class Ingest:
     """Counts batches of records, partition by partition; reads no clock, logs nothing.
 
     Args:
@@ -29,21 +49,19 @@ class Ingest(Generic[A]):
     Attributes:
         layout: what is kept of each partition.
         tally: what became of all records that this object was given.
-        views: all partitions as one, for reading; one for each family of the layout.
     """
 
     def __init__(
         self,
-        front: Front[A],
+        front: Front,
         *,
         keep_letters: bool = False,
         limits: Limits | None = None,
     ) -> None:
         self.layout = front.layout
         self.tally = Tally()
-        self.views = {spec.name: Views(spec) for spec in self.layout.families}
         self._front = front
-        self._partitions: dict[Partition, State[A]] = {}
+        self._partitions: dict[Partition, State] = {}
         self._examples = Examples()
         self._keep_letters = keep_letters
         self._limits = limits
@@ -89,7 +107,7 @@ class Ingest(Generic[A]):
 
     def begin(self, partition: Partition, offsets: Mapping[Partition, int]) -> None:
         """Start with nothing counted, at the offset of each log that is counted there."""
-        self._hold(partition, self._front.state(offsets))
+        self._partitions[partition] = self._front.state(offsets)
 
     def restore(
         self, partition: Partition, offsets: Mapping[Partition, int], parts: Mapping[str, bytes]
@@ -103,19 +121,18 @@ class Ingest(Generic[A]):
         state = self._front.state(offsets)
         state.restore(parts)
         state.skip(offsets)
-        self._hold(partition, state)
+        self._partitions[partition] = state
 
     def drop(self, partition: Partition) -> None:
         """Forget a partition: it is somebody else's."""
         self._partitions.pop(partition, None)
-        self._share()
 
     def sections(self, partition: Partition) -> list[Section]:
         """The state of a partition in pieces, sorted by name."""
         return self._partitions[partition].sections()
 
     @property
-    def partitions(self) -> Mapping[Partition, State[A]]:
+    def partitions(self) -> Mapping[Partition, State]:
         """What has been counted, by partition."""
         return self._partitions
 
@@ -148,12 +165,32 @@ class Ingest(Generic[A]):
         """Examples of invalid records since the last call: the first few of each reason."""
         return self._examples.take()
 
+    def copied(self) -> IngestCopy:
+        """What was counted, for reading on any thread; takes milliseconds."""
+        states = [state for _, state in sorted(self._partitions.items())]
+        return IngestCopy(
+            families={
+                spec.name: [state.families[spec.name].copied() for state in states]
+                for spec in self.layout.families
+            },
+            since=[dict(state.since) for state in states],
+            clock=self.clock,
+            tally=msgspec.structs.replace(self.tally, invalid=dict(self.tally.invalid)),
+            progress=self.progress,
+        )
+
+    def folding(self, family: str) -> Folding:
+        """Which label values all partitions together keep apart."""
+        spec = next(spec for spec in self.layout.families if spec.name == family)
+        empty = Folding(spec.folding, len(spec.columns))
+        return empty.merged(state.families[family].folding for state in self._partitions.values())
+
     def take_letters(self) -> list[DeadLetter]:
         """All invalid records since the last call, where they are kept."""
         taken, self._letters = self._letters, []
         return taken
 
-    def _state(self, batch: RecordBatch) -> State[A]:
+    def _state(self, batch: RecordBatch) -> State:
         home = self._front.home(batch.partition)
         if home not in self._partitions:
             first = batch.offsets[0] if batch.offsets else batch.next_offset
@@ -168,12 +205,3 @@ class Ingest(Generic[A]):
         if found is not None:
             example = letters_of(batch, invalid[-1:])[0] if invalid else "among the first ones"
             raise found.error(example)
-
-    def _hold(self, partition: Partition, state: State[A]) -> None:
-        self._partitions[partition] = state
-        self._share()
-
-    def _share(self) -> None:
-        states = [state for _, state in sorted(self._partitions.items())]
-        for name, view in self.views.items():
-            view.families = [state.families[name] for state in states]

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Generic
 
 import msgspec
 
-from streameval.aggregation.slices import A
-from streameval.aggregation.spec import FamilySpec
-from streameval.aggregation.time import Times
 from streameval.pipeline.clock import MAX_AHEAD, RECENT
+from streameval.windows.family import FamilySpec
+from streameval.windows.times import Times
 
 
-class Layout(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
+class Layout(msgspec.Struct, frozen=True, kw_only=True):
     """What is kept of each partition.
 
     Attributes:
@@ -24,7 +22,7 @@ class Layout(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
         recent: how many events of a log decide on its clock.
     """
 
-    families: Sequence[FamilySpec[A]]
+    families: Sequence[FamilySpec]
     times: Times = Times()
     dedup: int | None = None
     max_ahead: int = MAX_AHEAD

@@ -11,9 +11,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from streameval.aggregation.section import Section, next_version
 from streameval.errors import DamagedStateError
 from streameval.pipeline.clock import RECENT, Clocks
+from streameval.windows.sections import Section, next_version
 
 PREFIX: Final = "seen/"
 _AHEAD: Final = f"{PREFIX}ahead"

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, Generic, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from streameval.aggregation.family import Family
-from streameval.aggregation.lateness import PAST, late
-from streameval.aggregation.section import Section, next_version
-from streameval.aggregation.slices import A
 from streameval.errors import DamagedStateError, SourceError
 from streameval.pipeline.clock import NEVER, Ahead, Clock, Clocks
 from streameval.pipeline.decode import Decoded
 from streameval.pipeline.invalid import InvalidEvent
 from streameval.pipeline.layout import Layout
 from streameval.pipeline.memory import PREFIX, Memory
-from streameval.pipeline.readable import ALL, PANES
 from streameval.pipeline.tally import Tally
 from streameval.records import Partition, RecordBatch
+from streameval.windows.family import Family
+from streameval.windows.lateness import late
+from streameval.windows.sections import Section, next_version
+from streameval.windows.times import PAST
+
+ALL: Final = "*"
+"""Stands for every statistic of a family that is new as a whole."""
+
+PANES: Final = "panes"
+"""Stands for panes that are kept for longer than they once were."""
 
 META = "meta"
 """Name of the section that holds everything but families and remembered ids."""
@@ -51,7 +56,7 @@ class Progress(NamedTuple):
     clock: int | None
 
 
-class PartitionState(Generic[A]):
+class PartitionState:
     """The fold of one partition's log up to `position`: a function of its records alone.
 
     Attributes:
@@ -62,7 +67,7 @@ class PartitionState(Generic[A]):
         since: "family:statistic" -> clock at which it was first kept; those kept always are absent.
     """
 
-    def __init__(self, layout: Layout[A], partition: Partition, position: int) -> None:
+    def __init__(self, layout: Layout, partition: Partition, position: int) -> None:
         self._partition = partition
         self._layout = layout
         self._version = next_version()

@@ -1,18 +1,16 @@
-"""Takes pictures of what was counted, for readers that never touch live state."""
+"""Takes snapshots of what was counted, for readers that never touch live state."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-import msgspec
-
-from streameval.aggregation.time import SECOND, span_text
+from streameval.answers import advice, answers, rests_on
 from streameval.pipeline.circumstances import Circumstances
 from streameval.pipeline.history import History
-from streameval.pipeline.ingest import Ingest
-from streameval.pipeline.partition import Progress
-from streameval.pipeline.readable import Beginnings, Readable
+from streameval.pipeline.ingest import Ingest, IngestCopy
+from streameval.pipeline.layout import Layout
+from streameval.pipeline.partition import ALL, PANES, Progress
 from streameval.pipeline.snapshot import (
     LIFETIME,
     Counted,
@@ -24,29 +22,40 @@ from streameval.pipeline.snapshot import (
     Snapshot,
 )
 from streameval.records import Partition
-
-R = TypeVar("R", bound=Readable)
-Key = tuple[str, str, tuple[str, ...]]
+from streameval.table import Table
+from streameval.windows.labels import Labels
+from streameval.windows.times import SECOND, span_text
+from streameval.windows.views import Views
 
 
 class _Read(NamedTuple):
-    accumulator: Readable
-    version: int
-    series: tuple[Series, ...]
-    advice: str | None
+    """The readings of one window of one family.
+
+    Attributes:
+        table: what was read; the same object while nothing changed.
+        since: from when on each metric is complete, seconds; None where it always was.
+        rows: slice -> one series for each metric.
+        advice: label values and a sentence about what looks wrong with their events.
+    """
+
+    table: Table
+    since: tuple[float | None, ...]
+    rows: Mapping[int, Sequence[Series]]
+    advice: tuple[Labels, str] | None
 
 
-class Snapshots(Generic[R]):
-    """Takes snapshots of an ingest; a slice that has not changed is not read again.
+class Snapshots:
+    """Takes snapshots; a window in which nothing changed is not read again.
+
+    Not for two threads at once.
 
     Args:
-        ingest: whose counts are read.
+        layout: what is kept of each partition.
         source: what is being read, for a person.
         labels: names of the labels; a dimension that is none of them is a segment.
         started_at: wall-clock seconds since the epoch at which counting began.
         idle: label values without an event for longer are left out, microseconds of event time;
             None keeps them all.
-        version: of the snapshot before the first one.
 
     Attributes:
         started_at: as given.
@@ -55,23 +64,19 @@ class Snapshots(Generic[R]):
 
     def __init__(
         self,
-        ingest: Ingest[R],
+        layout: Layout,
         *,
         source: str,
         labels: Sequence[str],
         started_at: float,
         idle: int | None = None,
-        version: int = 0,
     ) -> None:
-        self._ingest = ingest
-        self._source = source
         self.started_at = started_at
+        self.version = 0
+        self._layout = layout
+        self._source = source
         self._idle = idle
-        self.version = version
-        self._reads: dict[Key, _Read] = {}
-        self._asleep: set[tuple[int, tuple[str, ...]]] = set()
-        spans = {span for spec in ingest.layout.families for span in spec.spans}
-        self._spans = {span_text(span): span for span in spans}
+        self._views = [Views(spec, layout.times.pane) for spec in layout.families]
         self._families = tuple(
             SeriesFamily(
                 spec.name,
@@ -79,20 +84,27 @@ class Snapshots(Generic[R]):
                 tuple(spec.dimensions),
                 tuple(map(span_text, spec.spans)),
             )
-            for spec in ingest.layout.families
+            for spec in layout.families
         )
-        self._history = History([ingest.views[spec.name] for spec in ingest.layout.families])
+        self._reads: dict[tuple[int, str], _Read] = {}
+        self._history = History(self._views)
 
-    def take(self, now: float, around: Circumstances) -> Snapshot:
-        """All readings at this moment.
+    def take(self, counts: IngestCopy, now: float, around: Circumstances) -> Snapshot:
+        """All readings of what was counted.
 
         Args:
+            counts: what was counted.
             now: wall-clock seconds since the epoch.
             around: what only the caller can know.
         """
-        before, self._reads = self._reads, {}
-        self._asleep.clear()
-        series = tuple(self._series(before))
+        for view, spec in zip(self._views, self._layout.families, strict=True):
+            view.show(counts.families[spec.name])
+        asleep = [self._asleep(view, counts.clock) for view in self._views]
+        series = tuple(
+            each
+            for index, sleeping in enumerate(asleep)
+            for each in self._series(index, sleeping, counts)
+        )
         self.version += 1
         return Snapshot(
             version=self.version,
@@ -101,91 +113,79 @@ class Snapshots(Generic[R]):
             source=self._source,
             families=self._families,
             series=series,
-            health=self._health(around),
-            counted=self._awake(around.counted),
-            past=self._history.take(now, self._ingest.clock, series),
+            health=self._health(counts, around),
+            counted=_awake(around.counted, self._hidden(asleep)),
+            past=self._history.take(now, counts.clock, series),
         )
 
-    def _series(self, before: Mapping[Key, _Read]) -> Iterator[Series]:
-        for index, family in enumerate(self._families):
-            begun = self._beginnings(family.name)
-            reads = [
-                self._read((family.name, window, labels), index, whole, before)
-                for window, labels, whole in self._slices(index, family.name)
-            ]
-            for one_metric in zip(*(read.series for read in reads), strict=True):
-                for each, read in zip(one_metric, reads, strict=True):
-                    yield self._dated(each, read, begun) if begun else each
+    def _series(self, index: int, sleeping: frozenset[int], counts: IngestCopy) -> Iterator[Series]:
+        """By metric, then by label values, then by window; lifetime last."""
+        view, begun = self._views[index], Beginnings(self._families[index].name, counts.since)
+        spans = () if counts.clock is None else view.spec.spans
+        reads = [self._read(index, span, begun, counts.clock) for span in (*spans, None)]
+        slices = view.spec.slices.sorted({each for read in reads for each in read.rows} - sleeping)
+        for place in range(len(view.spec.metrics)):
+            for number in slices:
+                yield from (read.rows[number][place] for read in reads if number in read.rows)
 
-    def _beginnings(self, family: str) -> Beginnings:
-        states = self._ingest.partitions.values()
-        return Beginnings(family, [state.since for state in states])
-
-    def _dated(self, series: Series, read: _Read, begun: Beginnings) -> Series:
-        """The series with the moment from which on it is complete."""
-        needs = read.accumulator.needs(series.metric)
-        if series.window == LIFETIME:
-            moment = begun.of(needs)
+    def _read(self, index: int, span: int | None, begun: Beginnings, clock: int | None) -> _Read:
+        view = self._views[index]
+        if span is None or clock is None:
+            table, start = view.lifetime(), None
         else:
-            span = self._spans[series.window]
-            moment = begun.of_window(needs, (self._ingest.clock or 0) - span)
-        if moment is None:
-            return series
-        return msgspec.structs.replace(series, since=moment / SECOND)
-
-    def _slices(self, index: int, name: str) -> Iterator[tuple[str, tuple[str, ...], R]]:
-        """Windows and lifetime of each slice, by its labels; lifetime last."""
-        view, clock = self._ingest.views[name], self._ingest.clock
-        found: dict[tuple[str, ...], list[tuple[str, R]]] = {}
-        for span in view.spec.spans:
-            for labels, whole in [] if clock is None else view.window(span, clock):
-                found.setdefault(labels, []).append((span_text(span), whole))
-        for labels, whole in view.lifetime():
-            found.setdefault(labels, []).append((LIFETIME, whole))
-        seen = view.seen()
-        for labels in sorted(found):
-            if self._is_idle(seen.get(labels), clock):
-                self._asleep.add((index, labels))
-            else:
-                yield from ((window, labels, whole) for window, whole in found[labels])
-
-    def _awake(
-        self, counted: Mapping[CountedKey, Counted] | None
-    ) -> Mapping[CountedKey, Counted] | None:
-        """Counters leave together with the other values of their labels."""
-        if counted is None or not self._asleep:
-            return counted
-        return {key: pair for key, pair in counted.items() if key[:2] not in self._asleep}
-
-    def _is_idle(self, seen: int | None, clock: int | None) -> bool:
-        if seen is None or clock is None or self._idle is None:
-            return False
-        return clock - seen > self._idle
-
-    def _read(self, key: Key, family: int, whole: R, before: Mapping[Key, _Read]) -> _Read:
-        known = before.get(key)
-        if known is None or known.accumulator is not whole or known.version != whole.version:
-            _, window, labels = key
-            series = tuple(
-                Series(metric, labels, whole.read(metric.text), window, family)
-                for metric in whole.metrics
+            table, start = view.window(span, clock), clock - span
+        since = tuple(begun.since(rests_on(metric, table), start) for metric in view.spec.metrics)
+        window = LIFETIME if span is None else span_text(span)
+        known = self._reads.get((index, window))
+        if known is None or known.table is not table or known.since != since:
+            known = _Read(
+                table, since, self._rows(index, window, table, since), _advice(view, table)
             )
-            known = _Read(whole, whole.version, series, whole.advice())
-        self._reads[key] = known
+            self._reads[index, window] = known
         return known
 
+    def _rows(
+        self, index: int, window: str, table: Table, since: Sequence[float | None]
+    ) -> Mapping[int, Sequence[Series]]:
+        view = self._views[index]
+        slices = view.slices(table)
+        numbers = slices.tolist()
+        rows: dict[int, list[Series]] = {number: [] for number in numbers}
+        for metric, moment in zip(view.spec.metrics, since, strict=True):
+            for number, reading in zip(numbers, answers(metric, table, slices), strict=True):
+                labels = view.labels(number)
+                rows[number].append(Series(metric, labels, reading, window, index, moment))
+        return rows
+
+    def _asleep(self, view: Views, clock: int | None) -> frozenset[int]:
+        """Slices that had no event for long enough."""
+        if clock is None or self._idle is None:
+            return frozenset()
+        return frozenset(
+            number
+            for number, latest in view.latest().items()
+            if latest is not None and clock - latest > self._idle
+        )
+
+    def _hidden(self, asleep: Sequence[frozenset[int]]) -> set[tuple[int, Labels]]:
+        return {
+            (index, view.labels(number))
+            for index, (view, sleeping) in enumerate(zip(self._views, asleep, strict=True))
+            for number in sleeping
+        }
+
     def _advice(self) -> str | None:
-        names = {family.name: family.label_names for family in self._families}
-        for (family, _, labels), read in self._reads.items():
+        for (index, _), read in self._reads.items():
             if read.advice is not None:
-                pairs = zip(names[family], labels, strict=True)
+                labels, advice = read.advice
+                pairs = zip(self._families[index].label_names, labels, strict=True)
                 where = ", ".join(f"{name}={value}" for name, value in pairs)
-                return f"{where}: {read.advice}" if where else read.advice
+                return f"{where}: {advice}" if where else advice
         return None
 
-    def _health(self, around: Circumstances) -> Health:
-        tally, layout = self._ingest.tally, self._ingest.layout
-        progress = sorted(self._ingest.progress.items())
+    def _health(self, counts: IngestCopy, around: Circumstances) -> Health:
+        tally = counts.tally
+        progress = sorted(counts.progress.items())
         timed = any(each.clock is not None for _, each in progress)
         return Health(
             consumed=tally.consumed,
@@ -199,7 +199,7 @@ class Snapshots(Generic[R]):
             trouble=around.trouble or tally.suspicion() or self._advice(),
             late=tally.late if timed else None,
             future=tally.future if timed else None,
-            duplicates=tally.duplicates if layout.dedup or tally.duplicates else None,
+            duplicates=tally.duplicates if self._layout.dedup or tally.duplicates else None,
             folded=self._folded(),
             dead_lettered=around.dead_lettered,
             commit_failures=around.commit_failures,
@@ -211,10 +211,68 @@ class Snapshots(Generic[R]):
 
     def _folded(self) -> dict[str, int]:
         """Events under `__other__` where a family folds the most: each event stands in all."""
-        return {
-            name: max(view.folded().values(), default=0)
-            for name, view in self._ingest.views.items()
-        }
+        return {view.spec.name: max(view.folded().values(), default=0) for view in self._views}
+
+
+def of_ingest(ingest: Ingest, *, labels: Sequence[str], now: float) -> Snapshot:
+    """One snapshot of an ingest that nobody is waiting for: of files, or of saved states.
+
+    Args:
+        ingest: whose counts are read.
+        labels: names of the labels.
+        now: wall-clock seconds since the epoch.
+    """
+    snapshots = Snapshots(ingest.layout, source="", labels=labels, started_at=0.0)
+    return snapshots.take(ingest.copied(), now, Circumstances(ready=True))
+
+
+class Beginnings:
+    """Since when what is kept of a family has been kept, in any of its partitions.
+
+    Args:
+        family: its name.
+        since: of each partition: "family:statistic" -> clock at which it was first kept.
+    """
+
+    def __init__(self, family: str, since: Iterable[Mapping[str, int]]) -> None:
+        self._found: dict[str, int] = {}
+        for each in since:
+            for key, moment in each.items():
+                owner, _, name = key.partition(":")
+                if owner == family:
+                    self._found[name] = max(moment, self._found.get(name, moment))
+
+    def since(self, statistics: Iterable[str], start: int | None) -> float | None:
+        """When what is read from these statistics became complete, seconds since the epoch.
+
+        Args:
+            statistics: their names.
+            start: of the window that is read, microseconds; None for the lifetime.
+
+        Returns:
+            None where it always was.
+        """
+        if not self._found:
+            return None
+        names = [*statistics, ALL] if start is None else [*statistics, ALL, PANES]
+        found = [self._found[name] for name in names if name in self._found]
+        moments = [moment for moment in found if start is None or moment > start]
+        return max(moments) / SECOND if moments else None
+
+
+def _awake(
+    counted: Mapping[CountedKey, Counted] | None, hidden: set[tuple[int, Labels]]
+) -> Mapping[CountedKey, Counted] | None:
+    """Counters leave together with the other values of their labels."""
+    if counted is None or not hidden:
+        return counted
+    return {key: pair for key, pair in counted.items() if key[:2] not in hidden}
+
+
+def _advice(view: Views, table: Table) -> tuple[Labels, str] | None:
+    slices = view.slices(table)
+    told = zip(slices.tolist(), advice(table, slices), strict=True)
+    return next(((view.labels(number), each) for number, each in told if each), None)
 
 
 def _segment(dimensions: Sequence[str], labels: Sequence[str]) -> str | None:

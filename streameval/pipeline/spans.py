@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Generic, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
-from streameval.aggregation.folding import Folding
-from streameval.aggregation.slices import A
-from streameval.aggregation.spec import FamilySpec
+from streameval.answers import answers
+from streameval.events import Batch
+from streameval.metric import Metric
 from streameval.pipeline.decode import Decoded
+from streameval.reading import Reading
+from streameval.table import Table
+from streameval.windows.family import FamilySpec
+from streameval.windows.labels import Folding, Labels
 
-Labels: TypeAlias = tuple[str, ...]
-Slices: TypeAlias = list[dict[Labels, A]]
-"""For each family, accumulators by label values."""
+
+class Slice(NamedTuple):
+    """A cell of a table, and what is read of it."""
+
+    metrics: Sequence[Metric]
+    table: Table
+    cell: int
+
+    def read(self, metric: Metric) -> Reading:
+        """One metric of it."""
+        (reading,) = answers(metric, self.table, np.array([self.cell]))
+        return reading
 
 
-class Spans(Generic[A]):
+class Spans:
     """Spans of one length, aligned to the epoch; every event is counted in exactly one.
 
     Nothing is late: a span is the events in it, in whatever order they came.
@@ -27,62 +40,62 @@ class Spans(Generic[A]):
         every: length of a span, microseconds.
     """
 
-    def __init__(self, families: Sequence[FamilySpec[A]], every: int) -> None:
-        self._families = families
+    def __init__(self, families: Sequence[FamilySpec], every: int) -> None:
+        self._families = [_Family(spec) for spec in families]
         self._every = every
-        self._spans: dict[int, Slices[A]] = {}
 
     def update(self, decoded: Decoded) -> None:
         """Count events; those without time in no span."""
-        for (start, values), rows in self._groups(decoded).items():
-            batch = decoded.batch.take(rows)
-            span = self._spans.setdefault(start, [{} for _ in self._families])
-            for spec, slices in zip(self._families, span, strict=True):
-                labels = tuple(values[column] for column in spec.columns)
-                if labels not in slices:
-                    slices[labels] = spec.new()
-                slices[labels].update_many(batch)
+        if decoded.times is None or not len(decoded.batch):
+            return
+        starts = (np.floor_divide(decoded.times, self._every) * self._every).tolist()
+        values = decoded.dimensions or [()] * len(starts)
+        for family in self._families:
+            family.update(decoded.batch, starts, values)
 
-    def items(self) -> Iterator[tuple[int, Slices[A]]]:
+    def items(self) -> Iterator[tuple[int, list[Mapping[Labels, Slice]]]]:
         """Start of each span that has an event, and what happened in it; in the order of time.
 
         Label values above the caps of a family are folded alike in all spans.
         """
-        foldings = [self._folding(place) for place in range(len(self._families))]
-        for start in sorted(self._spans):
-            families = zip(foldings, self._spans[start], strict=True)
-            yield start, [_folded(folding, slices) for folding, slices in families]
+        for family in self._families:
+            family.fold()
+        for start in sorted({start for family in self._families for start in family.starts}):
+            yield start, [family.slices(start) for family in self._families]
 
-    def _groups(self, decoded: Decoded) -> dict[tuple[int, Labels], list[int]]:
-        """Rows by start of the span and values of all dimensions."""
-        found: dict[tuple[int, Labels], list[int]] = {}
-        if decoded.times is not None:
-            starts = (np.floor_divide(decoded.times, self._every) * self._every).tolist()
-            values = decoded.dimensions or [()] * len(starts)
-            for row, key in enumerate(zip(starts, values, strict=True)):
-                found.setdefault(key, []).append(row)
-        return found
 
-    def _folding(self, place: int) -> Folding:
-        spec = self._families[place]
-        folding = Folding(spec.folding, len(spec.columns))
-        for labels in sorted({each for span in self._spans.values() for each in span[place]}):
+class _Family:
+    """One table; a cell for each span and slice."""
+
+    def __init__(self, spec: FamilySpec) -> None:
+        self._spec = spec
+        self._cells: dict[tuple[int, Labels], int] = {}
+        self._table = spec.table.empty()
+        self.starts: dict[int, dict[Labels, int]] = {}
+
+    def update(self, batch: Batch, starts: Sequence[int], values: Sequence[Labels]) -> None:
+        keys = [
+            (start, tuple(each[column] for column in self._spec.columns))
+            for start, each in zip(starts, values, strict=True)
+        ]
+        cells = [self._cells.setdefault(key, len(self._cells)) for key in keys]
+        self._table.count(batch, np.array(cells))
+
+    def slices(self, start: int) -> Mapping[Labels, Slice]:
+        """Those of one span, in the order of their label values."""
+        cells = self.starts[start].items()
+        return {labels: Slice(self._spec.metrics, self._table, cell) for labels, cell in cells}
+
+    def fold(self) -> None:
+        """Fold label values above the caps, and give each span its slices in order."""
+        folding = Folding(self._spec.folding, len(self._spec.columns))
+        for labels in sorted({labels for _, labels in self._cells}):
             folding.admit(labels)
-        return folding
-
-
-def _folded(folding: Folding, slices: Mapping[Labels, A]) -> dict[Labels, A]:
-    """Sorted by label values; the accumulators are for reading only."""
-    parts: dict[Labels, list[A]] = {}
-    for labels in sorted(slices):
-        parts.setdefault(folding.settled(labels), []).append(slices[labels])
-    return {labels: _merged(parts[labels]) for labels in sorted(parts)}
-
-
-def _merged(parts: Sequence[A]) -> A:
-    if len(parts) == 1:
-        return parts[0]
-    whole = parts[0].copy()
-    for part in parts[1:]:
-        whole.merge(part)
-    return whole
+        before, self._cells = self._cells, {}
+        moves: dict[int, int] = {}
+        for (start, labels), cell in sorted(before.items()):
+            key = start, folding.settled(labels)
+            moves[cell] = self._cells.setdefault(key, cell)
+        self._table.rename({old: new for old, new in moves.items() if old != new})
+        for start, labels in sorted(self._cells):
+            self.starts.setdefault(start, {})[labels] = self._cells[start, labels]

@@ -94,7 +94,7 @@ def log_name(stream: int, number: int) -> Partition:
     return Partition(f"s{stream}-{number}", 0)
 
 
-def joint(case: Case, **limits: Any) -> Joint[Any]:
+def joint(case: Case, **limits: Any) -> Joint:
     """The real join of a case."""
     rules = Rules(
         key="request_id" if case.key == "request_id" else "user_item",
@@ -118,7 +118,7 @@ def joint(case: Case, **limits: Any) -> Joint[Any]:
         for stream, logs in enumerate(case.streams)
     ]
     decoder = Decoder(FIELDS, ["variant"], shown_only=True)
-    layout: Layout[Any] = Layout(families=[], recent=case.recent, max_ahead=case.max_ahead * SECOND)
+    layout = Layout(families=[], recent=case.recent, max_ahead=case.max_ahead * SECOND)
     return Joint(decoder, others, names, rules, layout)
 
 
@@ -167,7 +167,7 @@ class Run:
         """Everything that is saved."""
         return {each.name: b"".join(each.content()()) for each in self.state.sections()}
 
-    def _new(self, positions: dict[Partition, int]) -> JoinedState[Any]:
+    def _new(self, positions: dict[Partition, int]) -> JoinedState:
         self._read = dict(positions)
         return self.front.state(positions, self._keep, self._trace)
 

@@ -35,7 +35,7 @@ class Fed:
     def __init__(self, **limits: Any) -> None:
         self.front = joint(CASE, **limits)
         self.events = 0
-        self.state: JoinedState[Any] = self.front.state({SHOWN: 0, DONE: 0}, self._count)
+        self.state: JoinedState = self.front.state({SHOWN: 0, DONE: 0}, self._count)
         self._next = {SHOWN: 0, DONE: 0}
 
     def _count(self, decoded: Any) -> None:

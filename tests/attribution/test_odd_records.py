@@ -21,7 +21,7 @@ from tests.attribution.test_limits import DONE, SHOWN
 HUGE = 2**80
 
 
-def joint(**fields: Any) -> Joint[Any]:
+def joint(**fields: Any) -> Joint:
     event = EventFields(time="ts", time_unit="s", event_id="request_id", **fields)
     clicks = InteractionFields(
         key="request_id", item="item", time="ts", time_unit="s", gain="gain", ids=event.ids
@@ -41,10 +41,10 @@ def joint(**fields: Any) -> Joint[Any]:
 class Odd:
     """A join that is fed, and the events that come of it."""
 
-    def __init__(self, front: Joint[Any]) -> None:
+    def __init__(self, front: Joint) -> None:
         self.front = front
         self.events: list[Any] = []
-        self.state: JoinedState[Any] = front.state(
+        self.state: JoinedState = front.state(
             {SHOWN: 0, DONE: 0}, lambda found: self.events.extend(found.batch.events())
         )
         self.logs: dict[Partition, list[object]] = {SHOWN: [], DONE: []}

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 
 import msgspec
 
-from streameval.accumulator import Accumulator
 from streameval.config.attribution import AttributionOptions, InteractionOptions
 from streameval.config.counting import counting
 from streameval.config.settings import Config
@@ -69,7 +68,7 @@ def batches(found: list[tuple[int, Partition, bytes]], size: int = 5_000) -> Ite
             yield RecordBatch(partition=log, values=values, offsets=offered, next_offset=end)
 
 
-def joining(window: str) -> Ingest[Accumulator]:
+def joining(window: str) -> Ingest:
     found = counting(config(window))
     found.begin(SHOWN, {SHOWN: 0, DONE: 0})
     return found

@@ -12,7 +12,6 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from streameval.accumulator import Accumulator
 from streameval.config import Config
 from streameval.config.counting import counting
 from streameval.config.options import WindowsOptions
@@ -42,7 +41,7 @@ INTERVAL = 5.0
 class _Run(msgspec.Struct):
     """Parts of a daemon, without a source."""
 
-    ingest: Ingest[Accumulator]
+    ingest: Ingest
     keeper: Keeper
     worker: Executor
 

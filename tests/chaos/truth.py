@@ -9,7 +9,6 @@ from hashlib import blake2b
 
 from kafka import KafkaConsumer, TopicPartition
 
-from streameval.accumulator import Accumulator
 from streameval.config import load
 from streameval.config.counting import counting
 from streameval.daemon.assembly import pictures
@@ -38,7 +37,7 @@ class Fold:
     def __init__(self, setting: Setting) -> None:
         self._setting = setting
         self._config = load(setting.written())
-        self.ingest: Ingest[Accumulator] = counting(self._config)
+        self.ingest: Ingest = counting(self._config)
 
     @property
     def digests(self) -> dict[int, dict[str, str]]:
@@ -59,9 +58,9 @@ class Fold:
     def counters(self) -> dict[str, float]:
         """What counters would show of all of it."""
         source = KafkaSource(self._options, {}, shared=False)
-        picture = pictures(self._config, source, self.ingest, 0.0)
+        picture = pictures(self._config, source, self.ingest.layout, 0.0)
         exporter = PrometheusExporter(version="", kafka=True, first_exposure=0)
-        snapshot = picture.take(0.0, Circumstances(ready=True))
+        snapshot = picture.take(self.ingest.copied(), 0.0, Circumstances(ready=True))
         return counters(samples(exporter.exposition(snapshot).decode()))
 
     def read(self, begins: Mapping[int, int] | None = None) -> None:

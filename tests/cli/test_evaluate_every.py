@@ -17,11 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval import Accumulator
-from streameval.aggregation.folding import FoldingOptions
-from streameval.aggregation.spec import FamilySpec
 from streameval.pipeline.decode import Decoder
 from streameval.pipeline.fields import EventFields
 from streameval.pipeline.spans import Spans
+from streameval.windows.family import FamilySpec
+from streameval.windows.labels import FoldingOptions
 from tests.cli.program import ran
 
 _TIME = ("--time", "at", "--time-unit", "iso8601")
@@ -108,8 +108,8 @@ def test_a_span_reads_as_its_events_alone(
 ) -> None:
     decoder = Decoder(EventFields(time="ts", time_unit="s"), ["variant", "country"])
     specs = [
-        FamilySpec(name="labels", dimensions=("variant",), columns=(0,), new=_new),
-        FamilySpec(name="country", dimensions=("country",), columns=(1,), new=_new),
+        _spec("labels", "variant", 0),
+        _spec("country", "country", 1),
     ]
     spans = Spans(specs, seconds * 1_000_000)
     records = [_record(*row) for row in rows]
@@ -121,16 +121,28 @@ def test_a_span_reads_as_its_events_alone(
             key = (ts // seconds * seconds * 1_000_000, place, value)
             expected.setdefault(key, _new()).update(["u", "v", "w", "x"], set(interactions))
     found = {
-        (start, place, labels[0]): one.state_dict()
+        (start, place, labels[0]): b"".join(one.table.dump([one.cell]))
         for start, families in spans.items()
         for place, slices in enumerate(families)
         for labels, one in slices.items()
     }
-    assert found == {key: one.state_dict() for key, one in expected.items()}
+    assert found == {key: b"".join(one.table.dump([0])) for key, one in expected.items()}
 
 
 def _new() -> Accumulator:
     return Accumulator(*_NAMES)
+
+
+def _spec(name: str, dimension: str, column: int, **options: Any) -> FamilySpec:
+    empty = _new()
+    return FamilySpec(
+        name=name,
+        metrics=empty.metrics,
+        table=empty.table,
+        dimensions=(dimension,),
+        columns=(column,),
+        **options,
+    )
 
 
 def _record(ts: int, variant: str, country: str, interactions: list[str]) -> bytes:
@@ -141,13 +153,11 @@ def _record(ts: int, variant: str, country: str, interactions: list[str]) -> byt
 def test_values_above_the_cap_fold_alike_in_all_spans() -> None:
     decoder = Decoder(EventFields(time="ts", time_unit="s"), ["variant"])
     folding = FoldingOptions(cap=1, named=(frozenset({"b"}),))
-    spec = FamilySpec(
-        name="labels", dimensions=("variant",), columns=(0,), new=_new, folding=folding
-    )
+    spec = _spec("labels", "variant", 0, folding=folding)
     spans = Spans([spec], 1_000_000)
     for ts, variant in enumerate("abcdbcd"):
         spans.update(decoder.decode_many([_record(ts, variant, "", [])]))
-    shown = [next(iter(slices[0])) for _, slices in spans.items()]
+    shown = [next(iter(span[0])) for _, span in spans.items()]
     kept = {labels for (labels,) in shown}
     assert {"b", "__other__"} < kept
     assert len(kept) == 3

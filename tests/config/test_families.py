@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streameval.aggregation.time import HOUR, SECOND, Times, span_text
 from streameval.config import Config, load
 from streameval.config.durations import DurationError, microseconds
 from streameval.config.families import Group
 from streameval.config.options import MetricOptions, WindowsOptions
 from streameval.pipeline.fields import EventFields
 from streameval.sources.options import SimulatorOptions
+from streameval.windows.times import HOUR, SECOND, Times, span_text
 
 _MINUTE = 60 * SECOND
 _ALL = WindowsOptions(spans=["24h", "5m", "1h"])

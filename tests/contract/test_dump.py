@@ -67,7 +67,9 @@ def test_a_byte_that_breaks_the_structure_is_an_error_of_ours(place: int, other:
         assert dumped(accumulator) == empty
 
 
-@pytest.mark.parametrize("data", [b"", b"\xc0", b"\x95\x02\xc0\x90\x90\xc0", b"{}", b"\x91" * 5_000])
+@pytest.mark.parametrize(
+    "data", [b"", b"\xc0", b"\x95\x02\xc0\x90\x90\xc0", b"{}", b"\x91" * 5_000]
+)
 def test_what_is_no_dump_is_damaged(data: bytes) -> None:
     with pytest.raises(DamagedStateError):
         laws.made(ALL).adopt(data)

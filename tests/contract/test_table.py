@@ -29,7 +29,7 @@ some = settings(max_examples=15, print_blob=True)
 
 
 def _table(texts: Sequence[str] = SOME, max_items: int = 1_000_000) -> Table:
-    accumulator = laws.made(texts)
+    accumulator = laws.made(texts, EVENTS)
     return Table(planned(accumulator.metrics, None, max_items), accumulator.context)
 
 
@@ -60,7 +60,7 @@ def _counted(
 
 
 def _apart(cells: Sequence[int], texts: Sequence[str] = SOME) -> Mapping[int, Accumulator]:
-    found: defaultdict[int, Accumulator] = defaultdict(lambda: laws.made(texts))
+    found: defaultdict[int, Accumulator] = defaultdict(lambda: laws.made(texts, EVENTS))
     for cell, event in zip(cells, EVENTS, strict=False):
         laws.count(found[cell], event)
     return found
@@ -86,7 +86,7 @@ def test_all_cells_are_read_in_one_pass_with_the_bits_of_each() -> None:
     cells = [place % 5 for place in range(len(EVENTS))]
     table, apart = _counted(cells, ALL), _apart(cells, ALL)
     order = [3, 0, 77, 4, 1, 2]
-    for metric in laws.made(ALL).metrics:
+    for metric in laws.made(ALL, EVENTS).metrics:
         found = answers(metric, table, np.array(order))
         expected = [apart[cell].read(metric.text) for cell in order]
         assert list(map(laws.seen, found)) == list(map(laws.seen, expected)), metric.text

@@ -10,7 +10,6 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from streameval.aggregation import lateness
 from streameval.durability.checkpoint import Part
 from streameval.durability.confirming import Confirmed, Confirming
 from streameval.durability.counted import Durable
@@ -24,6 +23,7 @@ from streameval.records import Assignment, Partition
 from streameval.stores import folder, reading, writing
 from streameval.stores.layout import Layout
 from streameval.stores.naming import BLOBS, file_of
+from streameval.windows import lateness
 from tests.stores.forgetful import ForgetfulDisk
 
 Breakage = Callable[[pytest.MonkeyPatch], None]

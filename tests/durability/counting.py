@@ -8,16 +8,16 @@ from typing import TypeAlias
 
 import msgspec
 
-from streameval.aggregation.folding import FoldingOptions
-from streameval.aggregation.spec import FamilySpec
-from streameval.aggregation.time import Times
+from streameval.accumulator import Accumulator
 from streameval.pipeline.decode import Decoder
 from streameval.pipeline.direct import Direct
 from streameval.pipeline.fields import EventFields
 from streameval.pipeline.ingest import Ingest
 from streameval.pipeline.layout import Layout
 from streameval.records import Partition
-from tests.durability.hits import Hits
+from streameval.windows.family import FamilySpec
+from streameval.windows.labels import FoldingOptions
+from streameval.windows.times import Times
 
 MINUTE = 60_000_000
 START = 1_700_000_000 // 60
@@ -26,7 +26,10 @@ START = 1_700_000_000 // 60
 TIMES = Times(pane=MINUTE, spans=(3 * MINUTE,), lateness=MINUTE)
 FIELDS = EventFields(time="ts", time_unit="s", event_id="id")
 
-Counting: TypeAlias = Ingest[Hits]
+Counting: TypeAlias = Ingest
+
+METRIC = "hit_rate@1"
+_HITS = Accumulator(METRIC)
 
 
 def ingest() -> Counting:
@@ -37,10 +40,17 @@ def ingest() -> Counting:
             dimensions=("variant",),
             columns=(0,),
             spans=TIMES.spans,
-            new=Hits,
+            metrics=_HITS.metrics,
+            table=_HITS.table,
             folding=FoldingOptions(cap=2),
         ),
-        FamilySpec(name="country", dimensions=("country",), columns=(1,), new=Hits),
+        FamilySpec(
+            name="country",
+            metrics=_HITS.metrics,
+            table=_HITS.table,
+            dimensions=("country",),
+            columns=(1,),
+        ),
     ]
     layout = Layout(families=families, times=TIMES, dedup=600 * MINUTE)
     return Ingest(Direct(Decoder(FIELDS, ["variant", "country"]), layout), keep_letters=True)

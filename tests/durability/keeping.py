@@ -15,8 +15,7 @@ from streameval.durability.store import Store
 from streameval.durability.terms import Terms
 from streameval.pipeline.evidence import Evidence
 from streameval.records import Assignment, Partition, RecordBatch
-from tests.durability.counting import ingest, record
-from tests.durability.hits import METRIC
+from tests.durability.counting import METRIC, ingest, record
 from tests.durability.inline import Inline
 from tests.durability.process import Letters
 from tests.stores.memory import MemoryStore

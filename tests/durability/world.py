@@ -13,8 +13,8 @@ from streameval.errors import SourceError
 from streameval.pipeline.dead_letters import Identity
 from streameval.records import Partition
 from streameval.stores.folder import FolderStore
-from tests.durability.counting import digests
-from tests.durability.hits import METRIC
+from streameval.windows.times import BEYOND
+from tests.durability.counting import METRIC, digests
 from tests.durability.process import DISK, STORE, Process
 from tests.durability.truth import Truth
 from tests.logs.group import Group
@@ -145,8 +145,9 @@ class World:
             tally = state.tally
             invalid = sum(tally.invalid.values())
             assert tally.valid + invalid + tally.tombstones + tally.duplicates == fold.records
-            kept = [s.items for s in state.families["labels"].slices() if "/past" not in s.section]
-            assert sum(each.lists for items in kept for _, each in items) == fold.kept
+            panes = state.families["labels"].copied().panes
+            kept = [t.lists(t.cells) for place, t in panes.items() if place != BEYOND]
+            assert sum(int(lists.sum()) for lists in kept) == fold.kept
             self._checked.add(key)
 
     def _check_durable(self) -> None:

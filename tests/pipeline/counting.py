@@ -8,20 +8,21 @@ from typing import Any
 import msgspec
 
 from streameval.accumulator import Accumulator
-from streameval.aggregation.spec import FamilySpec
-from streameval.aggregation.time import Times
 from streameval.pipeline.decode import Decoder
 from streameval.pipeline.direct import Direct
 from streameval.pipeline.fields import EventFields
 from streameval.pipeline.ingest import Ingest
 from streameval.pipeline.layout import Layout
 from streameval.records import Partition, RecordBatch
+from streameval.windows.family import FamilySpec
+from streameval.windows.times import Times
+from streameval.windows.views import Views
 
 METRICS = ("hit_rate@2", "ndcg@3", "map", "ctr@2", "distinct_items@2")
 FIELDS = EventFields(time="ts", time_unit="s", event_id="id")
 MINUTE = 60_000_000
 
-State = list[tuple[tuple[str, ...], dict[str, Any]]]
+State = tuple[list[tuple[str, ...]], bytes]
 
 
 def layout(
@@ -31,18 +32,20 @@ def layout(
     spans: Sequence[int] = (),
     dedup: int | None = None,
     **more: Any,
-) -> Layout[Accumulator]:
+) -> Layout:
+    empty = Accumulator(*metrics)
     spec = FamilySpec(
         name="labels",
+        metrics=empty.metrics,
+        table=empty.table,
         dimensions=tuple(dimensions),
         columns=tuple(range(len(dimensions))),
         spans=tuple(spans),
-        new=Accumulator(*metrics).copy,
     )
     return Layout(families=[spec], times=Times(spans=tuple(spans)), dedup=dedup, **more)
 
 
-def ingest(of: Layout[Accumulator] | None = None, **options: Any) -> Ingest[Accumulator]:
+def ingest(of: Layout | None = None, **options: Any) -> Ingest:
     of = of or layout()
     return Ingest(Direct(Decoder(FIELDS, of.families[0].dimensions), of), **options)
 
@@ -64,10 +67,29 @@ def record(**changed: Any) -> bytes:
     return msgspec.json.encode(fields | changed)
 
 
-def state(of: Ingest[Accumulator]) -> State:
-    return [(labels, whole.state_dict()) for labels, whole in of.views["labels"].lifetime()]
+def views(of: Ingest) -> Views:
+    found = Views(of.layout.families[0], of.layout.times.pane)
+    found.show(of.copied().families["labels"])
+    return found
 
 
-def parts(of: Ingest[Accumulator], number: int = 0) -> dict[str, bytes]:
+def lists(of: Ingest, span: int | None = None) -> dict[tuple[str, ...], int]:
+    """Lists counted in each slice, over the lifetime or a window."""
+    seen = views(of)
+    table = seen.lifetime() if span is None else seen.window(span, of.clock or 0)
+    counts = table.lists(table.cells).tolist()
+    pairs = zip(table.cells.tolist(), counts, strict=True)
+    return {seen.labels(cell): found for cell, found in pairs}
+
+
+def state(of: Ingest, span: int | None = None) -> State:
+    """Label values and bytes of all partitions' counts, over the lifetime or a window."""
+    seen = views(of)
+    table = seen.lifetime() if span is None else seen.window(span, of.clock or 0)
+    slices = seen.slices(table).tolist()
+    return [seen.labels(each) for each in slices], b"".join(table.dump(slices))
+
+
+def parts(of: Ingest, number: int = 0) -> dict[str, bytes]:
     sections = of.sections(Partition("events", number))
     return {each.name: b"".join(each.content()()) for each in sections}

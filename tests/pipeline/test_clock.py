@@ -10,12 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streameval.accumulator import Accumulator
 from streameval.pipeline.clock import MAX_AHEAD, NEVER, RECENT, Ahead, Clock, provisional
 from streameval.pipeline.ingest import Ingest
 from streameval.records import Partition
 from tests.pipeline import slow_clock
-from tests.pipeline.counting import MINUTE, State, batch, ingest, layout, parts, record
+from tests.pipeline.counting import (
+    MINUTE,
+    State,
+    batch,
+    ingest,
+    layout,
+    lists,
+    parts,
+    record,
+    state,
+)
 
 SECOND = 1_000_000
 HOUR = 3_600 * SECOND
@@ -129,7 +138,7 @@ def with_bad(claim: int, places: Sequence[int]) -> list[tuple[int, bytes]]:
     return log
 
 
-def counted(log: Sequence[tuple[int, bytes]], step: int) -> Ingest[Accumulator]:
+def counted(log: Sequence[tuple[int, bytes]], step: int) -> Ingest:
     """The log in batches, saved and restored on the way."""
     of, next_offset = ingest(WINDOWS), [0] * 4
     for begin in range(0, len(log), step):
@@ -146,12 +155,8 @@ def counted(log: Sequence[tuple[int, bytes]], step: int) -> Ingest[Accumulator]:
     return of
 
 
-def windows(of: Ingest[Accumulator]) -> list[State]:
-    clock = of.clock or 0
-    return [
-        [(labels, whole.state_dict()) for labels, whole in of.views["labels"].window(span, clock)]
-        for span in (5 * MINUTE, 60 * MINUTE)
-    ]
+def windows(of: Ingest) -> list[State]:
+    return [state(of, span) for span in (5 * MINUTE, 60 * MINUTE)]
 
 
 SCATTERED = [number * 7_919 % (GOOD - 200) for number in range(100)]
@@ -169,12 +174,11 @@ def test_records_from_the_future_move_no_window_of_any_partition(
     without = counted(with_bad(claim, []), 500)
     found = counted(with_bad(claim, places), 500)
     assert windows(found) == windows(without)
-    assert [len(window) for window in windows(found)] == [1, 1]
+    assert [len(labels) for labels, _ in windows(found)] == [1, 1]
     assert found.clock == without.clock
     assert (found.tally.late, found.tally.valid) == (0, GOOD + len(places))
     assert found.tally.future == _confirmed_by_nobody(with_bad(claim, places))
-    lifetime = {labels: whole.lists for labels, whole in found.views["labels"].lifetime()}
-    assert lifetime == {("a",): GOOD, ("bad",): len(places)}
+    assert lists(found) == {("a",): GOOD, ("bad",): len(places)}
     shuffled = counted(with_bad(claim, places), 77)
     assert [parts(shuffled, number) for number in range(4)] == [
         parts(found, number) for number in range(4)

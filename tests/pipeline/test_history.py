@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import pytest
 
-from streameval.accumulator import Accumulator
 from streameval.pipeline import history as of_history
 from streameval.pipeline.circumstances import Circumstances
 from streameval.pipeline.ingest import Ingest
@@ -15,16 +16,24 @@ METRICS = ["hit_rate@1", "ctr", "distinct_items@1"]
 HOUR = 60 * MINUTE
 
 
-def counting(*spans: int) -> Ingest[Accumulator]:
+def counting(*spans: int) -> Ingest:
     return ingest_of(layout(METRICS, spans=spans))
 
 
-def snapshots(of: Ingest[Accumulator]) -> Snapshots[Accumulator]:
-    return Snapshots(of, source="events", labels=["variant"], started_at=100.0)
+class Taking(NamedTuple):
+    """An ingest, and what takes snapshots of it."""
+
+    ingest: Ingest
+    snapshots: Snapshots
 
 
-def past(of: Snapshots[Accumulator], now: float = 200.0) -> Past:
-    return of.take(now, Circumstances(ready=True)).past
+def snapshots(of: Ingest) -> Taking:
+    made = Snapshots(of.layout, source="events", labels=["variant"], started_at=100.0)
+    return Taking(of, made)
+
+
+def past(of: Taking, now: float = 200.0) -> Past:
+    return of.snapshots.take(of.ingest.copied(), now, Circumstances(ready=True)).past
 
 
 def rows(found: Past) -> dict[tuple[int, tuple[str, ...]], list[tuple[float, int]]]:
@@ -96,18 +105,6 @@ def test_a_long_past_is_read_a_piece_at_a_time_the_newest_first(
             each * MINUTE for each in range(30 - len(panes), 30)
         ]
     assert lengths == [5, 10, 15, 20, 25, 30, 30, 30]
-
-
-def test_many_slices_of_one_pane_are_read_over_several_snapshots(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(of_history, "_LEAST", 15)
-    ingest = counting(HOUR)
-    ingest.apply(batch([record(variant=str(number)) for number in range(10)]))
-    of = snapshots(ingest)
-    found = [past(of) for _ in range(3)]
-    assert [len(rows(each)) for each in found] == [8, 10, 10]
-    assert [each.families[0].panes[0].whole for each in found] == [False, True, True]
 
 
 def test_without_windows_there_are_no_panes_but_what_was_seen() -> None:

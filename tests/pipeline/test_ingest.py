@@ -6,18 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streameval.accumulator import Accumulator
 from streameval.errors import SourceError
 from streameval.pipeline.ingest import Ingest
 from streameval.records import Partition, RecordBatch
-from tests.pipeline.counting import batch, ingest, record, state
+from tests.pipeline.counting import batch, ingest, lists, record, state
 from tests.pipeline.records import mutilated, records
 
 values_of_any_kind = st.lists(st.none() | records() | mutilated(records()), max_size=30)
 
 
-def lifetime(of: Ingest[Accumulator]) -> list[tuple[tuple[str, ...], int]]:
-    return [(labels, whole.lists) for labels, whole in of.views["labels"].lifetime()]
+def lifetime(of: Ingest) -> list[tuple[tuple[str, ...], int]]:
+    return sorted(lists(of).items())
 
 
 def test_state_and_position_move_together() -> None:

@@ -13,7 +13,7 @@ from streameval.errors import DamagedStateError
 from streameval.pipeline.ingest import Ingest
 from streameval.pipeline.partition import META
 from streameval.records import Partition
-from tests.pipeline.counting import MINUTE, batch, ingest, layout, parts, record, state
+from tests.pipeline.counting import MINUTE, batch, ingest, layout, lists, parts, record, state
 
 PLACE = Partition("events", 0)
 WINDOWS = layout(spans=(5 * MINUTE, 180 * MINUTE), dedup=10 * MINUTE)
@@ -28,7 +28,7 @@ good = st.builds(
 logs = st.lists(st.none() | good | st.just(b"x"), max_size=25)
 
 
-def fed(values: Sequence[bytes | None], ends: Sequence[int], **more: Any) -> Ingest[Accumulator]:
+def fed(values: Sequence[bytes | None], ends: Sequence[int], **more: Any) -> Ingest:
     """The log in batches that end there."""
     of = ingest(WINDOWS)
     for start, end in pairwise(sorted({0, *ends, len(values)})):
@@ -95,5 +95,5 @@ def test_a_dropped_partition_is_in_no_view() -> None:
     of.apply(batch([record()]))
     of.apply(batch([record()] * 2, number=1))
     of.drop(PLACE)
-    assert [whole.lists for _, whole in of.views["labels"].lifetime()] == [2]
+    assert list(lists(of).values()) == [2]
     assert of.positions == {Partition("events", 1): 2}

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from streameval.accumulator import Accumulator
 from streameval.pipeline.circumstances import Circumstances
 from streameval.pipeline.ingest import Ingest
 from streameval.pipeline.invalid import REASONS
@@ -16,21 +17,35 @@ METRICS = ["ctr", "hit_rate@1", "distinct_items@1"]
 
 
 @pytest.fixture
-def ingest() -> Ingest[Accumulator]:
+def ingest() -> Ingest:
     return ingest_of(layout(METRICS))
 
 
-def snapshots(of: Ingest[Accumulator], idle: int | None = None) -> Snapshots[Accumulator]:
-    return Snapshots(of, source="events", labels=["variant"], started_at=100.0, idle=idle)
+class Taking:
+    """Takes snapshots of an ingest."""
+
+    def __init__(self, of: Ingest, idle: int | None) -> None:
+        self._ingest = of
+        self._snapshots = Snapshots(
+            of.layout, source="events", labels=["variant"], started_at=100.0, idle=idle
+        )
+
+    def take(self, **around: Any) -> Snapshot:
+        ends = {Partition("events", 0): 9}
+        circumstances = Circumstances(ready=True, ends=ends, **around)
+        return self._snapshots.take(self._ingest.copied(), 200.0, circumstances)
 
 
-def take(of: Snapshots[Accumulator], trouble: str | None = None) -> Snapshot:
-    ends = {Partition("events", 0): 9}
-    return of.take(200.0, Circumstances(ready=True, trouble=trouble, ends=ends))
+def snapshots(of: Ingest, idle: int | None = None) -> Taking:
+    return Taking(of, idle)
+
+
+def take(of: Taking, trouble: str | None = None) -> Snapshot:
+    return of.take(trouble=trouble)
 
 
 def test_before_the_first_record_there_is_no_series_and_every_reason_is_at_zero(
-    ingest: Ingest[Accumulator],
+    ingest: Ingest,
 ) -> None:
     taken = take(snapshots(ingest))
     assert taken.series == ()
@@ -39,7 +54,7 @@ def test_before_the_first_record_there_is_no_series_and_every_reason_is_at_zero(
 
 
 def test_series_stand_by_metric_as_configured_and_then_by_label(
-    ingest: Ingest[Accumulator],
+    ingest: Ingest,
 ) -> None:
     ingest.apply(batch([record(variant="b"), record(variant="a", interactions=["a"])]))
     ingest.apply(batch([record(variant="c")], number=1))
@@ -52,7 +67,7 @@ def test_series_stand_by_metric_as_configured_and_then_by_label(
     assert [each.reading.value for each in series[:3]] == [1.0, 0.0, 0.0]
 
 
-def test_health_says_what_became_of_the_records(ingest: Ingest[Accumulator]) -> None:
+def test_health_says_what_became_of_the_records(ingest: Ingest) -> None:
     ingest.apply(batch([record(ts=2), record(ts=1), None, b"x"]))
     health = take(snapshots(ingest)).health
     assert (health.consumed, health.valid, health.tombstones) == (4, 2, 1)
@@ -62,7 +77,7 @@ def test_health_says_what_became_of_the_records(ingest: Ingest[Accumulator]) -> 
     assert partition.event_time == 2_000_000
 
 
-def test_versions_grow_and_a_taken_snapshot_stays_as_it_is(ingest: Ingest[Accumulator]) -> None:
+def test_versions_grow_and_a_taken_snapshot_stays_as_it_is(ingest: Ingest) -> None:
     of = snapshots(ingest)
     ingest.apply(batch([record()]))
     first = take(of)
@@ -74,9 +89,7 @@ def test_versions_grow_and_a_taken_snapshot_stays_as_it_is(ingest: Ingest[Accumu
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
-def test_a_slice_that_did_not_change_is_not_read_again(
-    ingest: Ingest[Accumulator], partitions: int
-) -> None:
+def test_a_window_that_did_not_change_is_not_read_again(ingest: Ingest, partitions: int) -> None:
     for number in range(partitions):
         ingest.apply(batch([record(variant="a"), record(variant="b")], number=number))
     of = snapshots(ingest)
@@ -85,11 +98,11 @@ def test_a_slice_that_did_not_change_is_not_read_again(
     assert all(new is old for new, old in zip(again, before, strict=True))
     ingest.apply(batch([record(variant="b")], start=2))
     changed = take(of).series
-    assert changed[0] is before[0]
+    assert changed[0] == before[0]
     assert changed[1].reading.lists == before[1].reading.lists + 1
 
 
-def test_ids_of_two_kinds_are_advised_about_with_their_slice(ingest: Ingest[Accumulator]) -> None:
+def test_ids_of_two_kinds_are_advised_about_with_their_slice(ingest: Ingest) -> None:
     of = snapshots(ingest)
     ingest.apply(batch([record(interactions=["z"])] * 10_000))
     assert "variant=a: 10,000 lists" in (take(of).health.trouble or "")
@@ -99,8 +112,8 @@ def test_ids_of_two_kinds_are_advised_about_with_their_slice(ingest: Ingest[Accu
 def test_a_stream_without_labels_has_one_series_a_metric() -> None:
     ingest = ingest_of(layout(METRICS, dimensions=()))
     ingest.apply(batch([record()]))
-    of = Snapshots(ingest, source="events", labels=[], started_at=0.0)
-    taken = of.take(1.0, Circumstances(ready=False))
+    of = Snapshots(ingest.layout, source="events", labels=[], started_at=0.0)
+    taken = of.take(ingest.copied(), 1.0, Circumstances(ready=False))
     assert [(each.metric.text, each.labels) for each in taken.series] == [
         ("ctr", ()),
         ("hit_rate@1", ()),
@@ -132,9 +145,7 @@ def test_counters_leave_together_with_the_values_of_their_labels() -> None:
     counted: dict[CountedKey, Counted] = {
         (0, (name,), "ctr"): (1.0, 2) for name in ("old", "new", "elsewhere")
     }
-    taken = snapshots(ingest, idle=999_000_000).take(
-        200.0, Circumstances(ready=True, counted=counted)
-    )
+    taken = snapshots(ingest, idle=999_000_000).take(counted=counted)
     assert [labels for _, labels, _ in taken.counted or {}] == [("new",), ("elsewhere",)]
 
 

@@ -9,7 +9,6 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from streameval.accumulator import Accumulator
 from streameval.attribution.interactions import InteractionDecoder, InteractionFields
 from streameval.attribution.joint import Joint
 from streameval.attribution.rules import Rules
@@ -191,7 +190,7 @@ def test_the_real_join_says_the_same_of_every_record(options: StreamOptions) -> 
     assert events == {name: each.lists for name, each in known.variants.items()}
 
 
-def _joint() -> Joint[Accumulator]:
+def _joint() -> Joint:
     impressions = EventFields(
         recommendations="recommendations", time="ts", time_unit="ms", event_id="request_id"
     )

@@ -9,9 +9,9 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from streameval.aggregation.time import FINE, HOUR, SECOND
 from streameval.pipeline.past import FamilyPast
 from streameval.pipeline.snapshot import LIFETIME, Series, Snapshot
+from streameval.windows.times import FINE, HOUR, SECOND
 
 PANE: Final = "pane"
 """Asks for each pane by itself instead of a window."""

@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streameval.aggregation.time import FINE, HOUR, Times
-
-PAST: Final = -(2**63)
-"""Stands for the start of a pane that is no longer kept."""
-
-
-class Borders(NamedTuple):
-    """How event time is kept while the clock stands; microseconds.
-
-    Attributes:
-        kept: what is before it belongs to no pane any more.
-        fine: what is before it is kept by the hour.
-    """
-
-    kept: int
-    fine: int
+from streameval.windows.times import PAST, Times, unit
 
 
 class Judged(NamedTuple):
@@ -35,26 +20,6 @@ class Judged(NamedTuple):
 
     starts: NDArray[np.int64]
     late: NDArray[np.bool_]
-
-
-def unit(span: int, pane: int) -> int:
-    """What a window of this span begins at a whole one of: hours above FINE, panes up to it."""
-    return HOUR if span > FINE else pane
-
-
-def borders(times: Times, clock: int) -> Borders:
-    """What is still kept at this clock, and how.
-
-    Hours are dropped as a whole where any window has more than FINE; without windows nothing is
-    kept. Both borders only move forward as the clock does.
-    """
-    if not times.spans:
-        return Borders(-PAST - 1, PAST)
-    size = unit(times.spans[-1], times.pane)
-    kept = (clock - times.kept) // size * size
-    if size == times.pane:
-        return Borders(kept, PAST)
-    return Borders(kept, (clock - FINE - times.lateness) // times.pane * times.pane)
 
 
 def late(times: NDArray[np.int64], clocks: NDArray[np.int64], division: Times) -> Judged:

@@ -1,4 +1,4 @@
-"""Saved state in pieces: each is written again only when it has changed."""
+"""Saved state in sections: each is written again only after it has changed."""
 
 from __future__ import annotations
 

@@ -10,8 +10,14 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streameval.aggregation.folding import MISSING, OTHER, Folding, FoldingOptions
-from streameval.aggregation.keys import Keys
+from streameval.windows.labels import (
+    MISSING,
+    OTHER,
+    Assigner,
+    Folding,
+    FoldingOptions,
+    Slices,
+)
 
 Pair = tuple[str, str]
 
@@ -35,14 +41,16 @@ def textbook(seen: Sequence[Pair], options: FoldingOptions) -> Counter[Pair]:
 
 def counted(seen: Sequence[Pair], options: FoldingOptions, step: int) -> Counter[Pair]:
     """The same as events come, batch after batch, each moving what it folds."""
-    keys, found = Keys(Folding(options, 2), (0, 1)), Counter[tuple[str, ...]]()
+    slices, found = Slices(), Counter[int]()
+    assigner = Assigner(Folding(options, 2), slices, (0, 1))
     for start in range(0, len(seen), step):
         batch = seen[start : start + step]
-        assigned = keys.assign(batch, len(batch))
+        assigned = assigner.assign(batch, len(batch))
         for old, new in assigned.moves.items():
             found[new] += found.pop(old, 0)
-        found.update(assigned.keys[code] for code in assigned.codes)
-    return Counter({(left, right): count for (left, right), count in found.items() if count})
+        found.update(assigned.numbers.tolist())
+    kept = {slices.labels[number]: count for number, count in found.items() if count}
+    return Counter({(left, right): count for (left, right), count in kept.items()})
 
 
 @given(pairs, wide, st.integers(1, 40), st.permutations(range(40)))
@@ -98,12 +106,13 @@ def test_what_folded_once_never_comes_back() -> None:
 
 
 def test_a_stream_of_new_values_takes_no_more_memory() -> None:
-    keys = Keys(Folding(FoldingOptions(cap=5, max_series=9), 2), (0, 1))
+    slices = Slices()
+    assigner = Assigner(Folding(FoldingOptions(cap=5, max_series=9), 2), slices, (0, 1))
     for start in range(0, 20_000, 1_000):
         batch = [(f"user-{number}", "x") for number in range(start, start + 1_000)]
-        assigned = keys.assign(batch, len(batch))
-        assert len(assigned.keys) < 40
-    assert len(keys._codes) < 6_000
+        assigner.assign(batch, len(batch))
+    assert len(slices.labels) < 80
+    assert len(assigner._known) < 6_000
 
 
 _State = tuple[list[tuple[int | None, list[str]]], tuple[int | None, list[tuple[str, ...]]]]

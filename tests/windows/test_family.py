@@ -8,22 +8,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streameval.aggregation.family import Family
-from streameval.aggregation.folding import FoldingOptions
-from streameval.aggregation.time import HOUR
 from streameval.errors import DamagedStateError, UnlikeStateError
-from tests.aggregation.counting import batch
-from tests.aggregation.logs import (
+from streameval.windows.family import Family
+from streameval.windows.labels import FoldingOptions
+from streameval.windows.times import BEYOND, HOUR, Place
+from tests.windows.logs import (
     MINUTE,
     TIMES,
     Log,
     Logged,
+    batch,
+    counts,
     fed,
     foldings,
     logs,
     saved,
     spans,
     spec_of,
+    views_of,
 )
 
 HOURS = (MINUTE, HOUR, 6 * HOUR)
@@ -52,8 +54,9 @@ def test_every_event_is_in_exactly_one_pane(
     log: list[Logged], own: tuple[int, ...], folding: FoldingOptions
 ) -> None:
     family = fed(log, spec_of(own, folding), 7).family
-    held = [each.events for part in family.slices() for _, each in part.items]
-    assert sum(held) == len(log) == sum(s.events for s in family.seen.by_labels.values())
+    copy = family.copied()
+    held = [sum(counts(table, family.spec).values()) for table in copy.panes.values()]
+    assert sum(held) == len(log) == sum(sight.events for sight in copy.seen.values())
 
 
 @given(logs, logs, spans, foldings)
@@ -94,13 +97,11 @@ def test_a_copied_section_stays_as_it_was() -> None:
 @pytest.mark.parametrize("own", [(), (MINUTE,), HOURS])
 def test_without_event_time_everything_is_in_the_lifetime(own: tuple[int, ...]) -> None:
     family = Family(spec_of(own), TIMES)
-    family.update(batch(1, 1), [("a", "p"), ("b", "p")], None, None)
-    (part,) = family.slices()
-    assert (part.section, [labels for labels, _ in part.items]) == (
-        "labels/past",
-        [("p", "a"), ("p", "b")],
-    )
-    assert [sight.latest for sight in family.seen.by_labels.values()] == [None, None]
+    family.update(batch(2), [("a", "p"), ("b", "p")], None, None)
+    copy = family.copied()
+    assert list(copy.panes) == [BEYOND]
+    assert counts(copy.panes[BEYOND], family.spec) == {("p", "a"): 1, ("p", "b"): 1}
+    assert [sight.latest for sight in copy.seen.values()] == [None, None]
 
 
 def test_panes_become_hours_and_hours_the_past() -> None:
@@ -111,7 +112,7 @@ def test_panes_become_hours_and_hours_the_past() -> None:
     log.feed([(4 * HOUR, ("a", "p"))])
     assert _panes(log) == ["labels/3600/0", "labels/60/123", "labels/60/240", "labels/past"]
     log.feed([(0, ("b", "p"))])
-    assert {each.section: len(each.items) for each in log.family.slices()}["labels/3600/0"] == 2
+    assert len(log.family.copied().panes[Place(HOUR, 0)].cells) == 2
     log.feed([(7 * HOUR + 2 * MINUTE, ("a", "p"))])
     assert _panes(log) == ["labels/3600/2", "labels/3600/4", "labels/60/422", "labels/past"]
 
@@ -122,7 +123,7 @@ def test_a_label_value_that_folds_takes_its_history_along() -> None:
     capped.restore(log.saved())
     fresh = fed([(0, ("a", letter)) for letter in "pqrst"], spec_of(HOURS, FoldingOptions(cap=1)))
     assert saved(capped) == fresh.saved()
-    assert capped.folded == fresh.family.folded == 4
+    assert views_of([fresh]).folded() == {"country": 4, "variant": 0}
 
 
 def test_damaged_sections_are_refused_and_nothing_is_loaded() -> None:

@@ -7,11 +7,22 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streameval.aggregation.folding import FoldingOptions
-from streameval.aggregation.time import FINE, HOUR
-from streameval.aggregation.views import Views
-from tests.aggregation.counting import Counting
-from tests.aggregation.logs import MINUTE, TIMES, Log, Logged, counts, fed, logs, spans, spec_of
+from streameval.windows.labels import FoldingOptions
+from streameval.windows.times import FINE, HOUR
+from streameval.windows.views import Views
+from tests.windows.logs import (
+    MINUTE,
+    TIMES,
+    Log,
+    Logged,
+    counts,
+    fed,
+    logs,
+    show,
+    spans,
+    spec_of,
+    views_of,
+)
 
 partitions = st.lists(logs, min_size=1, max_size=3)
 windowed = spans.filter(bool)
@@ -31,22 +42,17 @@ def naive(parts: list[list[Logged]], span: int | None, clock: int) -> Counter[tu
     return found
 
 
-def views_of(fed_logs: list[Log]) -> Views[Counting]:
-    views = Views(fed_logs[0].family.spec)
-    views.families = [log.family for log in fed_logs]
-    return views
-
-
 @given(partitions, windowed, st.integers(0, TIMES.lateness))
 def test_a_window_holds_the_events_of_its_time(
     parts: list[list[Logged]], own: tuple[int, ...], behind: int
 ) -> None:
-    fed_logs = [fed(part, spec_of(own), 9) for part in parts]
+    spec = spec_of(own)
+    fed_logs = [fed(part, spec, 9) for part in parts]
     views = views_of(fed_logs)
     clock = max(log.clock or 0 for log in fed_logs) - behind
     for span in own:
-        assert counts(views.window(span, clock)) == naive(parts, span, clock)
-    assert counts(views.lifetime()) == naive(parts, None, clock)
+        assert counts(views.window(span, clock), views.spec) == naive(parts, span, clock)
+    assert counts(views.lifetime(), views.spec) == naive(parts, None, clock)
 
 
 @given(partitions, spans, st.integers(0, 4))
@@ -56,9 +62,10 @@ def test_the_lifetime_holds_every_event_however_labels_fold(
     spec = spec_of(own, FoldingOptions(cap=cap))
     together = fed([event for part in parts for event in part], spec)
     apart = views_of([fed(part, spec) for part in parts])
-    assert counts(apart.lifetime()) == counts(views_of([together]).lifetime())
-    assert apart.folded() == views_of([together]).folded()
-    assert apart.seen() == views_of([together]).seen()
+    alone = views_of([together])
+    assert counts(apart.lifetime(), spec) == counts(alone.lifetime(), spec)
+    assert apart.folded() == alone.folded()
+    assert apart.latest() == alone.latest()
     assert apart.folding.state() == together.family.folding.state()
 
 
@@ -66,55 +73,50 @@ def test_the_lifetime_holds_every_event_however_labels_fold(
 def test_views_are_never_out_of_date(
     parts: list[list[Logged]], more: list[Logged], own: tuple[int, ...], cap: int
 ) -> None:
-    fed_logs = [fed(part, spec_of(own, FoldingOptions(cap=cap))) for part in parts]
+    spec = spec_of(own, FoldingOptions(cap=cap))
+    fed_logs = [fed(part, spec) for part in parts]
     views = views_of(fed_logs)
     for start in range(0, len(more), 5):
+        show(views, fed_logs)
         _read(views, own, fed_logs)
         fed_logs[start % len(fed_logs)].feed(more[start : start + 5])
+    show(views, fed_logs)
     assert _read(views, own, fed_logs) == _read(views_of(fed_logs), own, fed_logs)
 
 
 @given(partitions, windowed)
-def test_unchanged_slices_are_the_very_same_objects(
+def test_what_is_unchanged_is_the_very_same_table_and_what_was_read_stays_as_it_is(
     parts: list[list[Logged]], own: tuple[int, ...]
 ) -> None:
-    fed_logs = [fed(part, spec_of(own)) for part in parts]
+    spec = spec_of(own)
+    fed_logs = [fed(part, spec) for part in parts]
     views, clock = views_of(fed_logs), max(log.clock or 0 for log in fed_logs)
     before = [views.window(span, clock) for span in own] + [views.lifetime()]
-    kept = [[(each.version, each.events) for _, each in found] for found in before]
+    kept = [counts(table, views.spec) for table in before]
+    show(views, fed_logs)
+    again = [views.window(span, clock) for span in own] + [views.lifetime()]
+    assert [new is old for new, old in zip(again, before, strict=True)] == [True] * len(before)
     fed_logs[0].feed([(fed_logs[0].clock or 0, ("new", "new"))])
-    after = [views.window(span, clock) for span in own] + [views.lifetime()]
-    for old, new, content in zip(before, after, kept, strict=True):
-        same = dict(new)
-        assert [same[labels] is each for labels, each in old] == [True] * len(old)
-        assert [(each.version, each.events) for _, each in old] == content
+    show(views, fed_logs)
+    for span in own:
+        views.window(span, clock)
+    assert [counts(table, views.spec) for table in before] == kept
 
 
 @given(partitions, windowed)
 def test_reading_changes_no_byte_of_what_is_kept(
     parts: list[list[Logged]], own: tuple[int, ...]
 ) -> None:
-    fed_logs = [fed(part, spec_of(own)) for part in parts]
+    spec = spec_of(own)
+    fed_logs = [fed(part, spec) for part in parts]
     before = [log.saved() for log in fed_logs]
     _read(views_of(fed_logs), own, fed_logs)
     assert [log.saved() for log in fed_logs] == before
 
 
-def test_the_next_minute_merges_few_blocks_again() -> None:
-    own = (5 * MINUTE, HOUR, 6 * HOUR)
-    day = [(minute * MINUTE, ("a", "p")) for minute in range(20 * 60)]
-    log = fed(day, spec_of(own))
-    views = views_of([log])
-    _read(views, own, [log])
-    log.feed([(20 * HOUR, ("a", "p"))])
-    before = Counting.merged
-    _read(views, own, [log])
-    assert Counting.merged - before < 90
-
-
 def _read(
-    views: Views[Counting], own: tuple[int, ...], fed_logs: list[Log]
+    views: Views, own: tuple[int, ...], fed_logs: list[Log]
 ) -> list[dict[tuple[str, ...], int]]:
     clock = max(log.clock or 0 for log in fed_logs)
-    windows = [dict(counts(views.window(span, clock))) for span in own]
-    return [*windows, dict(counts(views.lifetime()))]
+    windows = [dict(counts(views.window(span, clock), views.spec)) for span in own]
+    return [*windows, dict(counts(views.lifetime(), views.spec))]

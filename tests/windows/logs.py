@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from hypothesis import strategies as st
 
-from streameval.aggregation.family import Family
-from streameval.aggregation.folding import FoldingOptions
-from streameval.aggregation.lateness import late
-from streameval.aggregation.spec import FamilySpec
-from streameval.aggregation.time import HOUR, SECOND, Times
+from streameval import Accumulator
+from streameval.events import Batch
 from streameval.pipeline.clock import NEVER
-from tests.aggregation.counting import Counting, batch
+from streameval.table import Table
+from streameval.windows.family import Family, FamilySpec
+from streameval.windows.labels import FoldingOptions, Labels
+from streameval.windows.lateness import late
+from streameval.windows.times import HOUR, SECOND, Times
+from streameval.windows.views import Views
 
 MINUTE = 60 * SECOND
 TIMES = Times(pane=MINUTE, spans=(5 * MINUTE, HOUR, 6 * HOUR), lateness=2 * MINUTE)
@@ -29,22 +31,30 @@ foldings = st.builds(
     FoldingOptions, cap=st.integers(0, 4), max_series=st.integers(0, 5) | st.just(1_000)
 )
 
+_METRIC = Accumulator("hit_rate@1")
 
-def spec_of(own: tuple[int, ...], folding: FoldingOptions | None = None) -> FamilySpec[Counting]:
+
+def spec_of(own: tuple[int, ...], folding: FoldingOptions | None = None) -> FamilySpec:
     return FamilySpec(
         name="labels",
+        metrics=_METRIC.metrics,
+        table=_METRIC.table.empty(),
         dimensions=("country", "variant"),
         columns=(1, 0),
         spans=own,
-        new=Counting,
         folding=folding or FoldingOptions(),
     )
+
+
+def batch(events: int) -> Batch:
+    """Events with a list of one item, and no interaction."""
+    return Batch(recommendations=[["item"]] * events, interactions=[[]] * events)
 
 
 class Log:
     """Feeds a family as a partition does."""
 
-    def __init__(self, spec: FamilySpec[Counting]) -> None:
+    def __init__(self, spec: FamilySpec) -> None:
         self.family = Family(spec, TIMES)
         self.clock: int | None = None
 
@@ -57,23 +67,36 @@ class Log:
             judged = late(happened, clocks, TIMES)
             self.clock = int(clocks[-1])
             dimensions = [values for _, values in part]
-            self.family.update(batch(*[1] * len(part)), dimensions, judged.starts, happened)
+            self.family.update(batch(len(part)), dimensions, judged.starts, happened)
             self.family.advance(self.clock)
 
     def saved(self) -> dict[str, bytes]:
         return saved(self.family)
 
 
-def saved(family: Family[Counting]) -> dict[str, bytes]:
+def saved(family: Family) -> dict[str, bytes]:
     return {section.name: b"".join(section.content()()) for section in family.sections()}
 
 
-def fed(log: Sequence[Logged], spec: FamilySpec[Counting], step: int | None = None) -> Log:
+def fed(log: Sequence[Logged], spec: FamilySpec, step: int | None = None) -> Log:
     feeding = Log(spec)
     for start in range(0, len(log), step or len(log) or 1):
         feeding.feed(log[start : start + (step or len(log))])
     return feeding
 
 
-def counts(found: Sequence[tuple[tuple[str, ...], Counting]]) -> Mapping[tuple[str, ...], int]:
-    return {values: counting.events for values, counting in found}
+def counts(table: Table, spec: FamilySpec) -> Mapping[Labels, int]:
+    """Lists counted in each slice."""
+    cells = table.cells
+    pairs = zip(cells.tolist(), table.lists(cells).tolist(), strict=True)
+    return {spec.slices.labels[cell]: found for cell, found in pairs}
+
+
+def views_of(fed_logs: Sequence[Log]) -> Views:
+    views = Views(fed_logs[0].family.spec, MINUTE)
+    show(views, fed_logs)
+    return views
+
+
+def show(views: Views, fed_logs: Sequence[Log]) -> None:
+    views.show([log.family.copied() for log in fed_logs])

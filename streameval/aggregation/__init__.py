@@ -1,1 +1,0 @@
-"""Containers of accumulators, by time and by label values; they know no metric."""

@@ -1,0 +1,1 @@
+"""Cells of a partition's state by time and label values: panes, windows, and the caps on labels."""

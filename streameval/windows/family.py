@@ -1,0 +1,318 @@
+"""One family of series of one partition: tables of integers by pane, in cells by slice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from streameval.errors import DamagedStateError
+from streameval.events import Batch
+from streameval.metric import Metric
+from streameval.table import Table
+from streameval.windows.labels import (
+    Assigner,
+    Folding,
+    FoldingOptions,
+    FoldingState,
+    Seen,
+    SeenState,
+    Sight,
+    Slices,
+)
+from streameval.windows.sections import Section, next_version
+from streameval.windows.times import (
+    BEYOND,
+    HOUR,
+    PAST,
+    Place,
+    Times,
+    borders,
+    place_of,
+    section_name,
+)
+
+_META: Final = "meta"
+_SLICE_BITS: Final = 20
+_SLICE: Final = (1 << _SLICE_BITS) - 1
+_LENGTH: Final = 4
+
+
+class FamilySpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What one family of series is.
+
+    Attributes:
+        name: its identity in saved state; without a slash.
+        metrics: what is read of every slice.
+        table: an empty table of what they need.
+        slices: numbers the slices, for all partitions of the process.
+        dimensions: names of what it is divided by.
+        columns: the place of each of those among the dimensions of an event.
+        spans: of its windows, microseconds, ascending; empty where only its lifetime is read.
+        folding: how many label values and combinations are kept apart.
+    """
+
+    name: str
+    metrics: tuple[Metric, ...]
+    table: Table
+    slices: Slices = msgspec.field(default_factory=Slices)
+    dimensions: tuple[str, ...] = ()
+    columns: tuple[int, ...] = ()
+    spans: tuple[int, ...] = ()
+    folding: FoldingOptions = FoldingOptions()
+
+
+class FamilyCopy(NamedTuple):
+    """A family at one moment, for reading on any thread.
+
+    Attributes:
+        version: while it stays the same, so does the content.
+        panes: tables by place; the very same objects while nothing changed in them.
+        folding: which label values are kept apart.
+        seen: when each slice was seen, by its number.
+        kept: how far back from the clock panes are kept, microseconds.
+        clock: of the partition, microseconds; None where it has none yet.
+    """
+
+    version: int
+    panes: Mapping[Place, Table]
+    folding: Folding
+    seen: Mapping[int, Sight]
+    kept: int
+    clock: int | None
+
+
+class Family:
+    """Tables by pane; the cell of a table is the number of a slice.
+
+    Each event is counted in exactly one cell of one pane. After an `advance` the content is a
+    function of the events and of the clock.
+
+    Attributes:
+        spec: what it is.
+        times: how event time is divided here.
+        kept: how far back from the clock panes are kept, microseconds; 0 without windows.
+        version: while it stays the same, so does the content.
+        folding: which label values are kept apart; for reading only.
+        clock: the one of the last `advance`, microseconds; None before the first.
+
+    Args:
+        spec: what it is.
+        times: how event time is divided; the family keeps panes for its own longest span only.
+    """
+
+    def __init__(self, spec: FamilySpec, times: Times) -> None:
+        self.spec = spec
+        self.times = msgspec.structs.replace(times, spans=spec.spans)
+        self.kept = self.times.kept if spec.spans else 0
+        self.version = next_version()
+        self.folding = Folding(spec.folding, len(spec.columns))
+        self._seen = Seen()
+        self._assigner = Assigner(self.folding, spec.slices, spec.columns)
+        self._panes: dict[Place, Table] = {BEYOND: spec.table.empty()}
+        self._open = spec.table.empty()
+        self._starts: dict[int, int] = {}
+        self._fine = self._kept = PAST
+        self.clock: int | None = None
+        self._copies: dict[Place, tuple[int, Table]] = {}
+
+    def update(
+        self,
+        batch: Batch,
+        dimensions: Sequence[tuple[str, ...]] | None,
+        starts: NDArray[np.int64] | None,
+        times: NDArray[np.int64] | None,
+    ) -> None:
+        """Count events, in the order of the log.
+
+        Args:
+            batch: the events.
+            dimensions: values of all dimensions of each; None where none are configured.
+            starts: start of the pane of each, PAST where it is late; None without event time.
+            times: event time of each, microseconds; None without.
+        """
+        if not len(batch):
+            return
+        assigned = self._assigner.assign(dimensions, len(batch))
+        if assigned.moves:
+            self._move(assigned.moves)
+        cells = assigned.numbers + (self._numbers_of(starts) << _SLICE_BITS)
+        one = bool((cells == cells[0]).all())
+        self._open.count(batch, int(cells[0]) if one else cells)
+        self._seen.count(assigned.numbers, times)
+        self.version = next_version()
+
+    def advance(self, clock: int) -> None:
+        """Fold panes that have grown old into hours, and those no longer kept into the past.
+
+        Args:
+            clock: of the partition, microseconds. Panes that begin after it are in no window.
+        """
+        pane = self.times.pane
+        if self.clock is None or self.clock // pane != clock // pane:
+            self.version = next_version()
+        self.clock = clock
+        limits = borders(self.times, clock)
+        if limits == (self._kept, self._fine):
+            return
+        self._kept, self._fine = limits
+        self.version = next_version()
+        for place in sorted(self._panes.keys() - {BEYOND}):
+            goal = self._goal(place)
+            if goal != place:
+                self._pane(goal).add(self._panes.pop(place))
+
+    def give_up(self, starts: Sequence[int]) -> None:
+        """Events of these panes belong to no span of time: fold them into the past."""
+        if not starts:
+            return
+        self._settle()
+        for start in starts:
+            table = self._panes.pop(Place(self.times.pane, start), None)
+            if table is not None:
+                self._panes[BEYOND].add(table)
+                self.version = next_version()
+
+    def copied(self) -> FamilyCopy:
+        """Its content for readers; a pane that has not changed is the same object as before."""
+        self._settle()
+        copies: dict[Place, tuple[int, Table]] = {}
+        for place, table in self._panes.items():
+            known = self._copies.get(place)
+            same = known is not None and known[0] == table.version
+            copies[place] = known if known and same else (table.version, table.copy())
+        self._copies = copies
+        panes = {place: table for place, (_, table) in copies.items()}
+        seen = dict(self._seen.sights)
+        return FamilyCopy(self.version, panes, self.folding.copy(), seen, self.kept, self.clock)
+
+    def sections(self) -> list[Section]:
+        """Its content in pieces, sorted by name; equal content gives equal bytes."""
+        self._settle()
+        name = self.spec.name
+        found = [Section(f"{name}/{_META}", self.version, self._meta)]
+        for place, table in self._panes.items():
+            found.append(Section(section_name(name, place), table.version, self._content(table)))
+        return sorted(found, key=lambda section: section.name)
+
+    def restore(self, sections: Mapping[str, bytes]) -> frozenset[str]:
+        """Replace the content by what the sections of a family of this name hold.
+
+        Args:
+            sections: bytes by name; those of other families may be among them.
+
+        Returns:
+            Names of statistics that some of them did not hold: they are kept from now on.
+
+        Raises:
+            DamagedStateError: they are not what `sections` gave; the content stays as it was.
+            UnlikeStateError: they were made with panes of another size.
+        """
+        fresh = Family(self.spec, self.times)
+        new = fresh._load(sections)
+        self.__dict__.update(fresh.__dict__)
+        return new
+
+    def _load(self, sections: Mapping[str, bytes]) -> frozenset[str]:
+        prefix, new = f"{self.spec.name}/", set[str]()
+        own = {name: data for name, data in sections.items() if name.startswith(prefix)}
+        self._load_meta(prefix + _META, own.pop(prefix + _META, b""))
+        if section_name(self.spec.name, BEYOND) not in own:
+            raise DamagedStateError(section_name(self.spec.name, BEYOND), "it is missing")
+        for name in sorted(own):
+            new |= self._load_pane(name, own[name])
+        self._admit_loaded()
+        return frozenset(new)
+
+    def _load_meta(self, name: str, data: bytes) -> None:
+        try:
+            state = msgspec.msgpack.decode(data, type=tuple[FoldingState, SeenState])
+            self.folding.load(state[0])
+            self._seen.load(state[1], self.spec.slices)
+        except (ValueError, msgspec.MsgspecError) as error:
+            raise DamagedStateError(name, f"{type(error).__name__}: {error}") from error
+
+    def _load_pane(self, name: str, data: bytes) -> frozenset[str]:
+        place, end = place_of(name, self.times.pane), _LENGTH + int.from_bytes(data[:_LENGTH])
+        try:
+            labels = msgspec.msgpack.decode(data[_LENGTH:end], type=list[tuple[str, ...]])
+        except msgspec.MsgspecError as error:
+            raise DamagedStateError(name, f"its label values cannot be read: {error}") from error
+        if any(len(each) != len(self.spec.columns) for each in labels):
+            raise DamagedStateError(name, "it has another number of dimensions")
+        if any(left >= right for left, right in pairwise(labels)):
+            raise DamagedStateError(name, "its slices are not in order")
+        table = self._panes[place] = self.spec.table.empty()
+        return table.load(data[end:], list(map(self.spec.slices.number, labels)))
+
+    def _admit_loaded(self) -> None:
+        """Fold what exceeds the caps of this family, where it was saved with larger ones."""
+        numbers = set(self._seen.sights)
+        numbers.update(*(table.cells.tolist() for table in self._panes.values()))
+        for number in self.spec.slices.sorted(numbers):
+            labels = self.spec.slices.labels[number]
+            admitted = self.folding.admit(labels)
+            self._move(self.spec.slices.moves({**admitted.moves, labels: admitted.key}))
+
+    def _move(self, moves: Mapping[int, int]) -> None:
+        if not moves:
+            return
+        self._settle()
+        for table in self._panes.values():
+            table.rename(moves)
+        self._seen.move(moves)
+        self.version = next_version()
+
+    def _numbers_of(self, starts: NDArray[np.int64] | None) -> NDArray[np.int64]:
+        """A small number for the start of each event's pane, until the open table is settled."""
+        if starts is None or not self.spec.spans:
+            return np.array(self._starts.setdefault(PAST, len(self._starts)))
+        distinct, inverse = np.unique(starts, return_inverse=True)
+        known = [self._starts.setdefault(at, len(self._starts)) for at in distinct.tolist()]
+        numbers: NDArray[np.int64] = np.array(known)[inverse]
+        return numbers
+
+    def _settle(self) -> None:
+        """Move what was counted since the last time into its panes."""
+        if not self._starts:
+            return
+        starts = {number: start for start, number in self._starts.items()}
+        for number, table in sorted(self._open.split(_SLICE_BITS).items()):
+            self._pane(self._goal(Place(self.times.pane, starts[number]))).add(table)
+        self._open = self.spec.table.empty()
+        self._starts = {}
+
+    def _goal(self, place: Place) -> Place:
+        if place.start < self._kept or place.start == PAST:
+            return BEYOND
+        if place.start < self._fine and place.size < HOUR:
+            return Place(HOUR, place.start // HOUR * HOUR)
+        return place
+
+    def _pane(self, place: Place) -> Table:
+        table = self._panes.get(place)
+        if table is None:
+            table = self._panes[place] = self.spec.table.empty()
+        return table
+
+    def _content(self, table: Table) -> Callable[[], Callable[[], Iterator[bytes]]]:
+        def copied() -> Callable[[], Iterator[bytes]]:
+            copy = table.copy()
+            order = self.spec.slices.sorted(copy.cells.tolist())
+            labels = msgspec.msgpack.encode([self.spec.slices.labels[cell] for cell in order])
+
+            def dumped() -> Iterator[bytes]:
+                yield len(labels).to_bytes(_LENGTH) + labels
+                yield from copy.dump(order)
+
+            return dumped
+
+        return copied
+
+    def _meta(self) -> Callable[[], Iterator[bytes]]:
+        state = msgspec.msgpack.encode([self.folding.state(), self._seen.state(self.spec.slices)])
+        return lambda: iter([state])

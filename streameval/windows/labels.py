@@ -1,0 +1,411 @@
+"""Label values: which keep series of their own, which fold, and when each was seen.
+
+What is kept is a function of the set of values seen, never of their order, so that partitions,
+replicas and files agree on it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
+from operator import itemgetter
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+Labels: TypeAlias = tuple[str, ...]
+"""Values of the dimensions of one slice."""
+
+FoldingState: TypeAlias = tuple[list[tuple[int | None, list[str]]], tuple[int | None, list[Labels]]]
+"""What a folding remembers: edge and values kept of each dimension, and of the combinations."""
+
+SeenState: TypeAlias = list[tuple[Labels, int | None, int]]
+"""Combination, latest time and number of events."""
+
+OTHER: Final = "__other__"
+"""Label value of everything that was folded."""
+
+MISSING: Final = "__missing__"
+"""Label value of events without one."""
+
+_REMEMBERED: Final = 4_096
+"""Combinations of raw values whose slice is remembered; beyond it all are looked up again."""
+
+T = TypeVar("T", str, Labels)
+
+
+class Cap(Generic[T]):
+    """Keeps the values with the smallest hashes; one that folded once is folded for good.
+
+    Attributes:
+        kept: value -> hash.
+        edge: smallest hash that ever folded; None where none has.
+
+    Args:
+        size: most values kept.
+    """
+
+    __slots__ = ("edge", "kept", "size")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.kept: dict[T, int] = {}
+        self.edge: int | None = None
+
+    def add(self, value: T) -> Sequence[T]:
+        """See a value that is not kept; returns the values that fold now, maybe itself."""
+        hashed = _hash(value)
+        if self.edge is not None and hashed >= self.edge:
+            return (value,)
+        self.kept[value] = hashed
+        return self._shrunk()
+
+    def merge(self, other: Cap[T]) -> None:
+        """Keep what one that saw the values of both would have kept."""
+        self.kept |= other.kept
+        edges = [edge for edge in (self.edge, other.edge) if edge is not None]
+        if edges:
+            self._cut(min(edges))
+        self._shrunk()
+
+    def state(self) -> list[Any]:
+        """The edge and the values kept, sorted."""
+        return [self.edge, sorted(self.kept)]
+
+    def load(self, edge: int | None, values: Iterable[T]) -> None:
+        """Replace the content by what `state` gave."""
+        self.edge = edge
+        self.kept = {value: _hash(value) for value in values}
+        if edge is not None:
+            self._cut(edge)
+        self._shrunk()
+
+    def _shrunk(self) -> Sequence[T]:
+        gone: list[T] = []
+        while len(self.kept) > self.size:
+            gone += self._cut(max(self.kept.values()))
+        return gone
+
+    def _cut(self, edge: int) -> list[T]:
+        self.edge = edge
+        gone = sorted(value for value, hashed in self.kept.items() if hashed >= edge)
+        for value in gone:
+            del self.kept[value]
+        return gone
+
+
+def _hash(value: str | Labels) -> int:
+    return int.from_bytes(blake2b(msgspec.msgpack.encode(value), digest_size=8).digest())
+
+
+class FoldingOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How many label values are kept apart.
+
+    Attributes:
+        cap: of each dimension, at least 0; values named and `__missing__` not counted.
+        named: for each dimension, values that never fold.
+        max_series: combinations of values; those of named values alone not counted.
+    """
+
+    cap: int = 50
+    named: tuple[frozenset[str], ...] = ()
+    max_series: int = 1_000
+
+
+class Admitted(NamedTuple):
+    """What seeing a combination has changed.
+
+    Attributes:
+        key: the slice it belongs to.
+        moves: slices that folded just now -> the slice that takes their content.
+        stale: whether any combination seen before may belong elsewhere now.
+    """
+
+    key: Labels
+    moves: Mapping[Labels, Labels]
+    stale: bool
+
+
+class Folding:
+    """Which label values and combinations are kept apart, and which slice takes the others.
+
+    Per dimension this is a function of the set of values seen. Which combinations fold above
+    `max_series` may depend on the order of the log, where a combination is there only until one
+    of its values folds; never on how the log was cut into batches.
+
+    Attributes:
+        values: of each dimension the values kept, but those that never fold.
+        series: the combinations kept, likewise.
+
+    Args:
+        options: how many are kept.
+        dimensions: how many values a combination has.
+    """
+
+    def __init__(self, options: FoldingOptions, dimensions: int) -> None:
+        named = options.named or (frozenset(),) * dimensions
+        self._options = options
+        self._fixed = [values | {MISSING, OTHER} for values in named]
+        self._all = (OTHER,) * dimensions
+        self.values: list[Cap[str]] = [Cap(options.cap) for _ in range(dimensions)]
+        self.series: Cap[Labels] = Cap(options.max_series)
+
+    @property
+    def edges(self) -> tuple[int | None, ...]:
+        """While they stay the same, so does `settled` for everything that was admitted."""
+        return (*(cap.edge for cap in self.values), self.series.edge)
+
+    @property
+    def version(self) -> tuple[tuple[int | None, int], ...]:
+        """While it stays the same, so does the content."""
+        # A cap only grows until its edge moves, except where an earlier edge has moved.
+        sizes = [(cap.edge, len(cap.kept)) for cap in self.values]
+        return (*sizes, (self.series.edge, len(self.series.kept)))
+
+    def admit(self, raw: Labels) -> Admitted:
+        """See a combination; what it folds stays folded."""
+        moves: dict[Labels, Labels] = {}
+        stale = False
+        for place, value in enumerate(raw):
+            if value not in self._fixed[place] and value not in self.values[place].kept:
+                for gone in self.values[place].add(value):
+                    stale = stale or gone != value
+                    self._leave(place, gone, moves)
+        key = self._placed(self._by_values(raw), moves)
+        return Admitted(key, moves, stale or bool(moves))
+
+    def settled(self, key: Labels) -> Labels:
+        """The slice of a combination that was admitted here or in a folding that was merged."""
+        found = self._by_values(key)
+        kept = found in self.series.kept or self._never_folds(found)
+        return found if kept else self._all
+
+    def merged(self, others: Iterable[Folding]) -> Folding:
+        """The folding of several partitions together; the order of merging does not matter."""
+        sources = (self, *others)
+        together = Folding(self._options, len(self._all))
+        for source in sources:
+            for mine, theirs in zip(together.values, source.values, strict=True):
+                mine.merge(theirs)
+        for source in sources:
+            series: Cap[Labels] = Cap(self._options.max_series)
+            settled = map(together._by_values, source.series.kept)
+            apart = (key for key in settled if not together._never_folds(key))
+            series.load(source.series.edge, apart)
+            together.series.merge(series)
+        return together
+
+    def copy(self) -> Folding:
+        """An independent folding with the same content."""
+        return self.merged(())
+
+    def state(self) -> list[Any]:
+        """Plain integers and strings; equal content gives equal state."""
+        return [[cap.state() for cap in self.values], self.series.state()]
+
+    def load(self, state: FoldingState) -> None:
+        """Replace the content by what `state` gave.
+
+        Raises:
+            ValueError: it is of another number of dimensions.
+        """
+        values, (edge, combinations) = state
+        for cap, (own, kept) in zip(self.values, values, strict=True):
+            cap.load(own, kept)
+        self.series.load(edge, combinations)
+
+    def _by_values(self, raw: Labels) -> Labels:
+        each = zip(raw, self._fixed, self.values, strict=True)
+        return tuple(v if v in fixed or v in cap.kept else OTHER for v, fixed, cap in each)
+
+    def _never_folds(self, key: Labels) -> bool:
+        if key == self._all:
+            return True
+        return all(v != OTHER and v in fixed for v, fixed in zip(key, self._fixed, strict=True))
+
+    def _placed(self, key: Labels, moves: dict[Labels, Labels]) -> Labels:
+        if key in self.series.kept or self._never_folds(key):
+            return key
+        for gone in self.series.add(key):
+            if gone != key:
+                _move(moves, gone, self._all)
+        return key if key in self.series.kept else self._all
+
+    def _leave(self, place: int, value: str, moves: dict[Labels, Labels]) -> None:
+        for key in sorted(key for key in self.series.kept if key[place] == value):
+            del self.series.kept[key]
+            folded = (*key[:place], OTHER, *key[place + 1 :])
+            _move(moves, key, self._placed(folded, moves))
+
+
+def _move(moves: dict[Labels, Labels], old: Labels, new: Labels) -> None:
+    for source, target in moves.items():
+        if target == old:
+            moves[source] = new
+    moves[old] = new
+
+
+class Slices:
+    """Numbers of label combinations: the cells of a family's tables.
+
+    All partitions of a process share one, so that their tables add up without renaming. A number
+    is given once and never taken back.
+    """
+
+    __slots__ = ("_lock", "_numbers", "labels")
+
+    def __init__(self) -> None:
+        self.labels: list[Labels] = []
+        self._numbers: dict[Labels, int] = {}
+        self._lock = threading.Lock()
+
+    def number(self, labels: Labels) -> int:
+        """The number of a combination; a new one where it has none yet."""
+        found = self._numbers.get(labels)
+        if found is not None:
+            return found
+        # Readers on other threads number what partitions fold together.
+        with self._lock:
+            if labels not in self._numbers:
+                self.labels.append(labels)
+                self._numbers[labels] = len(self.labels) - 1
+            return self._numbers[labels]
+
+    def sorted(self, numbers: Iterable[int]) -> list[int]:
+        """Numbers in the order of their label values."""
+        return sorted(numbers, key=self.labels.__getitem__)
+
+    def moves(self, moves: Mapping[Labels, Labels]) -> dict[int, int]:
+        """The same moves by numbers, without those that stay where they are."""
+        return {self.number(old): self.number(new) for old, new in moves.items() if old != new}
+
+
+class Assigned(NamedTuple):
+    """The slices of a batch's events.
+
+    Attributes:
+        numbers: of the slice of each event, as `Slices` numbers them.
+        moves: slices that folded meanwhile -> the slice that takes their content.
+    """
+
+    numbers: NDArray[np.int64]
+    moves: dict[int, int]
+
+
+class Assigner:
+    """Assigns events to slices, in the order of the log.
+
+    Args:
+        folding: which slices there are.
+        slices: numbers them.
+        columns: places of the own dimensions among those of an event.
+    """
+
+    __slots__ = ("_folding", "_known", "_pick", "_single", "_slices")
+
+    def __init__(self, folding: Folding, slices: Slices, columns: Sequence[int]) -> None:
+        self._folding = folding
+        self._slices = slices
+        self._pick = itemgetter(*columns) if columns else None
+        self._single = len(columns) == 1
+        self._known: dict[Any, int] = {}
+
+    def assign(self, dimensions: Sequence[Labels] | None, events: int) -> Assigned:
+        """The slice of each of a number of events; new combinations are admitted.
+
+        Args:
+            dimensions: values of all dimensions of each event; None where none are configured.
+            events: how many.
+        """
+        if self._pick is None or dimensions is None:
+            return Assigned(np.full(events, self._slices.number(())), {})
+        moves: dict[Labels, Labels] = {}
+        raws = list(map(self._pick, dimensions))
+        try:
+            numbers = np.fromiter(map(self._known.__getitem__, raws), np.int64, events)
+        except KeyError:
+            numbers = np.array([self._number(raw, moves) for raw in raws], np.int64)
+        by_number = self._slices.moves(moves)
+        if by_number:
+            numbers = renamed(numbers, by_number)
+        return Assigned(numbers, by_number)
+
+    def _number(self, raw: Any, moves: dict[Labels, Labels]) -> int:
+        found = self._known.get(raw)
+        return self._learnt(raw, moves) if found is None else found
+
+    def _learnt(self, raw: Any, moves: dict[Labels, Labels]) -> int:
+        admitted = self._folding.admit((raw,) if self._single else raw)
+        if admitted.stale or len(self._known) >= _REMEMBERED:
+            self._known.clear()
+        for old, target in moves.items():
+            moves[old] = admitted.moves.get(target, target)
+        moves |= admitted.moves
+        number = self._known[raw] = self._slices.number(admitted.key)
+        return number
+
+
+def renamed(numbers: NDArray[np.int64], moves: Mapping[int, int]) -> NDArray[np.int64]:
+    """Numbers of slices after some have folded."""
+    table = np.arange(int(numbers.max(initial=0)) + 1)
+    for old, new in moves.items():
+        if old < len(table):
+            table[old] = new
+    return table[numbers]
+
+
+class Sight(NamedTuple):
+    """When a slice was seen.
+
+    Attributes:
+        latest: largest event time, microseconds; None where its events have none.
+        events: how many there were.
+    """
+
+    latest: int | None
+    events: int
+
+
+class Seen:
+    """Sights of slices by number; a function of the events alone, in any order."""
+
+    __slots__ = ("sights",)
+
+    def __init__(self) -> None:
+        self.sights: dict[int, Sight] = {}
+
+    def count(self, numbers: NDArray[np.int64], times: NDArray[np.int64] | None) -> None:
+        """See events: the slice of each and its time, microseconds."""
+        events = np.bincount(numbers)
+        latest: NDArray[np.int64] | None = None
+        if times is not None:
+            latest = np.full(len(events), np.iinfo(np.int64).min)
+            np.maximum.at(latest, numbers, times)
+        for number in np.flatnonzero(events).tolist():
+            last = None if latest is None else int(latest[number])
+            self.add(number, Sight(last, int(events[number])))
+
+    def move(self, moves: Mapping[int, int]) -> None:
+        """Slices that folded become part of others."""
+        for number in self.sights.keys() & moves.keys():
+            self.add(moves[number], self.sights.pop(number))
+
+    def add(self, number: int, sight: Sight) -> None:
+        """Add what was seen of a slice elsewhere."""
+        known = self.sights.get(number)
+        if known is not None:
+            times = [time for time in (known.latest, sight.latest) if time is not None]
+            sight = Sight(max(times, default=None), known.events + sight.events)
+        self.sights[number] = sight
+
+    def state(self, slices: Slices) -> list[Any]:
+        """Plain integers and strings, sorted by label values."""
+        order = slices.sorted(self.sights)
+        return [[slices.labels[number], *self.sights[number]] for number in order]
+
+    def load(self, state: SeenState, slices: Slices) -> None:
+        """Replace the content by what `state` gave."""
+        self.sights = {slices.number(labels): Sight(last, events) for labels, last, events in state}

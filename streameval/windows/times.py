@@ -1,0 +1,138 @@
+"""Event time: panes, windows made of them, and where a pane is kept as the clock advances."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import msgspec
+
+from streameval.errors import DamagedStateError, UnlikeStateError
+
+SECOND: Final = 1_000_000
+HOUR: Final = 3_600 * SECOND
+FINE: Final = 2 * HOUR
+"""Panes are kept as they are for so long; older ones are folded into hours. Microseconds."""
+
+PAST: Final = -(2**63)
+"""Stands for the start of a pane that is no longer kept."""
+
+_BEYOND: Final = "past"
+
+
+class Times(msgspec.Struct, frozen=True, kw_only=True):
+    """How event time is divided; all in microseconds.
+
+    Attributes:
+        pane: smallest span kept; divides an hour.
+        spans: of the windows, ascending; empty where only the lifetime is asked for.
+        lateness: so much later than the clock an event may come and still be in every window.
+    """
+
+    pane: int = 60 * SECOND
+    spans: tuple[int, ...] = ()
+    lateness: int = 120 * SECOND
+
+    @property
+    def kept(self) -> int:
+        """How far back from the clock panes are kept."""
+        return (self.spans[-1] if self.spans else 0) + self.lateness
+
+
+class Borders(NamedTuple):
+    """How event time is kept while the clock stands; microseconds.
+
+    Attributes:
+        kept: what is before it belongs to no pane any more.
+        fine: what is before it is kept by the hour.
+    """
+
+    kept: int
+    fine: int
+
+
+def unit(span: int, pane: int) -> int:
+    """A window of this span begins at a multiple of it: an hour above FINE, a pane up to it."""
+    return HOUR if span > FINE else pane
+
+
+def borders(times: Times, clock: int) -> Borders:
+    """What is still kept at this clock, and how.
+
+    Hours are dropped as a whole where any window has more than FINE; without windows nothing is
+    kept. Both borders only move forward as the clock does.
+    """
+    if not times.spans:
+        return Borders(-PAST - 1, PAST)
+    size = unit(times.spans[-1], times.pane)
+    kept = (clock - times.kept) // size * size
+    if size == times.pane:
+        return Borders(kept, PAST)
+    return Borders(kept, (clock - FINE - times.lateness) // times.pane * times.pane)
+
+
+class Place(NamedTuple):
+    """A span of time for which a table is kept; microseconds.
+
+    Attributes:
+        size: how long it is; 0 for all that is no longer kept in panes.
+        start: when it begins; a multiple of the size.
+    """
+
+    size: int
+    start: int
+
+
+BEYOND: Final = Place(0, 0)
+"""The place of events whose pane is not kept, and of those without time."""
+
+
+def section_name(family: str, place: Place) -> str:
+    """Name of the section that holds a place.
+
+    Example:
+        >>> section_name("labels", Place(60 * SECOND, 120 * SECOND)), section_name("labels", BEYOND)
+        ('labels/60/2', 'labels/past')
+    """
+    if place == BEYOND:
+        return f"{family}/{_BEYOND}"
+    return f"{family}/{_size(place.size)}/{place.start // place.size}"
+
+
+def place_of(name: str, pane: int) -> Place:
+    """The place that a section holds.
+
+    Args:
+        name: of the section.
+        pane: size of panes here, microseconds.
+
+    Raises:
+        DamagedStateError: no section is called so.
+        UnlikeStateError: it is of panes of another size.
+    """
+    _, _, rest = name.partition("/")
+    size, _, index = rest.partition("/")
+    if rest == _BEYOND:
+        return BEYOND
+    if not index.removeprefix("-").isdecimal() or str(int(index)) != index:
+        raise DamagedStateError(name, "no section has such a name")
+    for known in (pane, HOUR):
+        if size == _size(known):
+            return Place(known, int(index) * known)
+    raise UnlikeStateError("panes", _size(pane), size)
+
+
+def span_text(microseconds: int) -> str:
+    """A span in the largest of hours, minutes, seconds and microseconds that divides it.
+
+    Example:
+        >>> span_text(300 * SECOND), span_text(24 * HOUR), span_text(90 * SECOND)
+        ('5m', '24h', '90s')
+    """
+    for name, size in (("h", HOUR), ("m", 60 * SECOND), ("s", SECOND)):
+        if microseconds % size == 0:
+            return f"{microseconds // size}{name}"
+    return f"{microseconds}us"
+
+
+def _size(microseconds: int) -> str:
+    return f"{microseconds / SECOND:g}"

@@ -1,0 +1,204 @@
+"""Windows and lifetimes of several partitions: sums of tables that are kept between readings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streameval.table import Table
+from streameval.windows.family import FamilyCopy, FamilySpec
+from streameval.windows.labels import OTHER, Folding, Labels, Seen
+from streameval.windows.times import BEYOND, HOUR, Place, unit
+
+_Parts: TypeAlias = Mapping[tuple[int, Place], Table]
+"""Tables by number of the partition and place."""
+_LIFETIME: Final = 0
+
+
+class RunningSum:
+    """The sum of tables that come and go: what came is added, what went is subtracted.
+
+    Counts are integers, so subtracting is exact. Tables that changed since the last time stay out
+    of the running sum; they are added to a copy of it.
+
+    Args:
+        empty: an empty table.
+    """
+
+    __slots__ = ("_empty", "_last", "_settled", "_sum", "_whole")
+
+    def __init__(self, empty: Table) -> None:
+        self._empty = empty
+        self._sum = empty.empty()
+        self._settled: _Parts = {}
+        self._last: _Parts = {}
+        self._whole = self._sum
+
+    def of(self, parts: _Parts) -> Table:
+        """The sum of these, for reading only; the same object while they are the same ones."""
+        before, self._last = self._last, parts
+        steady = {key: part for key, part in parts.items() if before.get(key) is part}
+        if len(steady) == len(parts) == len(before):
+            return self._whole
+        self._settle(steady)
+        moving = [part for key, part in parts.items() if key not in steady]
+        if len(parts) == 1:
+            (self._whole,) = parts.values()
+            return self._whole
+        self._whole = self._sum.copy()
+        for part in moving:
+            self._whole.add(part)
+        return self._whole
+
+    def _settle(self, steady: _Parts) -> None:
+        gone = [part for key, part in self._settled.items() if steady.get(key) is not part]
+        come = [part for key, part in steady.items() if self._settled.get(key) is not part]
+        if gone and (len(gone) > len(steady) or self._sum.reduced):
+            self._sum, gone, come = self._empty.empty(), [], list(steady.values())
+        for part in gone:
+            self._sum.subtract(part)
+        for part in come:
+            self._sum.add(part)
+        self._settled = steady
+
+
+class Views:
+    """Reads the families of several partitions as one; what has not changed stays summed.
+
+    Label values are folded as all partitions together fold them. Not for two threads at once.
+
+    Args:
+        spec: of all the families.
+        pane: smallest span kept, microseconds.
+    """
+
+    def __init__(self, spec: FamilySpec, pane: int) -> None:
+        self.spec = spec
+        self._pane = pane
+        self._families: Sequence[FamilyCopy] = ()
+        self._clocks: Sequence[float] = ()
+        self._tables: dict[tuple[int, Place], tuple[Table, Table]] = {}
+        self._folding = Folding(spec.folding, len(spec.columns))
+        self._moves: dict[int, int] = {}
+        self._seen = Seen()
+        self._sums: dict[Hashable, RunningSum] = {}
+
+    def show(self, families: Sequence[FamilyCopy]) -> None:
+        """Read these families from now on, one of each partition, in the order of partitions."""
+        if [each.version for each in families] == [each.version for each in self._families]:
+            return
+        self._families = families
+        self._clocks = [math.inf if each.clock is None else each.clock for each in families]
+        if families:
+            first, *others = [each.folding for each in families]
+            self._folding = first.merged(others)
+        self._fold()
+        self._seen = Seen()
+        for family in families:
+            for number, sight in family.seen.items():
+                self._seen.add(self._moves.get(number, number), sight)
+
+    @property
+    def kept(self) -> int:
+        """How far back from the clock panes are kept, microseconds."""
+        return max((family.kept for family in self._families), default=0)
+
+    @property
+    def folding(self) -> Folding:
+        """Which label values all partitions together keep apart; for reading only."""
+        return self._folding
+
+    def lifetime(self) -> Table:
+        """All events, in cells by slice."""
+        return self._sum(_LIFETIME).of({at: table for at, (_, table) in self._tables.items()})
+
+    def window(self, span: int, clock: int) -> Table:
+        """Events of the last span before the clock, in cells by slice.
+
+        It begins at a whole pane, above two hours at a whole hour, so it has all of the span or
+        more. Panes that begin after the clock, or after that of their partition, are not in it.
+
+        Args:
+            span: of the window, microseconds; at most the longest of the spec.
+            clock: of all partitions, microseconds; less the lateness at least.
+        """
+        size = unit(span, self._pane)
+        start = (clock - span) // size * size
+        return self._sum(span).of(
+            {
+                at: table
+                for at, (_, table) in self._tables.items()
+                if start <= at[1].start <= min(clock, self._clocks[at[0]]) and at[1] != BEYOND
+            }
+        )
+
+    def panes(self) -> list[Place]:
+        """The spans of event time that are kept and have begun, the newest first."""
+        begun = {place for at, place in self._tables if place.start <= self._clocks[at]}
+        places = begun - {BEYOND}
+        return sorted(places, key=lambda place: (place.size < HOUR, place.start), reverse=True)
+
+    def pane(self, place: Place) -> Table:
+        """Events of one pane; the same object while nothing changed in it."""
+        parts = {at: table for at, (_, table) in self._tables.items() if at[1] == place}
+        return self._sum(place).of(parts)
+
+    def forget_panes(self, but: Collection[Place]) -> None:
+        """Keep the sums of these panes only."""
+        gone = [key for key in self._sums if isinstance(key, Place) and key not in but]
+        for key in gone:
+            del self._sums[key]
+
+    def slices(self, table: Table) -> NDArray[np.int64]:
+        """The slices that have events in a table, in the order of their label values."""
+        return np.array(self.spec.slices.sorted(table.cells.tolist()), np.int64)
+
+    def labels(self, number: int) -> Labels:
+        """Label values of a slice."""
+        return self.spec.slices.labels[number]
+
+    def latest(self) -> Mapping[int, int | None]:
+        """Largest event time of each slice, microseconds; None where events have no time."""
+        return {number: sight.latest for number, sight in self._seen.sights.items()}
+
+    def folded(self) -> Mapping[str, int]:
+        """For each dimension the events of all history under `__other__`."""
+        sights = [(self.labels(n), sight.events) for n, sight in self._seen.sights.items()]
+        return {
+            name: sum(events for labels, events in sights if labels[place] == OTHER)
+            for place, name in enumerate(self.spec.dimensions)
+        }
+
+    def _sum(self, key: Hashable) -> RunningSum:
+        return self._sums.setdefault(key, RunningSum(self.spec.table))
+
+    def _fold(self) -> None:
+        """Take the tables of the families, with the label values that all of them keep apart."""
+        before, self._tables = self._tables, {}
+        if self._folding_moved():
+            before = {}
+        for index, family in enumerate(self._families):
+            for place, table in family.panes.items():
+                known = before.get((index, place))
+                same = known is not None and known[0] is table
+                self._tables[index, place] = known if known and same else self._folded(table)
+
+    def _folding_moved(self) -> bool:
+        moves: dict[int, int] = {}
+        if any(edge is not None for edge in self._folding.edges):
+            numbers, labels = range(len(self.spec.slices.labels)), self.spec.slices.labels
+            settled = {labels[number]: self._folding.settled(labels[number]) for number in numbers}
+            moves = self.spec.slices.moves(settled)
+        moved, self._moves = moves != self._moves, moves
+        return moved
+
+    def _folded(self, table: Table) -> tuple[Table, Table]:
+        if self._moves.keys().isdisjoint(table.cells.tolist()):
+            return table, table
+        folded = table.copy()
+        folded.rename(self._moves)
+        return table, folded
