@@ -13,7 +13,7 @@ from prometheus_client import Metric as ClientMetric
 from prometheus_client.registry import Collector as ClientCollector
 
 from streameval.embedding import Accumulators, Pictures
-from streameval.exporters.operations import refused
+from streameval.exporters.operations import undefined_readings
 from streameval.exporters.prometheus import client_metric
 from streameval.exporters.samples import FIRST_EXPOSURE, Counters, FamilySet, Key, MetricFamilies
 from streameval.pipeline.snapshot import Series, Snapshot
@@ -89,7 +89,10 @@ class Collector(ClientCollector):
         """What every accumulator has come to by now; may be called from several threads."""
         with self._lock:
             snapshot = self._pictures.take()
-            families = [*self._families.families(self._growth.of(snapshot)), refused(snapshot)]
+            families = [
+                *self._families.families(self._growth.of(snapshot)),
+                undefined_readings(snapshot),
+            ]
         return iter([client_metric(family) for family in families if family.samples])
 
 

@@ -130,7 +130,7 @@ def _text(value: Value) -> str:
 
 
 def summary_help(name: str, metric: Metric) -> str:
-    """Of the counters of a mean."""
+    """HELP of a mean's counters."""
     return (
         f"{metric.definition.summary} _sum adds up the numerators and _count the "
         f"{_COUNTED[metric.definition.per]}, since the process started; the mean of five minutes "
@@ -139,7 +139,7 @@ def summary_help(name: str, metric: Metric) -> str:
 
 
 def mean_help(metric: Metric) -> str:
-    """Of means by window."""
+    """HELP of window means."""
     return (
         f"{metric.definition.summary} Mean of a window of event time, lifetime included; absent "
         "without evidence. Series combine as sum(mean * support) / sum(support)."
@@ -147,12 +147,12 @@ def mean_help(metric: Metric) -> str:
 
 
 def support_help(name: str, metric: Metric) -> str:
-    """Of what is behind them."""
+    """HELP of the counts behind window means."""
     return f"How many {_COUNTED[metric.definition.per]} are behind {name}_window_mean."
 
 
 def gauge_help(metric: Metric, windowed: bool) -> str:  # noqa: FBT001  says which of two
-    """Of what does not add up."""
+    """HELP of a value that does not add up."""
     statistic = str(metric.values.get("statistic", "mean"))
     over = "" if statistic == "mean" else f"{statistic.replace('_', ' ').capitalize()} of: "
     since = (

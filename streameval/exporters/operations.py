@@ -24,17 +24,17 @@ def operations(snapshot: Snapshot, *, lag: bool) -> list[Family]:
     """Everything about the pipeline rather than the recommender.
 
     Args:
-        snapshot: what is shown.
-        lag: whether the source is a Kafka cluster, whose lag means something.
+        snapshot: the state to show.
+        lag: whether to include the lag, which only a Kafka cluster has.
     """
     health = snapshot.health
-    families = [*_counts(health), *special_counts(health), _event_time(health.partitions)]
-    families += [_taken(snapshot), _ready(health), refused(snapshot)]
+    families = [*_counts(health), *_exceptions(health), _event_time(health.partitions)]
+    families += [_snapshot_time(snapshot), _ready(health), undefined_readings(snapshot)]
     if lag:
         families.append(_lag(health.partitions))
     if health.join is not None:
-        families.extend(joining(health.join))
-    return [*families, *keeping(health)]
+        families.extend(_join(health.join))
+    return [*families, *_durability(health)]
 
 
 def _counts(health: Health) -> list[Family]:
@@ -42,14 +42,14 @@ def _counts(health: Health) -> list[Family]:
         own_family(
             "events_consumed",
             "counter",
-            "Records read since the process started, whatever became of them. "
+            "Records read since the process started, valid or not. "
             "A rate of 0 while the lag grows means that reading is stuck.",
             [({}, health.consumed)],
         ),
         own_family(
             "events_invalid",
             "counter",
-            "Records that are no valid event, by reason, since the process started; they are in "
+            "Invalid records by reason, since the process started; they are in "
             "no metric. Alert on its share of streameval_events_consumed_total.",
             [({"reason": reason}, count) for reason, count in sorted(health.invalid.items())],
         ),
@@ -70,7 +70,7 @@ def _event_time(partitions: Iterable[PartitionHealth]) -> Family:
         "Largest event time read so far, seconds since the epoch; absent where events carry no "
         "time. time() minus this is how far behind live the values are.",
         [
-            (place(partition.partition), partition.event_time / _MICROSECONDS)
+            (_partition_labels(partition.partition), partition.event_time / _MICROSECONDS)
             for partition in partitions
             if partition.event_time is not None
         ],
@@ -83,16 +83,20 @@ def _lag(partitions: Iterable[PartitionHealth]) -> Family:
         "gauge",
         "Records between the position of reading and the end of the partition; absent while the "
         "end is not known. It should return to near 0 after every restart.",
-        [(place(entry.partition), entry.lag) for entry in partitions if entry.lag is not None],
+        [
+            (_partition_labels(entry.partition), entry.lag)
+            for entry in partitions
+            if entry.lag is not None
+        ],
     )
 
 
-def _taken(snapshot: Snapshot) -> Family:
+def _snapshot_time(snapshot: Snapshot) -> Family:
     return own_family(
         "snapshot_timestamp_seconds",
         "gauge",
-        "When the values on this page were read from the pipeline, seconds since the epoch. "
-        "time() minus this stays near 1 s while the pipeline turns.",
+        "When the exported values were taken from the pipeline, seconds since the epoch. "
+        "time() minus this stays near 1 s while the pipeline runs.",
         [({}, snapshot.taken_at)],
     )
 
@@ -107,25 +111,25 @@ def _ready(health: Health) -> Family:
     )
 
 
-def refused(snapshot: Snapshot) -> Family:
-    """How many values a convention does not have."""
+def undefined_readings(snapshot: Snapshot) -> Family:
+    """The number of values that their convention leaves undefined."""
     readings = [entry.reading for entry in snapshot.series]
-    refused = Counter(each.metric for each in readings if isinstance(each, UndefinedReading))
+    found = Counter(each.metric for each in readings if isinstance(each, UndefinedReading))
     return own_family(
         "readings_undefined",
         "gauge",
         "Values that are left out because the metric's convention has none for these lists, over "
         "all labels and windows; /api/v1/metrics says why. Absent where there are none.",
-        [({"metric": metric}, count) for metric, count in sorted(refused.items())],
+        [({"metric": metric}, count) for metric, count in sorted(found.items())],
     )
 
 
-def special_counts(health: Health) -> Iterator[Family]:
-    """Events that came late or again, under a common label, or were set aside."""
+def _exceptions(health: Health) -> Iterator[Family]:
+    """Events that were late, duplicate, folded into __other__ or dead-lettered."""
     yield own_family(
         "events_late",
         "counter",
-        "Events that came too late for every window since the process started; they count in the "
+        "Events that were too late for every window since the process started; they count in the "
         "lifetime alone. If it grows steadily, raise lateness in [windows].",
         _if_known(health.late),
     )
@@ -140,8 +144,7 @@ def special_counts(health: Health) -> Iterator[Family]:
     yield own_family(
         "events_duplicate",
         "counter",
-        "Events that were counted before, by their id, since the process started; they are in no "
-        "metric.",
+        "Duplicate events, by their id, since the process started; they are in no metric.",
         _if_known(health.duplicates),
     )
     yield own_family(
@@ -154,13 +157,13 @@ def special_counts(health: Health) -> Iterator[Family]:
     yield own_family(
         "dlq_events",
         "counter",
-        "Invalid records handed to the dead letters since the process started, those read again "
-        "after a crash included.",
+        "Invalid records written to the dead letters since the process started, including those "
+        "read again after a crash.",
         _if_known(health.dead_lettered),
     )
 
 
-def keeping(health: Health) -> Iterator[Family]:
+def _durability(health: Health) -> Iterator[Family]:
     """Checkpoints, commits, the watchdog and the configuration."""
     if health.checkpoint is not None:
         yield from _checkpoints(health.checkpoint)
@@ -174,7 +177,7 @@ def keeping(health: Health) -> Iterator[Family]:
     yield own_family(
         "kafka_watchdog_recoveries",
         "counter",
-        "What was done about a reading that stood still although records waited, by step, since "
+        "Recoveries, by step, from a consumer that made no progress although records waited, since "
         "the process started.",
         [({"step": step}, count) for step, count in sorted(health.recoveries.items())],
     )
@@ -182,8 +185,8 @@ def keeping(health: Health) -> Iterator[Family]:
     yield own_family(
         "config_last_reload_successful",
         "gauge",
-        "Whether the configuration file as it was last read is in force; 0 means that it has a "
-        "mistake and the one before it is.",
+        "Whether the configuration file as last read is in force; 0 means that it has a mistake "
+        "and the previous one is in force.",
         [] if reload is None else [({}, float(reload.successful))],
     )
     yield own_family(
@@ -211,13 +214,13 @@ def _checkpoints(health: CheckpointHealth) -> Iterator[Family]:
     yield own_family(
         "checkpoint_offset",
         "gauge",
-        "Where reading would go on after a crash: all records before it are durable in the state.",
-        [(place(where), offset) for where, offset in sorted(health.offsets.items())],
+        "Where reading resumes after a crash: all records before it are durable in the state.",
+        [(_partition_labels(where), offset) for where, offset in sorted(health.offsets.items())],
     )
 
 
-def place(partition: Partition) -> dict[str, str]:
-    """The labels that say which partition."""
+def _partition_labels(partition: Partition) -> dict[str, str]:
+    """Labels of a partition."""
     return {"topic": partition.topic, "partition": str(partition.number)}
 
 
@@ -225,12 +228,12 @@ def _if_known(value: float | None) -> list[tuple[dict[str, str], float]]:
     return [] if value is None else [({}, value)]
 
 
-def joining(join: JoinHealth) -> Iterator[Family]:
-    """What became of the records of each stream, and what waits."""
+def _join(join: JoinHealth) -> Iterator[Family]:
+    """Records of each joined stream by outcome, and those that wait."""
     yield own_family(
         "join_records",
         "counter",
-        "Records of each stream by what became of them since the process started: counted, "
+        "Records of each stream by outcome since the process started: counted, "
         "duplicate, late, future (ahead of its log), orphan (no list to belong to), ignored (of a "
         "type that does not count), invalid, tombstone. With streameval_join_open they are all "
         "that was read.",
@@ -254,10 +257,10 @@ def joining(join: JoinHealth) -> Iterator[Family]:
         "value yet.",
         [({"stream": stream.name}, stream.open) for stream in join.streams],
     )
-    yield from _waiting(join)
+    yield from _join_waiting(join)
 
 
-def _waiting(join: JoinHealth) -> Iterator[Family]:
+def _join_waiting(join: JoinHealth) -> Iterator[Family]:
     """What waiting costs, and for whom it is."""
     yield own_family(
         "join_bytes",
@@ -271,7 +274,7 @@ def _waiting(join: JoinHealth) -> Iterator[Family]:
         "gauge",
         "Newest event time of each log that is joined, seconds since the epoch. Nothing is counted "
         "beyond the oldest of those of a partition; one that stands still holds the others back.",
-        [(place(log), at / _MICROSECONDS) for log, at in sorted(join.clocks.items())],
+        [(_partition_labels(log), at / _MICROSECONDS) for log, at in sorted(join.clocks.items())],
     )
     yield own_family(
         "join_idle_passed",

@@ -103,7 +103,7 @@ class Counters:
 
 
 class MetricSamples(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the samples of one metric go, divided in one way.
+    """The sample lists of one metric in one family of series.
 
     Attributes:
         family: name of the series' family, as saved state knows it.
@@ -135,7 +135,7 @@ class MetricSamples(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
     def show(self, reading: Reading, labels: dict[str, str]) -> None:
-        """Add the samples of a value that is no counter."""
+        """Add the samples of a gauge."""
         if self.gauge is not None:
             self.gauge.append(Sample(self.name, labels, reading.value))
         elif self.means is not None and self.supports is not None:
@@ -157,28 +157,28 @@ class FamilySet:
         self._windowed = is_windowed(snapshot)
         self._families: dict[str, Family] = {}
         self._samples: dict[str, list[Sample]] = {}
-        self._lines: dict[tuple[int, str], MetricSamples] = {}
+        self._found: dict[tuple[int, str], MetricSamples] = {}
         for entry in snapshot.series:
-            self.line(entry.metric, entry.family)
+            self.of(entry.metric, entry.family)
 
     @property
     def families(self) -> list[Family]:
         """All of them, with the samples that they have by now."""
         return list(self._families.values())
 
-    def line(self, metric: Metric, place: int) -> MetricSamples:
-        """Where the samples of a metric go.
+    def of(self, metric: Metric, place: int) -> MetricSamples:
+        """The sample lists of a metric.
 
         Args:
             metric: which one.
             place: of its family in the snapshot.
         """
-        found = self._lines.get((place, metric.text))
+        found = self._found.get((place, metric.text))
         if found is None:
-            found = self._lines[place, metric.text] = self._line(metric, place)
+            found = self._found[place, metric.text] = self._made(metric, place)
         return found
 
-    def _line(self, metric: Metric, place: int) -> MetricSamples:
+    def _made(self, metric: Metric, place: int) -> MetricSamples:
         family = self._snapshot.families[place]
         name, up = family_name(metric, family.segment), counts_up(metric)
         by_window = self._windowed and up
@@ -226,10 +226,10 @@ class _Counter(NamedTuple):
 
 
 class MetricFamilies:
-    """Turns snapshots into families, one per metric name, convention and segment.
+    """Converts snapshots to families, one per metric name, convention and segment.
 
     Args:
-        counters: what scrapes were told before.
+        counters: as exported so far.
     """
 
     def __init__(self, counters: Counters) -> None:
@@ -241,7 +241,7 @@ class MetricFamilies:
         found = FamilySet(snapshot)
         for counter in _counters_of(snapshot):
             if counter.now is not None and counter.now[1]:
-                samples = found.line(counter.metric, counter.place)
+                samples = found.of(counter.metric, counter.place)
                 labels = samples.labels(counter.labels)
                 self._counters.resume(_key(counter, samples), labels, *counter.now)
 
@@ -250,35 +250,35 @@ class MetricFamilies:
         found = FamilySet(snapshot)
         self._counters.begin_scrape()
         for counter in _counters_of(snapshot):
-            self._add_counter(counter, found.line(counter.metric, counter.place))
+            self._add_counter(counter, found.of(counter.metric, counter.place))
         before, self._labels = self._labels, {}
         for entry in snapshot.series:
             if entry.reading.defined:
-                self._add_gauge(entry, found.line(entry.metric, entry.family), before)
+                self._add_gauge(entry, found.of(entry.metric, entry.family), before)
         return found.families
 
-    def _add_counter(self, counter: _Counter, line: MetricSamples) -> None:
+    def _add_counter(self, counter: _Counter, samples: MetricSamples) -> None:
         if counter.now is None:
             return
-        key = _key(counter, line)
+        key = _key(counter, samples)
         if key not in self._counters:
-            self._counters.add(key, line.labels(counter.labels))
+            self._counters.add(key, samples.labels(counter.labels))
         exported = self._counters.scraped(key, *counter.now)
-        line.summary.append(Sample(f"{line.name}_sum", exported.labels, exported.total))
-        line.summary.append(Sample(f"{line.name}_count", exported.labels, exported.count))
+        samples.summary.append(Sample(f"{samples.name}_sum", exported.labels, exported.total))
+        samples.summary.append(Sample(f"{samples.name}_count", exported.labels, exported.count))
 
     def _add_gauge(
-        self, entry: Series, line: MetricSamples, before: Mapping[_Place, Labels]
+        self, entry: Series, samples: MetricSamples, before: Mapping[_Place, Labels]
     ) -> None:
-        if line.gauge is None and line.means is None:
+        if samples.gauge is None and samples.means is None:
             return
-        window = entry.window if line.windowed else None
-        place = (line.family, entry.labels, entry.metric.text, window)
+        window = entry.window if samples.windowed else None
+        place = (samples.family, entry.labels, entry.metric.text, window)
         labels = before.get(place)
         if labels is None:
-            labels = line.labels(entry.labels, window)
+            labels = samples.labels(entry.labels, window)
         self._labels[place] = labels
-        line.show(entry.reading, labels)
+        samples.show(entry.reading, labels)
 
 
 def _key(counter: _Counter, samples: MetricSamples) -> Key:

@@ -44,7 +44,7 @@ def printable(text: str) -> str:
 
 
 def counted(metric: Metric) -> str:
-    """What a metric's count is a count of.
+    """The unit of a metric's count.
 
     Example:
         >>> from streameval.catalogue import parse
@@ -101,7 +101,7 @@ class Division(NamedTuple):
 
     @property
     def by(self) -> str:
-        """What it is divided by, for a person."""
+        """The names of its labels, as text."""
         return ", ".join(self.family.label_names) or "nothing"
 
 
@@ -142,7 +142,7 @@ USUAL = ("control", "baseline")
 
 
 class Comparison(NamedTuple):
-    """What is compared with what.
+    """The label that is compared, and its control value.
 
     Attributes:
         label: the label by whose values: "variant" where there is one, else the first.
@@ -155,7 +155,7 @@ class Comparison(NamedTuple):
 
 
 def comparison(snapshot: Snapshot) -> Comparison | None:
-    """What is compared in a snapshot; None where there are not two values to compare.
+    """The comparison of a snapshot; None where there are fewer than two values.
 
     `__other__` is none: what was folded is nobody's control.
     """
