@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 import sys
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -16,6 +17,7 @@ from streameval.aliases import ALIASES
 from streameval.conventions import CONVENTIONS, Choices
 from streameval.declared import declared
 from streameval.errors import (
+    AbsentMetricError,
     MetricParameterError,
     MetricSyntaxError,
     UndeclaredMetricError,
@@ -113,6 +115,7 @@ def parse(text: str) -> Metric:
     Raises:
         MetricSyntaxError: the text does not follow the grammar.
         UnknownMetricError: there is no metric of that name.
+        AbsentMetricError: a system has a metric of that name, and there is nothing for it here.
         UnknownConventionError: there is no convention or module of that name.
         MetricModuleError: the module fails while it is imported.
         MetricParameterError: the metric has no such parameter, or not that value of it.
@@ -121,6 +124,7 @@ def parse(text: str) -> Metric:
         >>> parse("recbole:hit@10").text, parse("success@10").text, parse("trec:P_10").text
         ('recbole:hit_rate@10', 'hit_rate@10', 'trec:precision@10')
     """
+    _refuse_absent(text)
     spelled = _own_spelling(spelling(text))
     return _made(text, spelled, *_resolve(text, spelled))
 
@@ -197,11 +201,32 @@ def _own_spelling(spelled: Spelling) -> Spelling:
     convention = CONVENTIONS.get(spelled.prefix or "")
     if convention is None:
         return spelled
-    name, k = spelled.name, spelled.k
-    stem, _, cut = name.rpartition("_")
-    if convention.cut_in_name and stem in convention.spellings and cut.isdecimal() and k is None:
-        name, k = stem, spelling(f"{stem}@{cut}").k
-    return replace(spelled, name=convention.spellings.get(name, name), k=k)
+    name, k, chosen = spelled.name, spelled.k, dict(spelled.parameters)
+    stem, _, number = name.rpartition("_")
+    holds = convention.suffixes.get(stem)
+    if holds == "k" and number.isdecimal() and k is None:
+        name, k = stem, spelling(f"{stem}@{number}").k
+    elif holds is not None and holds != "k" and holds not in chosen:
+        name, chosen = stem, {**chosen, **dict(spelling(f"{stem}({holds}={number})").parameters)}
+    return replace(
+        spelled,
+        name=convention.spellings.get(name, name),
+        parameters=tuple(sorted(chosen.items())),
+        k=k,
+    )
+
+
+def _refuse_absent(text: str) -> None:
+    """Refuse a name that a system has and that there is nothing for here.
+
+    Raises:
+        AbsentMetricError: it is one.
+    """
+    prefix, _, name = text.strip().partition(":")
+    convention = CONVENTIONS.get(prefix)
+    for absent in convention.absent if convention else ():
+        if re.match(rf"{absent}(?![A-Za-z])", name):
+            raise AbsentMetricError(text, absent, convention.system if convention else prefix)
 
 
 def _resolve(text: str, spelled: Spelling) -> tuple[Definition, str | None]:

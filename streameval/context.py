@@ -34,13 +34,14 @@ class Popularity:
         0.75
     """
 
-    __slots__ = ("_tails", "counts", "ids", "users")
+    __slots__ = ("_least", "_tails", "counts", "ids", "users")
 
     def __init__(self, counts: Mapping[Id, float], users: float | None = None) -> None:
         self.ids, items = ids_of_input("popularity", counts)
         self.counts = dict(zip(items, counts.values(), strict=True))
         self.users = math.fsum(self.counts.values()) if users is None else users
         self._tails: dict[float, float] = {}
+        self._least: dict[float, frozenset[Id]] = {}
 
     def of(self, item: Id) -> float:
         """How many users had to do with an item; 0 where it is unknown."""
@@ -60,6 +61,19 @@ class Popularity:
             ordered = sorted(self.counts.values()) or [0]
             self._tails[tail] = ordered[max(1, math.floor(tail * len(ordered))) - 1]
         return self._tails[tail]
+
+    def least(self, tail: float) -> frozenset[Id]:
+        """The least popular items, at least one of them; of equals those of the smallest ids.
+
+        Args:
+            tail: their share of all items known; 0 to 1.
+        """
+        if tail not in self._least:
+            ordered = sorted(
+                self.counts, key=lambda item: (self.counts[item], isinstance(item, str), item)
+            )
+            self._least[tail] = frozenset(ordered[: max(1, math.floor(tail * len(ordered)))])
+        return self._least[tail]
 
     @property
     def identity(self) -> str:

@@ -19,19 +19,38 @@ class Convention(msgspec.Struct, frozen=True):
         system: what it is, with the version whose code was compared.
         metrics: metric -> the parameter values that give the system's numbers.
         spellings: the system's own name -> the catalogue's.
-        cut_in_name: whether the system writes cut-offs into its names: "P_10".
+        suffixes: name -> what the number at its end is: "k" in "P_10", or one of our parameters.
+        absent: names of the system's that there is nothing for here.
     """
 
     system: str
     metrics: Mapping[str, Choices]
     spellings: Mapping[str, str] = {}
-    cut_in_name: bool = False
+    suffixes: Mapping[str, str] = {}
+    absent: tuple[str, ...] = ()
 
 
 _JULIA: Choices = {"empty_list": "zero"}
 _CAPRI: Choices = {"counting": "every"}
 
 _TREC: Choices = {"empty": "zero"}
+_ALL: Choices = {"relevant": "all"}
+_LENSKIT: Choices = {"gain": "binary", "discount_by": "log2_rank"}
+_SKIP: Choices = {"empty": "skip"}
+_ZERO: Choices = {"empty": "zero"}
+
+_REPLAY: Mapping[str, str] = {
+    "HitRate": "hit_rate",
+    "Precision": "precision",
+    "Recall": "recall",
+    "MAP": "map",
+    "MRR": "mrr",
+    "NDCG": "ndcg",
+    "RocAuc": "roc_auc",
+    "Surprisal": "novelty",
+    "Unexpectedness": "unexpectedness",
+    "Coverage": "item_coverage",
+}
 
 
 def _replay(system: str, repeats: str, precision: str, average: str) -> Convention:
@@ -53,18 +72,7 @@ def _replay(system: str, repeats: str, precision: str, average: str) -> Conventi
             "unexpectedness": every,
             "item_coverage": {**values, "unknown": "count", "no_lists": "zero"},
         },
-        spellings={
-            "HitRate": "hit_rate",
-            "Precision": "precision",
-            "Recall": "recall",
-            "MAP": "map",
-            "MRR": "mrr",
-            "NDCG": "ndcg",
-            "RocAuc": "roc_auc",
-            "Surprisal": "novelty",
-            "Unexpectedness": "unexpectedness",
-            "Coverage": "item_coverage",
-        },
+        spellings=_REPLAY,
     )
 
 
@@ -108,6 +116,29 @@ CONVENTIONS: Mapping[str, Convention] = {
         },
         spellings={"recip_rank": "mrr", "compute_ideal_dcgs": "ideal_dcg"},
     ),
+    "lenskit_2025": Convention(
+        system="LensKit 2025.8.1",
+        metrics={
+            "precision": {**_ALL, "denominator": "length"},
+            "recall": {**_ALL, "empty": "zero", "denominator": "ideal"},
+            "hit_rate": _ALL,
+            "map": {**_ALL, "denominator": "shown", "empty": "error", "empty_list": "zero"},
+            "mrr": _ALL,
+            "ndcg": {**_ALL, **_LENSKIT, "empty": "zero"},
+            "dcg": {**_ALL, **_LENSKIT},
+            "rbp": {**_ALL, "p": 0.85},
+        },
+        spellings={
+            "Precision": "precision",
+            "Recall": "recall",
+            "Hit": "hit_rate",
+            "AveragePrecision": "map",
+            "RecipRank": "mrr",
+            "NDCG": "ndcg",
+            "DCG": "dcg",
+            "RBP": "rbp",
+        },
+    ),
     "recbole": Convention(
         system="RecBole 0.2.1",
         metrics={
@@ -122,12 +153,42 @@ CONVENTIONS: Mapping[str, Convention] = {
             "log_loss": {"least": 2, "outcome": "gain"},
             "mae": {"least": 1},
             "rmse": {"least": 1},
+            # Added by RecBole 1.0; these are as in 1.2.1.
+            "item_coverage": {"unknown": "count", "padding": 1},
+            "gini": {"over": "catalog", "unknown": "count", "padding": 1},
+            "shannon_entropy": {"unit": "nats", "divisor": "items"},
+            "average_popularity": {},
+            "tail_percentage": {"tail": 0.1, "ties": "id", "unknown": "head"},
         },
-        spellings={"hit": "hit_rate"},
+        spellings={
+            "hit": "hit_rate",
+            "itemcoverage": "item_coverage",
+            "giniindex": "gini",
+            "shannonentropy": "shannon_entropy",
+            "averagepopularity": "average_popularity",
+            "tailpercentage": "tail_percentage",
+        },
     ),
     "replay": _replay("RePlay 0.10.0", "compact_after_cut", "length", "ideal"),
     "replay_0_9": _replay("RePlay 0.9.0", "compact_before_cut", "length", "ideal"),
     "replay_0_11": _replay("RePlay 0.11.0", "compact_after_cut", "k", "k"),
+    "replay_0_22": Convention(
+        system="RePlay 0.13 to 0.22",
+        metrics={
+            "hit_rate": _SKIP,
+            "precision": _SKIP,
+            "recall": _SKIP,
+            "map": {**_SKIP, "repeats": "every", "counting": "every"},
+            "mrr": _SKIP,
+            "ndcg": {**_SKIP, "repeats": "every", "counting": "every", "gain": "binary"},
+            "roc_auc": {**_SKIP, "repeats": "every"},
+            "novelty": {"denominator": "k", "unit": "share"},
+            "unexpectedness": {"missing": "zero"},
+            "item_coverage": {},
+            "user_novelty": {},
+        },
+        spellings={**_REPLAY, "Novelty": "user_novelty"},
+    ),
     "capri": Convention(
         system="CAPRI (dbbb506)",
         metrics={
@@ -165,6 +226,64 @@ CONVENTIONS: Mapping[str, Convention] = {
             "catalogCoverage": "item_coverage",
         },
     ),
+    "rectools": Convention(
+        system="RecTools 0.19.0",
+        metrics={
+            "hit_rate": _SKIP,
+            "precision": _SKIP,
+            "recall": _SKIP,
+            "f1": _SKIP,
+            "mcc": {"unknown": "count", "denominator": "k"},
+            "map": {"denominator": "interacted"},
+            "ndcg": {"gain": "binary", "best": "ranks"},
+            "mrr": _SKIP,
+        },
+        spellings={
+            "HitRate": "hit_rate",
+            "Precision": "precision",
+            "Recall": "recall",
+            "F1Beta": "f1",
+            "MCC": "mcc",
+            "MAP": "map",
+            "NDCG": "ndcg",
+            "MRR": "mrr",
+        },
+    ),
+    "ranx": Convention(
+        system="ranx 0.3.21",
+        metrics={
+            "hit_rate": {},
+            "precision": {},
+            "recall": _ZERO,
+            "f1": _ZERO,
+            "r_precision": _ZERO,
+            "mrr": {},
+            "map": {**_ZERO, "denominator": "interacted"},
+            "dcg": {},
+            "ndcg": _ZERO,
+        },
+    ),
+    "torchmetrics": Convention(
+        system="torchmetrics 1.9.0",
+        metrics={
+            "hit_rate": {},
+            "precision": {},
+            "recall": _ZERO,
+            "r_precision": _ZERO,
+            "mrr": {},
+            "map": {**_ZERO, "denominator": "hits"},
+            "ndcg": _ZERO,
+        },
+        spellings={
+            "RetrievalHitRate": "hit_rate",
+            "RetrievalPrecision": "precision",
+            "RetrievalRecall": "recall",
+            "RetrievalRPrecision": "r_precision",
+            "RetrievalMRR": "mrr",
+            "RetrievalMAP": "map",
+            "RetrievalNormalizedDCG": "ndcg",
+        },
+    ),
     "trec": Convention(
         system="trec_eval 9.0.8",
         metrics={
@@ -176,6 +295,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             "iprec_at_recall": _TREC,
             "precision": {},
             "recall": _TREC,
+            "f1": {**_TREC, "denominator": "length"},
             "ndcg": _TREC,
             "hit_rate": {},
             "hits": {},
@@ -188,12 +308,28 @@ CONVENTIONS: Mapping[str, Convention] = {
             "recip_rank": "mrr",
             "P": "precision",
             "recall": "recall",
+            "set_P": "precision",
+            "set_recall": "recall",
+            "set_F": "f1",
             "ndcg_cut": "ndcg",
             "success": "hit_rate",
             "num_rel_ret": "hits",
             "num_rel": "relevant",
             "num_ret": "retrieved",
         },
-        cut_in_name=True,
+        suffixes={
+            "P": "k",
+            "recall": "k",
+            "map_cut": "k",
+            "ndcg_cut": "k",
+            "success": "k",
+            "iprec_at_recall": "recall",
+        },
+        # The others of `trec_eval -m all_trec`, and of its preferences and judgement groups.
+        absent=(
+            *("11pt_avg", "G", "P_avgjg", "Rndcg", "Rprec_mult", "binG", "gm_bpref", "infAP"),
+            *("map_avgjg", "ndcg_rel", "num_nonrel_judged_ret", "num_q", "prefs", "relative_P"),
+            *("relstring", "runid", "set_map", "set_relative_P", "utility"),
+        ),
     ),
 }

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from itertools import accumulate
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 
+from streameval.metric import Span
 from streameval.statistics.arrays import FloatArray, IntArray
 from streameval.statistics.hitcells import HitCells
 
@@ -17,6 +18,9 @@ Gain: TypeAlias = Literal["linear", "exp2", "binary"]
 
 Discount: TypeAlias = Literal["log2", "log2_rank", "ln"]
 """What the gain at a rank is divided by: log2(rank + 1), max(1, log2(rank)), or ln(rank + 1)."""
+
+Base: TypeAlias = Annotated[float, Span(1.001, 1000)]
+"""Of the logarithm: with another one than 2 every value is log2(base) times as large."""
 
 _LARGEST = 1000.0
 """Gains count as if they were worth no more than 2^1000, so that their sums stay finite."""

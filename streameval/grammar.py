@@ -12,7 +12,7 @@ from streameval.errors import MetricSyntaxError
 from streameval.events import LARGEST_RANK
 
 _SHAPE = re.compile(
-    r"(?:(?P<prefix>[A-Za-z_][\w.]*):)?(?P<name>[A-Za-z_]\w*)"
+    r"(?:(?P<prefix>[A-Za-z_][\w.]*):)?(?P<name>[A-Za-z_]\w*(?:\.\d+)?)"
     r"(?:\((?P<parameters>[^()]*)\))?(?:@(?P<k>[^@]+))?"
 )
 _PARAMETER = re.compile(r"\s*(?P<name>[A-Za-z_]\w*)\s*=\s*(?P<value>[^\s,=][^,=]*?)\s*")

@@ -6,6 +6,7 @@ import inspect
 import math
 import typing
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 import msgspec
@@ -98,6 +99,7 @@ class Definition(msgspec.Struct, frozen=True, eq=False):
         empty: how lists without interactions count unless the text says otherwise.
         graded: per-list formula for lists with gains, where the mean is not linear in the hits.
         finish: what the mean goes through at the end: the root of rmse, for example.
+        listwise: parameter -> its values under which a mean of hits needs one list at a time.
         source: where the formula is from.
         interactions: whether what the user did plays a part.
     """
@@ -114,6 +116,7 @@ class Definition(msgspec.Struct, frozen=True, eq=False):
     empty: Empty
     graded: Callable[..., Any] | None
     finish: Callable[[float], float] | None
+    listwise: Mapping[str, tuple[Value, ...]]
     source: str
     interactions: bool
 
@@ -186,7 +189,9 @@ class Metric:
     def needs_values(self) -> bool:
         """Whether every list's value needs to be kept: for a median, or where each is rounded."""
         ranked = self.definition.reads in ("hits", "lists")
+        chosen = self.definition.listwise.items()
         listwise = self.definition.reads == "lists" or bool(self.values.get("digits"))
+        listwise |= any(self.values[name] in values for name, values in chosen)
         return ranked and (listwise or not self.is_mean)
 
     @property
@@ -223,6 +228,7 @@ def metric(
     empty: Empty = "zero",
     graded: Callable[..., Any] | None = None,
     finish: Callable[[float], float] | None = None,
+    listwise: Mapping[str, tuple[Value, ...]] = MappingProxyType({}),
     interactions: bool = True,
 ) -> Callable[[F], F]:
     """Declare a function to be a metric; its signature is the schema.
@@ -244,6 +250,7 @@ def metric(
         empty: how lists without interactions count unless the text says otherwise.
         graded: per-list formula for lists with gains, where the mean is not linear in the hits.
         finish: what the mean goes through at the end.
+        listwise: parameter -> its values under which `hits` are read list by list.
         interactions: whether what the user did plays a part, so that it can be of one type only.
 
     Raises:
@@ -266,6 +273,7 @@ def metric(
             empty=empty,
             graded=graded,
             finish=finish,
+            listwise=listwise,
             source=source,
             interactions=interactions,
         )

@@ -2,6 +2,7 @@
 
 from streameval.errors.embedding import NotShownError
 from streameval.errors.metrics import (
+    AbsentMetricError,
     CutoffExceedsDepthError,
     MetricDeclarationError,
     MetricError,
@@ -45,6 +46,7 @@ from streameval.errors.surroundings import (
 )
 
 __all__ = [
+    "AbsentMetricError",
     "AddressInUseError",
     "BrokerError",
     "ConfigError",

@@ -40,6 +40,17 @@ class UnknownMetricError(MetricError):
         )
 
 
+class AbsentMetricError(MetricError):
+    """A system has a metric of that name, and there is nothing for it here."""
+
+    def __init__(self, text: str, name: str, system: str) -> None:
+        self.text, self.name, self.system = text, name, system
+        super().__init__(
+            f"{text!r}: {name} of {system} is not among the metrics here; "
+            "`streameval metrics` lists those that are."
+        )
+
+
 class UnknownConventionError(MetricError):
     """No convention of that name, and no module either."""
 

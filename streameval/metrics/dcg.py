@@ -1,14 +1,22 @@
-from streameval.cumulative_gain import Discount, Gain, discount, worth
+import math
+
+from streameval.cumulative_gain import Base, Discount, Gain, discount, worth
 from streameval.metric import metric
 from streameval.statistics.hitcells import HitsView, Total
 from streameval.statistics.lists import Lists
 
 
 def _graded(
-    lists: Lists, k: int | None, *, gain: Gain = "linear", discount_by: Discount = "log2"
+    lists: Lists,
+    k: int | None,
+    *,
+    gain: Gain = "linear",
+    discount_by: Discount = "log2",
+    base: Base = 2.0,
 ) -> Total:
     cells = lists.by_interacted(k)
-    return cells.total(worth(cells.gain, gain) * discount(cells.rank, discount_by))
+    discounted = worth(cells.gain, gain) * discount(cells.rank, discount_by)
+    return cells.total(discounted * math.log2(base))
 
 
 @metric(
@@ -16,12 +24,15 @@ def _graded(
     graded=_graded,
     source="Jaervelin and Kekaelaeinen, Cumulated gain-based evaluation, TOIS 2002",
 )
-def dcg(hits: HitsView, k: int | None, *, discount_by: Discount = "log2") -> Total:
+def dcg(
+    hits: HitsView, k: int | None, *, discount_by: Discount = "log2", base: Base = 2.0
+) -> Total:
     """Discounted cumulative gain of the first k items.
 
     An id without a gain is worth 1; a gain g is worth g, with gain=exp2 2^g - 1, with gain=binary
     1. The discount is log2(rank + 1), with discount_by=ln its natural logarithm, with log2_rank
-    max(1, log2(rank)). A list without interactions counts as 0. Without lists there is no value.
+    max(1, log2(rank)); another base of the logarithm multiplies by log2(base). A list without
+    interactions counts as 0. Without lists there is no value.
 
         dcg@k = mean over lists of (sum over hits at rank <= k of gain / log2(rank + 1))
 
@@ -33,4 +44,4 @@ def dcg(hits: HitsView, k: int | None, *, discount_by: Discount = "log2") -> Tot
         1.5
     """
     cells = hits.by_interacted(k)
-    return cells.total(cells.hits * discount(cells.rank, discount_by))
+    return cells.total(cells.hits * discount(cells.rank, discount_by) * math.log2(base))

@@ -1,8 +1,8 @@
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
-from streameval.metric import metric
+from streameval.metric import Span, metric
 from streameval.statistics.hitcells import Total
 from streameval.statistics.lists import Lists
 
@@ -10,14 +10,21 @@ from streameval.statistics.lists import Lists
 @metric(
     bounds=(0, 1), empty="skip", source="van Rijsbergen, Information retrieval, 1979, chapter 7"
 )
-def f1(lists: Lists, k: int | None, *, denominator: Literal["k", "length"] = "k") -> Total:
+def f1(
+    lists: Lists,
+    k: int | None,
+    *,
+    denominator: Literal["k", "length"] = "k",
+    beta: Annotated[float, Span(0, 1000)] = 1.0,
+) -> Total:
     """Harmonic mean of a list's precision and recall.
 
-    Precision is over k; without k, or with denominator=length, over the items there are. A list
-    without interactions has no recall and is left out (empty=zero counts it as 0). Without lists
-    that have interactions there is no value.
+    With beta above 1 recall weighs more. Precision is over k; without k, or with
+    denominator=length, over the items there are. A list without interactions has no recall and is
+    left out (empty=zero counts it as 0). Without lists that have interactions there is no value.
 
-        f1@k = mean over lists of (2 * hits at rank <= k / (k + items interacted with))
+        f1@k = mean over lists of ((1 + beta^2) * hits at rank <= k
+               / (k + beta^2 * items interacted with))
 
     Example:
         >>> from streameval import Accumulator
@@ -29,4 +36,6 @@ def f1(lists: Lists, k: int | None, *, denominator: Literal["k", "length"] = "k"
     cells = lists.by_interacted(k)
     items = np.full_like(lists.length, k) if k and denominator == "k" else lists.items(k)
     hits = cells.total(cells.hits.astype(np.float64))
-    return 2.0 * hits / np.maximum(items + lists.wanted(), 1)
+    weight = beta * beta
+    counted = items + weight * lists.wanted()
+    return (1.0 + weight) * hits / np.where(counted > 0, counted, 1.0)

@@ -1,8 +1,9 @@
 import math
-from typing import Literal
+from typing import Annotated, Literal
 
 from streameval.context import Catalog
-from streameval.metric import metric
+from streameval.events import LARGEST_RANK
+from streameval.metric import Span, metric
 from streameval.statistics.exposures import Exposures
 
 
@@ -17,13 +18,16 @@ def gini(
     catalog: Catalog | None,
     *,
     over: Literal["shown", "catalog"] = "shown",
+    unknown: Literal["ignore", "count"] = "ignore",
+    padding: Annotated[int, Span(0, LARGEST_RANK)] = 0,
 ) -> float:
     """Gini coefficient of how often each item was shown up to rank k: 0 where all alike.
 
     It is over the items shown at least once; with over=catalog over the catalogue, whose other
-    items were shown 0 times (items outside a catalogue of ids are left out). Without items shown
-    there is no value. Above `max_items` it is an estimate without bounds: where few items
-    take most of what is shown, it depends on whether they are among the items kept.
+    items were shown 0 times (items outside a catalogue of ids are left out, or counted with
+    unknown=count; padding adds so many items to the catalogue). Without items shown there is no
+    value. Above `max_items` it is an estimate without bounds: where few items take most of what is
+    shown, it depends on whether they are among the items kept.
 
         gini@k = sum over n items, by exposures ascending, of (2 i - n - 1) * exposures / (n * all)
 
@@ -34,11 +38,12 @@ def gini(
         >>> [reading.value for reading in accumulator.compute().values()]
         [0.0, 0.5]
     """
-    among = catalog if over == "catalog" and isinstance(catalog, frozenset) else None
+    known_only = over == "catalog" and unknown == "ignore"
+    among = catalog if known_only and isinstance(catalog, frozenset) else None
     counts = exposures.counts(among)
     items = len(counts)
     if over == "catalog" and catalog is not None:
-        known = catalog if isinstance(catalog, int) else len(catalog)
+        known = padding + (catalog if isinstance(catalog, int) else len(catalog))
         items = max(items, round(known * exposures.share))
     total = sum(counts)
     if not total:

@@ -1,4 +1,6 @@
-from streameval.cumulative_gain import Discount, Gain, discount, worth
+import math
+
+from streameval.cumulative_gain import Base, Discount, Gain, discount, worth
 from streameval.metric import metric
 from streameval.statistics.hitcells import Total
 from streameval.statistics.lists import Lists
@@ -11,11 +13,16 @@ from streameval.statistics.lists import Lists
     source="Jaervelin and Kekaelaeinen, Cumulated gain-based evaluation, TOIS 2002",
 )
 def ideal_dcg(
-    lists: Lists, k: int | None, *, gain: Gain = "linear", discount_by: Discount = "log2"
+    lists: Lists,
+    k: int | None,
+    *,
+    gain: Gain = "linear",
+    discount_by: Discount = "log2",
+    base: Base = 2.0,
 ) -> Total:
     """DCG of the best order of the items interacted with: what ndcg divides by.
 
-    The recommendations play no part. Gains and discounts are those of dcg. A list without
+    The recommendations play no part. Gains, discounts and base are those of dcg. A list without
     interactions is left out (empty=zero counts it as 0). Without lists that have interactions
     there is no value.
 
@@ -29,4 +36,5 @@ def ideal_dcg(
         4.7619
     """
     best = lists.best(k)
-    return best.total(worth(best.gain, gain) * discount(best.rank, discount_by))
+    discounted = worth(best.gain, gain) * discount(best.rank, discount_by)
+    return best.total(discounted * math.log2(base))

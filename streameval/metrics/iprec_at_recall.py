@@ -19,12 +19,12 @@ def iprec_at_recall(
 ) -> Total:
     """Interpolated precision: the best precision at or after the rank that reaches a recall.
 
-    The recall is reached with round(recall * m) hits of m items interacted with; a list that never
-    reaches it counts as 0. A list without interactions is left out (empty=zero counts it as 0).
-    Without lists that have interactions there is no value.
+    The recall is reached with floor(recall * m + 0.9) hits of m items interacted with, as trec_eval
+    has it; a list that never reaches it counts as 0. A list without interactions is left out
+    (empty=zero counts it as 0). Without lists that have interactions there is no value.
 
         iprec_at_recall@k = mean over lists of (largest of hits so far / rank, where hits so far
-                            >= round(recall * m) and rank <= k)
+                            >= floor(recall * m + 0.9) and rank <= k)
 
     Example:
         >>> from streameval import Accumulator
@@ -34,7 +34,7 @@ def iprec_at_recall(
         0.5
     """
     cells = lists.by_interacted(k)
-    reached = np.array([math.floor(recall * size + 0.5) for size in cells.size.tolist()])
+    reached = np.array([math.floor(recall * size + 0.9) for size in cells.size.tolist()])
     best = np.zeros(len(lists))
     here = cells.ordinals >= reached
     np.maximum.at(best, cells.owner[here], (cells.ordinals / cells.rank)[here])

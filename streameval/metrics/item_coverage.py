@@ -1,9 +1,10 @@
 import math
-from typing import Literal
+from typing import Annotated, Literal
 
 from streameval.context import Catalog
 from streameval.errors import UndefinedMetricError
-from streameval.metric import metric
+from streameval.events import LARGEST_RANK
+from streameval.metric import Span, metric
 from streameval.reading import Bounded
 from streameval.statistics.exposures import Exposures
 
@@ -20,14 +21,16 @@ def item_coverage(
     unknown: Literal["ignore", "count"] = "ignore",
     percent_digits: int = -1,
     no_lists: Literal["undefined", "zero"] = "undefined",
+    padding: Annotated[int, Span(0, LARGEST_RANK)] = 0,
 ) -> Bounded:
     """Share of the catalogue that was shown up to rank k at least once, over all lists.
 
     With a catalogue given as a number the value passes 1 when that number is too small; given as
     ids, items outside it are left out, or counted with unknown=count. With percent_digits from 0
-    the value is in percent, rounded to so many decimals. Without lists there is no value
-    (no_lists=zero makes it 0). Above `max_items` it is an estimate, and the reading's low and high
-    hold at a confidence of 99.9 %.
+    the value is in percent, rounded to so many decimals. Padding adds so many items to the
+    catalogue, which nobody is shown. Without lists there is no value (no_lists=zero makes it 0).
+    Above `max_items` it is an estimate, and the reading's low and high hold at a confidence of
+    99.9 %.
 
         item_coverage@k = |union over lists of the first k items| / |catalogue|
 
@@ -39,6 +42,7 @@ def item_coverage(
         0.5
     """
     items = catalog if isinstance(catalog, int) else len(catalog)
+    items += padding
     if not items:
         raise UndefinedMetricError("item_coverage", "the catalogue is empty")
     if not exposures.lists and no_lists == "undefined":

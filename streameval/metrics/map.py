@@ -10,22 +10,24 @@ from streameval.statistics.hitcells import HitsView, Total
 @metric(
     bounds=(0, 1),
     empty="skip",
+    listwise={"denominator": ("hits", "shown")},
     source="Manning, Raghavan, Schuetze, Introduction to IR, 2008, section 8.4",
 )
 def map_(
     hits: HitsView,
     k: int | None,
     *,
-    denominator: Literal["ideal", "k", "interacted"] = "ideal",
+    denominator: Literal["ideal", "k", "interacted", "shown", "hits"] = "ideal",
     normalizer: Annotated[int, Span(0, LARGEST_RANK)] = 0,
 ) -> Total:
     """Mean average precision: precision at the rank of each hit, averaged.
 
     The average is over the hits there could be, min(k, items interacted with), or over k with
-    denominator=k; without k, or with denominator=interacted, over all items interacted with. A
-    normalizer above 0 takes the place
-    of k in that average, and only there. A list without interactions is left
-    out (empty=zero counts it as 0). Without lists that have interactions there is no value.
+    denominator=k; without k, or with denominator=interacted, over all items interacted with; with
+    denominator=shown over no more than the list is long, with denominator=hits over the hits there
+    are. A normalizer above 0 takes the place of k in that average, and only there. A list without
+    interactions is left out (empty=zero counts it as 0). Without lists that have interactions
+    there is no value.
 
         map@k = mean over lists of (sum over hits at rank <= k of (hits so far / rank) / min(k, m))
 
@@ -36,11 +38,13 @@ def map_(
         >>> accumulator.read("map@4").value
         0.75
     """
-    cells = hits.by_interacted(k)
+    cells = hits.by_ideal(k) if denominator == "shown" else hits.by_interacted(k)
     cut = normalizer or k
     possible = cells.size if cut is None else np.minimum(cells.size, cut)
     if cut is not None and denominator == "k":
         possible = np.full_like(cells.size, cut)
     if denominator == "interacted":
         possible = cells.size
+    if denominator == "hits":
+        possible = cells.total(cells.hits)[cells.owner]
     return cells.total(cells.ordinals / cells.rank / possible)

@@ -8,7 +8,7 @@ from streameval.metric import Span, metric
 from streameval.statistics.hitcells import HitsView, Total
 from streameval.statistics.lists import Lists
 
-Best = Literal["cut", "list", "whole"]
+Best = Literal["cut", "list", "whole", "ranks"]
 
 
 def _graded(
@@ -24,9 +24,12 @@ def _graded(
     room = np.ones_like(order.gain)
     if best == "list":
         room = (order.rank <= lists.length[order.owner]).astype(np.float64)
+    every_rank = k if best == "ranks" else None
     if not digits:
         found = cells.total(worth(cells.gain, gain) * discount(cells.rank, discount_by))
         possible = order.total(room * worth(order.gain, gain) * discount(order.rank, discount_by))
+        if every_rank is not None:
+            possible = ideal(np.full(len(lists), every_rank), discount_by)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(order.total(room) > 0, found / possible, 0.0)
     order = replace(order, gain=order.gain * room)
@@ -35,6 +38,8 @@ def _graded(
     length = lists.length if k is None else np.minimum(lists.length, k)
     reached = single_dcg(cells, length, gain, discount_by)
     possible = single_dcg(order, np.zeros_like(length), gain, discount_by)
+    if every_rank is not None:
+        possible = ideal(np.full(len(lists), every_rank), discount_by).astype(np.float32)
     with np.errstate(divide="ignore", invalid="ignore"):
         values = np.where(reached == 0, np.float32(0), reached / possible)
     return np.round(values, digits).astype(np.float64)
@@ -52,11 +57,11 @@ def ndcg(
     """Normalised DCG: the gain of the first k items against the best order's.
 
     An id without a gain is worth 1; a gain g is worth g, with gain=exp2 2^g - 1, with gain=binary
-    1. Discounts are those of dcg. The best order's first min(k, items interacted with) items
-    count, with best=list no more than the list is long, with best=whole all of them. With digits
-    above 0 each list's value is computed in 32-bit floats and rounded to so many decimals. A list
-    without interactions is left out (empty=zero counts it as 0). Without lists that have
-    interactions there is no value.
+    1. Discounts are those of dcg. The best order's first min(k, items interacted with) items count,
+    with best=list no more than the list is long, with best=whole all of them; with best=ranks the
+    best is a gain of 1 at every rank up to k. With digits above 0 each list's value is computed in
+    32-bit floats and rounded to so many decimals. A list without interactions is left out
+    (empty=zero counts it as 0). Without lists that have interactions there is no value.
 
         ndcg@k = mean over lists of (dcg@k / dcg@k of the best order)
 
@@ -69,6 +74,8 @@ def ndcg(
     """
     cells = hits.by_ideal(k) if best == "list" else hits.by_interacted(k)
     possible = cells.size if k is None or best == "whole" else np.minimum(cells.size, k)
+    if best == "ranks" and k is not None:
+        possible = np.full_like(cells.size, k)
     return cells.total(
         cells.hits * discount(cells.rank, discount_by) / ideal(possible, discount_by)
     )

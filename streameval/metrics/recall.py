@@ -1,3 +1,7 @@
+from typing import Literal
+
+import numpy as np
+
 from streameval.metric import metric
 from streameval.statistics.hitcells import HitsView, Total
 
@@ -7,11 +11,14 @@ from streameval.statistics.hitcells import HitsView, Total
     empty="skip",
     source="Manning, Raghavan, Schuetze, Introduction to IR, 2008, section 8.4",
 )
-def recall(hits: HitsView, k: int | None) -> Total:
+def recall(
+    hits: HitsView, k: int | None, *, denominator: Literal["interacted", "ideal"] = "interacted"
+) -> Total:
     """Share of the items the user interacted with that stand among the first k.
 
     A list without interactions has no recall and is left out (empty=zero counts it as 0).
-    Without lists that have interactions there is no value.
+    With denominator=ideal the hits are divided by those there could be, min(k, items interacted
+    with). Without lists that have interactions there is no value.
 
         recall@k = mean over lists of (hits at rank <= k / items interacted with)
 
@@ -24,4 +31,7 @@ def recall(hits: HitsView, k: int | None) -> Total:
         0.5
     """
     cells = hits.by_interacted(k)
-    return cells.total(cells.hits / cells.size)
+    possible = cells.size
+    if denominator == "ideal" and k is not None:
+        possible = np.minimum(possible, k)
+    return cells.total(cells.hits / possible)

@@ -1,4 +1,5 @@
-from typing import Annotated
+import sys
+from typing import Annotated, Literal
 
 from streameval.context import Popularity
 from streameval.events import Event
@@ -16,15 +17,19 @@ def tail_percentage(
     k: int | None,
     popularity: Popularity,
     *,
-    tail: Annotated[float, Span(0, 1)] = 0.8,
+    tail: Annotated[float, Span(0, sys.float_info.max)] = 0.8,
+    ties: Literal["all", "id"] = "all",
+    unknown: Literal["tail", "head"] = "tail",
     repeats: Repeats = "every",
     rows: int = 0,
 ) -> float | None:
     """Share of the first k items that belong to the long tail: the least popular ones.
 
     The tail is the given share of the items known (at least one), and whatever is no more popular
-    than these; unknown items belong to it. A share, not a percentage, whatever the field calls it.
-    Empty lists are left out. Without lists there is no value.
+    than these (with ties=id those of the smallest ids are enough); unknown items belong to it,
+    unless unknown=head. A tail above 1 is a number: of users that an item of the tail has at most.
+    A share, not a percentage, whatever the field calls it. Empty lists are left out. Without lists
+    there is no value.
 
         tail_percentage@k = mean over lists of (items of the tail among the first k / items)
 
@@ -40,5 +45,12 @@ def tail_percentage(
     shown = rows_of(event.recommendations, k, repeats, rows)
     if not shown:
         return None
-    most = popularity.most_of_tail(tail)
-    return sum(popularity.of(item) <= most for item in shown) / len(shown)
+    rare = popularity.least(tail) if ties == "id" and tail <= 1 else None
+    most = popularity.most_of_tail(tail) if tail <= 1 else tail
+    found = 0
+    for item in shown:
+        if item not in popularity.counts:
+            found += unknown == "tail"
+        else:
+            found += popularity.of(item) <= most if rare is None else item in rare
+    return found / len(shown)

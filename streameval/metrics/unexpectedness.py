@@ -1,3 +1,5 @@
+from typing import Literal
+
 from streameval.events import Event
 from streameval.metric import metric
 from streameval.rows import Repeats, rows_of
@@ -9,13 +11,18 @@ from streameval.rows import Repeats, rows_of
     interactions=False,
 )
 def unexpectedness(
-    event: Event, k: int | None, *, repeats: Repeats = "every", rows: int = 0
+    event: Event,
+    k: int | None,
+    *,
+    repeats: Repeats = "every",
+    rows: int = 0,
+    missing: Literal["skip", "zero"] = "skip",
 ) -> float | None:
     """Share of the first k items that a baseline would not have shown among its first k.
 
-    The baseline is given with each event; events without one are left out. An empty list counts
-    as 0; shorter lists are divided by k all the same. Without events that have a baseline there is
-    no value.
+    The baseline is given with each event; events without one are left out (missing=zero counts
+    them, and empty ones, as 0). An empty list counts as 0; shorter lists are divided by k all the
+    same. Without events that have a baseline there is no value.
 
         unexpectedness@k = mean over lists of (1 - |first k items and first k of baseline| / k)
 
@@ -26,6 +33,8 @@ def unexpectedness(
         >>> accumulator.read("unexpectedness@2").value
         0.5
     """
+    if not event.baseline and missing == "zero":
+        return 0.0
     if event.baseline is None:
         return None
     shown = rows_of(event.recommendations, k, repeats, rows)

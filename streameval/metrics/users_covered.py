@@ -8,8 +8,7 @@ from streameval.statistics.exposures import Exposures
 @metric(
     bounds=(0, float("inf")),
     per="slice",
-    source="Ge, Delgado-Battenfeld, Jannach, Beyond accuracy, RecSys 2010; "
-    "RecTools 0.19.0 `CoveredUsers`",
+    source="Ge, Delgado-Battenfeld, Jannach, Beyond accuracy, RecSys 2010 (user coverage)",
 )
 def users_covered(users: Exposures) -> Bounded:
     """Number of distinct users who got at least one item up to rank k, over all lists.

@@ -123,6 +123,26 @@ def lists_and_baseline(case: Recorded) -> Given:
     return Given(events, {})
 
 
+def lists_and_history(case: Recorded) -> Given:
+    """Lists, with the items that each user met before, where anything is known of a user."""
+    history: dict[Id, list[Id]] = {}
+    for user, item in case["context"]["log"]:
+        history.setdefault(user, []).append(item)
+    events = [
+        Event(recommendations=ranked(user), interactions=[], history=history.get(user["user"]))
+        for user in case["users"]
+    ]
+    return Given(events, {})
+
+
+def full_lists(case: Recorded) -> Given:
+    """Lists, with a catalogue and [item, count] rows that tell how popular each item was."""
+    return Given(
+        lists(case).events,
+        {**lists_and_popularity(case).once, "catalog": len(case["context"]["catalog"])},
+    )
+
+
 def baseline_only(case: Recorded) -> list[Id]:
     """Users of the baseline that the case has no list of."""
     known = {user["user"] for user in case["users"]}

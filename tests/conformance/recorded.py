@@ -61,12 +61,18 @@ def cases() -> list[Case]:
 
 def cases_of(path: Path) -> Iterator[Case]:
     """Every case of one file."""
-    content = json.loads(path.read_text(encoding="utf-8"))
+    yield from cases_in(json.loads(path.read_text(encoding="utf-8")), path.stem)
+
+
+def cases_in(content: Recorded, stem: str) -> Iterator[Case]:
+    """Every case of a file's content; one that names its users has those of that name."""
     for place, row in enumerate(content["cases"]):
-        system, metric = content["system"], row.get("metric", content["metric"])
+        system, metric = content["system"], row["metric"] if "metric" in row else content["metric"]
         known = row if "input" not in row else upstream.as_users(system, metric, row)
+        if isinstance(known.get("users"), str):
+            known = {**known, "users": content["users"][known["users"]]}
         yield case_of(
-            f"{path.stem}-{place}-{row['name']}",
+            f"{stem}-{place}-{row['name']}",
             system,
             metric,
             known,

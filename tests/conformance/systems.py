@@ -99,6 +99,63 @@ ANSWERS: Mapping[tuple[str, str], Answer] = {
     ("capri", "novelty"): Answer("capri:novelty", inputs.lists_and_popularity),
     ("capri", "catalogCoverage"): Answer("capri:catalogCoverage", inputs.lists_and_catalog),
     ("capri", "personalization"): Answer("capri:personalization", inputs.lists_of_all_users),
+    # What the packages of today returned, see record.py.
+    **{
+        ("lenskit_2025", name): Answer(f"lenskit_2025:{name}", inputs.graded_lists)
+        for name in (
+            *("Precision", "Recall", "Hit", "RecipRank", "RBP", "NDCG", "DCG", "AveragePrecision"),
+            *("NDCG(gain=linear)", "DCG(gain=linear)", "NDCG(discount_by=log2)"),
+            *("DCG(base=10,discount_by=log2)", "DCG(base=10)"),
+        )
+    },
+    **{
+        ("replay_0_22", name): Answer(f"replay_0_22:{name}")
+        for name in ("HitRate", "Precision", "Recall", "MAP", "MRR", "NDCG", "RocAuc")
+    },
+    ("replay_0_22", "Surprisal"): Answer("replay_0_22:Surprisal", inputs.lists_and_log),
+    ("replay_0_22", "Novelty"): Answer("replay_0_22:Novelty", inputs.lists_and_history),
+    ("replay_0_22", "Coverage"): Answer("replay_0_22:Coverage", inputs.lists_and_logged_items),
+    ("replay_0_22", "Unexpectedness"): Answer(
+        "replay_0_22:Unexpectedness", inputs.lists_and_baseline
+    ),
+    **{
+        ("recbole", name): Answer(f"recbole:{name}", inputs.full_lists)
+        for name in (
+            *("itemcoverage", "giniindex", "shannonentropy", "averagepopularity"),
+            *("tailpercentage", "tailpercentage(tail=0.5)", "tailpercentage(tail=3)"),
+        )
+    },
+    **{
+        ("rectools", name): Answer(f"rectools:{name}")
+        for name in (
+            *("Precision", "Recall", "HitRate", "F1Beta", "MAP", "NDCG", "MRR"),
+            *("Recall(denominator=ideal)", "F1Beta(beta=2)", "MAP(denominator=k)"),
+            "NDCG(best=cut)",
+        )
+    },
+    ("rectools", "MCC"): Answer("rectools:MCC", inputs.lists_and_catalog),
+    **{
+        ("ranx", name): Answer(f"ranx:{name}", inputs.graded_lists)
+        for name in (
+            *("hit_rate", "precision", "recall", "f1", "r_precision", "mrr", "map", "dcg", "ndcg"),
+            *("dcg(gain=exp2)", "ndcg(gain=exp2)"),
+        )
+    },
+    **{
+        ("torchmetrics", f"Retrieval{name}"): Answer(
+            f"torchmetrics:Retrieval{name}",
+            inputs.graded_lists if name == "NormalizedDCG" else inputs.lists,
+        )
+        for name in ("HitRate", "Precision", "Recall", "MRR", "MAP", "NormalizedDCG", "RPrecision")
+    },
+    **{
+        ("trec", name): Answer(f"trec:{name}", inputs.graded_lists)
+        for name in (
+            *("P", "recall", "map_cut", "ndcg_cut", "success", "map", "gm_map", "Rprec", "bpref"),
+            *("recip_rank", "ndcg", "set_P", "set_recall", "set_F", "num_ret", "num_rel"),
+            *("num_rel_ret", *(f"iprec_at_recall_{tenth / 10:.2f}" for tenth in range(11))),
+        )
+    },
     # What the systems' own unit tests call besides.
     ("recommenders_jl", "DCG"): Answer("recommenders_jl:dcg", inputs.graded_lists),
     ("recommenders_jl", "NDCG"): Answer("recommenders_jl:ndcg(gain=exp2)", inputs.graded_lists),

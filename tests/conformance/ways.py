@@ -19,6 +19,7 @@ def streamed(texts: Sequence[str], events: Iterable[Event], once: Mapping[str, A
             event.interactions,
             scores=event.scores,
             baseline=event.baseline,
+            history=event.history,
         )
     return accumulator
 

@@ -12,6 +12,7 @@ def dcg(
     *,
     gain: str = "linear",
     discount_by: str = "log2",
+    base: float = 2.0,
     empty: str = "zero",
     **how: Any,
 ) -> float:
@@ -19,7 +20,7 @@ def dcg(
     return over_lists(
         events,
         k,
-        lambda outcome: math.fsum(discounted(outcome.hits, gain, discount_by)),
+        lambda outcome: math.log2(base) * math.fsum(discounted(outcome.hits, gain, discount_by)),
         empty=empty,
         **how,
     )

@@ -10,15 +10,19 @@ def f1(
     k: int | None,
     *,
     denominator: str = "k",
+    beta: float = 1.0,
     empty: str = "skip",
     **how: Any,
 ) -> float:
-    """2 P R / (P + R) of each list; averaged over lists."""
+    """(1 + beta^2) P R / (beta^2 P + R) of each list; averaged over lists."""
 
     def per_list(outcome: Outcome) -> Fraction:
         items = k if k is not None and denominator == "k" else outcome.length
         precision = fraction(len(outcome.hits), items)
         recall = fraction(len(outcome.hits), outcome.interacted)
-        return 2 * precision * recall / (precision + recall) if recall else Fraction(0)
+        weight = Fraction(beta) ** 2
+        if not recall:
+            return Fraction(0)
+        return (1 + weight) * precision * recall / (weight * precision + recall)
 
     return over_lists(events, k, per_list, empty=empty, **how)

@@ -14,16 +14,18 @@ def gini(
     *,
     catalog: int | Collection[Id],
     over: str = "shown",
+    unknown: str = "ignore",
+    padding: int = 0,
     **how: Any,
 ) -> float:
     """Mean difference of any two items' exposures, over twice their mean."""
     shown = items_shown(events, k)
-    if over == "catalog" and not isinstance(catalog, int):
-        counts = [shown.count(item) for item in set(catalog)]
-    else:
-        counts = [shown.count(item) for item in set(shown)]
-    if over == "catalog" and isinstance(catalog, int):
-        counts += [0] * (catalog - len(counts))
+    if over == "catalog" and unknown == "ignore" and not isinstance(catalog, int):
+        shown = [item for item in shown if item in catalog]
+    counts = [shown.count(item) for item in set(shown)]
+    if over == "catalog":
+        items = catalog if isinstance(catalog, int) else len(set(catalog))
+        counts += [0] * (items + padding - len(counts))
     if not sum(counts):
         return math.nan
     apart = sum(abs(one - other) for one in counts for other in counts)

@@ -12,6 +12,7 @@ def ideal_dcg(
     *,
     gain: str = "linear",
     discount_by: str = "log2",
+    base: float = 2.0,
     empty: str = "skip",
     **how: Any,
 ) -> float:
@@ -19,7 +20,9 @@ def ideal_dcg(
     return over_lists(
         events,
         k,
-        lambda outcome: math.fsum(discounted(ranked(outcome.gains[:k]), gain, discount_by)),
+        lambda outcome: (
+            math.log2(base) * math.fsum(discounted(ranked(outcome.gains[:k]), gain, discount_by))
+        ),
         empty=empty,
         **how,
     )

@@ -1,4 +1,3 @@
-import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
@@ -17,7 +16,7 @@ def iprec_at_recall(
     """The best precision at any hit from the one on that reaches the recall; averaged."""
 
     def per_list(outcome: Outcome) -> Fraction:
-        reached = math.floor(Fraction(str(recall)) * outcome.interacted + Fraction(1, 2))
+        reached = int(recall * outcome.interacted + 0.9)
         found = [Fraction(hits, rank) for hits, (rank, _) in enumerate(outcome.hits, start=1)]
         return max(found[max(0, reached - 1) :], default=Fraction(0))
 

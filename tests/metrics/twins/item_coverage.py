@@ -15,6 +15,7 @@ def item_coverage(
     unknown: str = "ignore",
     percent_digits: int = -1,
     no_lists: str = "undefined",
+    padding: int = 0,
     **how: Any,
 ) -> float:
     """Items shown over items there are; of a catalogue of ids, only its own items."""
@@ -22,9 +23,9 @@ def item_coverage(
         return math.nan
     shown = set(items_shown(events, k))
     if isinstance(catalog, int):
-        share = len(shown) / catalog
+        share = len(shown) / (catalog + padding)
     else:
         known = shown if unknown == "count" else shown & set(catalog)
-        share = len(known) / len(set(catalog))
+        share = len(known) / (len(set(catalog)) + padding)
     value = share if percent_digits < 0 else round(100 * share, percent_digits)
     return summary_of([value], **how)

@@ -21,6 +21,10 @@ def map_(
         possible = outcome.interacted
         if cut and denominator != "interacted":
             possible = cut if denominator == "k" else min(cut, possible)
+        if denominator == "shown":
+            possible = min(possible, outcome.length)
+        if denominator == "hits":
+            possible = len(outcome.hits)
         precisions = [Fraction(hits, rank) for hits, (rank, _) in enumerate(outcome.hits, start=1)]
         return sum(precisions, Fraction(0)) / max(1, possible)
 

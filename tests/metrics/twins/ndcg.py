@@ -26,6 +26,8 @@ def ndcg(
         order = outcome.gains[: min(most, outcome.length) if best == "list" else most]
         found = math.fsum(discounted(outcome.hits, gain, discount_by))
         ideal = math.fsum(discounted(ranked(order), gain, discount_by))
+        if best == "ranks" and k is not None:
+            ideal = math.fsum(discounted(ranked([1.0] * k), "linear", discount_by))
         if not order:
             value = 0.0
         else:

@@ -11,11 +11,14 @@ def unexpectedness(
     *,
     repeats: str = "every",
     rows: int = 0,
+    missing: str = "skip",
     **how: Any,
 ) -> float:
     """1 minus the items that a baseline would have shown too, over k; averaged over lists."""
 
     def per_event(event: Shown) -> Fraction | None:
+        if missing == "zero" and not event.baseline:
+            return Fraction(0)
         if event.baseline is None:
             return None
         items = rows_read(event.recommendations, k, repeats, rows)
