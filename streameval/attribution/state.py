@@ -56,9 +56,7 @@ class JoinedState:
         self.joiner = Joiner(rules, [log.stream for log in logs], trace)
         self.passed_by = 0
         self.proposed_at: int | None = None
-        # What comes out of the join was judged by the clocks of its logs.
-        judged = msgspec.structs.replace(layout, recent=1)
-        self._counted = PartitionState(judged, logs[0].partition, 0)
+        self._counted = PartitionState(layout, logs[0].partition, 0)
         self._sink = sink or self._counted.count
         self._version = next_version()
         self._advances = 0

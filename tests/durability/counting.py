@@ -52,7 +52,7 @@ def ingest() -> Counting:
             columns=(1,),
         ),
     ]
-    layout = Layout(families=families, times=TIMES, dedup=600 * MINUTE)
+    layout = Layout(families=families, times=TIMES, dedup=600 * MINUTE, recent=1)
     return Ingest(Direct(Decoder(FIELDS, ["variant", "country"]), layout), keep_letters=True)
 
 

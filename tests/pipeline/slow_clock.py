@@ -24,9 +24,10 @@ def clocks(log: Sequence[int], max_ahead: int, recent: int) -> list[int]:
 
 
 def ahead(log: Sequence[int], log_clocks: Sequence[int], recent: int) -> list[bool]:
-    """Which events the clock has not reached when `recent` events, or all, have come."""
-    clocks = [log_clocks[min(row + recent, len(log)) - 1] for row in range(len(log))]
-    return [clock != NEVER and time > clock for time, clock in zip(log, clocks, strict=True)]
+    """Which events the clock has not reached `recent` - 1 events later."""
+    ends = range(recent - 1, recent - 1 + len(log))
+    pairs = zip(log, ends, strict=True)
+    return [end < len(log) and time > log_clocks[end] for time, end in pairs]
 
 
 def refuted(

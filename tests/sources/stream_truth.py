@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
@@ -16,6 +17,11 @@ from streameval.sources.simulated_streams import (
     Streams,
     T,
 )
+from tests.pipeline import slow_clock
+
+_RECENT: Final = 21
+_MAX_AHEAD: Final = 60_000
+"""Milliseconds, as `max_ahead` is by default."""
 
 
 class Counts(msgspec.Struct, kw_only=True, gc=False):
@@ -26,6 +32,7 @@ class Counts(msgspec.Struct, kw_only=True, gc=False):
         counted: part of an event.
         duplicate: the same request within the window, or the same event id, came before.
         late: too old by the clock of its own log.
+        future: ahead of the clock of its own log, and of the records after it.
         orphan: no list of its request was shown in the window before it.
         ignored: a type that does not count.
         invalid: no impression or interaction.
@@ -36,6 +43,7 @@ class Counts(msgspec.Struct, kw_only=True, gc=False):
     counted: int = 0
     duplicate: int = 0
     late: int = 0
+    future: int = 0
     orphan: int = 0
     ignored: int = 0
     invalid: int = 0
@@ -95,16 +103,20 @@ def truth(streams: Streams) -> Truth:
 
 
 def _on_time(log: Sequence[T | bytes], counts: Counts) -> list[T]:
-    """The valid records that are not late, in the order of the log."""
-    found, clock = [], None
-    for record in log:
-        counts.records += 1
-        if isinstance(record, bytes):
-            counts.invalid += 1
-        elif clock is not None and record.ts < clock - LATENESS:
+    """The valid records that are neither late nor from the future, in the order of the log."""
+    valid = [record for record in log if not isinstance(record, bytes)]
+    counts.records, counts.invalid = len(log), len(log) - len(valid)
+    found: list[T] = []
+    times = [record.ts for record in valid]
+    clocks: list[int] = slow_clock.clocks(times, _MAX_AHEAD, _RECENT)
+    ahead = slow_clock.ahead(times, clocks, _RECENT)
+    for place, record in enumerate(valid):
+        before = clocks[place - 1] if place else slow_clock.NEVER
+        if ahead[place]:
+            counts.future += 1
+        elif record.ts < before - LATENESS:
             counts.late += 1
         else:
-            clock = record.ts if clock is None else max(clock, record.ts)
             found.append(record)
     return found
 
