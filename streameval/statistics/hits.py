@@ -86,7 +86,7 @@ class Hits(Statistic):
         self._graded: Counter[tuple[int, GradedProfile]] = Counter()
         self._shown: Counter[tuple[int, int]] = Counter()
         self._waiting = 0
-        self._view: tuple[IntArray, HitsOfCells] | None = None
+        self._view: tuple[list[object], IntArray, HitsOfCells] | None = None
 
     def update(
         self,
@@ -154,9 +154,14 @@ class Hits(Statistic):
         """What metrics read, with one sum for each of these cells."""
         self.fold()
         known = self._view
-        if known is None or not np.array_equal(known[0], cells):
-            known = self._view = cells, HitsOfCells(self, cells)
-        return known[1]
+        if known is None or known[0] != self._versions or not np.array_equal(known[1], cells):
+            view = HitsOfCells(self, cells)
+            known = self._view = self._versions, cells, view
+        return known[2]
+
+    @property
+    def _versions(self) -> list[object]:
+        return [(each, each.version) for each in self.relations.values()]
 
     def _count_recent(self) -> None:
         recent, self._recent = self._recent, []
@@ -176,7 +181,6 @@ class Hits(Statistic):
         self._waits(len(self._mixed))
 
     def _waits(self, more: int) -> None:
-        self._view = None
         self._waiting += more
         if self._waiting >= _MOST_PENDING:
             self.fold()
@@ -228,7 +232,6 @@ class Hits(Statistic):
             self._fold_lists(lists, 1)
 
     def _fold_lists(self, lists: Lists, graded: int) -> None:
-        self._view = None
         count, rank, cell = lists.count[lists.owner], lists.rank, lists.cell[lists.owner]
         interacted, length = lists.interacted[lists.owner], lists.length[lists.owner]
         axes = np.array([_INTERACTED, _LENGTH, _IDEAL])

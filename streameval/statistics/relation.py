@@ -40,6 +40,11 @@ class Relation:
     The first key column is the cell. Rows are kept in parts, and put together when they are read
     or have become many: a window is the sum of hundreds of small relations.
 
+    Attributes:
+        shape: of its columns.
+        size: rows, of which some may have equal keys.
+        version: another number after every change.
+
     Example:
         >>> relation = Relation(Shape(keys=2))
         >>> relation.add([np.array([0, 0, 0]), np.array([3, 3, 1])], [np.array([1, 1, 5])])
@@ -47,11 +52,11 @@ class Relation:
         [[0, 1, 5], [0, 3, 2]]
     """
 
-    __slots__ = ("_parts", "shape", "size")
+    __slots__ = ("_parts", "shape", "size", "version")
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
-        self.size = 0
+        self.size = self.version = 0
         self._parts: list[Columns] = []
 
     @property
@@ -164,6 +169,7 @@ class Relation:
     def replace(self, columns: Sequence[IntArray]) -> None:
         """Take the place of the content by rows, whose keys may repeat and come in any order."""
         self._parts, self.size = [], 0
+        self.version += 1
         self.add(columns[: self.shape.keys], columns[self.shape.keys :])
 
     def load(self, columns: Columns) -> None:
@@ -183,6 +189,7 @@ class Relation:
             raise ValueError(message)
         self._parts = [columns] if columns[0].size else []
         self.size = columns[0].size
+        self.version += 1
 
     def saved(self, cells: IntArray, items: IntArray | None) -> list[Ext]:
         """The rows of these cells as columns; each cell as its place among those given.
@@ -240,6 +247,7 @@ class Relation:
 
     def _become(self, columns: Columns) -> None:
         self._parts, self.size = [], 0
+        self.version += 1
         if columns[0].size:
             keys, counts = grouped(
                 columns[: self.shape.keys], columns[self.shape.keys :], self.shape.combine
@@ -253,6 +261,7 @@ class Relation:
             return
         self._parts = [*self._parts, *parts]
         self.size += size
+        self.version += 1
         first = self._parts[0][0].size
         # A share of the whole, so that a row is moved a few times however many parts come.
         if self.size - first > max(first // 4, _MOST_WAITING):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pytest
@@ -30,7 +30,8 @@ some = settings(max_examples=15, print_blob=True)
 
 def _table(texts: Sequence[str] = SOME, max_items: int = 1_000_000) -> Table:
     accumulator = laws.made(texts, EVENTS)
-    return Table(planned(accumulator.metrics, None, max_items), accumulator.context)
+    plan = planned(accumulator.metrics, None, max_items)
+    return Table(plan, accumulator.context, ids="text")
 
 
 def _batch(events: Sequence[Shown]) -> Batch:
@@ -185,3 +186,19 @@ def test_a_copy_is_independent_and_every_change_has_a_version() -> None:
 def test_tables_of_other_statistics_are_refused() -> None:
     with pytest.raises(UnlikeStateError, match="unlike statistics"):
         _table(["mrr"]).add(_table(["ndcg@5"]))
+
+
+def test_what_was_read_before_a_change_is_read_anew_behind_it() -> None:
+    mrr = laws.made(["mrr"], EVENTS).metrics[0]
+    here, there = _counted([0] * 60), _counted([1] * 60)
+    changes: list[tuple[Callable[[], None], list[int]]] = [
+        (lambda: here.add(there), [60, 60]),
+        (lambda: here.rename({1: 0}), [120, 0]),
+        (lambda: here.subtract(_counted([0] * 60)), [60, 0]),
+        (lambda: here.count(_batch(EVENTS), 1), [60, 60]),
+    ]
+    for change, lists in changes:
+        answers(mrr, here, np.array([0, 1]))
+        change()
+        found = answers(mrr, here, np.array([0, 1]))
+        assert [reading.lists for reading in found] == lists

@@ -13,7 +13,7 @@ import pytest
 from streameval import accumulator, answers, cumulative_gain
 from streameval.accumulator import Accumulator
 from streameval.metrics import dcg, ndcg
-from streameval.statistics import distributions, exact, hitcells, lists, vocabulary
+from streameval.statistics import distributions, exact, lists, vocabulary
 from streameval.statistics.hits import HitsOfCells
 from streameval.statistics.relation import Relation
 from streameval.table import Table
@@ -30,11 +30,8 @@ EVENTS = stream()
 SHUFFLED = random.Random(2).sample(EVENTS, len(EVENTS))
 SMALL_AND_LARGE = [Shown(["a"], {"a": gain}) for gain in (1e16, 0.7, 0.8, 0.9)]
 
-_THIRDS = [Shown(list("abcdefghijk"), [item]) for item in "cefgik"]
-
 twin = partial(laws.equals_its_twin, TEXTS, EVENTS)
 order = partial(laws.any_order, TEXTS, EVENTS, SHUFFLED)
-exact_sums = partial(laws.equals_its_twin, ["mrr"], _THIRDS)
 exact_values = partial(laws.equals_its_twin, ["dcg@3"], SMALL_AND_LARGE)
 twin_of_map = partial(laws.equals_its_twin, ["map@5"], EVENTS)
 split = partial(laws.any_split, TEXTS, EVENTS, [11, 30])
@@ -63,14 +60,9 @@ def _replaced(target: object, name: str, new: Any) -> Broken:
     return lambda monkeypatch: monkeypatch.setattr(target, name, new)
 
 
-def _plain_sum(owner: Any, values: Any, owners: int) -> Any:
-    """What `+=` on a float does: round after every addition."""
-    return np.bincount(owner, weights=values, minlength=owners)
-
-
 def _rounded(values: Any, counts: Any) -> Any:
     """Every product rounded before it is added."""
-    return _limbs((values * counts * 1e3).round() / 1e3, np.ones_like(counts))
+    return _limbs((values * counts).astype(np.float32), np.ones_like(counts))
 
 
 _limbs = exact.limbs
@@ -108,7 +100,8 @@ _count = Table.count
 
 def _twice(self: Table, batch: Any, *cells: Any) -> None:
     _count(self, batch, *cells)
-    _count(self, batch, *cells)
+    if len(batch) > 1:
+        _count(self, batch, *cells)
 
 
 def _forgetful(self: Accumulator) -> None:
@@ -162,11 +155,6 @@ def _taking(self: Table, other: Table, *more: Any) -> None:
 
 
 MISTAKES = (
-    Mistake(
-        "a plain sum instead of the exact one",
-        exact_sums,
-        _replaced(hitcells, "totals", _plain_sum),
-    ),
     Mistake(
         "products that are rounded before they are added",
         exact_values,
