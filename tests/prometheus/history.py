@@ -118,6 +118,7 @@ def _health(replica: int, start: int, step: int, moment: int) -> Health:
         invalid={"json": 2 * steps},
         partitions=(read,),
         late=steps,
+        future=steps,
         duplicates=steps,
         folded={"labels": 0, "country": 7},
         dead_lettered=2 * steps,
