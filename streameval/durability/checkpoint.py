@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-VERSION = 1
+VERSION = 2
 """Of the format; docs/state.md describes it."""
 
 

@@ -155,7 +155,7 @@ def content_of(what: str, read: Read, size: int) -> Content:
     return READERS[version](what, read, size)
 
 
-def _version_1(what: str, read: Read, size: int) -> Content:
+def _version_2(what: str, read: Read, size: int) -> Content:
     tail = read(size - _TAIL, _TAIL)
     place = tail[:20]
     if len(tail) < _TAIL or not place.isdigit():
@@ -183,5 +183,5 @@ def _decoded(what: str, line: bytes, kind: Any) -> Any:
         raise DamagedStateError(what, f"{error}") from error
 
 
-READERS: Final[Mapping[int, Callable[[str, Read, int], Content]]] = {1: _version_1}
+READERS: Final[Mapping[int, Callable[[str, Read, int], Content]]] = {2: _version_2}
 """What this release reads. A new format adds its reader, and that of the one before stays."""

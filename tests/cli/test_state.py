@@ -97,10 +97,10 @@ def test_show_passes_over_what_is_damaged_and_says_so(state: Path) -> None:
 
 
 def test_show_tells_of_a_later_version(state: Path) -> None:
-    FolderStore(state).save(draft(5000, version=2))
+    FolderStore(state).save(draft(5000, version=3))
     done = ran("state", "show", state)
     assert done.returncode == 1
-    assert "state version 2 is not known" in done.stderr
+    assert "state version 3 is not known" in done.stderr
     assert "none sound" in done.stdout
 
 

@@ -121,8 +121,8 @@ def test_nothing_sound_is_nothing_with_every_reason(
 def test_a_torn_file_of_a_later_version_is_passed_over(
     store: FolderStore, disk: ForgetfulDisk
 ) -> None:
-    store.save(draft(230, version=2))
-    with pytest.raises(StateVersionError, match="state version 2 is not known"):
+    store.save(draft(230, version=3))
+    with pytest.raises(StateVersionError, match="state version 3 is not known"):
         store.newest(PLACE)
     path = FOLDER / file_of(230)
     disk.overwrite(path, disk.read(path, 0, disk.size(path) - 1))

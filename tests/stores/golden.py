@@ -1,0 +1,113 @@
+"""A checkpoint that is committed: `python -m tests.stores.golden` writes it anew.
+
+Only a new version of the format may change it; releases keep reading the old ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from streameval import Accumulator
+from streameval.durability.checkpoint import Draft, Header, Part, Place
+from streameval.pipeline.decode import Decoder
+from streameval.pipeline.direct import Direct
+from streameval.pipeline.fields import EventFields
+from streameval.pipeline.ingest import Ingest
+from streameval.pipeline.layout import Layout
+from streameval.records import Partition, RecordBatch
+from streameval.stores.folder import FolderStore
+from streameval.windows.family import FamilySpec
+from streameval.windows.labels import FoldingOptions
+from streameval.windows.times import HOUR, SECOND, Times
+
+FOLDER = Path(__file__).parent / "golden"
+PLACE = Place("events", "golden", 0)
+PARTITION = Partition("events", 0)
+SPANS = (300 * SECOND, HOUR, 24 * HOUR)
+METRICS = ("hit_rate@1", "ndcg@3", "map@3", "distinct_items@2", "mrr(statistic=median)@3")
+EVENTS = 600
+_START = 1_700_000_000
+
+
+class Event(NamedTuple):
+    """One event."""
+
+    id: str
+    ts: int
+    variant: str
+    shown: list[str]
+    interactions: list[str]
+
+
+def event(number: int) -> Event:
+    """One of a day and a half of events: two variants that stay and some that fold."""
+    items = [f"item-{(number * 7 + place * 3) % 23}" for place in range(4)]
+    variant = f"rare-{number % 31}" if number % 9 == 0 else "ab"[number % 2]
+    had = [items[number % 4], "elsewhere"] if number % 3 else []
+    return Event(str(number), _START + number * 220, variant, items, had)
+
+
+def ingest() -> Ingest:
+    """A pipeline that has counted nothing."""
+    empty = Accumulator(*METRICS)
+    spec = FamilySpec(
+        name="labels",
+        metrics=empty.metrics,
+        table=empty.table,
+        dimensions=("variant",),
+        columns=(0,),
+        spans=SPANS,
+        folding=FoldingOptions(cap=3, named=(frozenset({"a", "b"}),)),
+    )
+    layout = Layout(families=[spec], times=Times(spans=SPANS), dedup=HOUR)
+    decoder = Decoder(
+        EventFields(time="ts", time_unit="s", event_id="id", recommendations="shown"), ["variant"]
+    )
+    return Ingest(Direct(decoder, layout))
+
+
+def counted() -> Ingest:
+    """The same with all events."""
+    found = ingest()
+    values = [msgspec.json.encode(event(number)._asdict()) for number in range(EVENTS)]
+    batch = RecordBatch(
+        partition=PARTITION, values=values, offsets=range(EVENTS), next_offset=EVENTS
+    )
+    found.apply(batch)
+    return found
+
+
+def parts(of: Ingest) -> dict[str, bytes]:
+    """Its sections, by name."""
+    return {each.name: b"".join(each.content()()) for each in of.sections(PARTITION)}
+
+
+def main() -> None:
+    """Write the checkpoint."""
+    store = FolderStore(FOLDER)
+    store.claim("golden", "golden")
+    header = Header(
+        release="golden",
+        cluster="golden",
+        group="golden",
+        place=PLACE,
+        offset=EVENTS,
+        counted=EVENTS,
+        clock=None,
+        settings={},
+        written_at=0.0,
+    )
+    found = [Part(name=name, content=_content(data)) for name, data in parts(counted()).items()]
+    store.save(Draft(header=header, parts=found))
+
+
+def _content(data: bytes) -> Callable[[], Iterator[bytes]]:
+    return lambda: iter([data])
+
+
+if __name__ == "__main__":
+    main()
