@@ -60,6 +60,8 @@ def _batches(parts: Sequence[Batch]) -> Batch:
         scores=column("scores"),
         baselines=column("baselines"),
         typed=column("typed", ()),
+        histories=column("histories"),
+        users=column("users"),
     )
 
 

@@ -112,6 +112,7 @@ class RowDecoder:
         return [each if type(each) is dict else text.each(each, "") for each in lists]
 
     def _batch(self, rows: Sequence[Any]) -> Batch:
+        users = self._users(rows)
         return Batch(
             recommendations=self._columns([row.recommendations for row in rows]),
             interactions=self._interactions(rows),
@@ -120,6 +121,7 @@ class RowDecoder:
             baselines=self._columns([row.baseline for row in rows])
             if "baseline" in self._mapped
             else None,
+            users=users if any(user is not None for user in users) else None,
         )
 
     def _optional(self, row: Any, name: str) -> Any:

@@ -58,7 +58,7 @@ def test_the_usual_record_is_read_as_a_row() -> None:
 
 
 Row = tuple[int, Event]
-"""An event with its place, as `decode` would have given it; without its user."""
+"""An event with its place, as `decode` would have given it."""
 
 
 def _rows(decoded: Decoded, begin: int = 0) -> list[Row]:
@@ -72,10 +72,7 @@ def _rows(decoded: Decoded, begin: int = 0) -> list[Row]:
 
 
 def _alone(decoder: Decoder, value: bytes | None) -> Event | InvalidEvent | None:
-    found = None if value is None else decoder.decode(value)
-    if isinstance(found, Event):
-        found.user = None
-    return found
+    return None if value is None else decoder.decode(value)
 
 
 @settings(max_examples=300)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streameval import Accumulator
 from streameval.events import Event, columns_of
 from streameval.pipeline.decode import Decoder
 from streameval.pipeline.fields import EventFields, TimeUnit
@@ -91,3 +94,16 @@ def test_events_taken_from_columns_are_those_events(rows: list[int]) -> None:
         Event(recommendations=["c"], interactions={"c": 1.0}, baseline=["d"]),
     ]
     assert columns_of(events).take(rows) == columns_of([events[row] for row in rows])
+
+
+@pytest.mark.parametrize("form", [["a", "b"], [1, 2], [{"id": "a"}, {"id": "b"}]])
+def test_who_saw_a_list_is_counted_whatever_form_the_record_has(form: list[Any]) -> None:
+    records = [
+        json.dumps({"recommendations": form, "interactions": [], "user": user}).encode()
+        for user in ("u1", 2, None)
+    ]
+    batch = Decoder(EventFields(), []).decode_many(records).batch
+    assert batch.users == ["u1", "2", None]
+    accumulator = Accumulator("users_covered")
+    accumulator.update_many(batch)
+    assert accumulator.read("users_covered").value == 2.0
