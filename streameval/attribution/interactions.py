@@ -14,11 +14,13 @@ from streameval.attribution.rules import Key
 from streameval.errors import ConfigError
 from streameval.events import LARGEST_GAIN, Id
 from streameval.pipeline.fields import TimeUnit
-from streameval.pipeline.ids import Ids, text_id
-from streameval.pipeline.invalid import InvalidEvent, Refusal, shown
+from streameval.pipeline.ids import MAX_ID_BYTES, Ids
+from streameval.pipeline.invalid import InvalidEvent, Refusal, check_bytes, shown
+from streameval.pipeline.labels import MAX_LABEL_BYTES
 from streameval.pipeline.numbers import finite
 from streameval.pipeline.parsing import FAILURES, TopLevel
 from streameval.pipeline.paths import Path, compile_path, is_plain
+from streameval.pipeline.schema import INTEGER, short_text
 from streameval.pipeline.times import KINDS, microsecond_column, written_time
 
 
@@ -36,6 +38,8 @@ class InteractionFields(msgspec.Struct, frozen=True, kw_only=True):
         types: type -> gain; where this is not empty, others do not count.
         ignore: types that do not count.
         ids: how ids of items are kept.
+        max_id_bytes: longest id accepted, in UTF-8.
+        max_label_bytes: longest type accepted, likewise.
     """
 
     key: str
@@ -48,6 +52,8 @@ class InteractionFields(msgspec.Struct, frozen=True, kw_only=True):
     types: Mapping[str, float] = {}
     ignore: frozenset[str] = frozenset()
     ids: Any = "string"
+    max_id_bytes: int = MAX_ID_BYTES
+    max_label_bytes: int = MAX_LABEL_BYTES
 
 
 class InteractionColumns(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -115,7 +121,8 @@ class InteractionDecoder:
 
     def __init__(self, fields: InteractionFields, key: Key) -> None:
         self._fields = fields
-        self._ids = Ids(fields.ids)
+        self._ids = Ids(fields.ids, fields.max_id_bytes)
+        self._names = Ids("string", fields.max_id_bytes)
         paths = {"key": fields.key, "item": fields.item, "time": fields.time, "type": fields.type}
         optional = {"gain": fields.gain, "event_id": fields.event_id}
         paths |= {name: path for name, path in optional.items() if path is not None}
@@ -162,17 +169,20 @@ class InteractionDecoder:
         for name in ("key", "item", "time", "event_id"):
             if name in found and found[name] is None:
                 raise Refusal("missing_field", f"{self._paths[name].text} is absent or null")
-        found["key"] = text_id(found["key"], self._paths["key"].text)
+        found["key"] = self._names.one(found["key"], self._paths["key"].text)
         found["item"] = self._ids.one(found["item"], self._paths["item"].text)
         unit, where = self._fields.time_unit, self._paths["time"].text
         found["time"] = written_time(found["time"], unit, where)
         if found["type"] is not None and type(found["type"]) is not str:
             problem = f"{self._fields.type}: {shown(found['type'])} is no string"
             raise Refusal("wrong_type", problem)
+        if found["type"] is not None:
+            most = self._fields.max_label_bytes
+            check_bytes(found["type"], most, self._fields.type, "label_too_long")
         if found.get("gain") is not None:
             found["gain"] = finite(found["gain"], self._paths["gain"].text, "invalid_gain")
         if "event_id" in found:
-            found["event_id"] = text_id(found["event_id"], self._paths["event_id"].text)
+            found["event_id"] = self._names.one(found["event_id"], self._paths["event_id"].text)
         return self._row(**found)
 
     def _columns(
@@ -210,19 +220,20 @@ class InteractionDecoder:
         return not self._fields.types or kind in self._fields.types
 
     def _kinds(self) -> list[tuple[Any, ...]]:
-        item = str | int if self._fields.ids == "string" else int
+        name = short_text(self._fields.max_id_bytes) | INTEGER
+        item = name if self._fields.ids == "string" else INTEGER
         kinds: list[tuple[Any, ...]] = [
-            ("key", str | int),
+            ("key", name),
             ("item", item),
             ("time", KINDS[self._fields.time_unit]),
         ]
         if self._fields.event_id is not None:
-            kinds.append(("event_id", str | int))
+            kinds.append(("event_id", name))
         if self._fields.gain is not None:
             kinds.append(
                 ("gain", Annotated[float, Meta(ge=-LARGEST_GAIN, le=LARGEST_GAIN)] | None, None)
             )
-        return [*kinds, ("type", str | None, None)]
+        return [*kinds, ("type", short_text(self._fields.max_label_bytes) | None, None)]
 
 
 def _compiled(text: str, name: str, key: Key) -> Path:

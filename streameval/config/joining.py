@@ -72,4 +72,6 @@ def interaction_fields(config: Config, each: InteractionOptions) -> InteractionF
         types=each.types,
         ignore=frozenset(each.ignore),
         ids=event.ids,
+        max_id_bytes=event.max_id_bytes,
+        max_label_bytes=event.max_label_bytes,
     )

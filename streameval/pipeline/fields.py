@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
 from streameval.errors import ConfigError
+from streameval.pipeline.ids import MAX_ID_BYTES
+from streameval.pipeline.labels import MAX_LABEL_BYTES
+
+SHORTEST: Final = 32
+"""Bytes: so many any integer of 64 bits, `true` and `__missing__` have room in."""
 
 TimeUnit: TypeAlias = Literal["s", "ms", "us", "iso8601"]
 
@@ -28,13 +33,16 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         time: event time; None means that the stream has none.
         time_unit: how event time is written; must be given together with `time`.
         event_id: identity of the event; None means that the stream has none.
-        positions: ranks at which the items stood; None means 1, 2, 3, ...
+        positions: ranks at which the items stood; where a record has none, and where this is
+            None, they are 1, 2, 3, ...
         scores: the recommender's scores of the items, where they stand in a list of their own.
         baseline: ids that another recommender would have shown; None means that there are none.
         labels: name of a label or segment -> path, where its field is not named like it.
         ids: "string" (JSON integers become their decimal text) or "integer".
         max_recommendations: longest list accepted.
         max_interactions: most interactions accepted.
+        max_id_bytes: longest id of an item, user, request or event accepted, in UTF-8.
+        max_label_bytes: longest value of a label or segment, and type of an interaction, likewise.
     """
 
     recommendations: str = "recommendations"
@@ -55,6 +63,8 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     ids: Literal["string", "integer"] = "string"
     max_recommendations: Annotated[int, Meta(ge=1)] = 1000
     max_interactions: Annotated[int, Meta(ge=1)] = 1000
+    max_id_bytes: Annotated[int, Meta(ge=SHORTEST)] = MAX_ID_BYTES
+    max_label_bytes: Annotated[int, Meta(ge=SHORTEST)] = MAX_LABEL_BYTES
 
 
 def check_fields(fields: EventFields, dimensions: Sequence[str]) -> None:
@@ -69,9 +79,10 @@ def check_fields(fields: EventFields, dimensions: Sequence[str]) -> None:
     if len(set(dimensions)) < len(dimensions):
         problem = f"{list(dimensions)} names a label or segment twice"
         raise ConfigError("labels and segments", "", problem)
-    for key in ("max_recommendations", "max_interactions"):
-        if getattr(fields, key) < 1:
-            problem = f"found {getattr(fields, key)}; at least 1 is needed"
+    least = {"max_recommendations": 1, "max_interactions": 1}
+    for key, fewest in (least | {"max_id_bytes": SHORTEST, "max_label_bytes": SHORTEST}).items():
+        if getattr(fields, key) < fewest:
+            problem = f"found {getattr(fields, key)}; at least {fewest} is needed"
             raise ConfigError("[event]", key, problem)
     for name in fields.labels:
         if name not in dimensions:

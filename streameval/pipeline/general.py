@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from streameval.events import Event, Id, columns_of
 from streameval.pipeline.columns import Columns
 from streameval.pipeline.fields import EventFields
-from streameval.pipeline.ids import text_id
+from streameval.pipeline.ids import Ids
 from streameval.pipeline.interactions import InteractionReader, Outcome
 from streameval.pipeline.invalid import InvalidEvent, Refusal
 from streameval.pipeline.labels import label_text
@@ -37,6 +37,7 @@ class GeneralDecoder:
         self, fields: EventFields, dimensions: Sequence[str], *, shown_only: bool = False
     ) -> None:
         self._fields = fields
+        self._name = Ids("string", fields.max_id_bytes)
         self._shown_only = shown_only
         self._recommendations = compile_path(fields.recommendations, "recommendations", lists=True)
         self._interactions = compile_path(fields.interactions, "interactions", lists=True)
@@ -86,9 +87,12 @@ class GeneralDecoder:
         return Event(
             recommendations=shown.items,
             interactions=outcome.items,
-            user=None if user is None else text_id(user, self._user.text),
+            user=None if user is None else self._name.one(user, self._user.text),
             ts=self._ts(record),
-            labels=tuple(label_text(path.of(record), path.text) for path in self._dimensions),
+            labels=tuple(
+                label_text(path.of(record), path.text, self._fields.max_label_bytes)
+                for path in self._dimensions
+            ),
             positions=self._ranks(record, len(shown.items)),
             scores=shown.scores if self._scores is None else self._numbers(record, shown.items),
             baseline=self._expected(record),
@@ -115,9 +119,10 @@ class GeneralDecoder:
         return microseconds(written_time(written, unit, self._time.text), unit)
 
     def _ranks(self, record: dict[str, Any], items: int) -> list[int] | None:
-        if self._positions is None:
+        found = None if self._positions is None else self._positions.of(record)
+        if self._positions is None or found is None:
             return None
-        return positions(_required(self._positions, record), items, self._positions.text)
+        return positions(found, items, self._positions.text)
 
     def _numbers(self, record: dict[str, Any], items: Sequence[Id]) -> list[float] | None:
         if self._scores is None:
@@ -132,7 +137,7 @@ class GeneralDecoder:
     def _identity(self, record: dict[str, Any]) -> str | None:
         if self._event_id is None:
             return None
-        return text_id(_required(self._event_id, record), self._event_id.text)
+        return str(self._name.one(_required(self._event_id, record), self._event_id.text))
 
 
 def _times(events: Sequence[Event]) -> NDArray[np.int64]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from streameval.events import Id
-from streameval.pipeline.invalid import Refusal, shown
+from streameval.pipeline.invalid import Refusal, check_bytes, shown
 
+MAX_ID_BYTES: Final = 1_024
+
+_WORD = 63
 _DIGITS = re.compile(r"-?[0-9]{1,1000}", re.ASCII)
 
 
@@ -39,31 +42,40 @@ def integer_id(value: object, field: str) -> int:
 
 
 class Ids:
-    """How the ids of items are kept: all as text, or all as integers."""
+    """How ids are kept: all as text, or all as integers.
 
-    __slots__ = ("_convert", "_kind")
+    Args:
+        kind: which of both.
+        most: bytes of UTF-8, or digits, that one may have.
+    """
 
-    def __init__(self, kind: Literal["string", "integer"]) -> None:
+    __slots__ = ("_convert", "_kind", "_most")
+
+    def __init__(self, kind: Literal["string", "integer"], most: int = MAX_ID_BYTES) -> None:
         self._kind = str if kind == "string" else int
         self._convert = text_id if kind == "string" else integer_id
+        self._most = most
 
     def one(self, value: object, field: str) -> Id:
         """One id.
 
         Raises:
-            Refusal: it is none.
+            Refusal: it is none, or too long.
         """
-        return self._convert(value, field)
+        found = self._convert(value, field)
+        if type(found) is not int or found.bit_length() > _WORD:
+            check_bytes(str(found), self._most, field, "id_too_long")
+        return found
 
     def each(self, values: Sequence[Any], field: str) -> list[Id]:
         """A list of ids.
 
         Raises:
-            Refusal: one of them is none; its place is named.
+            Refusal: one of them is none, or too long; its place is named.
         """
         kinds = set(map(type, values))
-        if kinds <= {self._kind}:
+        if kinds == {str} == {self._kind} and 4 * max(map(len, values)) <= self._most:
             return list(values)
-        if kinds == {int}:
-            return list(map(str, values))
-        return [self._convert(value, f"{field}[{i}]") for i, value in enumerate(values)]
+        if kinds == {int} and max(map(int.bit_length, values)) <= _WORD:
+            return list(values) if self._kind is int else list(map(str, values))
+        return [self.one(value, f"{field}[{i}]") for i, value in enumerate(values)]

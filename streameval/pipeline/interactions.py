@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from streameval.events import Id, Interaction, Interactions
 from streameval.pipeline.fields import EventFields
 from streameval.pipeline.ids import Ids
-from streameval.pipeline.invalid import Refusal, shown
+from streameval.pipeline.invalid import Refusal, check_bytes, shown
 from streameval.pipeline.lists import as_list, check_count, item_of
 from streameval.pipeline.numbers import finite
 from streameval.pipeline.paths import compile_path
@@ -32,7 +32,8 @@ class InteractionReader:
     def __init__(self, fields: EventFields) -> None:
         self._field = fields.interactions
         self._most = fields.max_interactions
-        self._ids = Ids(fields.ids)
+        self._ids = Ids(fields.ids, fields.max_id_bytes)
+        self._longest_type = fields.max_label_bytes
         self._item = compile_path(fields.interaction_item, "interaction_item")
         self._gain = compile_path(fields.gain, "gain")
         self._type = compile_path(fields.type, "type")
@@ -66,6 +67,8 @@ class InteractionReader:
         gain, kind = self._gain.of(value), self._type.of(value)
         if kind is not None and type(kind) is not str:
             raise Refusal("wrong_type", f"{where}.{self._type.text}: {shown(kind)} is no string")
+        if kind is not None:
+            check_bytes(kind, self._longest_type, f"{where}.{self._type.text}", "label_too_long")
         gain = 1.0 if gain is None else finite(gain, f"{where}.{self._gain.text}", "invalid_gain")
         return Interaction(item, gain, kind)
 

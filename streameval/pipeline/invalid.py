@@ -17,11 +17,13 @@ Reason: TypeAlias = Literal[
     "missing_field",
     "wrong_type",
     "invalid_id",
+    "id_too_long",
     "invalid_gain",
     "invalid_score",
     "invalid_positions",
     "invalid_time",
     "invalid_label",
+    "label_too_long",
     "too_many_recommendations",
     "too_many_interactions",
 ]
@@ -37,11 +39,14 @@ REASONS: MappingProxyType[Reason, str] = MappingProxyType(
         "missing_field": "A configured field is absent or null.",
         "wrong_type": "A field is of another kind: text where a list should be, for example.",
         "invalid_id": "An id is neither a string nor an integer.",
+        "id_too_long": "An id has more than max_id_bytes bytes.",
         "invalid_gain": "A gain is not a number up to 2^1000.",
         "invalid_score": "A score is not a finite number, or there is not one for each item shown.",
         "invalid_positions": "Positions are not whole numbers from 1 on, one for each item shown.",
         "invalid_time": "Event time is not of the configured unit, or not in the years 1 to 9999.",
         "invalid_label": "A label is neither a string nor an integer nor a boolean.",
+        "label_too_long": "A label, or the type of an interaction, has more than max_label_bytes"
+        " bytes.",
         "too_many_recommendations": "The list shown is longer than max_recommendations.",
         "too_many_interactions": "There are more interactions than max_interactions.",
     }
@@ -69,6 +74,26 @@ class Refusal(Exception):  # noqa: N818  # not an error of the program; it never
     def __init__(self, reason: Reason, detail: str) -> None:
         self.invalid = InvalidEvent(reason, detail)
         super().__init__(detail)
+
+
+def check_bytes(text: str, most: int, field: str, reason: Reason) -> str:
+    """The text itself, if it is short enough.
+
+    Args:
+        text: of an id or a label.
+        most: bytes of UTF-8 that it may have.
+        field: where it stands; for the message.
+        reason: why the record is invalid otherwise.
+
+    Raises:
+        Refusal: it is longer.
+    """
+    if 4 * len(text) > most:
+        size = len(text.encode("utf-8", "surrogatepass"))
+        if size > most:
+            problem = f"{field}: {shown(text)} has {size:,} bytes; at most {most:,} are accepted"
+            raise Refusal(reason, problem)
+    return text
 
 
 def shown(value: object) -> str:

@@ -30,14 +30,16 @@ def finite(value: object, field: str, reason: Reason) -> float:
     return number
 
 
-def positions(found: Any, items: int, field: str) -> list[int]:
-    """Ranks at which the items stood.
+def positions(found: Any, items: int, field: str) -> list[int] | None:
+    """Ranks at which the items stood; None where no item says one.
 
     Raises:
         Refusal: not one whole number from 1 on for each of the items.
     """
     if type(found) is not list:
         raise Refusal("wrong_type", f"{field}: found {shown(found)} in place of an array")
+    if found and found.count(None) == len(found) == items:
+        return None
     for place, value in enumerate(found):
         if type(value) is not int or not 1 <= value <= MAX_POSITION:
             problem = f"{field}[{place}]: {shown(value)} is not among 1 to {MAX_POSITION:,}"

@@ -30,7 +30,7 @@ class RecommendationReader:
     def __init__(self, fields: EventFields, field: str = "recommendations") -> None:
         self._field = str(getattr(fields, field))
         self._longest = fields.max_recommendations
-        self._ids = Ids(fields.ids)
+        self._ids = Ids(fields.ids, fields.max_id_bytes)
         self._item = compile_path(fields.item, "item")
         self._score = compile_path(fields.score, "score")
 

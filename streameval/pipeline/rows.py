@@ -46,6 +46,7 @@ class RowDecoder:
         self._parallel = [name for name in self._mapped if name != "baseline"]
         self._has_event_id = fields.event_id is not None
         self._slots = dimension_slots(dimensions)
+        self._longest_label = fields.max_label_bytes
         self._key = attrgetter(*self._slots) if self._slots else None
         plain: Callable[[bytes], Any] = msgspec.json.Decoder(row).decode
         self.decode = _parallel(plain, self._parallel) if self._parallel else plain
@@ -100,7 +101,7 @@ class RowDecoder:
         return self._columns([row.interactions for row in rows])
 
     def _texts(self, found: Any) -> tuple[str, ...]:
-        return label_texts((found,) if len(self._slots) == 1 else found)
+        return label_texts((found,) if len(self._slots) == 1 else found, self._longest_label)
 
     def _items(self, found: Any) -> Any:
         return self._columns([found])[0]
@@ -128,7 +129,8 @@ class RowDecoder:
         return getattr(row, name) if name in self._mapped else None
 
     def _optional_column(self, rows: Sequence[Any], name: str) -> Any:
-        return [getattr(row, name) for row in rows] if name in self._mapped else None
+        found = [getattr(row, name) for row in rows] if name in self._mapped else []
+        return found if any(each is not None for each in found) else None
 
 
 def row_decoders(
@@ -154,7 +156,8 @@ def _parallel(plain: Callable[[bytes], Any], names: Sequence[str]) -> Callable[[
     def decode(value: bytes) -> Any:
         row = plain(value)
         items = len(row.recommendations)
-        if any(len(getattr(row, name)) != items for name in names):
+        found = [getattr(row, name) for name in names]
+        if any(each is not None and len(each) != items for each in found):
             message = "lists that belong to the list shown differ in length"
             raise msgspec.ValidationError(message)
         return row

@@ -10,13 +10,15 @@ from msgspec import Meta
 
 from streameval.events import LARGEST_GAIN
 from streameval.pipeline.fields import EventFields
-from streameval.pipeline.labels import MISSING_LABEL
 from streameval.pipeline.numbers import MAX_POSITION
 from streameval.pipeline.paths import is_plain
 from streameval.pipeline.times import KINDS
 
 Form: TypeAlias = Literal["strings", "integers"]
 """How the ids of a list shown are written."""
+
+INTEGER = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+"""Longer ones are weighed by the general decoder."""
 
 _RANKS = list[Annotated[int, Meta(ge=1, le=MAX_POSITION)]]
 
@@ -72,20 +74,33 @@ def _paths(fields: EventFields, dimensions: Sequence[str]) -> dict[str, str]:
 
 
 def _kinds(fields: EventFields, dimensions: Sequence[str], form: Form) -> list[tuple[Any, ...]]:
-    one = str if form == "strings" else int
+    text, one = short_text(fields.max_id_bytes), _id(fields, form)
     required = {
         "recommendations": _ids(one, fields.max_recommendations),
         "interactions": _interactions(fields, form),
         "time": KINDS[fields.time_unit] if fields.time_unit else None,
-        "event_id": str | int if fields.event_id else None,
-        "positions": _RANKS if fields.positions else None,
+        "event_id": text | INTEGER if fields.event_id else None,
         "scores": list[float] if fields.scores else None,
         "baseline": _ids(one, fields.max_recommendations) if fields.baseline else None,
     }
     # Integers are turned into text once per distinct value, where rows are grouped.
-    slots = [(slot, str | int | None, MISSING_LABEL) for slot in dimension_slots(dimensions)]
+    label = short_text(fields.max_label_bytes) | INTEGER | None
+    slots = [(slot, label, None) for slot in dimension_slots(dimensions)]
     mapped = [(name, kind) for name, kind in required.items() if kind is not None]
-    return [*mapped, ("user", str | int | None, None), *slots]
+    ranks = [("positions", _RANKS | None, None)] if fields.positions else []
+    return [*mapped, *ranks, ("user", text | INTEGER | None, None), *slots]
+
+
+def short_text(most: int) -> Any:
+    """Text of at most so many bytes, and more only where the general decoder looks closer.
+
+    A character has up to four bytes, and msgspec counts characters.
+    """
+    return Annotated[str, Meta(max_length=most // 4)]
+
+
+def _id(fields: EventFields, form: Form) -> Any:
+    return short_text(fields.max_id_bytes) if form == "strings" else INTEGER
 
 
 def _ids(kind: Any, longest: int) -> Any:
@@ -95,7 +110,8 @@ def _ids(kind: Any, longest: int) -> Any:
 def _interactions(fields: EventFields, form: Form) -> Any:
     most = fields.max_interactions
     if fields.ids == "integer":
-        return _ids(int, most)  # keys of JSON objects are text
+        return _ids(INTEGER, most)  # keys of JSON objects are text
     gain = Annotated[float, Meta(ge=-LARGEST_GAIN, le=LARGEST_GAIN)]
-    gains = Annotated[dict[str, gain], Meta(max_length=most)]
-    return _ids(str if form == "strings" else str | int, most) | gains
+    text: Any = short_text(fields.max_id_bytes)
+    gains = Annotated[dict[text, gain], Meta(max_length=most)]
+    return _ids(text if form == "strings" else text | INTEGER, most) | gains

@@ -204,9 +204,9 @@ def _labels(table: Table, form: Form) -> Sequence[tuple[str, ...]]:
     found = []
     for row, values in enumerate(zip(*(each.values.to_pylist() for each in columns), strict=True)):
         try:
-            found.append(label_texts(values))
+            found.append(label_texts(values, form.fields.max_label_bytes))
         except Refusal as refusal:
             problem = f"{table.place(row)}: {refusal}"
-            remedy = "split by a column of text or integers"
+            remedy = "split by a column of short text or of integers"
             raise SourceError(table.path, problem, remedy) from refusal
     return found

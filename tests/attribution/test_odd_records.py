@@ -72,6 +72,30 @@ class Odd:
         return again
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "reason"),
+    [
+        ("request_id", "x" * 1_025, "id_too_long"),
+        ("item", "x" * 1_025, "id_too_long"),
+        ("item", 10**1_024, "id_too_long"),
+        ("id", "ä" * 513, "id_too_long"),
+        ("type", "x" * 257, "label_too_long"),
+    ],
+)
+def test_an_interaction_with_a_name_that_is_too_long_is_invalid(
+    field: str, value: object, reason: str
+) -> None:
+    fields = InteractionFields(
+        key="request_id", item="item", time="ts", time_unit="s", event_id="id"
+    )
+    good = {"request_id": "r", "item": "a", "ts": 1, "type": "click", "id": "e"}
+    found = InteractionDecoder(fields, "request_id").decode_many(
+        [json.dumps(good).encode(), json.dumps(good | {field: value}).encode()]
+    )
+    assert list(found.places) == [0]
+    assert [(place, each.reason) for place, each in found.invalid] == [(1, reason)]
+
+
 def test_integers_of_any_length_are_saved_wherever_they_end() -> None:
     odd = Odd(joint(ids="integer"))
     odd.feed(SHOWN, [{"ts": 1, "request_id": "r", "recommendations": [HUGE, 1]}])

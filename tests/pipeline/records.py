@@ -18,11 +18,15 @@ FIELDS = [
     EventFields(positions="ranks"),
     EventFields(event_id="user", max_recommendations=3, max_interactions=2),
     EventFields(recommendations="payload.items[].id", interactions="payload.clicks"),
+    EventFields(time="ts", time_unit="s", event_id="user", max_id_bytes=32, max_label_bytes=32),
 ]
 LABELS = [[], ["variant"], ["variant", "user"], ["variant", "campaign"]]
 
-LISTS = st.lists(st.sampled_from(["a", "b", "c", "d"]) | st.integers(-3, 12).map(str), max_size=5)
-INTEGERS = st.lists(st.integers(-3, 12) | st.just(2**70), max_size=5)
+LONG = st.sampled_from(["x" * 32, "x" * 33, "ä" * 8, "ä" * 9, "ä" * 16, "ä" * 17, "😀" * 8])
+LISTS = st.lists(
+    st.sampled_from(["a", "b", "c", "d"]) | st.integers(-3, 12).map(str) | LONG, max_size=5
+)
+INTEGERS = st.lists(st.integers(-3, 12) | st.sampled_from([2**63, 2**70, 10**33]), max_size=5)
 PLAIN_GAINS = st.dictionaries(st.sampled_from("abc"), st.integers(-2, 5) | st.floats(-5, 5))
 
 anything: st.SearchStrategy[Any] = st.recursive(
@@ -61,11 +65,13 @@ def plain_records() -> st.SearchStrategy[bytes]:
             "interactions": LISTS | INTEGERS | PLAIN_GAINS,
             "ts": numbers,
             "at": moments,
-            "ranks": st.lists(st.integers(1, 9), max_size=3) | st.lists(st.integers(-1, 9)),
         },
         optional={
-            "user": st.text() | st.integers() | st.none(),
-            "variant": st.sampled_from(["a", "b", "1", 1, -1, True, None, "__missing__"]),
+            "ranks": st.none()
+            | st.lists(st.integers(1, 9), max_size=3)
+            | st.lists(st.integers(-1, 9)),
+            "user": LONG | st.text() | st.integers() | st.none(),
+            "variant": st.sampled_from(["a", "b", "1", 1, -1, True, None, "__missing__"]) | LONG,
             "campaign": st.sampled_from(["a", 2**70, "x", None]),
         },
     ).map(_encoded)

@@ -15,6 +15,7 @@ from streameval.errors import ConfigError
 from streameval.events import Event, Interaction
 from streameval.pipeline.decode import Decoder
 from streameval.pipeline.fields import EventFields, TimeUnit
+from streameval.pipeline.invalid import InvalidEvent
 
 
 def decoded(
@@ -117,7 +118,54 @@ def test_a_label_of_one_and_a_label_of_true_are_two_slices() -> None:
         for label in ("1", "true", '"1"', '"true"', "null", '"__missing__"')
     ]
     dimensions = Decoder(EventFields(), ["v"]).decode_many(records).dimensions
-    assert dimensions == [(label,) for label in ("1", "true", "1", "true", *["__missing__"] * 2)]
+    texts = ("1", "true", "1", "true", "__missing__", "___missing__")
+    assert dimensions == [(label,) for label in texts]
+
+
+@pytest.mark.parametrize("label", ["__missing__", "__other__", "___other__", "____missing__"])
+def test_a_label_that_is_written_like_one_of_ours_is_not_taken_for_it(label: str) -> None:
+    event = decoded({"variant": label}, ("variant",))
+    assert event.labels == (f"_{label}",)
+
+
+@pytest.mark.parametrize("label", ["__missing", "_missing__", "__others__", "x__other__"])
+def test_other_labels_stay_as_they_are(label: str) -> None:
+    assert decoded({"variant": label}, ("variant",)).labels == (label,)
+
+
+def test_ids_and_labels_may_be_as_long_as_configured_whatever_their_characters() -> None:
+    for letter, size in (("x", 1), ("ä", 2), ("€", 3), ("😀", 4)):
+        item, label = letter * (1_024 // size), letter * (256 // size)
+        event = decoded({"recommendations": [item], "user": item, "variant": label}, ("variant",))
+        assert (event.recommendations, event.user, event.labels) == ([item], item, (label,))
+
+
+def test_a_longer_label_and_a_longer_id_are_accepted_where_configured() -> None:
+    event = decoded(
+        {"recommendations": ["x" * 2_000], "variant": "y" * 500},
+        ("variant",),
+        max_id_bytes=2_000,
+        max_label_bytes=500,
+    )
+    assert (event.recommendations, event.labels) == (["x" * 2_000], ("y" * 500,))
+
+
+@pytest.mark.parametrize("ranks", ["", ', "ranks": null', ', "ranks": [null, null]'])
+def test_items_without_positions_stood_at_1_2_3(ranks: str) -> None:
+    value = f'{{"recommendations": ["a", "b"], "interactions": []{ranks}}}'.encode()
+    placed = b'{"recommendations": ["a", "b"], "interactions": [], "ranks": [3, 4]}'
+    decoder = Decoder(EventFields(positions="ranks"), [])
+    assert decoder.decode_many([value]).batch.positions is None
+    assert decoder.decode_many([value, placed]).batch.positions == [None, [3, 4]]
+    shown = Decoder(EventFields(positions="ranks"), [], shown_only=True)
+    assert shown.decode_many([value, placed]).batch.positions == [None, [3, 4]]
+
+
+def test_objects_of_which_only_some_have_a_position_are_refused() -> None:
+    value = b'{"recommendations": [{"id": "a", "at": 3}, {"id": "b"}], "interactions": []}'
+    found = Decoder(EventFields(positions="recommendations[].at"), []).decode(value)
+    assert isinstance(found, InvalidEvent)
+    assert found.reason == "invalid_positions"
 
 
 NESTED = {
