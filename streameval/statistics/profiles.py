@@ -31,7 +31,7 @@ def first_places(depth: int) -> ProfileOf:
     def profile(recommendations: Sequence[Id], interactions: Interactions) -> Profile:
         length = len(recommendations)
         if not interactions:
-            return (0, 0, min(length, depth))
+            return (0, 0, length if length < depth else depth)  # noqa: FURB136  asked for every event
         if length > depth:
             length = depth
             recommendations = recommendations[:length]

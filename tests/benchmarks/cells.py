@@ -1,0 +1,181 @@
+"""Many slices and partitions: an event, a restart, a minute, a second, and the memory of a day.
+
+`python -m tests.benchmarks cells`; every time is of the processor.
+"""
+
+from __future__ import annotations
+
+import pickle
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+import msgspec
+import psutil
+
+from streameval.config import Config
+from streameval.config.counting import counting, layout
+from streameval.config.options import WindowsOptions
+from streameval.pipeline.circumstances import Circumstances
+from streameval.pipeline.decode import Decoder
+from streameval.pipeline.direct import Direct
+from streameval.pipeline.fields import EventFields
+from streameval.pipeline.snapshots import Snapshots
+from streameval.records import Partition, RecordBatch
+from streameval.sources.options import SimulatorOptions
+from tests.benchmarks.timing import best_of
+
+_SHAPES = ((1, 1), (50, 1), (50, 4), (50, 64))
+"""Slices and partitions that events are counted in."""
+
+_DAYS = ((4, 4), (50, 4), (200, 8))
+"""Slices and partitions that have a day of panes."""
+
+_EVENTS, _AT_ONCE = 16_384, 8_192
+_CLICKED = 0.2
+_START = 1_700_000_000
+_ITEMS = [f"item-{number}" for number in range(5_000)]
+
+Parts: TypeAlias = Mapping[Partition, tuple[int, Mapping[str, bytes]]]
+"""Of each partition its next offset, and the sections of its state."""
+
+
+def main() -> None:
+    """Print what events, a restart, a minute and a second cost."""
+    print("us an event, decoded before      clicks of 20 %    1 to 9 interactions")
+    for slices, partitions in _SHAPES:
+        found = [_counting(slices, partitions, clicks=clicks) for clicks in (True, False)]
+        print(
+            f"{slices:6} slices x {partitions:2} partitions" + "".join(f"{n:18.2f}" for n in found)
+        )
+    print("a day of panes: restored and read first; then, with one more event in each slice:")
+    for slices, partitions in _DAYS:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "day"
+            path.write_bytes(pickle.dumps(_day(slices, partitions)))
+            program = f"from tests.benchmarks import cells; cells.restart({str(path)!r}, {slices})"
+            subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def restart(path: str, slices: int) -> None:
+    """Print what a process costs that begins with the state of a day."""
+    parts: Parts = pickle.loads(Path(path).read_bytes())
+    size = sum(len(data) for _, own in parts.values() for data in own.values())
+    before = psutil.Process().memory_info().rss
+    ingest = counting(_config())
+    started = time.process_time()
+    for partition, (offset, own) in parts.items():
+        ingest.restore(partition, {partition: offset}, own)
+    restored = time.process_time() - started
+    snapshots = Snapshots(ingest.layout, source="", labels=["variant"], started_at=0.0)
+    around = Circumstances(ready=True)
+    first = _timed(lambda: snapshots.take(ingest.copied(), 0.0, around))
+    memory = (psutil.Process().memory_info().rss - before) / 1e6
+    found = []
+    for seconds in (1, 61):
+        for partition, (offset, _) in parts.items():
+            values = [_record(number, _START + seconds) for number in range(slices)]
+            ingest.apply(_batch(partition, values, offset + (seconds > 1) * slices))
+        copied = _timed(ingest.copied)
+        found += [copied, _timed(lambda: snapshots.take(ingest.copied(), 1.0, around))]
+    second, live, minute, moved = (1e3 * each for each in found)
+    print(
+        f"{slices:6} slices x {len(parts)} partitions: {restored:.2f} s + {first:.2f} s, "
+        f"{memory:.0f} MB, {size / 1e6:.1f} MB saved, {memory * 1e3 / slices / len(parts):.1f} kB "
+        f"a slice and partition\n{'':8}on the loop {second:.1f} ms, at a new minute {minute:.1f}; "
+        f"beside it {live:.0f} ms, at a new minute {moved:.0f}"
+    )
+
+
+def _config() -> Config:
+    return Config(
+        metrics=["ndcg@10", "hit_rate@10", "mrr"],
+        labels=["variant"],
+        label_cap=10_000,
+        max_series=10_000,
+        event=EventFields(time="ts", time_unit="s"),
+        source=SimulatorOptions(),
+        windows=WindowsOptions(spans=["5m", "1h", "24h"]),
+    )
+
+
+def _counting(slices: int, partitions: int, *, clicks: bool) -> float:
+    """Microseconds to count an event that is decoded, and to hand it to readers."""
+    draw = random.Random(1)
+    values = [_event(draw, number, slices, clicks=clicks) for number in range(_EVENTS)]
+    config = _config()
+    front = Direct(Decoder(config.event, config.dimensions()), layout(config))
+    names = [Partition("events", number) for number in range(partitions)]
+    batches = [
+        _batch(name, values[start + name.number : start + _AT_ONCE : partitions], start)
+        for start in range(0, _EVENTS, _AT_ONCE)
+        for name in names
+    ]
+    decoded = [front.decode(batch) for batch in batches]
+
+    def count() -> None:
+        states = {name: front.state({name: 0}) for name in names}
+        for batch, content in zip(batches, decoded, strict=True):
+            states[batch.partition].apply(batch, content)
+        for state in states.values():
+            state.families["labels"].copied()
+
+    return best_of({"count": count}, rounds=3)["count"] / _EVENTS * 1e6
+
+
+def _day(slices: int, partitions: int) -> Parts:
+    """A state in which every slice has an event in every hour and minute that is kept."""
+    hours = [_START - hour * 3_600 for hour in range(23, 2, -1)]
+    minutes = [_START - minute * 60 for minute in range(122, -1, -1)]
+    ingest = counting(_config())
+    for number in range(partitions):
+        partition = Partition("events", number)
+        for place, when in enumerate((*hours, *minutes)):
+            values = [_record(each, when) for each in range(slices)]
+            ingest.apply(_batch(partition, values, place * slices))
+    return {
+        name: (
+            ingest.positions[name],
+            {each.name: b"".join(each.content()()) for each in ingest.sections(name)},
+        )
+        for name in ingest.partitions
+    }
+
+
+def _record(number: int, when: int) -> bytes:
+    shown = _ITEMS[number % 97 : number % 97 + 10]
+    acts = shown[number % 10 : number % 10 + 1] if number % 5 == 0 else []
+    return _encoded(number, when, shown, acts)
+
+
+def _event(draw: random.Random, number: int, slices: int, *, clicks: bool) -> bytes:
+    shown = draw.sample(_ITEMS, 20)
+    if clicks:
+        acts = draw.sample(shown, draw.random() < _CLICKED)
+    else:
+        acts = draw.sample(shown, draw.randint(0, 3)) + draw.sample(_ITEMS, draw.randint(1, 6))
+    return _encoded(number % slices, _START + number // 200, shown, acts)
+
+
+def _encoded(number: int, when: int, shown: Sequence[str], acts: Sequence[str]) -> bytes:
+    return msgspec.json.encode(
+        {"variant": f"v{number}", "ts": when, "recommendations": shown, "interactions": acts}
+    )
+
+
+def _batch(partition: Partition, values: Sequence[bytes], offset: int) -> RecordBatch:
+    offsets = range(offset, offset + len(values))
+    return RecordBatch(
+        partition=partition, values=values, offsets=offsets, next_offset=offsets.stop
+    )
+
+
+def _timed(task: Callable[[], object]) -> float:
+    started = time.process_time()
+    task()
+    return time.process_time() - started
