@@ -12,6 +12,7 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
+_BYTE, _SHORT, _LONG = 2**7, 2**15, 2**31
 _EXACT = 2**53
 """Up to here a float64 counts integers exactly, which is what bincount's weights are."""
 
@@ -98,9 +99,11 @@ def among(values: IntArray, known: IntArray) -> BoolArray:
 
 def narrow(column: IntArray) -> IntArray:
     """The same integers in the fewest bytes that hold all of them."""
-    low, high = (int(column.min()), int(column.max())) if column.size else (0, 0)
-    width = next(each for each in (1, 2, 4, 8) if max(high, ~low) < 1 << 8 * each - 1)
-    return column.astype(f"<i{width}", copy=False)
+    if not column.size:
+        return column.astype("<i1")
+    largest = max(int(column.max()), ~int(column.min()))
+    kind = "<i1" if largest < _BYTE else "<i2" if largest < _SHORT else "<i4"
+    return column.astype(kind if largest < _LONG else "<i8", copy=False)
 
 
 def _codes(keys: Sequence[IntArray], lows: Sequence[int], spans: Sequence[int]) -> IntArray:

@@ -157,9 +157,10 @@ class Relation:
         upper, lower = cells >> bits, cells & ((1 << bits) - 1)
         edges = np.flatnonzero(np.diff(upper, prepend=-1, append=-1)).tolist()
         for start, stop in pairwise(edges):
-            part = [column[start:stop].copy() for column in (lower, *columns[1:])]
             twin = Relation(self.shape)
-            twin._become(part)
+            # Rows of one upper number ascend as they are; copied, or they would keep the others.
+            part = [column[start:stop].copy() for column in columns[1:]]
+            twin._parts, twin.size = [[narrow(lower[start:stop]), *part]], stop - start
             yield int(upper[start]), twin
 
     def keep(self, rows: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> None:
