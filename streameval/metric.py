@@ -273,7 +273,7 @@ def metric(
             empty=empty,
             graded=graded,
             finish=finish,
-            listwise=listwise,
+            listwise=dict(listwise),
             source=source,
             interactions=interactions,
         )

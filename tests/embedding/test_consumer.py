@@ -57,4 +57,4 @@ def _restored(kept: dict[str, Any]) -> Accumulator:
 
 def _lists(state: Path) -> int:
     """How many are in the state."""
-    return int(json.loads(state.read_text())["lists"]["lists"]) if state.exists() else 0
+    return _restored(json.loads(state.read_text())).lists if state.exists() else 0

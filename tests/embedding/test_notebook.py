@@ -96,5 +96,5 @@ def test_it_draws_where_it_is_told_to() -> None:
 
 def test_without_matplotlib_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'streameval\[plot\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'matplotlib>="):
         over_time([], "ctr")
