@@ -1,12 +1,16 @@
-"""The ways to the same statistics: one event at a time, in another order, in parts that merge."""
+"""The ways to the same statistics: one by one, in any order, many at once, in merged parts."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
-from streameval import Accumulator, Event
+import numpy as np
+
+from streameval import Accumulator, Columns, Event
+from streameval.events import Interactions
 from tests.conformance.recorded import Case, Part
 
 
@@ -24,15 +28,81 @@ def streamed(texts: Sequence[str], events: Iterable[Event], once: Mapping[str, A
     return accumulator
 
 
-def three_ways(case: Case, part: Part) -> list[Accumulator]:
-    """In the order of the file; in another; and in three parts, merged last to first."""
+def every_way(case: Case, part: Part) -> dict[str, Accumulator]:
+    """The accumulators that must be the same, by how they came to be."""
     texts = list(dict.fromkeys(claim.text for claim in part.claims))
-    third = -(-len(part.events) // 3)
-    shuffled = random.Random(case.name).sample(list(part.events), len(part.events))
-    merged, *others = (
-        streamed(texts, part.events[start : start + third], case.once)
-        for start in (2 * third, 0, third)
+    events = list(part.events)
+    found = {
+        "one by one": streamed(texts, events, case.once),
+        "in another order": streamed(
+            texts, random.Random(case.name).sample(events, len(events)), case.once
+        ),
+        "in parts, merged last to first": _merged(texts, parts(events), case.once),
+        "many at once": _counted(texts, [events] if events else [], case.once),
+        "many at once, in parts": _counted(texts, parts(events), case.once),
+    }
+    if has_columns(events):
+        found["in columns"] = _counted(texts, [columns(events)], case.once)
+        split = [columns(each) for each in parts(events)]
+        found["in columns, in parts"] = _counted(texts, split, case.once)
+    return found
+
+
+def parts(events: Sequence[Event]) -> list[Sequence[Event]]:
+    """From three to five parts of like length, none empty; fewer where events are fewer."""
+    count = min(len(events), 3 + len(events) % 3)
+    ends = [len(events) * each // count for each in range(count + 1)] if count else []
+    return [events[start:stop] for start, stop in pairwise(ends)]
+
+
+def has_columns(events: Sequence[Event]) -> bool:
+    """Whether `Columns` can say all of them: it has no baselines and no histories."""
+    scored = {event.scores is None for event in events}
+    plain = all(event.baseline is event.history is None for event in events)
+    return bool(events) and plain and len(scored) == 1
+
+
+def columns(events: Sequence[Event]) -> Columns:
+    """The same events as (values, offsets) of numpy."""
+    acts = [event.interactions for event in events]
+    gains = None
+    if any(isinstance(each, Mapping) for each in acts):
+        gains = _ragged([_gains(each) for each in acts])
+    return Columns(
+        recommendations=_ragged([event.recommendations for event in events]),
+        interactions=_ragged([list(each) for each in acts]),
+        gains=gains,
+        scores=None
+        if events[0].scores is None
+        else _ragged([event.scores or () for event in events]),
     )
-    for other in others:
-        merged.merge(other)
-    return [streamed(texts, events, case.once) for events in (part.events, shuffled)] + [merged]
+
+
+def _gains(interactions: Interactions) -> Sequence[float]:
+    return (
+        list(interactions.values())
+        if isinstance(interactions, Mapping)
+        else [1.0] * len(interactions)
+    )
+
+
+def _ragged(rows: Sequence[Sequence[Any]]) -> tuple[Any, Any]:
+    values = [value for row in rows for value in row]
+    offsets = np.array([*accumulate(map(len, rows), initial=0)])
+    return np.array(values) if values else np.zeros(0, np.int64), offsets
+
+
+def _merged(
+    texts: Sequence[str], split: Sequence[Sequence[Event]], once: Mapping[str, Any]
+) -> Accumulator:
+    merged = Accumulator(*texts, **once)
+    for each in reversed(split):
+        merged.merge(streamed(texts, each, once))
+    return merged
+
+
+def _counted(texts: Sequence[str], batches: Sequence[Any], once: Mapping[str, Any]) -> Accumulator:
+    accumulator = Accumulator(*texts, **once)
+    for batch in batches:
+        accumulator.update_many(batch)
+    return accumulator
