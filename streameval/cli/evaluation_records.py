@@ -26,11 +26,13 @@ from streameval.config import Config
 from streameval.config.counting import counting as new_counting
 from streameval.config.counting import layout
 from streameval.config.joining import joint
+from streameval.daemon.joining import JoinStats
 from streameval.errors import SourceError
 from streameval.pipeline.clock import Clock
 from streameval.pipeline.dead_letters import DeadLetter, Examples
 from streameval.pipeline.decode import Decoded, Decoder
 from streameval.pipeline.ingest import Ingest
+from streameval.pipeline.joined import JoinHealth
 from streameval.pipeline.labels import MISSING_LABEL
 from streameval.pipeline.memory import Memory
 from streameval.pipeline.snapshot import SeriesFamily, Snapshot
@@ -90,11 +92,14 @@ def evaluate_records(request: Request) -> None:
     with wrong_call_where(SourceError):
         source.open(beginning(config, counting))
     _read_all(source, counting)
+    join = _join_health(counting, config)
     taken = (
-        list(counting.taken()) if isinstance(counting, SpanCounting) else _whole(counting, config)
+        list(counting.taken())
+        if isinstance(counting, SpanCounting)
+        else _whole(counting, config, join)
     )
     _tell_of_absent_labels([each.snapshot for each in taken])
-    suspicion = counting.tally.suspicion()
+    suspicion = counting.tally.suspicion() or (join.suspicion() if join is not None else None)
     if suspicion is not None and isinstance(counting, SpanCounting):
         tell(suspicion)
     write(taken, request)
@@ -106,8 +111,14 @@ def evaluate_records(request: Request) -> None:
         raise Exit(FAILED)
 
 
-def _whole(ingest: Ingest, config: Config) -> list[Taken]:
-    return [Taken(None, of_ingest(ingest, labels=config.labels, now=time.time()))]
+def _whole(ingest: Ingest, config: Config, join: JoinHealth | None) -> list[Taken]:
+    return [Taken(None, of_ingest(ingest, labels=config.labels, now=time.time(), join=join))]
+
+
+def _join_health(counting: Ingest | SpanCounting, config: Config) -> JoinHealth | None:
+    if config.attribution is None:
+        return None
+    return JoinStats(config.attribution).health(counting.partitions)
 
 
 def _read_all(source: FilesSource, counting: Counting) -> None:
@@ -187,6 +198,11 @@ class SpanCounting:
         """Join these files."""
         if self._joint is not None:
             self._joined = self._joint.state(offsets, self._spans.update)
+
+    @property
+    def partitions(self) -> Mapping[Partition, JoinedState]:
+        """What is joined."""
+        return {} if self._joined is None else {self._joined.logs.partitions[0]: self._joined}
 
     @property
     def backpressured(self) -> Collection[Partition]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 
 from streameval.attribution.account import OUTCOMES, Account
 from streameval.attribution.grouping import Grouped, require_together
 from streameval.attribution.state import JoinedState
+from streameval.config.attribution import AttributionOptions
 from streameval.config.durations import SECOND, microseconds
 from streameval.config.joining import joint
 from streameval.daemon.assembly import Assembly
@@ -50,7 +51,7 @@ class Joining:
         self._parts = parts
         self._clock = clock
         options = parts.config.attribution
-        self._stats = None if options is None else JoinStats(options.names)
+        self._stats = None if options is None else JoinStats(options)
         self._seen: dict[Partition, tuple[int, float]] = {}
 
     def turn(self) -> None:
@@ -114,12 +115,13 @@ class JoinStats:
     """Adds up the outcomes of all joins since the process started, while partitions come and go.
 
     Args:
-        names: of the streams.
+        options: of the join.
     """
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self._names = names
-        self._settled = [Account() for _ in names]
+    def __init__(self, options: AttributionOptions) -> None:
+        self._names = options.names
+        self._by_request = options.key == "request_id"
+        self._settled = [Account() for _ in self._names]
         self._passed_by = 0
         self._known: dict[Partition, JoinedState] = {}
 
@@ -141,6 +143,7 @@ class JoinStats:
             bytes=sum(state.joiner.size for state in now.values()),
             clocks={log: at for state in now.values() for log, at in state.logs.clocks.items()},
             passed_by=self._passed_by + sum(state.passed_by for state in now.values()),
+            by_request=self._by_request,
         )
 
     def _stream(self, number: int, total: Account) -> StreamHealth:

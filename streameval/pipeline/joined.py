@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
 from streameval.records import Partition
+
+_FEWEST: Final = 10
+"""Fewer records prove nothing."""
 
 
 class StreamHealth(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,6 +29,30 @@ class StreamHealth(msgspec.Struct, frozen=True, kw_only=True):
     open: int
     outside: int
 
+    def suspicion(self, *, by_request: bool) -> str | None:
+        """A sentence when most of its interactions count in no list.
+
+        Args:
+            by_request: whether each names its list; where it does not, most may well be with
+                items that no list has shown.
+        """
+        counted, lost = self.outcomes["counted"], {"are invalid": self.outcomes["invalid"]}
+        kept = counted
+        if by_request or not counted:
+            lost["belong to no list"] = self.outcomes["orphan"]
+        else:
+            kept += self.outcomes["orphan"]
+        if not counted:
+            lost["are of no type that counts"] = self.outcomes["ignored"]
+        many = sum(lost.values())
+        if many < _FEWEST or many <= kept:
+            return None
+        told = ", ".join(f"{count:,} {how}" for how, count in lost.items() if count)
+        return (
+            f"{self.name}: {many:,} of {many + kept:,} interactions count in no list ({told}): "
+            "do the fields and types in [attribution] name what the records have?"
+        )
+
 
 class JoinHealth(msgspec.Struct, frozen=True, kw_only=True):
     """How a join is.
@@ -34,14 +62,21 @@ class JoinHealth(msgspec.Struct, frozen=True, kw_only=True):
         bytes: approximate memory of the records that wait.
         clocks: newest event time of each log, microseconds; those that have none are absent.
         passed_by: how often a log was waited for no longer, because it was idle.
+        by_request: whether interactions name their lists.
     """
 
     streams: tuple[StreamHealth, ...]
     bytes: int
     clocks: Mapping[Partition, int]
     passed_by: int
+    by_request: bool
 
     @property
     def open_lists(self) -> int:
         """Lists that are not counted yet."""
         return self.streams[0].open
+
+    def suspicion(self) -> str | None:
+        """A sentence when most interactions of a stream count in no list."""
+        told = (each.suspicion(by_request=self.by_request) for each in self.streams[1:])
+        return next((each for each in told if each is not None), None)

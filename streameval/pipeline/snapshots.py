@@ -9,6 +9,7 @@ from streameval.answers import advice, answers, rests_on
 from streameval.pipeline.circumstances import Circumstances
 from streameval.pipeline.history import History
 from streameval.pipeline.ingest import Ingest, IngestCopy
+from streameval.pipeline.joined import JoinHealth
 from streameval.pipeline.layout import Layout
 from streameval.pipeline.partition import ALL, PANES, Progress
 from streameval.pipeline.snapshot import (
@@ -196,7 +197,10 @@ class Snapshots:
                 _partition(name, each, around.ends.get(name)) for name, each in progress
             ),
             ready=around.ready,
-            trouble=around.trouble or tally.suspicion() or self._advice(),
+            trouble=around.trouble
+            or tally.suspicion()
+            or (None if around.join is None else around.join.suspicion())
+            or self._advice(),
             late=tally.late if timed else None,
             future=tally.future if timed else None,
             duplicates=tally.duplicates if self._layout.dedup or tally.duplicates else None,
@@ -214,16 +218,19 @@ class Snapshots:
         return {view.spec.name: max(view.folded().values(), default=0) for view in self._views}
 
 
-def of_ingest(ingest: Ingest, *, labels: Sequence[str], now: float) -> Snapshot:
+def of_ingest(
+    ingest: Ingest, *, labels: Sequence[str], now: float, join: JoinHealth | None = None
+) -> Snapshot:
     """One snapshot of an ingest that nobody is waiting for: of files, or of saved states.
 
     Args:
         ingest: whose counts are read.
         labels: names of the labels.
         now: wall-clock seconds since the epoch.
+        join: how the join of streams is; None where nothing is joined.
     """
     snapshots = Snapshots(ingest.layout, source="", labels=labels, started_at=0.0)
-    return snapshots.take(ingest.copied(), now, Circumstances(ready=True))
+    return snapshots.take(ingest.copied(), now, Circumstances(ready=True, join=join))
 
 
 class Beginnings:

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from streameval.attribution.account import OUTCOMES
 from streameval.broker import Broker
+from streameval.pipeline.joined import StreamHealth
 from tests.cli.program import ran
 from tests.kafka.topics import create, fill
 
@@ -226,3 +228,56 @@ def test_the_demo_shows_joined_values() -> None:
     assert done.returncode == 0, done.stderr
     last = done.stdout.splitlines()[-1]
     assert re.search(r"hit_rate@10 0\.\d+/0\.\d+", last), done.stdout
+
+
+@pytest.mark.parametrize(
+    ("field", "why"),
+    [
+        ('item = "sku"', "are invalid"),
+        ('request_id = "item"', "belong to no list"),
+        ("types = { buy = 1 }", "are of no type that counts"),
+    ],
+)
+@pytest.mark.parametrize("every", [(), ("--every", "1h")])
+def test_interactions_that_a_wrong_field_loses_are_told_of_and_fail(
+    tmp_path: Path, field: str, why: str, every: tuple[str, ...]
+) -> None:
+    config = written(tmp_path, [*MANY, SHOWN[0]])
+    clicks = [
+        {**DONE[4], "request_id": f"r{each}", "ts": HOUR + 10_000 + each} for each in range(20)
+    ]
+    (tmp_path / "clicks.ndjson").write_text("\n".join(map(json.dumps, clicks)))
+    call: tuple[str | Path, ...] = ("evaluate", "--config", config, "--format", "json", *every)
+    right = ran(*call)
+    assert (right.returncode, right.stderr) == (0, "")
+    options = field if "types" in field else f"{field}\ntypes = {{ click = 1 }}"
+    config.write_text(CONFIG.replace("types = { click = 1 }", options))
+    done = ran(*call)
+    assert done.returncode == 1
+    told = f"clicks.ndjson: 20 of 20 interactions count in no list (20 {why}): do the fields"
+    assert done.stderr.count(told) == 1
+    assert "--allow-invalid takes the values as they are" in done.stderr
+    anyway = ran(*call, "--allow-invalid")
+    assert (anyway.returncode, anyway.stdout) == (0, done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "by_request", "is_told"),
+    [
+        ({"counted": 9, "orphan": 10}, True, True),
+        ({"counted": 10, "orphan": 10}, True, False),
+        ({"orphan": 9}, True, False),
+        ({"counted": 1, "orphan": 1_000}, False, False),
+        ({"orphan": 1_000}, False, True),
+        ({"counted": 5, "orphan": 5, "invalid": 11}, False, True),
+        ({"counted": 1, "ignored": 1_000}, True, False),
+        ({"ignored": 1_000}, True, True),
+    ],
+)
+def test_most_interactions_lost_are_suspicious(
+    outcomes: dict[str, int], *, by_request: bool, is_told: bool
+) -> None:
+    found: dict[str, int] = {**dict.fromkeys(OUTCOMES, 0), **outcomes}
+    stream = StreamHealth(name="clicks", outcomes=found, open=0, outside=0)
+    told = stream.suspicion(by_request=by_request)
+    assert (told is not None) == is_told

@@ -10,12 +10,16 @@ import pytest
 
 from streameval.attribution.logs import MAX_AHEAD
 from streameval.attribution.state import JoinedState
+from streameval.config.attribution import AttributionOptions, InteractionOptions
 from streameval.daemon.joining import JoinStats
 from streameval.errors import SourceError, TooManyOpenError, UnevenStreamsError, UnlikeStateError
 from streameval.records import Partition, RecordBatch
 from tests.attribution.offline import Case
 from tests.attribution.streams import joint
 
+OPTIONS = AttributionOptions(
+    impressions="shown", window="10s", interactions=[InteractionOptions(source="done")]
+)
 SHOWN, DONE = Partition("s0-0", 0), Partition("s1-0", 0)
 CASE = Case([[[]], [[]]], "request_id", 10, 5, "max", per_variant=False, gains={"click": 1.0})
 
@@ -161,7 +165,7 @@ def test_a_stream_without_a_log_is_refused() -> None:
 
 
 def test_counts_stay_when_a_partition_goes() -> None:
-    stats = JoinStats(["shown", "done"])
+    stats = JoinStats(OPTIONS)
     fed = Fed()
     fed.feed(SHOWN, [shown(0, "r0"), shown(0, "r0")])
     fed.state.end([SHOWN, DONE])

@@ -85,6 +85,8 @@ def test_ready_says_how_old_the_snapshot_is(site: Site) -> None:
 def test_later_trouble_is_shown_and_leaves_the_daemon_ready(site: Site) -> None:
     site.snapshot = picture(state=health(trouble="10,000 lists and no hit."))
     assert site.get("/-/ready").text.startswith("Warning: 10,000 lists and no hit.")
+    assert "10,000 lists and no hit." in site.get("/").text
+    assert site.get("/api/v1/metrics").json()["health"]["trouble"] == "10,000 lists and no hit."
     assert site.get("/-/ready").status_code == 200
 
 
