@@ -13,9 +13,10 @@ import subprocess
 import tempfile
 import time
 import uuid
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Final, Self
 
 from kafka import KafkaConsumer, TopicPartition
@@ -45,11 +46,11 @@ _PROPERTIES: Final = """\
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+listeners={listeners},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners={listeners}
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=PLAINTEXT
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+listener.security.protocol.map={protocols},CONTROLLER:PLAINTEXT
 log.dirs={data}
 num.partitions=4
 auto.create.topics.enable=false
@@ -97,14 +98,23 @@ class Broker:
 
     Args:
         seconds: longest wait for the broker to answer; a guard against hanging, not a pace.
+        listeners: further listeners: name -> HOST:PORT; the name is a security protocol.
+        properties: further settings of the broker, as in server.properties.
 
     Raises:
         MissingExtraError: the extra is not installed.
         BrokerError: it does not start; carries the end of its log.
     """
 
-    def __init__(self, *, seconds: float = 120.0) -> None:
+    def __init__(
+        self,
+        *,
+        seconds: float = 120.0,
+        listeners: Mapping[str, str] = MappingProxyType({}),
+        properties: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._seconds = seconds
+        self._listeners, self._properties = listeners, properties
         self._port, self._controller = free_ports(2)
         self._directory: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -177,7 +187,9 @@ class Broker:
         """A fresh directory with settings and formatted storage, under the watchdog's eyes."""
         directory = Path(tempfile.mkdtemp(prefix="streameval-broker-"))
         self._directory, self._watchdog = directory, _Watchdog(directory)
-        properties = _write_settings(directory, self._port, self._controller)
+        properties = _write_settings(
+            directory, self._port, self._controller, self._listeners, self._properties
+        )
         arguments = ("format", "-t", str(uuid.uuid4()), "-c", str(properties))
         storage = _spawn(directory, "kafka.tools.StorageTool", *arguments)
         if storage.wait() != 0:
@@ -252,14 +264,26 @@ def _bound(stack: ExitStack) -> int:
     raise OSError(f"no free port of 127.0.0.1 among {len(candidates)} tried")
 
 
-def _write_settings(directory: Path, port: int, controller: int) -> Path:
+def _write_settings(
+    directory: Path,
+    port: int,
+    controller: int,
+    listeners: Mapping[str, str],
+    properties: Mapping[str, str],
+) -> Path:
     """Write the broker's configuration into `directory`; returns the path of its properties."""
-    properties = directory / "server.properties"
-    properties.write_text(
-        _PROPERTIES.format(port=port, controller=controller, data=directory / "data")
+    listening = {"PLAINTEXT": f"127.0.0.1:{port}", **listeners}
+    settings = _PROPERTIES.format(
+        controller=controller,
+        listeners=",".join(f"{name}://{address}" for name, address in listening.items()),
+        protocols=",".join(f"{name}:{name}" for name in listening),
+        data=directory / "data",
     )
+    further = "".join(f"{key}={value}\n" for key, value in properties.items())
+    written = directory / "server.properties"
+    written.write_text(settings + further)
     (directory / "log4j2.xml").write_text(_LOGGING)
-    return properties
+    return written
 
 
 def _spawn(directory: Path, main: str, *arguments: str) -> subprocess.Popen[bytes]:

@@ -17,11 +17,11 @@ from streameval.sources.files import lines
 from streameval.sources.kafka.client import (
     UNUSABLE,
     connect,
-    explanation,
     silence_client_log,
     unusable,
 )
 from streameval.sources.kafka.cluster import Cluster
+from streameval.sources.kafka.connections import failure_of
 from streameval.sources.kafka.settings import client_config
 
 _OFFERED: Final[Mapping[str, Any]] = {
@@ -123,7 +123,7 @@ def publish_records(
     except UNUSABLE as error:
         raise unusable(error, config) from error
     except (KafkaError, OSError) as error:
-        raise writing.failure(explanation(error, config)) from error
+        raise writing.failure(str(failure_of(error, config))) from error
 
 
 class UserKey:

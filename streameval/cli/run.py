@@ -39,8 +39,9 @@ def run(
     ```
 
     Serves a page at /, /metrics for Prometheus, /api/v1/metrics (JSON), /-/healthy and /-/ready.
-    Logs go to standard error. SIGTERM or Ctrl-C ends it in order, with status 0; a second one at
-    once. When a source of files is at its end, the daemon goes on serving what it read.
+    Logs go to standard error. SIGTERM or Ctrl-C ends it in order, with status 0, or 1 where the
+    last checkpoint could not be written; a second one at once. When a source of files is at its
+    end, the daemon goes on serving what it read.
 
     With [state], values outlive the process: each start goes on where the newest checkpoint ends,
     and a record counts once, whatever happened in between. Without it they are since start.

@@ -69,6 +69,12 @@ class Assembly(msgspec.Struct, kw_only=True):
         found: Mapping[str, int] = getattr(self.source, "recoveries", {})
         return found
 
+    @property
+    def connection_failures(self) -> Mapping[str, int]:
+        """How often the source could not be reached: reason -> how often."""
+        found: Mapping[str, int] = getattr(self.source, "connection_failures", {})
+        return found
+
     def close(self) -> None:
         """Let go of everything; what is being written is written first."""
         self.source.close()

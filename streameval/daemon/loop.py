@@ -65,7 +65,7 @@ class Loop:
 
         Raises:
             StreamevalError: the source cannot be read, state must not go on, or too many records
-                are invalid; waiting will not help.
+                are invalid; waiting will not help. Or the last checkpoint could not be written.
         """
         try:
             self._parts.source.open(owner_of(self._parts))
@@ -117,6 +117,7 @@ class Loop:
             commit_failures=owner.commit_failures,
             dead_lettered=self._parts.dead_lettered,
             recoveries=self._parts.recoveries,
+            connection_failures=self._parts.connection_failures,
             reload=self._reload(),
             join=self._joining.health(),
         )

@@ -18,6 +18,7 @@ from streameval.daemon.clock import Clock
 from streameval.daemon.log import emit
 from streameval.daemon.loop import Loop
 from streameval.daemon.reload import Reload, check_start
+from streameval.errors import UnsavedStateError
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web import Limits, Server, application
 from streameval.pipeline.snapshot import Snapshot
@@ -108,11 +109,18 @@ class Daemon:
 
         Raises:
             SourceError: the source cannot be read, and waiting will not help.
+            UnsavedStateError: the last checkpoint could not be written, and no reload follows.
         """
         reload = self._reload
         with self._server, nullcontext() if reload is None else reload.on_signal():
             self._say_what_starts()
-            self._loop.run(lambda: until() or (reload is not None and reload.due()))
+            try:
+                self._loop.run(lambda: until() or (reload is not None and reload.due()))
+            except UnsavedStateError as error:
+                if reload is None or not reload.accepted:
+                    raise
+                # The process that follows at once counts it again.
+                emit(logging.WARNING, "unsaved", error=error)
         return reload is not None and reload.accepted
 
     def _reload_by(

@@ -19,11 +19,11 @@ from streameval.records import Partition
 from streameval.sources.kafka.client import (
     UNUSABLE,
     connect,
-    explanation,
     silence_client_log,
     unusable,
 )
 from streameval.sources.kafka.cluster import EARLIEST, LATEST, Cluster
+from streameval.sources.kafka.connections import failure_of
 
 _READ_TIMEOUT: Final = 30.0
 """Seconds without a record, before the end, after which reading has failed."""
@@ -119,8 +119,8 @@ class DeadLetterReader:
 
     def _failure(self, error: Exception) -> SourceError:
         where = f"topic {', '.join(self._topics)}"
-        remedy = "start the broker, or correct [source.kafka]"
-        return SourceError(where, explanation(error, self._config), remedy)
+        _, problem, remedy = failure_of(error, self._config)
+        return SourceError(where, problem, remedy)
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
@@ -181,7 +181,7 @@ def replay(letters: Iterable[DeadLetter], config: Mapping[str, Any]) -> int:
                 run.send(producer, letter)
             run.settle(0)
     except (KafkaError, OSError) as error:
-        raise run.failure(explanation(error, config)) from error
+        raise run.failure(str(failure_of(error, config))) from error
     except UNUSABLE as error:
         raise unusable(error, config) from error
     return run.count

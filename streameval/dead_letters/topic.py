@@ -24,7 +24,8 @@ from kafka.util import ensure_valid_topic_name
 from streameval.errors import ConfigError, DeadLetterError
 from streameval.pipeline.dead_letters import DeadLetter, Stage
 from streameval.records import Partition
-from streameval.sources.kafka.client import UNUSABLE, connect, explanation, silence_client_log
+from streameval.sources.kafka.client import UNUSABLE, connect, silence_client_log
+from streameval.sources.kafka.connections import failure_of
 
 SUFFIX: Final = ".dlq"
 PREFIX: Final = "streameval.dlq."
@@ -175,11 +176,11 @@ class DeadLetterTopics:
         return DeadLetterError(f"topic {self._name(letter)}", problem, remedy)
 
     def _failure(self, error: Exception) -> DeadLetterError:
-        remedy = f"check the broker; {_AGAIN}"
+        _, problem, remedy = failure_of(error, self._config)
         if isinstance(error, AuthorizationError):
-            remedy = f"allow this user to describe, create and write the topic; {_AGAIN}"
+            remedy = "allow this user to describe, create and write the topic"
         where = f"topic {', '.join(self._names)}"
-        return DeadLetterError(where, explanation(error, self._config), remedy)
+        return DeadLetterError(where, problem, f"{remedy}; {_AGAIN}")
 
 
 def headers_of(letter: DeadLetter) -> list[tuple[str, bytes]]:

@@ -18,7 +18,7 @@ from streameval.durability.saving import Saving
 from streameval.durability.splitting import split
 from streameval.durability.store import Store
 from streameval.durability.terms import Terms
-from streameval.errors import DamagedStateError, UnlikeStateError
+from streameval.errors import DamagedStateError, UnlikeStateError, UnsavedStateError
 from streameval.pipeline.dead_letters import DeadLetters
 from streameval.pipeline.snapshot import CheckpointHealth
 from streameval.records import Assignment, Partition, RecordBatch
@@ -41,9 +41,6 @@ class Keeper:
         letters: where invalid records go; None where they are counted only.
         clock: where time comes from.
         worker: writes checkpoints, one after the other.
-
-    Attributes:
-        skipped: offsets that logs have lost before they were counted.
     """
 
     def __init__(
@@ -58,7 +55,7 @@ class Keeper:
         clock: Clock,
         worker: Executor,
     ) -> None:
-        self.skipped = 0
+        self._skipped = 0
         self._counts = counts
         self._store = store
         self._terms = terms
@@ -140,8 +137,17 @@ class Keeper:
             self._news += self._saving.turn(self._holdings)
 
     def finish(self) -> None:
-        """Save everything that has changed, within a few seconds: the end of the process."""
+        """Save everything that has changed, within a few seconds: the end of the process.
+
+        Raises:
+            UnsavedStateError: not everything could be.
+        """
         self._save_all(list(self._holdings), _LAST_SECONDS)
+        unsaved = [each for _, each in sorted(self._holdings.items()) if each.changed]
+        if unsaved:
+            places = [str(each.resumption.place) for each in unsaved]
+            told = [str(each.fields["problem"]) for each in self._news if "problem" in each.fields]
+            raise UnsavedStateError(places, told[-1] if told else "there was no time left")
 
     def abandon(self) -> None:
         """End without another checkpoint: what was counted last must not be passed over."""
@@ -162,7 +168,10 @@ class Keeper:
             for log, offset in holding.durable.items()
         }
         return CheckpointHealth(
-            last_success=self._saving.last_success, failures=self._saving.failures, offsets=offsets
+            last_success=self._saving.last_success,
+            failures=self._saving.failures,
+            offsets=offsets,
+            skipped=self._skipped,
         )
 
     @property
@@ -203,7 +212,7 @@ class Keeper:
             return self._adopt(resuming, decided, once_more=False)
         holding = self._hold(resumption)
         holding.restored(saved)
-        self.skipped += resumption.skipped
+        self._skipped += resumption.skipped
         return resumption
 
     def _begin(self, resumption: Resumption) -> Resumption:

@@ -45,7 +45,7 @@ class Store(Protocol):
 
         Raises:
             ForeignStoreError: they belong to another cluster or group.
-            StoreError: the store cannot be used.
+            StoreError: the store cannot be used, or has checkpoints and does not say whose.
         """
 
     def places(self) -> list[Place]:

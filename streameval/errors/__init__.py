@@ -30,6 +30,7 @@ from streameval.errors.states import (
     StoreError,
     TooManyOpenError,
     UnlikeStateError,
+    UnsavedStateError,
 )
 from streameval.errors.surroundings import (
     AddressInUseError,
@@ -81,5 +82,6 @@ __all__ = [
     "UnknownConventionError",
     "UnknownMetricError",
     "UnlikeStateError",
+    "UnsavedStateError",
     "nearest",
 ]

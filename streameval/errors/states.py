@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from streameval.errors.root import StreamevalError
 
@@ -74,6 +74,18 @@ class ForeignStoreError(StoreError):
         self.there = there
         problem = f"its state belongs to {what} {there!r}, and this process reads {here!r}"
         super().__init__(store, problem, "name another folder under [state] path")
+
+
+class UnsavedStateError(StreamevalError):
+    """The process ends, and what it counted last is in no checkpoint."""
+
+    def __init__(self, places: Sequence[str], problem: str) -> None:
+        self.places = places
+        self.problem = problem
+        super().__init__(
+            f"the last checkpoint of {', '.join(places)} was not written: {problem.rstrip('.')}. "
+            "What was counted after the checkpoint before it is counted again at the next start."
+        )
 
 
 class TooManyOpenError(StreamevalError):

@@ -181,6 +181,16 @@ def _durability(health: Health) -> Iterator[Family]:
         "the process started.",
         [({"step": step}, count) for step, count in sorted(health.recoveries.items())],
     )
+    yield own_family(
+        "kafka_connection_failures",
+        "counter",
+        "Attempts to reach Kafka that failed since the process started, by reason; about one a "
+        "second while it cannot be reached. /-/ready and the log say what to do.",
+        [
+            ({"reason": reason}, count)
+            for reason, count in sorted(health.connection_failures.items())
+        ],
+    )
     reload = health.reload
     yield own_family(
         "config_last_reload_successful",
@@ -216,6 +226,13 @@ def _checkpoints(health: CheckpointHealth) -> Iterator[Family]:
         "gauge",
         "Where reading resumes after a crash: all records before it are durable in the state.",
         [(_partition_labels(where), offset) for where, offset in sorted(health.offsets.items())],
+    )
+    yield own_family(
+        "events_skipped",
+        "counter",
+        "Offsets that retention deleted before they were counted, since the process started, and "
+        'that on_retention = "skip" went past; they are in no metric.',
+        [({}, health.skipped)],
     )
 
 

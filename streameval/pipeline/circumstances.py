@@ -23,6 +23,7 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
         commit_failures: commits of the group's offsets that failed.
         dead_lettered: records set aside as dead letters; None where none are written.
         recoveries: what the watchdog did: step -> how often.
+        connection_failures: attempts to reach the source that failed: reason -> how often.
         reload: what became of the configuration; None where it cannot be read again.
         join: how the join of streams is; None where nothing is joined.
     """
@@ -35,5 +36,6 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     commit_failures: int = 0
     dead_lettered: int | None = None
     recoveries: Mapping[str, int] = {}
+    connection_failures: Mapping[str, int] = {}
     reload: ReloadHealth | None = None
     join: JoinHealth | None = None

@@ -89,11 +89,13 @@ class CheckpointHealth(msgspec.Struct, frozen=True, kw_only=True):
             this process has written none.
         failures: attempts that failed.
         offsets: the next offset to be counted after a crash, by partition.
+        skipped: offsets that logs lost before they were counted, passed over as configured.
     """
 
     last_success: float | None = None
     failures: int = 0
     offsets: Mapping[Partition, int] = {}
+    skipped: int = 0
 
 
 class ReloadHealth(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,6 +128,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
         dead_lettered: records set aside as dead letters; None where none are written.
         commit_failures: commits of the group's offsets that failed.
         recoveries: what the watchdog did about a reading that stood still: step -> how often.
+        connection_failures: attempts to reach the source that failed: reason -> how often.
         checkpoint: how well state is being kept; None where it is not.
         reload: what became of the configuration; None where it cannot be read again.
         join: how the join of streams is; None where nothing is joined.
@@ -145,6 +148,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     dead_lettered: int | None = None
     commit_failures: int = 0
     recoveries: Mapping[str, int] = {}
+    connection_failures: Mapping[str, int] = {}
     checkpoint: CheckpointHealth | None = None
     reload: ReloadHealth | None = None
     join: JoinHealth | None = None

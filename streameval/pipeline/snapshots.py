@@ -208,6 +208,7 @@ class Snapshots:
             dead_lettered=around.dead_lettered,
             commit_failures=around.commit_failures,
             recoveries=around.recoveries,
+            connection_failures=around.connection_failures,
             checkpoint=around.checkpoint,
             reload=around.reload,
             join=around.join,

@@ -49,9 +49,14 @@ def claim(disk: Disk, store: Path, wanted: Claim) -> None:
             raise ForeignStoreError(str(store), what, here, there)
 
 
+def text_of(wanted: Claim) -> str:
+    """What store.json says, in one line."""
+    return msgspec.json.encode(wanted).decode()
+
+
 def _write(disk: Disk, store: Path, wanted: Claim) -> None:
     with temporary(disk, store / CLAIM) as path:
-        disk.create(path, [msgspec.json.encode(wanted) + b"\n"])
+        disk.create(path, [text_of(wanted).encode() + b"\n"])
         disk.sync(path)
         try:
             disk.rename_new(path, store / CLAIM)

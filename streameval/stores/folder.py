@@ -10,7 +10,7 @@ from typing import Any, Final
 from streameval.durability.checkpoint import Draft, Header, Place
 from streameval.errors import DamagedStateError, StateVersionError, StoreError
 from streameval.stores.aside import move_aside
-from streameval.stores.claim import Claim, claim
+from streameval.stores.claim import Claim, claim, text_of
 from streameval.stores.cleaning import Cleaner
 from streameval.stores.disk import Disk, RealDisk
 from streameval.stores.layout import Entry
@@ -50,8 +50,22 @@ class FolderStore:
         """See `Store.claim`."""
         with told_of(self.path):
             ensured(self.disk, self.path, self.path)
+            self._refuse_unclaimed()
             claim(self.disk, self.path, Claim(cluster=cluster, group=group))
         self._claimed = True
+
+    def _refuse_unclaimed(self) -> None:
+        """Take no folder whose checkpoints might be of another cluster or group."""
+        # Listed first: whoever writes a checkpoint has made the claim before.
+        kept = self.places()
+        if not kept or CLAIM in self.disk.names(self.path):
+            return
+        headers = [header for place in kept for header in self._headers(place)]
+        owners = {text_of(Claim(cluster=each.cluster, group=each.group)) for each in headers}
+        said = f"; its checkpoints say {' or '.join(sorted(owners))}" if owners else ""
+        problem = f"there are checkpoints of {len(kept)} partitions, and no {CLAIM} says whose"
+        remedy = f"bring {CLAIM} back{said}, or name another folder under [state] path"
+        raise StoreError(str(self.path), problem, remedy)
 
     def places(self) -> list[Place]:
         """See `Store.places`."""

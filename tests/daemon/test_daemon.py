@@ -114,6 +114,16 @@ def test_a_signal_ends_it_in_order(number: signal.Signals, tmp_path: Path) -> No
         assert [found and found[1] for found in events] == ["started", "stopped"]
 
 
+def test_a_last_checkpoint_that_cannot_be_written_is_no_end_in_order(tmp_path: Path) -> None:
+    kept = f'{SIMULATOR}[state]\npath = "{tmp_path / "state"}"\ninterval = "1h"\n'
+    with running(kept, tmp_path) as daemon:
+        daemon.consumed(3000)
+        (tmp_path / "state").rename(tmp_path / "elsewhere")
+        assert daemon.stop() == 1
+        assert "was not written" in daemon.said("failed")[0]
+        assert daemon.said("stopped") == []
+
+
 def test_its_first_line_says_what_runs_where_and_that_values_are_since_start(
     tmp_path: Path,
 ) -> None:

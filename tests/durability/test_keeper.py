@@ -8,7 +8,7 @@ import pytest
 
 from streameval.durability.checkpoint import Draft, Place
 from streameval.durability.store import Store
-from streameval.errors import DamagedStateError, SourceError, StoreError
+from streameval.errors import DamagedStateError, SourceError, StoreError, UnsavedStateError
 from tests.durability.keeping import Kept, P, after, batch
 from tests.stores.memory import MemoryFound, MemorySaved, MemoryStore
 
@@ -148,6 +148,18 @@ def test_a_failed_checkpoint_shows_and_commits_nothing_and_is_tried_again() -> N
     kept.checkpoint()
     assert (kept.shown, kept.commits[-1]) == (5, {P: 5})
     assert kept.keeper.health.offsets == {P: 5}
+
+
+def test_a_last_checkpoint_that_fails_ends_with_an_error() -> None:
+    store = Failing()
+    kept = Kept(store)
+    kept.assign()
+    kept.keeper.finish()
+    kept.count(0, 5)
+    store.full = True
+    with pytest.raises(UnsavedStateError, match=r"events.*no space left on device") as raised:
+        kept.keeper.finish()
+    assert len(raised.value.places) == 1
 
 
 def test_dead_letters_that_are_not_safe_hold_the_checkpoint_back() -> None:

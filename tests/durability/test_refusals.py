@@ -118,7 +118,7 @@ def test_it_goes_on_where_the_policy_says_so_and_tells_of_it(policy: str) -> Non
     assert kept.assign(**case.given) == case.begins
     (state,) = kept.ingest.partitions.values()
     assert state.tally.valid == case.state
-    assert kept.keeper.skipped == case.skipped
+    assert kept.keeper.health.skipped == case.skipped
     news = kept.news()[-1]
     assert case.says in news.fields["problem"]
 

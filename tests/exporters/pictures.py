@@ -66,9 +66,8 @@ def health(
 def busy_health() -> Health:
     """Everything that there is to say about a pipeline, said."""
     parts = (partition(0, 5, 9, 1_500_000), partition(1, 3, 3, 2_000_000))
-    kept = CheckpointHealth(
-        last_success=STARTED + 9, failures=2, offsets={each.partition: 3 for each in parts}
-    )
+    offsets = {each.partition: 3 for each in parts}
+    kept = CheckpointHealth(last_success=STARTED + 9, failures=2, offsets=offsets, skipped=8)
     return health(
         consumed=9,
         partitions=parts,
@@ -79,6 +78,7 @@ def busy_health() -> Health:
         dead_lettered=3,
         commit_failures=5,
         recoveries={"seek": 2, "rejoin": 1},
+        connection_failures={"authentication": 4, "certificate": 0},
         checkpoint=kept,
         reload=ReloadHealth(successful=False, at=STARTED + 8),
     )

@@ -184,7 +184,10 @@ def test_the_pipeline_says_what_is_kept_set_aside_and_recovered_from(
     assert at(read, "checkpoint_last_success_timestamp_seconds") == 1_760_000_009
     where = {"topic": "recommendation-events", "partition": "1"}
     assert at(read, "checkpoint_offset", **where) == 3
+    assert at(read, "events_skipped_total") == 8
     assert at(read, "kafka_watchdog_recoveries_total", step="rejoin") == 1
+    assert at(read, "kafka_connection_failures_total", reason="authentication") == 4
+    assert at(read, "kafka_connection_failures_total", reason="certificate") == 0
     assert at(read, "config_last_reload_successful") == 0
     assert at(read, "config_last_reload_timestamp_seconds") == 1_760_000_008
 

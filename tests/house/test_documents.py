@@ -15,6 +15,7 @@ from streameval.config import load
 from streameval.exporters.families import Family
 from streameval.exporters.operations import build_information, operations
 from streameval.pipeline.invalid import REASONS
+from streameval.sources.kafka.connections import REASONS as CONNECTION_REASONS
 from tests.exporters.pictures import busy_health, picture, refused
 from tests.house.checkout import ROOT
 
@@ -70,6 +71,10 @@ def test_the_readme_is_short() -> None:
 
 def test_the_reasons_in_the_documents_are_those_of_the_program() -> None:
     assert _table("dead-letters.md", "## Reasons") == REASONS
+
+
+def test_the_reasons_why_kafka_cannot_be_used_are_in_the_runbook() -> None:
+    assert set(_table("runbook.md", "## StreamevalNotReady")) == set(CONNECTION_REASONS)
 
 
 def test_the_catalogue_in_the_documents_is_that_of_the_program() -> None:

@@ -72,6 +72,20 @@ def test_a_second_process_of_one_name_is_told_to_the_first(broker: Broker) -> No
             assert b.source.commit(b.told.positions) is None
 
 
+def test_a_second_process_of_one_name_is_told_to_the_first_where_nothing_is_to_be_read(
+    broker: Broker,
+) -> None:
+    topic = create(broker, partitions=2)
+    mine = options(broker, topic, group=topic, member="same", heartbeat_interval_ms=500)
+    with reading(mine) as a:
+        until(lambda: a.numbers == [0, 1], a)
+        with reading(mine) as b:
+            until(lambda: b.numbers == [0, 1], b)
+            with pytest.raises(SourceError, match="joined as the same `member`"):
+                until(lambda: False, a)
+            assert b.source.commit(dict.fromkeys(b.told.own, 0)) is None
+
+
 def test_a_member_that_was_away_too_long_is_refused_and_begins_anew(broker: Broker) -> None:
     topic = filled(broker, FOUR)
     slow = options(

@@ -60,6 +60,21 @@ def test_a_claim_that_says_nothing_is_refused(tmp_path: Path, content: bytes) ->
         FolderStore(tmp_path).claim("c1", "g1")
 
 
+def test_checkpoints_without_a_claim_are_refused_and_say_whose_they_are(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    store.claim("c1", "g1")
+    store.save(draft(5))
+    claim = (tmp_path / "store.json").read_text().strip()
+    (tmp_path / "store.json").unlink()
+    with pytest.raises(StoreError, match=r"of 1 partitions, and no store\.json") as raised:
+        FolderStore(tmp_path).claim("c1", "g1")
+    said = raised.value.remedy.partition("say ")[2].partition(", or name")[0]
+    assert not (tmp_path / "store.json").exists()
+    (tmp_path / "store.json").write_text(said)
+    FolderStore(tmp_path).claim("c1", "g1")
+    assert said == claim
+
+
 def test_without_links_the_first_still_wins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

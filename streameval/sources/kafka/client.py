@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import socket
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -13,24 +12,26 @@ from kafka.errors import (
     InconsistentGroupProtocolError,
     InvalidSessionTimeoutError,
     KafkaConfigurationError,
-    KafkaConnectionError,
-    KafkaTimeoutError,
     LogTruncationError,
-    NodeNotReadyError,
     OffsetOutOfRangeError,
-    RequestTimedOutError,
     UnsupportedCodecError,
 )
+from kafka.net.selector import NetworkSelector
 from kafka.record import util as kafka_records
 
 from streameval.errors import SourceError
 from streameval.records import Partition
+from streameval.sources.kafka.connections import (
+    UNHEARD,
+    ConnectionEndedError,
+    Connections,
+    addresses,
+)
 from streameval.sources.kafka.settings import accepted
 
 UNUSABLE: Final = (KafkaConfigurationError, TypeError, ValueError, AssertionError)
 """What a client raises for settings that do not fit together."""
 
-_UNHEARD: Final = (KafkaTimeoutError, NodeNotReadyError, RequestTimedOutError)
 _LOG: Final = logging.getLogger(__name__)
 _SILENT: Final = logging.CRITICAL + 1
 
@@ -44,23 +45,30 @@ def connect(kind: Any, config: Mapping[str, Any]) -> Any:
 
     Raises:
         KafkaError: no broker answered; then no thread and no socket of the attempt stays.
+            A ConnectionEndedError where a connection was tried: `failure_of` says what it means.
     """
     return connected(kind, config)[0]
 
 
-def connected(kind: Any, config: Mapping[str, Any]) -> tuple[Any, Any]:
-    """As `connect`; also what the client knows of the cluster (kafka.cluster.ClusterMetadata)."""
-    made: list[Any] = []
+def connected(kind: Any, config: Mapping[str, Any]) -> tuple[Any, Connections]:
+    """As `connect`; also the connections of the client, which know the cluster's metadata."""
+    made: list[tuple[Any, Connections]] = []
 
     def network(**settings: Any) -> Any:
-        made.append(kind.DEFAULT_CONFIG["kafka_client"](**settings))
-        return made[-1]
+        selector = NetworkSelector(**settings)
+        connections = Connections(selector, **settings)
+        client = kind.DEFAULT_CONFIG["kafka_client"]
+        made.append((client(net=selector, manager=connections, **settings), connections))
+        return made[-1][0]
 
     try:
-        return kind(**accepted(config, kind), kafka_client=network), made[0].cluster
-    except BaseException:
-        for client in made:
+        return kind(**accepted(config, kind), kafka_client=network), made[0][1]
+    except BaseException as error:
+        ends = [connections.end for _, connections in made if connections.end is not None]
+        for client, _ in made:
             client.close()
+        if ends and isinstance(error, UNHEARD):
+            raise ConnectionEndedError(ends[0]) from error
         raise
 
 
@@ -83,52 +91,10 @@ def warn_of_slow_checksums() -> None:
         )
 
 
-def addresses(config: Mapping[str, Any]) -> list[str]:
-    """The bootstrap servers as HOST:PORT."""
-    servers = config.get("bootstrap_servers", "localhost")
-    listed = servers.split(",") if isinstance(servers, str) else list(servers)
-    stripped = [address.strip() for address in listed]
-    return [address if _has_port(address) else f"{address}:9092" for address in stripped]
-
-
-def explanation(error: Exception, config: Mapping[str, Any]) -> str:
-    """Why the cluster cannot be reached, in one sentence without its full stop."""
-    where = ", ".join(addresses(config))
-    unheard = isinstance(error, _UNHEARD)
-    if unheard or isinstance(error, KafkaConnectionError):
-        refusal = None if config.get("proxy_url") else _refusal(addresses(config)[0])
-        if refusal is not None:
-            return f"cannot reach Kafka at {where}: {refusal}"
-    if unheard:
-        protocol = config.get("security_protocol", "PLAINTEXT")
-        return f"no answer as Kafka from {where} (security_protocol is {protocol})"
-    return f"cannot use Kafka at {where}: {type(error).__name__}: {_first_line(error)}"
-
-
 def unusable(error: Exception, config: Mapping[str, Any]) -> SourceError:
     """The error of a user whose settings the client refuses (one of UNUSABLE)."""
     where = f"Kafka at {', '.join(addresses(config))}"
     return SourceError(where, f"{type(error).__name__}: {error}", "correct [source.kafka]")
-
-
-def _has_port(address: str) -> bool:
-    host, colon, port = address.rpartition(":")
-    return bool(colon) and port.isdecimal() and (":" not in host or host.endswith("]"))
-
-
-def _refusal(address: str) -> str | None:
-    """What the network says to a plain connection; None when it is accepted."""
-    host, _, port = address.rpartition(":")
-    host = host.rpartition("//")[2].strip("[]")
-    try:
-        socket.create_connection((host, int(port)), timeout=2).close()
-    except OSError as error:
-        return (error.strerror or str(error)).lower()
-    return None
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [""])[0].removeprefix(f"{type(error).__name__}: ")
 
 
 _GONE = (
@@ -138,7 +104,7 @@ _GONE = (
 
 _MEMBERSHIP: Final = {
     FencedInstanceIdError: (
-        "another process has joined the group under the name of this one",
+        "another process has joined as the same `member` and fenced this one (its instance id)",
         "give each process a `member` of its own in [source]",
     ),
     InconsistentGroupProtocolError: (

@@ -115,7 +115,7 @@ class GroupMember:
         self._config = config
         self._start = start
         self._monitor = monitor
-        self._consumer, self._metadata = connected(KafkaConsumer, config)
+        self._consumer, self._connections = connected(KafkaConsumer, config)
         self._listener = _Listener()
         self._consumer.subscribe(topics=list(topics), listener=self._listener)
         self._known: frozenset[Partition] = frozenset()
@@ -131,8 +131,11 @@ class GroupMember:
         """Records that are there, or come in time; none where the group rebalanced.
 
         Raises:
+            FencedInstanceIdError: another process uses our member name.
             KafkaError: whatever the client says.
         """
+        if self._connections.fenced:
+            raise FencedInstanceIdError
         self._refresh_metadata()
         self._finish_rejoin()
         try:
@@ -247,9 +250,9 @@ class GroupMember:
         found = self._monitor.partitions
         if found is not self._known:
             counts = Counter(partition.topic for partition in found)
-            known = self._metadata.partitions_for_topic
+            known = self._connections.cluster.partitions_for_topic
             if any(len(known(topic) or ()) < count for topic, count in counts.items()):
-                self._metadata.request_update()
+                self._connections.cluster.request_update()
                 return False
             self._known = found
         return True

@@ -12,14 +12,9 @@ from kafka.errors import KafkaError
 
 from streameval.errors import SourceError
 from streameval.records import Partition, RecordBatch
-from streameval.sources.kafka.client import (
-    UNUSABLE,
-    connect,
-    explanation,
-    silence_client_log,
-    unusable,
-)
+from streameval.sources.kafka.client import UNUSABLE, connect, silence_client_log, unusable
 from streameval.sources.kafka.cluster import EARLIEST, LATEST, Cluster, start_spec
+from streameval.sources.kafka.connections import failure_of
 from streameval.sources.kafka.member import batch_of
 from streameval.sources.kafka.settings import source_config, source_topics
 from streameval.sources.options import KafkaOptions
@@ -52,8 +47,8 @@ def probe(options: KafkaOptions, environment: Mapping[str, str]) -> str:
     except UNUSABLE as error:
         raise unusable(error, config) from error
     except (KafkaError, OSError) as error:
-        remedy = "start the broker, or correct [source.kafka]"
-        raise SourceError("kafka", explanation(error, config), remedy) from error
+        _, problem, remedy = failure_of(error, config)
+        raise SourceError("kafka", problem, remedy) from error
     return findings
 
 

@@ -7,19 +7,19 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, TypeVar
 
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, LogTruncationError, OffsetOutOfRangeError
 
 from streameval.errors import SourceError
 from streameval.records import Owner, Partition, RecordBatch
 from streameval.sources.kafka.client import (
     UNUSABLE,
-    explanation,
     permanent,
     silence_client_log,
     unusable,
     warn_of_slow_checksums,
 )
 from streameval.sources.kafka.cluster import start_offsets, start_spec
+from streameval.sources.kafka.connections import failure_of
 from streameval.sources.kafka.member import GroupMember, Rebalance
 from streameval.sources.kafka.settings import group_config, source_topics
 from streameval.sources.kafka.watchdog import ClusterMonitor, Stall, Watchdog
@@ -71,7 +71,7 @@ class KafkaSource:
     ) -> None:
         self._topics = source_topics(options)
         self._config = group_config(options, environment, shared=shared)
-        self._start = start_spec(options.start)
+        self._start, self._shared = start_spec(options.start), shared
         self._timeout, self._clock = options.stall_timeout, clock
         self._monitor = ClusterMonitor(self._topics, self._config)
         self._watchdog = Watchdog(self._timeout, clock)
@@ -91,6 +91,11 @@ class KafkaSource:
     def cluster(self) -> str:
         """The id of the cluster."""
         return self._monitor.cluster
+
+    @property
+    def connection_failures(self) -> Mapping[str, int]:
+        """How often the cluster could not be asked since `open`, by reason."""
+        return dict(self._monitor.failures)
 
     @property
     def joined(self) -> bool:
@@ -136,9 +141,10 @@ class KafkaSource:
         Must be called at least every max_poll_interval_ms, or the partitions go to others.
 
         Raises:
-            SourceError: reading starts outside a log, or retention has overtaken it; a topic was
-                created anew; a record is corrupt; another process uses our member name; a
-                partition does not advance, whatever was tried; the client refuses its settings.
+            SourceError: reading starts outside a log, or retention has overtaken it where nobody
+                shares the partitions; a topic was created anew; a record is corrupt; another
+                process uses our member name; a partition does not advance, whatever was tried;
+                the client refuses its settings.
             StreamevalError: whatever the owner raises.
         """
         self._monitor.wait_for_partitions(seconds)
@@ -189,7 +195,20 @@ class KafkaSource:
             raise self._fenced
         if self._member is None:
             self._member = GroupMember(self._topics, self._config, self._start, self._monitor)
-        return self._member.read(seconds)
+        try:
+            return self._member.read(seconds)
+        except (OffsetOutOfRangeError, LogTruncationError):
+            if not self._shared:
+                raise
+            self._hand_over_again(self._member)
+            return []
+
+    def _hand_over_again(self, member: GroupMember) -> None:
+        """The log no longer has what comes next: the owner decides, as it does after a restart."""
+        mine = sorted(member.positions)
+        self._owner.revoked(mine)
+        member.positions.clear()
+        member.hold(mine)
 
     def _leave(self) -> None:
         member, self._member = self._member, None
@@ -251,7 +270,7 @@ class KafkaSource:
             lasting = permanent(error)
             if lasting is not None:
                 raise lasting from error
-            self._retrying = f"{explanation(error, self._config)}; still trying."
+            self._retrying = f"{failure_of(error, self._config)}; still trying."
             self._monitor.sleep(seconds)
             return None
         self._retrying = None

@@ -10,8 +10,9 @@ from kafka.errors import KafkaError
 
 from streameval.errors import SourceError
 from streameval.records import Partition
-from streameval.sources.kafka.client import UNUSABLE, addresses, explanation, unusable
+from streameval.sources.kafka.client import UNUSABLE, unusable
 from streameval.sources.kafka.cluster import LATEST, Cluster, Topics
+from streameval.sources.kafka.connections import REASONS, addresses, failure_of
 
 _PAUSE_SECONDS: Final = 1.0
 _FIRST_PATIENCE_MS: Final = 1_000
@@ -30,7 +31,7 @@ class ClusterMonitor:
     """A thread that asks the cluster once a second, over a connection of its own.
 
     So the source learns of ends, new partitions and trouble without ever waiting for an answer.
-    Each attribute is replaced as a whole, never changed in place.
+    Each attribute but the counts is replaced as a whole, never changed in place.
 
     Attributes:
         cluster: its id; empty before the first look.
@@ -40,6 +41,7 @@ class ClusterMonitor:
         ends: the offset after the last committed record of each partition, as last known.
         answers: whether the cluster did, the last time.
         trouble: one sentence while something is not as it should be, else None.
+        failures: looks that failed, by reason.
         failure: what no waiting will mend, else None.
 
     Args:
@@ -63,6 +65,7 @@ class ClusterMonitor:
         self.ends: Mapping[Partition, int] = {}
         self.answers = False
         self.trouble: str | None = f"connecting to Kafka at {', '.join(addresses(config))}."
+        self.failures: dict[str, int] = dict.fromkeys(REASONS, 0)
         self.failure: SourceError | None = None
 
     def start(self) -> None:
@@ -99,7 +102,9 @@ class ClusterMonitor:
             self._fail(unusable(error, self._config))
         except (KafkaError, OSError) as error:
             self.answers = False
-            self.trouble = f"{explanation(error, self._config)}; still trying."
+            failure = failure_of(error, self._config)
+            self.failures[failure.reason] += 1
+            self.trouble = f"{failure}; still trying."
             self._disconnect()
 
     def _look(self) -> None:

@@ -1,0 +1,325 @@
+"""The client's connections: what each of them ended by, and what a person should do about it.
+
+The client tries again until its time is over, and then says only that time is over. So its
+connections are watched: of the ends they met, the one that says most is kept.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import struct
+from collections.abc import Iterator, Mapping
+from traceback import walk_tb
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
+from weakref import WeakSet
+
+from kafka.errors import (
+    FencedInstanceIdError,
+    IllegalSaslStateError,
+    InvalidReceiveError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    NodeNotReadyError,
+    RequestTimedOutError,
+    SaslAuthenticationFailedError,
+    UnsupportedSaslMechanismError,
+)
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.transport import KafkaTCPTransport
+from kafka.protocol.consumer import HeartbeatRequest
+
+Reason: TypeAlias = Literal[
+    "unreachable",
+    "silent",
+    "certificate",
+    "handshake",
+    "plaintext_port",
+    "tls_port",
+    "authentication",
+    "sasl_port",
+    "no_sasl_port",
+    "other",
+]
+
+REASONS: Final[tuple[Reason, ...]] = get_args(Reason)
+"""Why Kafka cannot be used; values of a label."""
+
+UNHEARD: Final = (KafkaTimeoutError, NodeNotReadyError, RequestTimedOutError)
+"""What a client raises where it waited for nothing."""
+
+_REFUSED_SASL: Final = (SaslAuthenticationFailedError, UnsupportedSaslMechanismError)
+_VERSIONS_REQUEST: Final = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+"""ApiVersions, version 0, correlation id 1, no client id: what every broker answers first."""
+
+_SECONDS: Final = 2.0
+_START: Final = "start the broker, or correct bootstrap_servers in [source.kafka]"
+_TRUST: Final = "name the authority that signed it by ssl_cafile in [source.kafka]"
+_NAME: Final = "name the broker in bootstrap_servers as its certificate does"
+_CERTIFICATE_REMEDIES: Final = {10: "renew the broker's certificate", 62: _NAME, 64: _NAME}
+"""OpenSSL's code of a verification that failed -> what to do, where it is not a matter of trust."""
+
+
+class Failure(NamedTuple):
+    """Why Kafka cannot be used.
+
+    Attributes:
+        reason: one of REASONS.
+        problem: one sentence without its full stop.
+        remedy: what to do.
+    """
+
+    reason: Reason
+    problem: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.problem}; {self.remedy}"
+
+
+class End(NamedTuple):
+    """How a connection ended.
+
+    Attributes:
+        error: that the client gave.
+        address: of the broker, HOST:PORT.
+        stage: how far it had come: to the handshake, to SASL (where configured), or all the way.
+    """
+
+    error: Exception
+    address: str
+    stage: Literal["handshake", "sasl", "ready"]
+
+    @property
+    def weight(self) -> int:
+        """How much it says: 2 names the culprit, 1 tells of the network, 0 is a silent close."""
+        if isinstance(self.error, (*_REFUSED_SASL, IllegalSaslStateError)):
+            return 2
+        if isinstance(_tls_error(self.error), ssl.SSLCertVerificationError):
+            return 2
+        return 0 if _closed(self.error) else 1
+
+
+class ConnectionEndedError(KafkaError):  # type: ignore[misc]  # untyped
+    """No broker could be used; carries how the last connection that says something ended."""
+
+    def __init__(self, end: End) -> None:
+        self.end = end
+        super().__init__(f"{end.address}: {end.error}")
+
+
+class Connections(KafkaConnectionManager):  # type: ignore[misc]  # untyped
+    """The connections of one client, watched.
+
+    Attributes:
+        end: how one of them ended; None where none did yet.
+        fenced: whether the broker has told this member that another one uses its name. The client
+            then stops its heartbeats without a word, and finds out when it next commits.
+    """
+
+    def __init__(self, net: Any, **settings: Any) -> None:
+        self.end: End | None = None
+        self.fenced = False
+        self._watched: WeakSet[Any] = WeakSet()
+        super().__init__(net, **settings)
+
+    def get_connection(self, node_id: Any, *args: Any, **settings: Any) -> Any:
+        """As the client's own."""
+        connection = super().get_connection(node_id, *args, **settings)
+        if connection not in self._watched:
+            self._watched.add(connection)
+            node = self.cluster.broker_metadata(node_id)
+            address = f"{node.host}:{node.port}"
+            connection.close_future.add_errback(lambda e: self._note(connection, address, e))
+        return connection
+
+    def send(
+        self, request: Any, node_id: Any = None, request_timeout_ms: float | None = None
+    ) -> Any:
+        """As the client's own."""
+        answer = super().send(request, node_id, request_timeout_ms)
+        if isinstance(request, HeartbeatRequest):
+            answer.add_callback(self._hear)
+        return answer
+
+    def _hear(self, response: Any) -> None:
+        if response.error_code == FencedInstanceIdError.errno:
+            self.fenced = True
+
+    def _note(self, connection: Any, address: str, error: Exception) -> None:
+        _close_forgotten(error)
+        stage: Literal["handshake", "sasl", "ready"] = "handshake"
+        if connection.init_future.succeeded():
+            stage = "ready"
+        elif connection.sasl_enabled and connection.broker_version_data is not None:
+            stage = "sasl"
+        end = End(error, address, stage)
+        if self.end is None or end.weight >= self.end.weight:
+            self.end = end
+
+
+def _close_forgotten(error: Exception) -> None:
+    """Close the socket of a handshake that failed: the client leaves it to garbage collection."""
+    for frame, _ in walk_tb(error.__traceback__):
+        transport = frame.f_locals.get("transport")
+        if isinstance(transport, KafkaTCPTransport):
+            transport.close()
+
+
+def addresses(config: Mapping[str, Any]) -> list[str]:
+    """The bootstrap servers as HOST:PORT."""
+    servers = config.get("bootstrap_servers", "localhost")
+    listed = servers.split(",") if isinstance(servers, str) else list(servers)
+    stripped = [address.strip() for address in listed]
+    return [address if _has_port(address) else f"{address}:9092" for address in stripped]
+
+
+def failure_of(error: Exception, config: Mapping[str, Any]) -> Failure:
+    """Why the cluster cannot be used; may ask the network, for seconds.
+
+    Args:
+        error: that the client raised.
+        config: its settings.
+    """
+    if isinstance(error, ConnectionEndedError):
+        found = _named(error.end, config)
+        if found is not None:
+            return found
+    where = ", ".join(addresses(config))
+    unheard = isinstance(error, (*UNHEARD, ConnectionEndedError))
+    if unheard or isinstance(error, KafkaConnectionError):
+        refusal = None if config.get("proxy_url") else _refusal(addresses(config)[0])
+        if refusal is not None:
+            return Failure("unreachable", f"cannot reach Kafka at {where}: {refusal}", _START)
+    if unheard:
+        problem = f"no answer as Kafka from {where} (security_protocol is {_protocol(config)})"
+        return Failure("silent", problem, "see whether the broker is well, or correct the port")
+    problem = f"cannot use Kafka at {where}: {type(error).__name__}: {_first_line(error)}"
+    return Failure("other", problem, "look into the broker's log, or correct [source.kafka]")
+
+
+def _named(end: End, config: Mapping[str, Any]) -> Failure | None:
+    """The culprit of a connection's end, where it is known."""
+    where, protocol = f"Kafka at {end.address}", _protocol(config)
+    tls = _tls_error(end.error)
+    if isinstance(tls, ssl.SSLCertVerificationError):
+        problem = f"the certificate of {where} is not trusted: {tls.verify_message.rstrip('.')}"
+        return Failure("certificate", problem, _CERTIFICATE_REMEDIES.get(tls.verify_code, _TRUST))
+    if isinstance(end.error, IllegalSaslStateError):
+        problem = f"{where} does not authenticate at this port, and security_protocol is {protocol}"
+        wanted = protocol.removeprefix("SASL_")
+        remedy = f'set security_protocol = "{wanted}", or name the port with SASL'
+        return Failure("no_sasl_port", problem, remedy)
+    if isinstance(end.error, _REFUSED_SASL) or (end.stage == "sasl" and _closed(end.error)):
+        return _unauthenticated(where, config)
+    if end.stage == "ready" and _closed(end.error) and "SASL" not in protocol:
+        problem = (
+            f"{where} closes the connection at the first request, as a port with SASL does, and "
+            f"security_protocol is {protocol}"
+        )
+        wanted = "SASL_SSL" if protocol == "SSL" else "SASL_PLAINTEXT"
+        remedy = f'set security_protocol = "{wanted}", with a user and a password'
+        return Failure("sasl_port", problem, remedy)
+    if end.stage == "handshake":
+        return _wrong_port(end, config, tls)
+    return None
+
+
+def _unauthenticated(where: str, config: Mapping[str, Any]) -> Failure:
+    user, mechanism = config.get("sasl_plain_username"), config.get("sasl_mechanism")
+    who = "us" if user is None else f"user {user!r}"
+    problem = f"{where} refuses to authenticate {who} by {mechanism}"
+    remedy = "correct the user, the password or sasl_mechanism in [source.kafka]"
+    return Failure("authentication", problem, remedy)
+
+
+def _wrong_port(end: End, config: Mapping[str, Any], tls: Exception | None) -> Failure | None:
+    """Whether one side speaks TLS and the other does not; the port is asked."""
+    protocol, proxied = _protocol(config), bool(config.get("proxy_url"))
+    if not protocol.endswith("SSL"):
+        if proxied or not _closed(end.error) or not _speaks_tls(end.address):
+            return None
+        problem = f"Kafka at {end.address} speaks TLS, and security_protocol is {protocol}"
+        wanted = protocol.replace("PLAINTEXT", "SSL")
+        remedy = f'set security_protocol = "{wanted}", or name the port without TLS'
+        return Failure("tls_port", problem, remedy)
+    if tls is None:
+        return None
+    if not proxied and _speaks_plainly(end.address):
+        problem = f"Kafka at {end.address} speaks without TLS, and security_protocol is {protocol}"
+        wanted = protocol.replace("SSL", "PLAINTEXT")
+        remedy = f'name the port with TLS, or set security_protocol = "{wanted}"'
+        return Failure("plaintext_port", problem, remedy)
+    problem = f"the TLS handshake with Kafka at {end.address} failed: {_first_line(tls)}"
+    return Failure("handshake", problem, "see the broker's log, and correct the ssl_ settings")
+
+
+def _protocol(config: Mapping[str, Any]) -> str:
+    return str(config.get("security_protocol", "PLAINTEXT"))
+
+
+def _closed(error: Exception) -> bool:
+    """Whether the broker closed the connection, or sent what is no answer; it did not say why."""
+    return isinstance(error, InvalidReceiveError) or "socket disconnected" in str(error)
+
+
+def _tls_error(error: BaseException) -> Exception | None:
+    """What the handshake failed by; the client tells it by text alone."""
+    if isinstance(error, ssl.SSLError):
+        return error
+    for each in _behind(error):
+        if isinstance(each, ssl.SSLError):
+            return each
+        if isinstance(each, OSError) and "Handshake failed" in str(error):
+            return each
+    return None
+
+
+def _behind(error: BaseException) -> Iterator[object]:
+    yield from (error.__cause__, error.__context__, *error.args)
+
+
+def _has_port(address: str) -> bool:
+    host, colon, port = address.rpartition(":")
+    return bool(colon) and port.isdecimal() and (":" not in host or host.endswith("]"))
+
+
+def _connection(address: str) -> socket.socket:
+    host, _, port = address.rpartition(":")
+    host = host.rpartition("//")[2].strip("[]")
+    return socket.create_connection((host, int(port)), timeout=_SECONDS)
+
+
+def _refusal(address: str) -> str | None:
+    """What the network says to a plain connection; None when it is accepted."""
+    try:
+        _connection(address).close()
+    except OSError as error:
+        return (error.strerror or str(error)).lower()
+    return None
+
+
+def _speaks_tls(address: str) -> bool:
+    """Whether a TLS handshake gets an answer, whatever the certificate is: nothing is sent."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        with _connection(address) as plain, context.wrap_socket(plain):
+            return True
+    except OSError:
+        return False
+
+
+def _speaks_plainly(address: str) -> bool:
+    """Whether Kafka answers without TLS."""
+    try:
+        with _connection(address) as plain:
+            plain.sendall(_VERSIONS_REQUEST)
+            return plain.recv(8)[4:] == struct.pack(">i", 1)
+    except OSError:
+        return False
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [""])[0].removeprefix(f"{type(error).__name__}: ")

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from streameval.errors import BrokerError, MissingExtraError, SourceError
+from streameval.sources.kafka.probe import probe
+from tests.kafka.secured import PASSWORD, USER, Secured, secured
+from tests.kafka.topics import awaited, create, opened, options
+
+pytestmark = pytest.mark.kafka
+
+SCRAM = {
+    "sasl_mechanism": "SCRAM-SHA-256",
+    "sasl_plain_username": USER,
+    "sasl_plain_password": PASSWORD,
+}
+AUTHORITY, STRANGER = {"ssl_cafile": "authority"}, {"ssl_cafile": "stranger"}
+UNKNOWN = {**SCRAM, "sasl_plain_password": "wrong"}
+
+CASES: dict[str, tuple[str, str, dict[str, str], str, str]] = {
+    # port, security_protocol, settings, reason, what is said
+    "a wrong password": (
+        "SASL_SSL",
+        "SASL_SSL",
+        {**UNKNOWN, **AUTHORITY},
+        "authentication",
+        "refuses to authenticate user 'alice' by SCRAM-SHA-256; correct the user, the password",
+    ),
+    "a wrong password without TLS": (
+        "SASL_PLAINTEXT",
+        "SASL_PLAINTEXT",
+        UNKNOWN,
+        "authentication",
+        "refuses to authenticate user 'alice' by SCRAM-SHA-256",
+    ),
+    "a mechanism that is not offered": (
+        "SASL_PLAINTEXT",
+        "SASL_PLAINTEXT",
+        {**SCRAM, "sasl_mechanism": "PLAIN"},
+        "authentication",
+        "refuses to authenticate user 'alice' by PLAIN",
+    ),
+    "another authority": (
+        "SASL_SSL",
+        "SASL_SSL",
+        {**SCRAM, **STRANGER},
+        "certificate",
+        "is not trusted: unable to get local issuer certificate; name the authority that signed",
+    ),
+    "no authority": ("SSL", "SSL", {}, "certificate", "is not trusted"),
+    "no TLS where there is": (
+        "SSL",
+        "PLAINTEXT",
+        {},
+        "tls_port",
+        'speaks TLS, and security_protocol is PLAINTEXT; set security_protocol = "SSL"',
+    ),
+    "a user without TLS where there is": (
+        "SASL_SSL",
+        "SASL_PLAINTEXT",
+        SCRAM,
+        "tls_port",
+        'set security_protocol = "SASL_SSL"',
+    ),
+    "TLS where there is none": (
+        "PLAINTEXT",
+        "SSL",
+        AUTHORITY,
+        "plaintext_port",
+        "speaks without TLS, and security_protocol is SSL; name the port with TLS",
+    ),
+    "TLS and a user where there is none": (
+        "SASL_PLAINTEXT",
+        "SASL_SSL",
+        {**SCRAM, **AUTHORITY},
+        "plaintext_port",
+        'set security_protocol = "SASL_PLAINTEXT"',
+    ),
+    "a user where none is asked for": (
+        "PLAINTEXT",
+        "SASL_PLAINTEXT",
+        SCRAM,
+        "no_sasl_port",
+        'set security_protocol = "PLAINTEXT", or name the port with SASL',
+    ),
+    "no user where one is asked for": (
+        "SASL_SSL",
+        "SSL",
+        AUTHORITY,
+        "sasl_port",
+        'as a port with SASL does, and security_protocol is SSL; set security_protocol = "SASL',
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def safe(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    """A broker that listens with every security protocol."""
+    try:
+        with secured(tmp_path_factory.mktemp("identities")) as found:
+            yield found
+    except (MissingExtraError, BrokerError) as error:
+        pytest.skip(f"no real Kafka here: {error}")
+
+
+def _settings(safe: Secured, protocol: str, settings: dict[str, str]) -> dict[str, Any]:
+    files = (
+        {"ssl_cafile": getattr(safe, settings["ssl_cafile"])} if "ssl_cafile" in settings else {}
+    )
+    return {"security_protocol": protocol, **settings, **files}
+
+
+@pytest.mark.parametrize(("port", "protocol", "wrong", "reason", "says"), CASES.values(), ids=CASES)
+def test_a_wrong_setting_of_security_is_named(
+    safe: Secured, port: str, protocol: str, wrong: dict[str, str], reason: str, says: str
+) -> None:
+    table = options(safe.addresses[port], "topic", **_settings(safe, protocol, wrong))
+    with opened(table) as source:
+        awaited(source, says)
+        assert source.trouble is not None
+        assert source.trouble.endswith("; still trying.")
+        assert safe.addresses[port] in source.trouble
+        counted = {reason for reason, count in source.connection_failures.items() if count}
+        # The first attempt is given a second, which a busy machine may not do with.
+        assert counted - {"silent"} == {reason}
+
+
+@pytest.mark.parametrize("name", ["a wrong password", "another authority", "no TLS where there is"])
+def test_a_probe_names_the_same_culprit(safe: Secured, name: str) -> None:
+    port, protocol, wrong, _, says = CASES[name]
+    settings = _settings(safe, protocol, wrong)
+    table = options(safe.addresses[port], "topic", bootstrap_timeout_ms=2_000, **settings)
+    with pytest.raises(SourceError) as raised:
+        probe(table, {})
+    assert says in str(raised.value)
+    assert "start the broker" not in str(raised.value)
+
+
+def test_a_host_that_the_certificate_does_not_name_is_told(safe: Secured) -> None:
+    address = safe.addresses["SSL"].replace("127.0.0.1", "localhost")
+    table = options(address, "topic", **_settings(safe, "SSL", AUTHORITY))
+    with opened(table) as source:
+        awaited(source, "not valid for 'localhost'; name the broker in bootstrap_servers as its")
+
+
+def test_the_right_settings_read(safe: Secured) -> None:
+    topic = create(safe.broker)
+    table = options(
+        safe.addresses["SASL_SSL"], topic, **_settings(safe, "SASL_SSL", {**SCRAM, **AUTHORITY})
+    )
+    assert "1 partitions" in probe(table, {})
+    with opened(table) as source:
+        awaited(source, None)
+        assert not any(source.connection_failures.values())
