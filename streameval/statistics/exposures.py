@@ -96,6 +96,13 @@ class ItemsShown(Sampled):
             interactions: not read.
             positions: rank of each item; None means 1, 2, 3, ...
         """
+        if positions is None and self.options.of == "items":
+            pending = self._pending.setdefault(0, Counter())
+            pending.update(recommendations[: self.options.cutoff])
+            self._lists[0] += 1
+            if len(pending) >= _MOST_PENDING:
+                self.fold()
+            return
         columns = Batch(
             recommendations=[recommendations], interactions=[interactions], positions=[positions]
         )
