@@ -17,7 +17,7 @@ from streameval.cli.screen import printed
 from streameval.exporters.table import over_time, table
 from streameval.exporters.view import has_windows
 from streameval.pipeline.snapshot import Series, Snapshot
-from streameval.reading import UndefinedReading
+from streameval.reading import Reading, UndefinedReading
 
 
 class Taken(NamedTuple):
@@ -54,7 +54,8 @@ def _refusals(taken: Iterable[Taken]) -> dict[str, str]:
 def as_json(taken: Sequence[Taken]) -> str:
     """A list of objects with metric, labels, value (null when undefined) and count.
 
-    Where there are any: `start` of the span, `window`, and `since` when a value is complete.
+    Where there are any: `start` of the span, `window`, and `since` when a value is complete. Where
+    a value is not exact: `estimated`, `low` and `high`, null without bounds.
     """
     escaped = codecs.lookup(sys.stdout.encoding).name != "utf-8"
     rows = (json.dumps(each, ensure_ascii=escaped) for each in _objects(taken))
@@ -65,18 +66,26 @@ def as_json(taken: Sequence[Taken]) -> str:
 def as_csv(taken: Sequence[Taken]) -> str:
     """One line a reading: metric, a column for each label, value (empty when undefined), count.
 
-    Where there are any: the start of the span before them, and the window before the value.
+    Where there are any: the start of the span before them, and the window before the value. Where
+    a value is not exact: estimated, low and high behind the count.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     labels, windows = _columns(taken), _windowed(taken)
     start = ["start"] if _timed(taken) else []
     window = ["window"] if windows else []
-    writer.writerow([*start, "metric", *labels, *window, "value", "count"])
+    readings = (entry.reading for each in taken for entry in each.snapshot.series)
+    names = ["estimated", "low", "high"] if any(map(_certainty, readings)) else []
+    writer.writerow([*start, "metric", *labels, *window, "value", "count", *names])
     for each in taken:
         begun = [each.start] if start else []
         for entry in each.snapshot.series:
-            writer.writerow([*begun, *_cells(each.snapshot, entry, labels, windowed=windows)])
+            sure = _certainty(entry.reading)
+            behind = [
+                json.dumps(sure[name]) if sure.get(name) is not None else "" for name in names
+            ]
+            cells = _cells(each.snapshot, entry, labels, windowed=windows)
+            writer.writerow([*begun, *cells, *behind])
     return text.getvalue()
 
 
@@ -107,7 +116,14 @@ def _objects(taken: Sequence[Taken]) -> Iterator[dict[str, object]]:
                 found["since"] = entry.since
             reading = entry.reading
             value = reading.value if reading.defined else None
-            yield found | {"value": value, "count": reading.count}
+            yield found | {"value": value, "count": reading.count} | _certainty(reading)
+
+
+def _certainty(reading: Reading) -> dict[str, object]:
+    """What is known of a value that is not exact; nothing of one that is."""
+    if not reading.estimated and reading.low is None:
+        return {}
+    return {"estimated": reading.estimated, "low": reading.low, "high": reading.high}
 
 
 def _cells(

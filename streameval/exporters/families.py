@@ -158,7 +158,9 @@ def gauge_help(metric: Metric, windowed: bool) -> str:  # noqa: FBT001  says whi
     since = (
         "Of a window of event time, lifetime included" if windowed else "Since the process started"
     )
+    capped = metric.definition.reads in ("exposures", "users")
+    estimated = " Estimated above max_items." if capped else ""
     return (
         f"{over}{metric.definition.summary} {since}; absent without evidence. "
-        "Values of several series do not add up."
+        f"Values of several series do not add up.{estimated}"
     )

@@ -9,7 +9,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from streameval.exporters.view import Division, by_slice, divisions, figure, printable
+from streameval.exporters.view import Division, by_slice, certainty, divisions, figure, printable
 from streameval.pipeline.snapshot import Series, Snapshot
 
 _COLUMNS = 4
@@ -92,7 +92,8 @@ def _cell(entry: Series) -> Text:
 def _value(entry: Series) -> str:
     reading = entry.reading
     value = reading.value if reading.defined else math.nan
-    return ("~" if reading.estimated else "") + figure(value)
+    sure = certainty(reading)
+    return f"{figure(value)} ({sure})" if sure else figure(value)
 
 
 def over_time(snapshots: Sequence[tuple[str, Snapshot]]) -> Table:

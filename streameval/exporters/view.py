@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from streameval.metric import Metric
 from streameval.pipeline.snapshot import LIFETIME, Series, SeriesFamily, Snapshot
+from streameval.reading import Reading
 
 UNDEFINED = "\N{EN DASH}"
 """Stands where there was no evidence; never 0."""
@@ -31,6 +32,26 @@ def figure(value: float) -> str:
         return f"{value:,.0f}"
     small = 0 < abs(value) < 0.1
     return f"{value:#.4g}" if small else f"{value:,.4f}"
+
+
+def certainty(reading: Reading) -> str:
+    """What is certain of a value that is not exact; empty where it is.
+
+    Example:
+        >>> certainty(Reading(metric="ctr", value=0.5, count=1, lists=1, estimated=True))
+        'estimated, without bounds'
+        >>> certainty(Reading(metric="ctr", value=0.5, count=1, lists=1, low=0.25, high=0.75))
+        'between 0.2500 and 0.7500'
+    """
+    if not reading.defined:
+        return ""
+    low, high = reading.low, reading.high
+    bounds = ""
+    if low is not None and high is not None:
+        bounds = f"between {figure(low)} and {figure(high)}"
+    if not reading.estimated:
+        return bounds
+    return f"estimated, {bounds or 'without bounds'}"
 
 
 def printable(text: str) -> str:

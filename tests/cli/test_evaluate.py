@@ -301,3 +301,24 @@ def test_the_configuration_of_a_daemon_will_do(tmp_path: Path) -> None:
     )
     done = ran("evaluate", tmp_path / "events.ndjson", "--config", config)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_estimate_says_so_in_every_format(tmp_path: Path) -> None:
+    path, config = tmp_path / "events.ndjson", tmp_path / "streameval.toml"
+    lines = (
+        json.dumps({"recommendations": [f"i{each}"], "interactions": []}) for each in range(500)
+    )
+    path.write_text("\n".join(lines))
+    config.write_text('metrics = ["distinct_items", "gini", "ctr"]\nmax_items = 100\n')
+    call = ("evaluate", path, "--config", config, "--format")
+    (distinct, gini, ctr) = json.loads(ran(*call, "json").stdout)
+    assert distinct["estimated"]
+    assert distinct["low"] < 500 < distinct["high"]
+    assert (gini["estimated"], gini["low"], gini["high"]) == (True, None, None)
+    assert "estimated" not in ctr
+    rows = list(csv.DictReader(io.StringIO(ran(*call, "csv").stdout)))
+    assert [each["estimated"] for each in rows] == ["true", "true", ""]
+    assert [float(rows[0][end]) for end in ("low", "high")] == [distinct["low"], distinct["high"]]
+    table = " ".join(ran(*call, "table").stdout.split())
+    assert "(estimated, between " in table
+    assert "(estimated, without bounds)" in table

@@ -34,9 +34,12 @@ def mean(text: str, labels: tuple[str, ...], total: float, count: int) -> Series
     return Series(parse(text), labels, reading)
 
 
-def property_of_all(text: str, labels: tuple[str, ...], value: float, lists: int = 10) -> Series:
+def property_of_all(
+    text: str, labels: tuple[str, ...], value: float, lists: int = 10, **more: Any
+) -> Series:
     """A metric that does not add up, such as coverage."""
-    return Series(parse(text), labels, Reading(metric=text, value=value, count=lists, lists=lists))
+    reading = Reading(metric=text, value=value, count=lists, lists=lists, **more)
+    return Series(parse(text), labels, reading)
 
 
 def health(

@@ -6,7 +6,7 @@ from rich.console import Console
 
 from streameval.exporters.table import table
 from streameval.pipeline.snapshot import Snapshot
-from tests.exporters.pictures import mean, picture
+from tests.exporters.pictures import mean, picture, property_of_all
 
 
 def shown(snapshot: Snapshot) -> list[list[str]]:
@@ -43,3 +43,13 @@ def test_a_label_is_shown_as_it_is_and_never_as_markup() -> None:
     assert ["metric", nasty] in shown(picture(mean("ctr", (nasty,), 1, 4)))
     many = picture(*(mean("ctr", (f"{nasty}{number}",), 1, 4) for number in range(5)))
     assert ["ctr", f"{nasty}4", "0.2500", "4"] in shown(many)
+
+
+def test_an_estimate_says_so_with_its_bounds() -> None:
+    sure = {"low": 0.25, "high": 0.75}
+    for more, said in (
+        ({"estimated": True, **sure}, "0.5000 (estimated, between 0.2500 and 0.7500)  of 10"),
+        ({"estimated": True}, "0.5000 (estimated, without bounds)  of 10"),
+        (sure, "0.5000 (between 0.2500 and 0.7500)  of 10"),
+    ):
+        assert ["gini", said] in shown(picture(property_of_all("gini", ("a",), 0.5, **more)))

@@ -230,3 +230,17 @@ def test_a_server_that_never_started_lets_go_of_its_address() -> None:
 
 def _empty() -> Starlette:
     return application(lambda: None, PrometheusExporter(version="1"))
+
+
+def test_the_page_says_of_an_estimate_that_it_is_one(site: Site) -> None:
+    for more, said in (
+        (
+            {"estimated": True, "low": 0.25, "high": 0.75},
+            "estimated, between 0.2500 and 0.7500",
+        ),
+        ({"estimated": True}, "estimated, without bounds"),
+    ):
+        entry = property_of_all("gini", ("a",), 0.5, **more)
+        site.snapshot = picture(entry, version=len(said))
+        assert f"<small>{said}</small>" in site.get("/").text
+    assert "Estimated above max_items." in site.get("/metrics").text

@@ -15,6 +15,7 @@ from streameval.exporters.view import (
     UNDEFINED,
     Division,
     by_slice,
+    certainty,
     counted,
     divisions,
     figure,
@@ -223,8 +224,8 @@ def _value(entry: Series) -> Markup:
     if not reading.defined:
         why = reading.problem if isinstance(reading, UndefinedReading) else "No data yet"
         return tag("span", figure(math.nan), kind="undefined", title=why)
-    about = "~" if reading.estimated else ""
-    return tag("data", about + figure(reading.value), value=repr(reading.value))
+    value, sure = tag("data", figure(reading.value), value=repr(reading.value)), certainty(reading)
+    return tag("span", value, " ", tag("small", sure)) if sure else value
 
 
 def _count(entry: Series) -> Markup:

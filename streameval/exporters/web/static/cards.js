@@ -2,7 +2,7 @@
 
 import { Chart, swatch } from "./chart.js";
 import { become, tag } from "./markup.js";
-import { difference, figure, moment, number, windowName } from "./words.js";
+import { certainty, difference, figure, moment, number, windowName } from "./words.js";
 
 const dataOf = (value, text) => tag("data", { value: String(value) }, text);
 
@@ -12,7 +12,9 @@ function valueOf(entry) {
     return tag("span", { class: "undefined", title: why }, "\u2013",
       tag("span", { class: "unseen" }, ` ${why}`));
   }
-  return tag("span", {}, entry.estimated ? "~" : "", dataOf(entry.value, figure(entry.value)));
+  const value = dataOf(entry.value, figure(entry.value));
+  const sure = certainty(entry);
+  return sure ? tag("span", {}, value, " ", tag("small", {}, sure)) : tag("span", {}, value);
 }
 
 export const nameOf = (entry) => Object.values(entry.labels).join(" \u00B7 ") || "all lists";

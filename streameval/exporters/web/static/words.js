@@ -11,6 +11,11 @@ export function figure(value) {
   return value.toLocaleString("en", { minimumFractionDigits: 4, maximumFractionDigits: 4 });
 }
 
+export function certainty(entry) {
+  const bounds = entry.low === null ? "" : `between ${figure(entry.low)} and ${figure(entry.high)}`;
+  return entry.estimated ? `estimated, ${bounds || "without bounds"}` : bounds;
+}
+
 export const number = (count) => count === null || count === undefined
   ? NONE
   : count.toLocaleString("en");
