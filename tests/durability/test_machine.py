@@ -6,7 +6,8 @@ import pytest
 
 from tests.durability.running import run
 
-SCHEDULES = 300
+SCHEDULES = 80
+"""More of them: `python -m tests.durability --examples 1000`."""
 
 
 @pytest.mark.slow
