@@ -28,6 +28,7 @@ from streameval.intake import (
     Pair,
     columns,
     event,
+    kind_of_users,
     of_one_kind,
     side_by_side,
     single,
@@ -152,7 +153,7 @@ class Accumulator:
                 user=user,
             )
             kind, columns = single(table.ids, given)
-            table.ids = kind
+            table.users, table.ids = kind_of_users(table.users, columns), kind
             table.count(columns)
         self.lists += 1
         self.version += 1
@@ -177,8 +178,10 @@ class Accumulator:
             MissingExtraError: it is Arrow's, and pyarrow is not installed.
         """
         given = batch if interactions is None else side_by_side(batch, interactions)
-        self._table.ids, checked = of_one_kind(self._table.ids, columns(given))
-        self._table.count(checked)
+        table = self._table
+        kind, checked = of_one_kind(table.ids, columns(given))
+        table.users, table.ids = kind_of_users(table.users, checked), kind
+        table.count(checked)
         self._touch(len(checked))
 
     def read(self, metric: str) -> Reading:

@@ -123,6 +123,17 @@ def of_one_kind(kind: IdKind | None, batch: Batch | Coded) -> tuple[IdKind | Non
     return kind, columns_of(rows)
 
 
+def kind_of_users(kind: IdKind | None, batch: Batch | Coded) -> IdKind | None:
+    """The kind of the users' ids, which all have; None where nobody is named.
+
+    Raises:
+        InvalidEventError: one is of the other kind than those before; nothing has been counted.
+    """
+    users = None if isinstance(batch, Coded) else batch.users
+    named = [each for each in users or () if each is not None]
+    return of_kind(kind, named, "user")[0]
+
+
 def single(kind: IdKind | None, given: Event) -> tuple[IdKind | None, Batch]:
     """One checked event as columns, as `of_one_kind` gives them.
 

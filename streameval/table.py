@@ -70,6 +70,7 @@ class Table:
         ids: the kind of ids counted; None where none has decided yet.
 
     Attributes:
+        users: the kind of the users' ids; None where none has decided yet.
         events: (cell) -> events; to be read only, after `fold`.
         statistics: by name, in the order of the names; likewise.
         by_lists: whether recommendations, interactions and positions are all that is read.
@@ -86,6 +87,7 @@ class Table:
         self.plan = plan
         self.context = context
         self.ids = ids
+        self.users: IdKind | None = None
         self.items = Items() if items is None else items
         self.version = next(_VERSIONS)
         self.by_lists = not plan.events and all(map(_by_lists, plan.needs))
@@ -192,7 +194,8 @@ class Table:
         """
         if other.plan is not self.plan and other.plan != self.plan:
             raise UnlikeStateError("statistics", self.plan.names, other.plan.names)
-        self.ids = _one_kind(self.ids, other.ids)
+        kinds = _one_kind("ids", self.ids, other.ids), _one_kind("users", self.users, other.users)
+        self.ids, self.users = kinds
         if names:
             other = other.copy()
             other.rename(names)
@@ -326,7 +329,7 @@ class Table:
         self.fold()
         twin = object.__new__(Table)
         twin.plan, twin.context, twin.items = self.plan, self.context, self.items
-        twin.ids = self.ids
+        twin.ids, twin.users = self.ids, self.users
         twin.by_lists, twin.version, twin._counted = self.by_lists, next(_VERSIONS), {}
         twin.events = change(self.events)
         twin.become({name: each.made(change) for name, each in self.statistics.items()})
@@ -346,7 +349,7 @@ class Table:
         if found != VERSION:
             raise StateVersionError(_WHAT, found, VERSION)
         ids, lists, names, entries = rest
-        self.ids = _one_kind(self.ids, msgspec.msgpack.decode(ids, type=IdKind | None))
+        self.ids = _one_kind("ids", self.ids, msgspec.msgpack.decode(ids, type=IdKind | None))
         codes = loaded(self.items, msgspec.msgpack.decode(names, type=SavedItems))
         known = msgspec.msgpack.decode(entries, type=dict[str, msgspec.Raw])
         columns = msgspec.msgpack.decode(lists, type=list[Ext])
@@ -362,8 +365,18 @@ class Table:
             pairs = zip(statistic.relations.items(), entry.relations, strict=True)
             for (kind, relation), content in [*pairs]:
                 statistic.relations[kind] = relation.restored(content, cells, codes)
+        self.users = self._kind_of_users()
         self.version = next(_VERSIONS)
         return frozenset(missing)
+
+    def _kind_of_users(self) -> IdKind | None:
+        """What the users counted are, by the first of them."""
+        for each in self.statistics.values():
+            if isinstance(each, ItemsShown) and each.options.of != "items":
+                (user,) = self.items.named(each.relations["shown"].columns[1][:1]) or (None,)
+                if user is not None:
+                    return "text" if isinstance(user, str) else "integer"
+        return None
 
 
 def renumber(tables: Sequence[Table]) -> None:
@@ -376,9 +389,9 @@ def renumber(tables: Sequence[Table]) -> None:
         table.items = items
 
 
-def _one_kind(mine: IdKind | None, theirs: IdKind | None) -> IdKind | None:
+def _one_kind(of: str, mine: IdKind | None, theirs: IdKind | None) -> IdKind | None:
     if mine is not None and theirs is not None and mine != theirs:
-        raise UnlikeStateError("ids", mine, theirs)
+        raise UnlikeStateError(of, mine, theirs)
     return mine or theirs
 
 

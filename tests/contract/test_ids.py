@@ -252,3 +252,28 @@ def test_the_kind_travels_with_the_state() -> None:
         each.reset()
         each.update(["a"], ["a"])
         assert each.ids == "text"
+
+
+def test_users_are_of_one_kind() -> None:
+    accumulator = Accumulator("users_covered")
+    accumulator.update(["a"], [], user="1")
+    before = accumulator.state_dict()
+    with pytest.raises(InvalidEventError, match=r"user\[0\] is 1, an integer"):
+        accumulator.update(["a"], [], user=1)
+    with pytest.raises(InvalidEventError, match=r"user\[1\] is 2, an integer"):
+        accumulator.update_many(
+            [Event(recommendations=["a"], interactions=[], user=user) for user in ("1", 2)]
+        )
+    assert accumulator.state_dict() == before
+    other = Accumulator("users_covered")
+    other.update(["a"], [], user=1)
+    loaded = Accumulator("users_covered")
+    loaded.load_state_dict(other.state_dict())
+    for each in (other, loaded, other.copy()):
+        with pytest.raises(UnlikeStateError, match="users"):
+            accumulator.merge(each)
+    with pytest.raises(InvalidEventError, match=r"user\[0\] is '1', text"):
+        loaded.update(["a"], [], user="1")
+    accumulator.reset()
+    accumulator.update(["a"], [], user=1)
+    assert accumulator.read("users_covered").value == 1.0
