@@ -33,6 +33,7 @@ def dcg(
     1. The discount is log2(rank + 1), with discount_by=ln its natural logarithm, with log2_rank
     max(1, log2(rank)); another base of the logarithm multiplies by log2(base). A list without
     interactions counts as 0. Without lists there is no value.
+    With gain=exp2 a gain above 1000 counts as one of 1000, so that sums stay finite.
 
         dcg@k = mean over lists of (sum over hits at rank <= k of gain / log2(rank + 1))
 
