@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 
 from streameval.daemon.assembly import Assembly
 from streameval.daemon.clock import Clock
 from streameval.daemon.garbage import Garbage
 from streameval.daemon.joining import Joining, owner_of
-from streameval.daemon.pictures import Pictures
+from streameval.daemon.snapshot_reader import SnapshotReader
 from streameval.daemon.reports import Advice, InvalidRecords, SourceTrouble, tell_news
 from streameval.errors import StreamevalError
 from streameval.pipeline.circumstances import Circumstances
@@ -30,6 +31,7 @@ class Loop:
         publish: handed each snapshot; must be quick.
         clock: where time comes from.
         reload: how the last reload ended; None where there are none.
+        reader: takes snapshots; None means a thread of its own.
     """
 
     def __init__(
@@ -38,12 +40,14 @@ class Loop:
         publish: Callable[[Snapshot], None],
         clock: Clock,
         reload: Callable[[], ReloadHealth | None],
+        reader: Executor | None = None,
     ) -> None:
+        thread = reader or ThreadPoolExecutor(max_workers=1, thread_name_prefix="snapshots")
         self._reload = reload
         self._parts = parts
         self._publish = publish
         self._clock = clock
-        self._pictures = Pictures(parts.snapshots, self._published, clock)
+        self._reader = SnapshotReader(parts.snapshots, self._published, clock, thread)
         self._invalid = InvalidRecords(clock.monotonic)
         self._trouble, self._advice = SourceTrouble(clock.monotonic), Advice()
         self._joining = Joining(parts, clock.monotonic)
@@ -83,7 +87,7 @@ class Loop:
 
     def _turn(self) -> None:
         source, owner = self._parts.source, self._parts.owner
-        batches = self._poll(min(_LONGEST_WAIT, self._pictures.due_in))
+        batches = self._poll(min(_LONGEST_WAIT, self._reader.due_in))
         self._ready = self._ready or (source.joined and source.trouble is None)
         for batch in batches:
             owner.apply(batch)
@@ -103,8 +107,8 @@ class Loop:
         return self._parts.source.poll(seconds)
 
     def _show_when_due(self) -> None:
-        if self._pictures.due_in <= 0:
-            self._pictures.begin(self._parts.ingest.copied(), self._around())
+        if self._reader.due_in <= 0:
+            self._reader.begin(self._parts.ingest.copied(), self._around())
 
     def _around(self) -> Circumstances:
         source, owner = self._parts.source, self._parts.owner
@@ -135,6 +139,6 @@ class Loop:
 
     def _end(self) -> None:
         self._tell()
-        self._pictures.finish(self._parts.ingest.copied(), self._around())
+        self._reader.finish(self._parts.ingest.copied(), self._around())
         self._invalid.summarize(self._parts.ingest.tally.invalid)
         self._parts.close()

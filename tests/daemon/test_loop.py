@@ -16,6 +16,7 @@ from streameval.pipeline.snapshot import Snapshot
 from streameval.records import RecordBatch
 from streameval.sources.options import SimulatorOptions
 from tests.daemon.hands import HERE, Countdown, Hands, Script
+from tests.durability.inline import Inline
 
 CONFIG = Config(metrics=["hit_rate@10"], source=SimulatorOptions())
 HIT = b'{"recommendations": ["a", "b"], "interactions": ["b"]}'
@@ -24,7 +25,8 @@ HALF = b'{"recommendations": ["a", '
 
 
 def looping(hands: Hands, script: Script, publish: Callable[[Snapshot], None]) -> Loop:
-    return Loop(assembled(CONFIG, {}, hands.clock, script), publish, hands.clock, lambda: None)
+    parts = assembled(CONFIG, {}, hands.clock, script)
+    return Loop(parts, publish, hands.clock, lambda: None, Inline())
 
 
 def run(hands: Hands, script: Script, turns: int) -> list[Snapshot]:

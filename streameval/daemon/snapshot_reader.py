@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 
 from streameval.daemon.clock import Clock
@@ -46,13 +46,14 @@ class Pace:
         self._before = cost
 
 
-class Pictures:
+class SnapshotReader:
     """Takes snapshots on a thread of its own, one at a time.
 
     Args:
         snapshots: takes them.
         publish: handed each with what it was taken of, on that thread; must be quick.
         clock: where time comes from.
+        thread: runs one after the other; shut down at the end.
     """
 
     def __init__(
@@ -60,12 +61,13 @@ class Pictures:
         snapshots: Snapshots,
         publish: Callable[[Snapshot, Circumstances], None],
         clock: Clock,
+        thread: Executor,
     ) -> None:
         self._snapshots = snapshots
         self._publish = publish
         self._clock = clock
         self._pace = Pace(clock.monotonic)
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="snapshots")
+        self._thread = thread
         self._taking: Future[None] | None = None
 
     @property
