@@ -9,8 +9,8 @@ from streameval.daemon.assembly import Assembly
 from streameval.daemon.clock import Clock
 from streameval.daemon.garbage import Garbage
 from streameval.daemon.joining import Joining, owner_of
-from streameval.daemon.snapshot_reader import SnapshotReader
 from streameval.daemon.reports import Advice, InvalidRecords, SourceTrouble, tell_news
+from streameval.daemon.snapshot_reader import SnapshotReader
 from streameval.errors import StreamevalError
 from streameval.pipeline.circumstances import Circumstances
 from streameval.pipeline.snapshot import ReloadHealth, Snapshot
