@@ -97,16 +97,17 @@ def test_json_stays_json_in_every_encoding(events: Path, environment: dict[str, 
     assert found["labels"] == {"variant": "ü€"}
 
 
-def test_an_interrupt_while_the_program_starts_is_quiet() -> None:
-    # Looking for the first module of the command line is where the interrupt comes.
-    program = """
+@pytest.mark.parametrize("module", ["numpy", "streameval.cli.app"])
+def test_an_interrupt_while_the_program_starts_is_quiet(module: str) -> None:
+    # The interrupt comes where this module is looked for.
+    program = f"""
 import signal, sys
 class Interrupt:
     def find_spec(self, name, path=None, target=None):
-        if name == "streameval.cli.app":
+        if name == {module!r}:
             signal.raise_signal(signal.SIGINT)
 sys.meta_path.insert(0, Interrupt())
-from streameval.cli import main
+from streameval_start import main
 main()
 """
     call = [sys.executable, "-c", program]

@@ -74,7 +74,7 @@ def test_the_wheel_holds_every_file_of_the_package(wheel: Path) -> None:
 
 def test_the_wheel_holds_the_package_and_its_metadata_only(wheel: Path) -> None:
     tops = {name.partition("/")[0] for name in _names(wheel)}
-    assert tops == {"streameval", f"{wheel.name.split('-py3')[0]}.dist-info"}
+    assert tops == {"streameval", "streameval_start.py", f"{wheel.name.split('-py3')[0]}.dist-info"}
 
 
 def test_the_wheel_brings_its_licence(wheel: Path) -> None:

@@ -1,0 +1,16 @@
+"""What the command `streameval` runs: outside of the package, whose import is most of the start."""
+
+from __future__ import annotations
+
+import sys
+from typing import NoReturn
+
+
+def main() -> NoReturn:
+    """Run one command and end the process; an interrupt ends it quietly, also while it starts."""
+    try:
+        from streameval.cli import main as program  # noqa: PLC0415  the import may be interrupted
+
+        program()
+    except KeyboardInterrupt:
+        sys.exit(130)
