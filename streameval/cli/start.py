@@ -1,4 +1,4 @@
-"""What the command `streameval` runs: outside of the package, whose import is most of the start."""
+"""What the command `streameval` runs; installed beside the package, whose import is most of it."""
 
 from __future__ import annotations
 
