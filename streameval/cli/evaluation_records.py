@@ -11,6 +11,7 @@ from typer import Exit
 
 from streameval.attribution.grouping import Grouped
 from streameval.attribution.state import JoinedState
+from streameval.attribution.stats import JoinStats
 from streameval.cli.ending import FAILED, tell, wrong_call_where
 from streameval.cli.evaluation import (
     Request,
@@ -26,7 +27,6 @@ from streameval.config import Config
 from streameval.config.counting import counting as new_counting
 from streameval.config.counting import layout
 from streameval.config.joining import joint
-from streameval.daemon.joining import JoinStats
 from streameval.errors import SourceError
 from streameval.pipeline.clock import Clock
 from streameval.pipeline.dead_letters import DeadLetter, Examples
@@ -116,9 +116,11 @@ def _whole(ingest: Ingest, config: Config, join: JoinHealth | None) -> list[Take
 
 
 def _join_health(counting: Ingest | SpanCounting, config: Config) -> JoinHealth | None:
-    if config.attribution is None:
+    options = config.attribution
+    if options is None:
         return None
-    return JoinStats(config.attribution).health(counting.partitions)
+    stats = JoinStats(options.names, by_request=options.key == "request_id")
+    return stats.health(counting.partitions)
 
 
 def _read_all(source: FilesSource, counting: Counting) -> None:

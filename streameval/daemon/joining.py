@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
-from streameval.attribution.account import OUTCOMES, Account
 from streameval.attribution.grouping import Grouped, require_together
 from streameval.attribution.state import JoinedState
-from streameval.config.attribution import AttributionOptions
+from streameval.attribution.stats import JoinStats
 from streameval.config.durations import SECOND, microseconds
 from streameval.config.joining import joint
 from streameval.daemon.assembly import Assembly
 from streameval.daemon.garbage import Uncollected
-from streameval.pipeline.joined import JoinHealth, StreamHealth
+from streameval.pipeline.joined import JoinHealth
 from streameval.records import Owner, Partition
 from streameval.sources.source import Pausable
 
@@ -51,7 +50,9 @@ class Joining:
         self._parts = parts
         self._clock = clock
         options = parts.config.attribution
-        self._stats = None if options is None else JoinStats(options)
+        self._stats = None
+        if options is not None:
+            self._stats = JoinStats(options.names, by_request=options.key == "request_id")
         self._seen: dict[Partition, tuple[int, float]] = {}
 
     def turn(self) -> None:
@@ -109,54 +110,3 @@ class Joining:
         end = source.end_offsets().get(log)
         waited = now - since >= (self._timeout or 0.0)
         return waited and end is not None and end <= expected
-
-
-class JoinStats:
-    """Adds up the outcomes of all joins since the process started, while partitions come and go.
-
-    Args:
-        options: of the join.
-    """
-
-    def __init__(self, options: AttributionOptions) -> None:
-        self._names = options.names
-        self._by_request = options.key == "request_id"
-        self._settled = [Account() for _ in self._names]
-        self._passed_by = 0
-        self._known: dict[Partition, JoinedState] = {}
-
-    def health(self, states: Mapping[Partition, object]) -> JoinHealth:
-        """The health of the join, with these partitions."""
-        now = {home: each for home, each in states.items() if isinstance(each, JoinedState)}
-        for home, state in self._known.items():
-            if now.get(home) is not state:
-                self._settle(state)
-        self._known = now
-        totals = [Account() for _ in self._names]
-        for total, settled in zip(totals, self._settled, strict=True):
-            total.add(settled)
-        for state in now.values():
-            for total, done in zip(totals, state.done(), strict=True):
-                total.add(done)
-        return JoinHealth(
-            streams=tuple(map(self._stream, range(len(totals)), totals)),
-            bytes=sum(state.joiner.size for state in now.values()),
-            clocks={log: at for state in now.values() for log, at in state.logs.clocks.items()},
-            passed_by=self._passed_by + sum(state.passed_by for state in now.values()),
-            by_request=self._by_request,
-        )
-
-    def _stream(self, number: int, total: Account) -> StreamHealth:
-        still = sum(state.accounts[number].open for state in self._known.values())
-        return StreamHealth(
-            name=self._names[number],
-            outcomes={name: getattr(total, name) for name in OUTCOMES},
-            open=still,
-            outside=total.outside,
-        )
-
-    def _settle(self, state: JoinedState) -> None:
-        """Keep the outcomes of a state that moved away."""
-        self._passed_by += state.passed_by
-        for settled, done in zip(self._settled, state.done(), strict=True):
-            settled.add(done)

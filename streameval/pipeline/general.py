@@ -67,8 +67,7 @@ class GeneralDecoder:
     def columns(self, events: Sequence[Event]) -> Columns:
         """What `decode` found, as columns, in their order."""
         return Columns(
-            # Users stand beside the batch, as they do where records are read as rows.
-            batch=msgspec.structs.replace(columns_of(events), users=None),
+            batch=columns_of(events),
             times=None if self._time is None else _times(events),
             dimensions=[event.labels for event in events] if self._dimensions else None,
             event_ids=None if self._event_id is None else [str(each.event_id) for each in events],

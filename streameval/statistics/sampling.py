@@ -101,7 +101,7 @@ def bounds_of(kept: int, share: float) -> tuple[float, float]:
     Example:
         >>> low, high = bounds_of(10_000, 0.25)
         >>> round(low), round(high)
-        (38090, 41973)
+        (38105, 41957)
         >>> bounds_of(7, 1.0)
         (7.0, 7.0)
     """

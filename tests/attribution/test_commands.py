@@ -99,7 +99,8 @@ def test_a_list_without_clicks(config: Path) -> None:
     ("key", "outcome"), [("late", "late"), ("ahead", "future"), ("nobody", "orphan")]
 )
 def test_a_rejected_record(tmp_path: Path, key: str, outcome: str) -> None:
-    config = written(tmp_path, [*SHOWN, *MANY, AHEAD, LATE])
+    after = [{**each, "request_id": f"after {each['request_id']}"} for each in MANY]
+    config = written(tmp_path, [*SHOWN, *MANY, AHEAD, LATE, *after])
     found = explained(config, key)
     assert found["lists"] == []
     assert [each["outcome"] for each in found["records"]] == [outcome]
@@ -194,7 +195,7 @@ def test_spans_of_joined_files(folder: Path) -> None:
         (('impressions = "impressions.ndjson"', 'impressions = "lists.ndjson"'), "is not among"),
         (('source = "clicks.ndjson"', 'source = "impressions.ndjson"'), "stands in two streams"),
         (('time = "ts"\ntime_unit = "ms"\n', ""), "a join is by event time"),
-        (("{ click = 1 }", "{ click = nan }"), "a gain is a finite number"),
+        (("{ click = 1 }", "{ click = nan }"), "a gain is a number up to 2^1000"),
         (("{ click = 1 }", '{ click = 1 }\nignore = ["click"]'), "it cannot do both"),
         (('window = "30m"', 'window = "0s"'), "at least 1s"),
         (('window = "30m"', 'per = ["variant"]'), "not among `labels`"),

@@ -10,8 +10,8 @@ import pytest
 
 from streameval.attribution.logs import MAX_AHEAD
 from streameval.attribution.state import JoinedState
+from streameval.attribution.stats import JoinStats
 from streameval.config.attribution import AttributionOptions, InteractionOptions
-from streameval.daemon.joining import JoinStats
 from streameval.errors import SourceError, TooManyOpenError, UnevenStreamsError, UnlikeStateError
 from streameval.records import Partition, RecordBatch
 from tests.attribution.offline import Case
@@ -165,7 +165,7 @@ def test_a_stream_without_a_log_is_refused() -> None:
 
 
 def test_counts_stay_when_a_partition_goes() -> None:
-    stats = JoinStats(OPTIONS)
+    stats = JoinStats(OPTIONS.names, by_request=OPTIONS.key == "request_id")
     fed = Fed()
     fed.feed(SHOWN, [shown(0, "r0"), shown(0, "r0")])
     fed.state.end([SHOWN, DONE])

@@ -54,7 +54,7 @@ def test_each_example_has_a_line_of_its_own(name: str) -> None:
     ("arguments", "said"),
     [
         (["evalute"], "no such command 'evalute'"),
-        (["evaluate"], "missing argument"),
+        (["evaluate"], "no metric asked for"),
         (["evaluate", "x", "--formt", "json"], "no such option: --formt"),
         (["evaluate", "x"], "no metric asked for"),
         (["evaluate", "x", "-m", "ndgc@10"], "Did you mean 'ndcg'?"),
