@@ -1,5 +1,5 @@
 import math
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 
@@ -15,16 +15,21 @@ from streameval.statistics.lists import Lists
     "trec_eval `iprec_at_recall`",
 )
 def iprec_at_recall(
-    lists: Lists, k: int | None, *, recall: Annotated[float, Span(0, 1)] = 0.5
+    lists: Lists,
+    k: int | None,
+    *,
+    recall: Annotated[float, Span(0, 1)] = 0.5,
+    reached: Literal["nearest", "up"] = "nearest",
 ) -> Total:
     """Interpolated precision: the best precision at or after the rank that reaches a recall.
 
-    The recall is reached with floor(recall * m + 0.9) hits of m items interacted with, as trec_eval
-    has it; a list that never reaches it counts as 0. A list without interactions is left out
-    (empty=zero counts it as 0). Without lists that have interactions there is no value.
+    The recall is reached with round(recall * m) hits of m items interacted with, as in trec_eval's
+    own test output; reached=up takes floor(recall * m + 0.9), as pytrec_eval-terrier 0.5 does. A
+    list that never reaches it counts as 0. A list without interactions is left out (empty=zero
+    counts it as 0). Without lists that have interactions there is no value.
 
         iprec_at_recall@k = mean over lists of (largest of hits so far / rank, where hits so far
-                            >= floor(recall * m + 0.9) and rank <= k)
+                            >= round(recall * m) and rank <= k)
 
     Example:
         >>> from streameval import Accumulator
@@ -34,8 +39,9 @@ def iprec_at_recall(
         0.5
     """
     cells = lists.by_interacted(k)
-    reached = np.array([math.floor(recall * size + 0.9) for size in cells.size.tolist()])
+    more = 0.9 if reached == "up" else 0.5
+    least = np.array([math.floor(recall * size + more) for size in cells.size.tolist()])
     best = np.zeros(len(lists))
-    here = cells.ordinals >= reached
+    here = cells.ordinals >= least
     np.maximum.at(best, cells.owner[here], (cells.ordinals / cells.rank)[here])
     return best
