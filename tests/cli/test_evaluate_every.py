@@ -130,7 +130,7 @@ def test_a_span_reads_as_its_events_alone(
 
 
 def _new() -> Accumulator:
-    return Accumulator(*_NAMES)
+    return Accumulator(*_NAMES, ids="text")
 
 
 def _spec(name: str, dimension: str, column: int, **options: Any) -> FamilySpec:
