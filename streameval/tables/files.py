@@ -137,8 +137,8 @@ def table_of(path: str) -> Table:
     if not found:
         raise SourceError(path, "the file is empty", "give one whose first line names the columns")
     try:
+        # Without threads: one that still starts when a short process ends aborts it at times.
         if found.startswith(_PARQUET):
-            # Threads that still start when a short process ends abort it, once in thirty times.
             file = arrow("parquet").ParquetFile(arrow().BufferReader(found), pre_buffer=False)
             table = file.read(use_threads=False)
             table.validate(full=True)
@@ -170,7 +170,7 @@ def _text(path: str, found: bytes) -> Table:
     reader = arrow("csv")
     table = reader.read_csv(
         arrow().BufferReader(found),
-        reader.ReadOptions(block_size=max(_BLOCK, len(found))),
+        reader.ReadOptions(use_threads=False, block_size=max(_BLOCK, len(found))),
         reader.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         reader.ConvertOptions(column_types=dict.fromkeys(names, arrow().large_string())),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 
 from streameval.catalogue import catalogue, parameters, parse
@@ -13,7 +13,7 @@ from streameval.grammar import written
 from tests.conformance.claims import Claim, Tolerance
 from tests.conformance.recorded import OURS, Case, cases_of
 from tests.conformance.systems import ANSWERS
-from tests.conformance.ways import streamed
+from tests.conformance.ways import alone, streamed
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -59,15 +59,15 @@ def pages() -> Mapping[Path, str]:
 
 
 def _compared() -> Iterator[str]:
-    found = [case for path in sorted(OURS.glob("*.json")) for case in cases_of(path)]
+    found = [(case, path) for path in sorted(OURS.glob("*.json")) for case in cases_of(path)]
     order = list(ANSWERS)
-    found.sort(key=lambda case: order.index((case.system, case.metric)))
+    found.sort(key=lambda pair: order.index((pair[0].system, pair[0].metric)))
     yield from _row("system", "its name", "our metric", "cases", "values", "largest difference")
     yield _rule("lllrrr")
     total = 0
-    for (system, name), group in groupby(found, lambda case: (case.system, case.metric)):
+    for (system, name), group in groupby(found, lambda pair: (pair[0].system, pair[0].metric)):
         compared = list(group)
-        differences = [each for case in compared for each in _differences(case)]
+        differences = [each for case, path in compared for each in _differences(case, path)]
         total += len(compared)
         text = f"`{parse(ANSWERS[system, name].metric).text}`"
         counts = f"{len(compared)}", f"{len(differences):,}"
@@ -77,13 +77,20 @@ def _compared() -> Iterator[str]:
     yield f"{total} cases in all."
 
 
-def _differences(case: Case) -> Iterator[float]:
-    """How far each of our values is from the one recorded."""
-    for part in (*case.parts, *case.alone):
-        claims = [claim for claim in part.claims if not claim.raises]
-        accumulator = streamed([claim.text for claim in part.claims], part.events, case.once)
-        for claim in claims:
-            yield _difference(claim, accumulator.read(claim.text).value, case.tolerance)
+def _differences(case: Case, path: Path) -> Iterator[float]:
+    """How far each of our values is from the one recorded in a file."""
+    together = (
+        [accumulator.read(claim.text) for claim in part.claims]
+        for part in case.parts
+        for accumulator in [streamed([claim.text for claim in part.claims], part.events, case.once)]
+    )
+    found = chain(
+        zip(case.parts, together, strict=True), zip(case.alone, alone(path)[case.name], strict=True)
+    )
+    for part, readings in found:
+        for claim, reading in zip(part.claims, readings, strict=True):
+            if not claim.raises:
+                yield _difference(claim, reading.value, case.tolerance)
 
 
 def _difference(claim: Claim, value: float, tolerance: Tolerance) -> float:

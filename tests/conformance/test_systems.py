@@ -11,9 +11,10 @@ import pytest
 from streameval.catalogue import parse
 from streameval.conventions import CONVENTIONS
 from tests.conformance.claims import READ, VARIANTS
+from tests.conformance.pages import pages
 from tests.conformance.recorded import FOLDER, OURS, Case, Part, cases, cases_of, files
 from tests.conformance.systems import ANSWERS
-from tests.conformance.ways import every_way, has_columns, parts, streamed
+from tests.conformance.ways import alone, every_way, has_columns, parts, streamed
 
 PUBLIC = 1_191
 every_file = pytest.mark.parametrize("path", files(), ids=lambda path: path.stem)
@@ -34,11 +35,15 @@ def test_every_way_gives_the_recorded_numbers_and_the_same_bits(
 def test_each_user_alone_has_the_recorded_number(path: Path, subtests: pytest.Subtests) -> None:
     for case in cases_of(path):
         with subtests.test(case.name):
-            for part in case.alone:
-                texts = [claim.text for claim in part.claims]
-                accumulator = streamed(texts, part.events, case.once)
-                for claim in part.claims:
-                    assert claim.mistake(accumulator, case.tolerance) is None, part.events
+            for part, readings in zip(case.alone, alone(path)[case.name], strict=True):
+                for claim, reading in zip(part.claims, readings, strict=True):
+                    assert claim.mistake(reading, case.tolerance) is None, part.events
+
+
+def test_the_generated_pages_are_up_to_date() -> None:
+    remedy = "run: python -m tests.conformance --write"
+    for path, text in pages().items():
+        assert path.read_text(encoding="utf-8") == text, f"{path.name}: {remedy}"
 
 
 def _check_ways(case: Case, part: Part) -> None:
@@ -47,10 +52,11 @@ def _check_ways(case: Case, part: Part) -> None:
     for how, way in ways.items():
         assert way.state_dict() == expected, how
     for claim in part.claims:
-        for how, way in ways.items():
-            assert claim.mistake(way, case.tolerance) is None, how
+        readings = {how: way.read(claim.text) for how, way in ways.items()}
+        for how, reading in readings.items():
+            assert claim.mistake(reading, case.tolerance) is None, how
         if not claim.raises:
-            assert len({way.read(claim.text).value.hex() for way in ways.values()}) == 1
+            assert len({reading.value.hex() for reading in readings.values()}) == 1
 
 
 @pytest.mark.skipif(FOLDER != OURS, reason="another folder may hold any part of the cases")
@@ -64,10 +70,10 @@ def test_most_cases_go_every_way() -> None:
 def test_users_weigh_as_recorded() -> None:
     for case in [case for case in cases() if any(case.weights)]:
         claim = case.parts[0].claims[0]
-        alone = [streamed([claim.text], part.events, case.once) for part in case.alone]
+        users = [streamed([claim.text], part.events, case.once) for part in case.alone]
         weighted = [
             weight * accumulator.read(claim.text).value
-            for weight, accumulator in zip(case.weights, alone, strict=True)
+            for weight, accumulator in zip(case.weights, users, strict=True)
             if weight
         ]
         assert case.tolerance.agrees(math.fsum(weighted) / sum(case.weights), claim.value)

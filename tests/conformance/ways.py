@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate, pairwise
+from functools import cache
+from itertools import accumulate, chain, pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from streameval import Accumulator, Columns, Event
 from streameval.events import Interactions
-from tests.conformance.recorded import Case, Part
+from streameval.reading import Reading
+from tests.conformance.recorded import Case, Part, cases_of
 
 
 def streamed(texts: Sequence[str], events: Iterable[Event], once: Mapping[str, Any]) -> Accumulator:
@@ -26,6 +29,29 @@ def streamed(texts: Sequence[str], events: Iterable[Event], once: Mapping[str, A
             history=event.history,
         )
     return accumulator
+
+
+@cache
+def alone(path: Path) -> Mapping[str, Sequence[Sequence[Reading]]]:
+    """For each case of a file, for each of its users alone, the readings that are claimed.
+
+    A user whom many cases share is counted once, for all that they claim.
+    """
+    texts: dict[str, dict[str, None]] = {}
+    found: dict[str, list[tuple[str, Case, Part]]] = {}
+    for case in cases_of(path):
+        users = [(f"{part.events!r} {case.once!r}", case, part) for part in case.alone]
+        found[case.name] = users
+        for key, _, part in users:
+            texts.setdefault(key, {}).update(dict.fromkeys(claim.text for claim in part.claims))
+    counted: dict[str, Accumulator] = {}
+    for key, case, part in chain.from_iterable(found.values()):
+        if key not in counted:
+            counted[key] = streamed(list(texts[key]), part.events, case.once)
+    return {
+        name: [[counted[key].read(claim.text) for claim in part.claims] for key, _, part in users]
+        for name, users in found.items()
+    }
 
 
 def every_way(case: Case, part: Part) -> dict[str, Accumulator]:
