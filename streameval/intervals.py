@@ -1,0 +1,89 @@
+"""Uncertainty by user groups: what is configured, what is kept, and what an interval is."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+IntArray: TypeAlias = NDArray[np.int64]
+FloatArray: TypeAlias = NDArray[np.float64]
+
+Kind: TypeAlias = Literal["anytime", "fixed", "pointwise"]
+"""May be looked at always; one planned look; a single window, never to be alerted on."""
+
+UNIT: Final = 2.0**-32
+"""One unit of a numerator: each list's value is rounded to it once, so that sums are exact."""
+
+
+class Intervals(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How intervals are made.
+
+    Attributes:
+        groups: number of user groups, a power of two from 16 to 1,024.
+        confidence: share of experiments whose interval covers the truth, above 0.5 and below 1.
+        precision: relative half width at which an anytime interval is tightest.
+
+    Example:
+        >>> Intervals(confidence=0.9).groups
+        256
+    """
+
+    groups: Literal[16, 32, 64, 128, 256, 512, 1024] = 256
+    confidence: Annotated[float, msgspec.Meta(gt=0.5, lt=1.0)] = 0.95
+    precision: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)] = 0.02
+
+
+class Interval(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the true mean lies.
+
+    Attributes:
+        low: lower bound, in the metric's unit.
+        high: upper bound.
+        confidence: how often such an interval covers the truth.
+        kind: what the promise holds for.
+        groups: effective number of user groups behind it.
+    """
+
+    low: float
+    high: float
+    confidence: float
+    kind: Kind
+    groups: float
+
+
+class GroupSums(NamedTuple):
+    """Numerators and denominators of one mean metric of one slice, by event day and user group.
+
+    Attributes:
+        days: days since 1970-01-01 (UTC), ascending; [0] where events have no time; shape (D,).
+        numerators: sums of the lists' values in their own unit; shape (D, G).
+        denominators: lists, or items for a metric per item; shape (D, G).
+    """
+
+    days: IntArray
+    numerators: FloatArray
+    denominators: IntArray
+
+
+class Audience(NamedTuple):
+    """The users of one slice: a sample of their hashes, thinned by a common threshold.
+
+    Attributes:
+        hashes: 64-bit hashes of user ids below the threshold, ascending; shape (n,).
+        threshold: every user whose hash is below it is in `hashes`; 2^64 where all are.
+        lists: lists in all.
+        anonymous: lists without a user id, which were grouped by their event's id.
+    """
+
+    hashes: NDArray[np.uint64]
+    threshold: int
+    lists: int
+    anonymous: int
+
+    @property
+    def users(self) -> float:
+        """Number of distinct users: exact where the sample is whole, an estimate otherwise."""
+        return self.hashes.size * (2**64 / self.threshold)
