@@ -14,7 +14,7 @@ import numpy as np
 from streameval.columns import Coded
 from streameval.events import Batch, Event, Id, Interactions
 from streameval.statistics.arrays import IntArray, occurrences
-from streameval.statistics.relation import Shape
+from streameval.statistics.relation import Columns, Shape
 from streameval.statistics.samples import gains_of
 from streameval.statistics.sampling import HALVINGS, Sampled, bounds_of
 from streameval.statistics.statistic import Cells
@@ -55,6 +55,7 @@ class ItemsShown(Sampled):
         shown: (cell, item) -> times shown.
         lists: (cell) -> lists.
         halvings: as of `Sampled`.
+        lost: (cell) -> times that items were shown which are not kept.
 
     Example:
         >>> shown = ItemsShown(ExposuresOptions(cutoff=1), Items())
@@ -67,6 +68,7 @@ class ItemsShown(Sampled):
         "shown": Shape(keys=2, items=1),
         "lists": Shape(keys=1),
         "halvings": HALVINGS,
+        "lost": Shape(keys=1),
     }
     rows = "shown"
     options: ExposuresOptions
@@ -158,17 +160,24 @@ class ItemsShown(Sampled):
             self.relations["shown"].add([cells, items], [np.ones_like(items)])
         super().fold()
 
+    def note_lost(self, columns: Columns) -> None:
+        """Keep how often the items that are thinned out were shown."""
+        cells, _, shown = columns
+        self.relations["lost"].add([cells], [shown])
+
     def view(self, cells: IntArray) -> list[Exposures]:
         """What metrics read, of each of these cells."""
         self.fold()
         owner, (codes, counts) = self.relations["shown"].of(cells)
         edges = np.searchsorted(owner, np.arange(cells.size + 1)).tolist()
         lists = self.relations["lists"].value(cells).tolist()
+        lost = self.relations["lost"].value(cells).tolist()
         shares = self.shares(cells)
         return [
             Exposures(
                 lists=lists[place],
                 share=shares[place],
+                lost=lost[place],
                 codes=codes[start:stop],
                 shown=counts[start:stop],
                 items=self.items,
@@ -204,6 +213,7 @@ class Exposures(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     Attributes:
         lists: all lists.
         share: the share of all items that is kept: 1 unless `estimated`.
+        lost: how often items that are not kept were shown in all.
         codes: of the items kept, shape (items,).
         shown: how often each of them was shown.
         items: the names behind the codes.
@@ -211,6 +221,7 @@ class Exposures(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     lists: int
     share: float
+    lost: int
     codes: IntArray
     shown: IntArray
     items: Items

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from streameval.statistics.arrays import IntArray
-from streameval.statistics.relation import Shape
+from streameval.statistics.relation import Columns, Shape
 from streameval.statistics.statistic import Statistic
 from streameval.statistics.vocabulary import Items, share
 
@@ -71,11 +71,16 @@ class Sampled(Statistic):
         if thinned.size:
             limits = np.repeat(np.ldexp(1.0, -halvings), counts)
             codes = relation.columns[relation.shape.items or 1]
-            relation.keep(self.items.places[codes] < limits)
+            kept = self.items.places[codes] < limits
+            self.note_lost([column[~kept] for column in relation.columns])
+            relation.keep(kept)
             found = cells[thinned].astype(np.int64)
             self.relations["halvings"].add([found], [halvings[thinned]])
         largest = self.most if thinned.size else int(counts.max(initial=0))
         self._room = relation.size + self.most - largest
+
+    def note_lost(self, columns: Columns) -> None:
+        """Told of the rows that are thinned out, before they are."""
 
     def shares(self, cells: IntArray) -> list[float]:
         """The share of all items that is kept of each cell."""
@@ -85,11 +90,11 @@ class Sampled(Statistic):
 CONFIDENCE = 0.999
 """That the truth lies within what `bounds_of` says."""
 
-_WIDTH = math.log(2 * (_MOST_HALVED + 1) / (1.0 - CONFIDENCE))
+WIDTH = math.log(2 * (_MOST_HALVED + 1) / (1.0 - CONFIDENCE))
 """Both ends may fail, at each of the limits that there may come to be: a union bound over them."""
 
 
-def bounds_of(kept: int, share: float) -> tuple[float, float]:
+def bounds_of(kept: int, share: float, width: float = WIDTH) -> tuple[float, float]:
     """How many items there are at least and at most, of which so many were kept by their hash.
 
     Chernoff's bound for a binomial count, at `CONFIDENCE`; the hash is taken to be random.
@@ -97,6 +102,7 @@ def bounds_of(kept: int, share: float) -> tuple[float, float]:
     Args:
         kept: items whose hash lies below the limit.
         share: of all hashes that lie below it.
+        width: minus the logarithm of how often each end may fail.
 
     Example:
         >>> low, high = bounds_of(10_000, 0.25)
@@ -107,17 +113,17 @@ def bounds_of(kept: int, share: float) -> tuple[float, float]:
     """
     if share >= 1.0:
         return float(kept), float(kept)
-    low = _expected(kept, 0.0, float(kept))
-    high = _expected(kept, 4.0 * (kept + _WIDTH), float(kept))
+    low = _expected(kept, 0.0, float(kept), width)
+    high = _expected(kept, 4.0 * (kept + width), float(kept), width)
     return max(float(kept), low / share), high / share
 
 
-def _expected(kept: int, outside: float, inside: float) -> float:
+def _expected(kept: int, outside: float, inside: float, width: float) -> float:
     """The expected count furthest from what was kept, towards outside, that explains it yet."""
     for _ in range(64):
         middle = (outside + inside) / 2.0
         unlikely = middle - kept + (kept * math.log(kept / middle) if kept else 0.0)
-        outside, inside = (middle, inside) if unlikely > _WIDTH else (outside, middle)
+        outside, inside = (middle, inside) if unlikely > width else (outside, middle)
     return outside
 
 

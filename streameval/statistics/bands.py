@@ -1,0 +1,160 @@
+"""What is certain of how counts spread over items, of which a random share was kept.
+
+K(c) is the number of items that were counted at least c times. Entropy and the Gini coefficient are
+functions of K alone: the sum over items of n ln(n) is the sum over c of K(c) times
+c ln(c) - (c - 1) ln(c - 1), and the sum over pairs of items of min(n, m) is the sum over c of
+K(c)^2. The items kept are known exactly. Of the others, U(c) = K(c) - kept(c) lies between two
+bounds at each c; its sum over c is how often they were counted in all, and that is known too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from streameval.statistics.arrays import FloatArray, IntArray
+from streameval.statistics.sampling import WIDTH, bounds_of
+
+_PER_DOUBLING: Final = 8
+_STEPS: Final = 60
+
+
+class Band:
+    """Bounds of U(c) on segments of c, (first, last], on which kept(c) does not change.
+
+    All hold together at a confidence of 99.9 %: they are bounds of binomial counts at places that
+    do not depend on the data, and between two places they follow from U, which never rises.
+
+    Args:
+        counts: of the items kept, ascending.
+        share: of all items that was kept.
+        rest: the most that the other items were counted in all.
+
+    Attributes:
+        length: integers in each segment.
+        kept: kept(c) on each segment.
+        low: lower bound of U(c) on each segment; it never rises.
+        high: upper bound; likewise.
+    """
+
+    def __init__(self, counts: IntArray, share: float, rest: int) -> None:
+        places = np.unique(np.ceil(2.0 ** (np.arange(64 * _PER_DOUBLING) / _PER_DOUBLING)))
+        places = places[places <= max(rest, 1)]
+        kept = counts.size - np.searchsorted(counts, places)
+        width = WIDTH + math.log(places.size + 1)
+        bounds = np.array([bounds_of(each, share, width) for each in kept.tolist()])
+        low = np.append(np.maximum.accumulate((bounds[:, 0] - kept)[::-1])[::-1], 0.0)
+        high = np.minimum.accumulate(bounds[:, 1] - kept)
+        edges = np.unique(np.concatenate([places, places - 1, counts, [rest]]))
+        self.last = edges[edges > 0].astype(np.float64)
+        self.first = np.concatenate([[0.0], self.last[:-1]])
+        self.length = self.last - self.first
+        self.kept = counts.size - np.searchsorted(counts, self.last).astype(np.float64)
+        possible = self.last <= rest
+        self.low = low[np.searchsorted(places, self.last)] * possible
+        self.high = high[np.searchsorted(places, self.last, side="right") - 1] * possible
+
+    def filled(self, rest: float, *, rising: bool) -> FloatArray:
+        """What each segment takes of `rest` above `low`: all that has room, one after the other.
+
+        Args:
+            rest: the sum of U(c).
+            rising: whether segments of small c come first.
+        """
+        order = slice(None, None, 1 if rising else -1)
+        room = (self.length * (self.high - self.low))[order]
+        left = rest - float(self.length @ self.low)
+        taken: FloatArray = np.clip(left - (np.cumsum(room) - room), 0.0, room)
+        return taken[order]
+
+    def even(self, rest: float) -> FloatArray:
+        """K(c) of each segment where it is as even as the bounds and the sum of U(c) allow."""
+        level = _crossing(lambda level: float(self.length @ self._at(level)) - rest, self.peak)
+        return self.kept + self._at(level)
+
+    @property
+    def peak(self) -> float:
+        """No K(c) is higher."""
+        return float((self.kept + self.high).max())
+
+    def _at(self, level: float) -> FloatArray:
+        found: FloatArray = np.clip(level - self.kept, self.low, self.high)
+        return found
+
+
+def logarithms(counts: IntArray, share: float, rest: int) -> tuple[float, float]:
+    """The least and the most that n ln(n) can be, summed over all items that were counted n times.
+
+    Args:
+        counts: of the items kept, ascending.
+        share: of all items that was kept.
+        rest: how often the other items were counted in all.
+
+    Example:
+        >>> logarithms(np.array([1, 1, 2]), 1.0, 0)
+        (1.3862943611198906, 1.3862943611198906)
+    """
+    known = float(counts @ np.log(counts))
+    if not rest:
+        return known, known
+    band = Band(counts, share, rest)
+    room = np.maximum(band.high - band.low, np.finfo(np.float64).tiny)
+    known += float(band.low @ (_weight(band.last) - _weight(band.first)))
+    # The weight of one more in U(c) rises with c.
+    least = _weight(band.first + band.filled(rest, rising=True) / room) - _weight(band.first)
+    most = _weight(band.last) - _weight(band.last - band.filled(rest, rising=False) / room)
+    return known + float(room @ least), known + float(room @ most)
+
+
+def evenness(counts: IntArray, share: float, least: int, most: int) -> tuple[float, float]:
+    """The least and the most of min(n, m), summed over pairs of items, by n summed over items.
+
+    Args:
+        counts: of the items kept, ascending; at least one.
+        share: of all items that was kept.
+        least: how often the other items were counted in all, at least.
+        most: likewise, at most.
+
+    Example:
+        >>> evenness(np.array([1, 1, 2]), 1.0, 0, 0)
+        (2.5, 2.5)
+    """
+    total = float(counts.sum())
+    band = Band(counts, share, most)
+    start = float(band.length @ (band.kept + band.low) ** 2)
+    # A square lies below its chord; the chord's slope never rises with c.
+    slope = 2.0 * band.kept + band.low + band.high
+
+    def lowest(rest: float) -> float:
+        return float(band.length @ band.even(rest) ** 2) / (total + rest)
+
+    def highest(rest: float) -> float:
+        return (start + float(slope @ band.filled(rest, rising=True))) / (total + rest)
+
+    sure, possible = float(band.length @ band.low), float(band.length @ band.high)
+    ends = min(max(least, sure), possible), max(min(most, possible), sure)
+    return _minimum(lowest, *ends), -_minimum(lambda rest: -highest(rest), *ends)
+
+
+def _weight(count: FloatArray) -> FloatArray:
+    return np.asarray(count * np.log(np.maximum(count, 1e-300)))
+
+
+def _crossing(rising: Callable[[float], float], high: float) -> float:
+    """The largest argument known, from 0 to high, at which a rising function is not above 0."""
+    low = 0.0
+    for _ in range(_STEPS):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if rising(middle) <= 0.0 else (low, middle)
+    return low
+
+
+def _minimum(function: Callable[[float], float], low: float, high: float) -> float:
+    """The least value of a function that falls before its minimum and rises behind it."""
+    for _ in range(_STEPS if high > low else 0):
+        left, right = low + (high - low) / 3.0, high - (high - low) / 3.0
+        low, high = (low, right) if function(left) <= function(right) else (left, high)
+    return min(function(low), function(high))
