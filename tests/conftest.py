@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import tests.effort  # noqa: F401  loads the profile of Hypothesis
 from tests.kafka.broker_fixture import _session_broker, broker
 from tests.prometheus.remembering import remembering
 from tests.real_parts import pytest_report_header, pytest_runtest_makereport

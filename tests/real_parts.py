@@ -8,13 +8,8 @@ from collections.abc import Generator
 from importlib.util import find_spec
 
 import pytest
-from hypothesis import settings
 
 _SERVICES = ("kafka", "prometheus", "browser", "systemd")
-
-# The same examples in every run, and no verdict by the clock: a red test is red again.
-settings.register_profile("streameval", derandomize=True, deadline=None)
-settings.load_profile("streameval")
 
 
 def _program(name: str, *others: str) -> str:

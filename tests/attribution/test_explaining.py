@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.attribution.account import OUTCOMES
@@ -12,6 +12,7 @@ from streameval.attribution.explaining import ExplainedRecord, Explanation, KeyT
 from streameval.records import Partition
 from tests.attribution.offline import Case
 from tests.attribution.streams import REQUESTS, USERS, Run, cases
+from tests.effort import dear
 
 NOT_OF_A_KEY = {"invalid", "tombstone"}
 
@@ -34,7 +35,7 @@ def explanations(case: Case, counts: list[int], *, ended: bool) -> tuple[Run, li
 
 
 @given(case=cases(), counts=st.lists(st.integers(0, 12), max_size=6), ended=st.booleans())
-@settings(max_examples=60, deadline=None)
+@dear()
 def test_the_explanations_of_all_keys_are_the_accounts(
     *, case: Case, counts: list[int], ended: bool
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.attribution.offline import Case, joined
@@ -22,7 +22,6 @@ def played(case: Case, schedule: list[tuple[int, int, bool]]) -> Run:
 
 
 @given(cases(), steps)
-@settings(max_examples=120, deadline=None)
 def test_it_is_the_offline_join(case: Case, schedule: list[tuple[int, int, bool]]) -> None:
     found = played(case, schedule).end()
     expected = told(joined(case))
@@ -31,7 +30,6 @@ def test_it_is_the_offline_join(case: Case, schedule: list[tuple[int, int, bool]
 
 
 @given(cases(), steps, steps)
-@settings(max_examples=80, deadline=None)
 def test_interleavings_and_restarts_give_the_same_bytes(
     case: Case, one: list[tuple[int, int, bool]], other: list[tuple[int, int, bool]]
 ) -> None:
@@ -41,7 +39,6 @@ def test_interleavings_and_restarts_give_the_same_bytes(
 
 
 @given(cases(), steps)
-@settings(max_examples=80, deadline=None)
 def test_at_every_moment_each_record_is_somewhere(
     case: Case, schedule: list[tuple[int, int, bool]]
 ) -> None:

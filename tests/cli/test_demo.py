@@ -52,7 +52,6 @@ def test_in_a_terminal_it_draws_both_variants() -> None:
 
 
 @pytest.mark.kafka
-@pytest.mark.slow
 @pytest.mark.usefixtures("broker")
 def test_through_a_broker_it_counts_and_leaves_nothing() -> None:
     with subprocess.Popen(

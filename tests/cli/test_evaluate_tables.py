@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval import Accumulator
@@ -250,7 +250,6 @@ def test_a_column_that_is_no_part_of_an_event_is_explained(
 
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet", "pq"])
 @given(content=st.binary(max_size=300))
-@settings(max_examples=25)
 def test_any_bytes_are_a_table_or_explained(suffix: str, content: bytes) -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder) / f"events.{suffix}"
@@ -260,7 +259,6 @@ def test_any_bytes_are_a_table_or_explained(suffix: str, content: bytes) -> None
 
 
 @given(data=st.data())
-@settings(max_examples=100)
 def test_damaged_parquet_is_a_table_or_explained(data: st.DataObject) -> None:
     with TemporaryDirectory() as folder:
         path = parquet(Path(folder) / "a.parquet", recommendations=SHOWN, interactions=[["a"]] * 4)
@@ -281,21 +279,21 @@ def test_damaged_parquet_is_a_table_or_explained(data: st.DataObject) -> None:
         max_size=6,
     )
 )
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_parquet_and_json_lines_give_the_same_bits(
-    tmp_path: Path, lists: list[tuple[list[int], list[int]]]
+    lists: list[tuple[list[int], list[int]]],
 ) -> None:
     shown, acts = [pair[0] for pair in lists], [pair[1] for pair in lists]
     kind = pa.list_(pa.int64())
-    table = parquet(
-        tmp_path / "events.parquet",
-        recommendations=pa.array(shown, kind),
-        interactions=pa.array(acts, kind),
-    )
-    lines = tmp_path / "events.ndjson"
     records = (json.dumps({"recommendations": pair[0], "interactions": pair[1]}) for pair in lists)
-    lines.write_text("\n".join(records))
-    assert found(table) == found(lines)
+    with TemporaryDirectory() as folder:
+        table = parquet(
+            Path(folder) / "events.parquet",
+            recommendations=pa.array(shown, kind),
+            interactions=pa.array(acts, kind),
+        )
+        lines = Path(folder) / "events.ndjson"
+        lines.write_text("\n".join(records))
+        assert found(table) == found(lines)
 
 
 @pytest.mark.parametrize(

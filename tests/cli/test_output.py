@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from tests.cli.program import PATIENCE, command
+from tests.house.checkout import ROOT
 
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 LATIN = {"PYTHONIOENCODING": "latin-1"}
+START = str(ROOT / "streameval" / "cli" / "start.py")
 EVENT = {"recommendations": ["é"], "interactions": ["é"], "variant": "ü€"}
 
 
@@ -101,14 +103,13 @@ def test_json_stays_json_in_every_encoding(events: Path, environment: dict[str, 
 def test_an_interrupt_while_the_program_starts_is_quiet(module: str) -> None:
     # The interrupt comes where this module is looked for.
     program = f"""
-import signal, sys
+import runpy, signal, sys
 class Interrupt:
     def find_spec(self, name, path=None, target=None):
         if name == {module!r}:
             signal.raise_signal(signal.SIGINT)
 sys.meta_path.insert(0, Interrupt())
-from streameval_start import main
-main()
+runpy.run_path({START!r})["main"]()
 """
     call = [sys.executable, "-c", program]
     done = subprocess.run(call, capture_output=True, timeout=PATIENCE, check=False)

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
@@ -15,6 +15,7 @@ from streameval import Accumulator, Columns
 from streameval.events import Id
 from streameval.statistics import hits, matching
 from tests.columnar.forms import FORMS, Pairs, bits, made, one_by_one
+from tests.effort import dear
 
 WORDS: tuple[Id, ...] = ("a", "b", "c", "d", "e", "ü", "物", "x y", "0", "1", "", "\x00")
 NUMBERS: tuple[Id, ...] = tuple(range(12))
@@ -33,7 +34,7 @@ def streams() -> SearchStrategy[Pairs]:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@settings(max_examples=30)
+@dear()
 @given(pairs=streams())
 @example(pairs=[])
 @example(pairs=[([], []), ([], ["a"]), (["a"], [])])
@@ -45,7 +46,6 @@ def test_columns_are_events_bit_for_bit(form: str, pairs: Pairs) -> None:
     assert bits(accumulator) == bits(one_by_one(pairs, made()))
 
 
-@settings(max_examples=50)
 @given(pairs=streams(), entries=st.integers(1, 20))
 def test_lists_may_be_looked_at_in_parts_of_any_size(pairs: Pairs, entries: int) -> None:
     shown, acts = [list(pair[0]) for pair in pairs], [list(pair[1]) for pair in pairs]
@@ -57,7 +57,6 @@ def test_lists_may_be_looked_at_in_parts_of_any_size(pairs: Pairs, entries: int)
     assert bits(accumulator) == bits(one_by_one(pairs, made()))
 
 
-@settings(max_examples=50)
 @given(pairs=streams())
 def test_the_filter_changes_no_bit_whatever_it_lets_through(pairs: Pairs) -> None:
     shown, acts = [list(pair[0]) for pair in pairs], [list(pair[1]) for pair in pairs]
@@ -78,7 +77,6 @@ def test_what_lies_beyond_the_depth_changes_no_bit(pairs: Pairs) -> None:
     assert bits(accumulator) == bits(one_by_one(pairs, made(metrics)))
 
 
-@settings(max_examples=50)
 @given(pairs=streams(), cut=st.integers(0, 10))
 def test_events_and_columns_may_alternate(pairs: Pairs, cut: int) -> None:
     accumulator = one_by_one(pairs[:cut], made())

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import operator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.config import Config, load
@@ -21,6 +22,7 @@ from streameval.config.options import (
 from streameval.errors import ConfigError
 from streameval.pipeline.fields import EventFields
 from streameval.sources.options import FilesOptions, KafkaOptions, SimulatorOptions
+from tests.effort import rare
 
 _TABLES_OF = (WindowsOptions, MetricOptions, StateOptions, DeadLetterOptions)
 _STRUCTS = (Config, EventFields, KafkaOptions, FilesOptions, SimulatorOptions, *_TABLES_OF)
@@ -65,10 +67,14 @@ def _answer(file: Path) -> Config | ConfigError:
         return error
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
+@rare()
 @given(table=_TABLES)
-def test_any_table_loads_or_is_answered_in_one_sentence(tmp_path: Path, table: Any) -> None:
-    file = tmp_path / "streameval.toml"
+def test_any_table_loads_or_is_answered_in_one_sentence(table: Any) -> None:
+    with TemporaryDirectory() as folder:
+        _answered(Path(folder) / "streameval.toml", table)
+
+
+def _answered(file: Path, table: Any) -> None:
     lines = [f"{_toml(key)} = {_toml(value)}\n" for key, value in table.items()]
     file.write_text("".join(lines), encoding="utf-8", errors="replace")
     answer = _answer(file)

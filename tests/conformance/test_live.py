@@ -16,7 +16,6 @@ from tests.conformance.recorded import cases_in
 from tests.conformance.ways import streamed
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("package", RECORDERS)
 def test_the_installed_package_returns_our_numbers(package: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from streameval import Accumulator
 from streameval.errors import (
@@ -23,26 +23,26 @@ from streameval.errors import (
 )
 from tests.contract import laws
 from tests.contract.metric_cases import a_text_of_each, stream
+from tests.effort import dear
 from tests.metrics.preparation import Id, Shown
 from tests.strategies import streams
 
 ALL = a_text_of_each()
-some = settings(max_examples=10, print_blob=True)
 
 
-@some
+@dear()
 @given(events=streams())
 def test_a_copy_is_independent_and_a_reset_forgets(events: list[Shown]) -> None:
     laws.a_copy_is_independent(ALL, events)
 
 
-@some
+@dear()
 @given(events=streams())
 def test_merging_leaves_the_other_alone(events: list[Shown]) -> None:
     laws.merging_leaves_the_other_alone(ALL, events)
 
 
-@some
+@dear()
 @given(events=streams())
 def test_merging_with_itself_doubles(events: list[Shown]) -> None:
     accumulator = laws.counted(ALL, events)

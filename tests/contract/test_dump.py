@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval import Accumulator
@@ -23,6 +23,7 @@ from streameval.table import VERSION
 from tests.contract import laws
 from tests.contract.laws import dumped
 from tests.contract.metric_cases import a_text_of_each, plain, stream
+from tests.effort import rare
 
 ALL = a_text_of_each()
 WHOLE = dumped(laws.counted(ALL, stream()))
@@ -36,7 +37,6 @@ def test_pieces_are_one_msgpack_value() -> None:
     assert [*statistics] == sorted(statistics)
 
 
-@settings(max_examples=150, print_blob=True)
 @given(st.data())
 def test_a_part_of_a_dump_is_damaged_and_nothing_changes(data: st.DataObject) -> None:
     accumulator = laws.counted(ALL, stream(3))
@@ -53,7 +53,7 @@ def test_bytes_behind_the_end_are_damage(more: bytes) -> None:
         laws.made(ALL).adopt(WHOLE + more)
 
 
-@settings(max_examples=400, print_blob=True)
+@rare()
 @given(place=st.integers(0, len(SHORT) - 1), other=st.integers(1, 255))
 def test_a_byte_that_breaks_the_structure_is_an_error_of_ours(place: int, other: int) -> None:
     """Where the structure holds, it is the digest of the file that tells."""

@@ -6,19 +6,19 @@ import ast
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.catalogue import catalogue
 from tests.contract import laws
 from tests.contract.metric_cases import CASES, DUMPED, NAMES, stream
+from tests.effort import dear
 from tests.metrics import preparation
 from tests.metrics.preparation import Shown
 from tests.metrics.twins import twins
 from tests.strategies import CUTOFFS, measurable_gains, streams, takes_k, texts, texts_of
 
 Texts = tuple[str, ...]
-thorough = settings(max_examples=40, print_blob=True)
 
 
 def test_every_metric_has_a_twin_and_every_twin_a_metric() -> None:
@@ -44,13 +44,13 @@ def test_every_choice_of_parameters_equals_the_twin(name: str, k: int | None) ->
     laws.equals_its_twin(texts_of(name, k), stream())
 
 
-@thorough
+@dear()
 @given(texts=texts(), events=streams(measurable_gains))
 def test_every_metric_equals_its_twin(texts: Texts, events: list[Shown]) -> None:
     laws.equals_its_twin(texts, events)
 
 
-@thorough
+@dear()
 @given(texts=texts(), events=streams(), data=st.data())
 def test_any_order_gives_the_same_bits(
     texts: Texts, events: list[Shown], data: st.DataObject
@@ -58,7 +58,7 @@ def test_any_order_gives_the_same_bits(
     laws.any_order(texts, events, data.draw(st.permutations(events)))
 
 
-@thorough
+@dear()
 @given(texts=texts(), events=streams(), data=st.data())
 def test_any_split_and_merge_gives_the_same_bits(
     texts: Texts, events: list[Shown], data: st.DataObject
@@ -67,20 +67,20 @@ def test_any_split_and_merge_gives_the_same_bits(
     laws.any_split(texts, events, cuts)
 
 
-@thorough
+@dear()
 @given(texts=texts(), events=streams())
 def test_every_form_of_a_batch_gives_the_same_bits(texts: Texts, events: list[Shown]) -> None:
     laws.any_form(texts, events)
     laws.pairs_are_events(texts, events)
 
 
-@thorough
+@dear()
 @given(texts=texts(), events=streams())
 def test_a_state_survives_json_and_goes_on_counting(texts: Texts, events: list[Shown]) -> None:
     laws.state_returns(texts, events)
 
 
-@thorough
+@dear()
 @given(texts=texts(), events=streams())
 def test_a_dump_is_adopted_and_goes_on_counting(texts: Texts, events: list[Shown]) -> None:
     laws.a_dump_returns(texts, events)
@@ -97,14 +97,14 @@ def test_every_metric_returns_from_a_dump_whatever_else_is_asked_for(
     laws.other_metrics_adopt_what_they_need(few, [*few, *others], events)
 
 
-@thorough
+@dear()
 @given(k=st.sampled_from(CUTOFFS), events=streams(repeats=False))
 def test_every_value_lies_within_its_bounds(k: int | None, events: list[Shown]) -> None:
     cut = "" if k is None else f"@{k}"
     laws.within_bounds([f"{name}{cut}" if takes_k(name) else name for name in NAMES], events)
 
 
-@thorough
+@dear()
 @given(texts=texts(), events=streams())
 def test_reading_changes_nothing(texts: Texts, events: list[Shown]) -> None:
     laws.reading_changes_nothing(texts, events)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval import Accumulator
@@ -18,6 +18,7 @@ from streameval.plan import planned
 from streameval.table import Table, renumber
 from tests.contract import laws
 from tests.contract.metric_cases import a_text_of_each, stream
+from tests.effort import dear
 from tests.metrics.preparation import Shown
 
 ALL = a_text_of_each()
@@ -25,7 +26,6 @@ SOME = ["ndcg@5", "mrr", "distinct_items@3", "personalization", "auc", "novelty@
 EVENTS = stream(60)
 
 places = st.lists(st.sampled_from([0, 1, 3, 4, 9]), min_size=len(EVENTS), max_size=len(EVENTS))
-some = settings(max_examples=15, print_blob=True)
 
 
 def _table(texts: Sequence[str] = SOME, max_items: int = 1_000_000) -> Table:
@@ -77,7 +77,7 @@ def _is(table: Table, expected: Mapping[int, Accumulator]) -> None:
         assert _dumped(table, cell) == laws.dumped(accumulator)
 
 
-@some
+@dear()
 @given(places)
 def test_each_cell_is_what_an_accumulator_would_be(cells: list[int]) -> None:
     _is(_counted(cells), _apart(cells))
@@ -93,7 +93,7 @@ def test_all_cells_are_read_in_one_pass_with_the_bits_of_each() -> None:
         assert list(map(laws.seen, found)) == list(map(laws.seen, expected)), metric.text
 
 
-@some
+@dear()
 @given(places, places)
 def test_added_up_cells_are_counted_in_one(first: list[int], second: list[int]) -> None:
     """Whether they share a vocabulary or not."""
@@ -112,7 +112,7 @@ def test_added_up_cells_are_counted_in_one(first: list[int], second: list[int]) 
     assert there == _counted(second)
 
 
-@some
+@dear()
 @given(places)
 def test_split_and_put_together_again_it_is_the_same(cells: list[int]) -> None:
     table, whole = _counted(cells), _table()
@@ -122,7 +122,7 @@ def test_split_and_put_together_again_it_is_the_same(cells: list[int]) -> None:
     assert whole == table
 
 
-@some
+@dear()
 @given(places, st.permutations([0, 1, 3, 4, 9]))
 def test_it_returns_from_bytes_under_other_numbers(cells: list[int], order: list[int]) -> None:
     table = _counted(cells)
@@ -143,7 +143,7 @@ def test_bytes_of_more_cells_than_are_named_are_damaged() -> None:
         _table().load(data, [0, 1])
 
 
-@some
+@dear()
 @given(places)
 def test_what_was_added_can_be_taken_away(cells: list[int]) -> None:
     here, there = _counted(cells), _counted(cells[::-1])

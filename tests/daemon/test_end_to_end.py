@@ -37,7 +37,6 @@ first_exposure = "0s"
 
 
 @pytest.mark.kafka
-@pytest.mark.slow
 def test_published_and_run_gives_the_counts_of_the_data_set_and_the_bits_of_evaluate(
     broker: Broker, tmp_path: Path
 ) -> None:

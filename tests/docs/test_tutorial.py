@@ -17,7 +17,7 @@ from tests.docs.playing import Player, player
 from tests.house.checkout import ROOT
 from tests.ports import free_port
 
-pytestmark = [pytest.mark.kafka, pytest.mark.prometheus, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.prometheus]
 
 TEXT = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
 

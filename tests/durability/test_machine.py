@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.durability.running import run
 
 SCHEDULES = 80
 """More of them: `python -m tests.durability --examples 1000`."""
 
 
-@pytest.mark.slow
 def test_no_schedule_breaks_what_must_be_true() -> None:
     run(SCHEDULES)

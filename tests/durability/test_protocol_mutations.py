@@ -11,7 +11,6 @@ from tests.durability.running import run
 SCHEDULES = 150
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("how", BREAKAGES)
 def test_the_schedules_notice(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     BREAKAGES[how](monkeypatch)

@@ -81,7 +81,6 @@ def test_panels_lie_beside_each_other_and_fill_the_width(path: Path) -> None:
 
 
 @pytest.mark.prometheus
-@pytest.mark.slow
 @pytest.mark.parametrize("path", FILES, ids=_NAMES)
 def test_every_question_has_finite_answers_in_a_real_prometheus(
     path: Path, remembering: Remembering
@@ -98,7 +97,6 @@ def test_every_question_has_finite_answers_in_a_real_prometheus(
 
 
 @pytest.mark.prometheus
-@pytest.mark.slow
 def test_the_variables_offer_what_there_is(remembering: Remembering) -> None:
     known = values(read(FOLDER / "metric.json"), remembering)
     assert known["metric"] == ["ctr", "hit_rate", "ndcg", "recbole_ndcg"]

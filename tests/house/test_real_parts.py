@@ -69,7 +69,7 @@ def test_the_header_says_which_real_parts_there_are(folder: Path) -> None:
         assert part in header
 
 
-@pytest.mark.parametrize("script", ["tests/run", ".ci/run"])
+@pytest.mark.parametrize("script", ["tests/run", "tests/nightly", ".ci/run"])
 def test_a_script_can_be_run_and_is_one(script: str) -> None:
     assert os.access(ROOT / script, os.X_OK)
     subprocess.run(["bash", "-n", str(ROOT / script)], check=True)

@@ -30,7 +30,6 @@ sys.stdin.read()
 """
 
 
-@pytest.mark.slow
 def test_records_survive_a_crash_of_the_broker() -> None:
     with Broker() as broker:
         topic, before = filled(broker, {0: [b"a", b"b"]}), broker.bootstrap_servers
@@ -67,7 +66,6 @@ def test_a_broker_does_not_outlive_a_killed_parent() -> None:
     _await(lambda: not _alive(int(number)) and not Path(directory).exists())
 
 
-@pytest.mark.slow
 def test_a_broker_that_cannot_start_shows_the_end_of_its_log() -> None:
     broker = Broker()
     taken = int(broker.bootstrap_servers.rpartition(":")[2])

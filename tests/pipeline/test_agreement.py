@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.events import Event, columns_of
@@ -16,6 +16,7 @@ from streameval.pipeline.general import GeneralDecoder
 from streameval.pipeline.invalid import InvalidEvent
 from streameval.pipeline.parsing import FAILURES
 from streameval.pipeline.rows import RowDecoder, row_decoders
+from tests.effort import rare
 from tests.pipeline.records import FIELDS, LABELS, mutilated, plain_records, records
 
 some_fields = st.sampled_from(FIELDS)
@@ -23,7 +24,7 @@ some_labels = st.sampled_from(LABELS)
 anything_like_a_record = plain_records() | records() | mutilated(plain_records())
 
 
-@settings(max_examples=500)
+@rare()
 @given(some_fields, some_labels, anything_like_a_record)
 def test_the_row_decoder_agrees_with_the_general_one_on_all_that_it_accepts(
     fields: EventFields, labels: list[str], value: bytes
@@ -75,7 +76,6 @@ def _alone(decoder: Decoder, value: bytes | None) -> Event | InvalidEvent | None
     return None if value is None else decoder.decode(value)
 
 
-@settings(max_examples=300)
 @given(some_fields, some_labels, st.lists(st.none() | records() | mutilated(records())))
 def test_many_records_give_what_each_alone_gives_in_their_order(
     fields: EventFields, labels: list[str], values: list[bytes | None]
@@ -87,7 +87,6 @@ def test_many_records_give_what_each_alone_gives_in_their_order(
     assert many.tombstones == [place for place, value in enumerate(values) if value is None]
 
 
-@settings(max_examples=300)
 @given(some_fields, some_labels, st.lists(records()))
 def test_columns_that_no_event_has_are_none_whoever_decoded(
     fields: EventFields, labels: list[str], values: list[bytes]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval import Accumulator
@@ -16,6 +16,7 @@ from streameval.events import Event, columns_of
 from streameval.pipeline.decode import Decoder
 from streameval.pipeline.fields import EventFields, TimeUnit
 from streameval.pipeline.times import microsecond_column, microseconds
+from tests.effort import rare
 from tests.pipeline.records import FIELDS, LABELS, records
 
 FIRST, LAST = -62_135_596_800, 253_402_300_799
@@ -31,7 +32,7 @@ written_seconds = (
 )
 
 
-@settings(max_examples=1_000)
+@rare()
 @given(st.lists(written_seconds, max_size=20))
 def test_seconds_at_once_are_exactly_what_each_alone_is(written: list[float]) -> None:
     found = microsecond_column(written, "s")

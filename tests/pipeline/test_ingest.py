@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.errors import SourceError
@@ -75,7 +75,6 @@ def test_consumed_is_valid_and_invalid_and_tombstones(
     assert tally.valid == sum(lists for _, lists in lifetime(of))
 
 
-@settings(max_examples=60)
 @given(values_of_any_kind, st.randoms(use_true_random=False))
 def test_any_split_over_partitions_and_batches_gives_the_same_state(
     values: list[bytes | None], draw: Any

@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.accumulator import Accumulator
@@ -36,7 +36,6 @@ def fed(values: Sequence[bytes | None], ends: Sequence[int], **more: Any) -> Ing
     return of
 
 
-@settings(max_examples=60)
 @given(logs, st.lists(st.integers(0, 25), max_size=4))
 def test_the_state_is_a_function_of_the_log_wherever_batches_end(
     values: list[bytes | None], ends: list[int]
@@ -51,7 +50,6 @@ def test_the_state_is_a_function_of_the_log_wherever_batches_end(
     assert tally.consumed == len(values) == tally.valid + lost
 
 
-@settings(max_examples=60)
 @given(logs, logs)
 def test_a_restored_state_goes_on_as_if_it_had_never_stopped(
     before: list[bytes | None], after: list[bytes | None]

@@ -93,7 +93,6 @@ def test_the_runbook_speaks_of_no_alert_that_is_gone() -> None:
 
 
 @pytest.mark.prometheus
-@pytest.mark.slow
 def test_a_loss_fires_in_a_real_prometheus_where_it_happens(remembering: Remembering) -> None:
     dropped = [
         each for each in remembering.alerts if each["alertname"] == "StreamevalMetricDropped"
@@ -107,7 +106,6 @@ def test_a_loss_fires_in_a_real_prometheus_where_it_happens(remembering: Remembe
 
 
 @pytest.mark.prometheus
-@pytest.mark.slow
 def test_nothing_else_is_alarming_in_a_real_prometheus(remembering: Remembering) -> None:
     alerts = {each["alertname"] for each in remembering.alerts}
     assert alerts == {"StreamevalMetricDropped", "StreamevalDeadLetters"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.statistics.bins import binned, middles, ordered, unordered
@@ -13,7 +13,6 @@ content = st.lists(finite | st.floats(min_value=0, max_value=1), min_size=1, max
 SMALLEST, LARGEST = 2.0**-32, 2.0**32
 
 
-@settings(print_blob=True)
 @given(content)
 def test_floats_and_their_integers_have_one_order(values: list[float]) -> None:
     floats = np.array(sorted(values)) + 0.0
@@ -22,20 +21,17 @@ def test_floats_and_their_integers_have_one_order(values: list[float]) -> None:
     assert np.array_equal(keys[1:] > keys[:-1], floats[1:] > floats[:-1])
 
 
-@settings(print_blob=True)
 @given(content)
 def test_bins_are_in_the_order_of_their_values(values: list[float]) -> None:
     assert (np.diff(binned(np.array(sorted(values)))) >= 0).all()
 
 
-@settings(print_blob=True)
 @given(content)
 def test_the_middle_of_a_bin_lies_in_it(values: list[float]) -> None:
     keys = binned(np.array(values))
     assert np.array_equal(binned(middles(keys)), keys)
 
 
-@settings(print_blob=True)
 @given(st.lists(st.floats(min_value=-LARGEST, max_value=LARGEST), min_size=1, max_size=40))
 def test_a_bin_is_narrow(values: list[float]) -> None:
     floats = np.array(values)

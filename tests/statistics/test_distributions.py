@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.statistics.distributions import Distribution, Values, ValuesOptions
@@ -37,7 +37,6 @@ def _of(content: Sequence[float], cap: int = 65_536) -> Distribution:
     return found
 
 
-@settings(print_blob=True)
 @given(values, shares)
 def test_below_the_cap_a_quantile_is_that_of_the_values(content: list[float], q: float) -> None:
     distribution, ordered = _of(content), sorted(content)
@@ -48,7 +47,6 @@ def test_below_the_cap_a_quantile_is_that_of_the_values(content: list[float], q:
     assert not distribution.estimated
 
 
-@settings(print_blob=True)
 @given(units, shares)
 def test_above_the_cap_a_quantile_is_within_the_width_of_a_bin(
     content: list[float], q: float
@@ -59,7 +57,6 @@ def test_above_the_cap_a_quantile_is_within_the_width_of_a_bin(
     assert abs(distribution.quantile(q) - exact) <= BIN * exact + SMALLEST
 
 
-@settings(print_blob=True)
 @given(values, st.sampled_from([1, 5, 65_536]))
 def test_sums_stay_exact_on_both_sides_of_the_cap(content: list[float], cap: int) -> None:
     distribution = _of(content, cap)
@@ -67,7 +64,6 @@ def test_sums_stay_exact_on_both_sides_of_the_cap(content: list[float], cap: int
     assert distribution.total == float(sum(map(Fraction, content)))
 
 
-@settings(print_blob=True)
 @given(st.lists(st.integers(-1000, 1000), min_size=2, max_size=30))
 def test_a_standard_error_is_that_of_the_sample(content: list[int]) -> None:
     expected = statistics.stdev(map(Fraction, content)) / math.sqrt(len(content))

@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.statistics.arrays import FloatArray, IntArray
@@ -48,7 +48,6 @@ def _nearest(exact: Fraction) -> float:
         return math.inf if exact > 0 else -math.inf
 
 
-@settings(max_examples=200, print_blob=True)
 @given(columns)
 def test_a_sum_is_the_float_nearest_to_the_exact_one(pieces: list[Valued]) -> None:
     exact = sum((Fraction(value) * count for value, count in pieces), Fraction(0))
@@ -60,7 +59,6 @@ def test_one_batch_and_one_by_one_are_the_same(pieces: list[Valued]) -> None:
     assert sum(_sum([piece]) for piece in pieces) == _sum(pieces)
 
 
-@settings(max_examples=200, print_blob=True)
 @given(columns)
 def test_squares_are_exact_whatever_their_size(pieces: list[Valued]) -> None:
     exact = sum((Fraction(value) ** 2 * count for value, count in pieces), Fraction(0))

@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.statistics import arrays
@@ -37,13 +37,11 @@ def _grouped(table: list[Row]) -> list[list[int]]:
     return [list(row) for row in zip(*(column.tolist() for column in (*keys, *sums)), strict=True)]
 
 
-@settings(max_examples=150, print_blob=True)
 @given(rows)
 def test_sums_are_exact_whatever_their_size(table: list[Row]) -> None:
     assert _grouped(table) == _by_hand(table)
 
 
-@settings(max_examples=150, print_blob=True)
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 2**48)), min_size=1, max_size=12))
 def test_the_dense_way_and_the_sorting_way_agree(table: list[tuple[int, int]]) -> None:
     codes, sums = np.array(table, np.int64).T.copy()

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.errors import UnlikeStateError
+from tests.effort import dear
 from tests.statistics.kinds import KINDS, Kind, Piece, batch, state
 
 every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-some = settings(max_examples=15, print_blob=True)
 
 
 def _pieces(kind: Kind) -> st.SearchStrategy[list[Piece]]:
@@ -31,7 +31,7 @@ def _merged(kind: Kind, *parts: Any) -> Any:
 
 @every_kind
 def test_merging_is_associative_commutative_and_the_same_as_counting(kind: Kind) -> None:
-    @some
+    @dear()
     @given(_pieces(kind), _pieces(kind), _pieces(kind))
     def check(a: list[Piece], b: list[Piece], c: list[Piece]) -> None:
         first, second, third = map(kind.counted, (a, b, c))
@@ -46,7 +46,7 @@ def test_merging_is_associative_commutative_and_the_same_as_counting(kind: Kind)
 
 @every_kind
 def test_an_empty_one_changes_nothing_on_either_side(kind: Kind) -> None:
-    @some
+    @dear()
     @given(_pieces(kind))
     def check(pieces: list[Piece]) -> None:
         content = state(kind.counted(pieces))
@@ -60,7 +60,7 @@ def test_an_empty_one_changes_nothing_on_either_side(kind: Kind) -> None:
 
 @every_kind
 def test_any_order_gives_the_same_content(kind: Kind) -> None:
-    @some
+    @dear()
     @given(_pieces(kind), st.data())
     def check(pieces: list[Piece], data: st.DataObject) -> None:
         shuffled = data.draw(st.permutations(pieces))
@@ -71,7 +71,7 @@ def test_any_order_gives_the_same_content(kind: Kind) -> None:
 
 @every_kind
 def test_what_is_counted_is_left_as_it_was(kind: Kind) -> None:
-    @some
+    @dear()
     @given(_pieces(kind))
     def check(pieces: list[Piece]) -> None:
         before = copy.deepcopy(pieces)
@@ -89,7 +89,7 @@ def test_what_is_counted_is_left_as_it_was(kind: Kind) -> None:
 
 @every_kind
 def test_a_copy_is_the_same_and_independent(kind: Kind) -> None:
-    @some
+    @dear()
     @given(_pieces(kind), _pieces(kind))
     def check(before: list[Piece], after: list[Piece]) -> None:
         statistic = kind.counted(before)
@@ -104,7 +104,7 @@ def test_a_copy_is_the_same_and_independent(kind: Kind) -> None:
 
 @every_kind
 def test_no_cell_knows_of_another(kind: Kind) -> None:
-    @some
+    @dear()
     @given(_pieces(kind), st.sampled_from([0, 1, 5]))
     def check(pieces: list[Piece], cell: int) -> None:
         alone = kind.counted([piece for piece in pieces if piece[0] == cell])
@@ -120,7 +120,7 @@ def test_no_cell_knows_of_another(kind: Kind) -> None:
 
 @every_kind
 def test_cells_that_meet_are_one(kind: Kind) -> None:
-    @some
+    @dear()
     @given(_pieces(kind), _pieces(kind))
     def check(before: list[Piece], after: list[Piece]) -> None:
         names = {5: 1, 1: 0, 7: 3}
@@ -136,7 +136,7 @@ def test_cells_that_meet_are_one(kind: Kind) -> None:
 
 @every_kind
 def test_split_by_the_upper_bits_each_part_is_what_was_counted_there(kind: Kind) -> None:
-    @some
+    @dear()
     @given(_pieces(kind))
     def check(pieces: list[Piece]) -> None:
         parts = kind.counted(pieces).split(2)
@@ -151,7 +151,7 @@ def test_split_by_the_upper_bits_each_part_is_what_was_counted_there(kind: Kind)
     "kind", [kind for kind in KINDS if not kind.name.startswith("values")], ids=lambda k: k.name
 )
 def test_one_batch_of_many_cells_is_event_by_event(kind: Kind) -> None:
-    @some
+    @dear()
     @given(_pieces(kind))
     def check(pieces: Sequence[Piece]) -> None:
         statistic = kind.make()
@@ -165,7 +165,7 @@ def test_one_batch_of_many_cells_is_event_by_event(kind: Kind) -> None:
 
 @every_kind
 def test_what_was_added_can_be_taken_away(kind: Kind) -> None:
-    @some
+    @dear()
     @given(_pieces(kind), _pieces(kind))
     def check(before: list[Piece], after: list[Piece]) -> None:
         whole = kind.counted([*before, *after])

@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.events import Batch
@@ -38,7 +38,6 @@ def _scores(found: Outcomes, cap: int) -> Scores:
     return scores.view(_HERE)[0]
 
 
-@settings(print_blob=True)
 @given(outcomes)
 def test_below_the_cap_an_area_is_that_of_all_pairs(found: Outcomes) -> None:
     area, bound = _scores(found, 65_536).area()
@@ -47,7 +46,6 @@ def test_below_the_cap_an_area_is_that_of_all_pairs(found: Outcomes) -> None:
     assert math.isnan(area) if not pairs else math.isclose(area, right / pairs, rel_tol=1e-12)
 
 
-@settings(print_blob=True)
 @given(outcomes)
 def test_above_the_cap_an_area_is_off_by_no_more_than_its_bound(found: Outcomes) -> None:
     scores = _scores(found, 1)
@@ -75,7 +73,6 @@ def test_a_hundred_thousand_scores_are_binned_within_a_millionth(crowded: str) -
     assert bound < 1e-3
 
 
-@settings(print_blob=True)
 @given(st.lists(outcomes, max_size=5))
 def test_rank_sums_are_twice_the_pairs_in_order(lists: list[Outcomes]) -> None:
     statistic = RankSumsOfLists(RankSumsOptions(), Items())
@@ -85,7 +82,6 @@ def test_rank_sums_are_twice_the_pairs_in_order(lists: list[Outcomes]) -> None:
     assert sums.lists == len(lists)
 
 
-@settings(print_blob=True)
 @given(st.lists(st.lists(st.integers(0, 6), max_size=5), max_size=7))
 def test_a_mean_cosine_is_that_of_all_pairs_of_lists(lists: list[list[int]]) -> None:
     statistic = ItemPairings(PairingsOptions(cutoff=4), Items())

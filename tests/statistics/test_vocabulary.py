@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.events import Id
@@ -17,7 +17,6 @@ from streameval.statistics.vocabulary import Items, SavedItems, loaded, saved
 texts = st.text(st.characters(exclude_categories=()), max_size=4)
 numbers = st.integers(-(2**70), 2**70)
 ids = st.lists(st.one_of(texts, numbers), unique=True, max_size=30)
-some = settings(max_examples=60, print_blob=True)
 
 
 def _pieces(names: Iterable[Any]) -> tuple[list[bytes], list[Id]]:
@@ -32,7 +31,6 @@ def _read(data: bytes) -> list[Id]:
     return items.named(loaded(items, msgspec.msgpack.decode(data, type=SavedItems)))
 
 
-@some
 @given(ids)
 def test_any_ids_return_in_the_order_written(names: list[Id]) -> None:
     """Lone surrogates and integers beyond 64 bits too."""
@@ -41,7 +39,6 @@ def test_any_ids_return_in_the_order_written(names: list[Id]) -> None:
     assert set(order) == set(names)
 
 
-@some
 @given(ids, st.data())
 def test_any_order_gives_the_same_bytes(names: list[Id], data: st.DataObject) -> None:
     shuffled = data.draw(st.permutations(names))

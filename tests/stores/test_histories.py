@@ -129,4 +129,4 @@ def test_the_histories_notice(
 
 
 TestHistories = Histories.TestCase
-TestHistories.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestHistories.settings = settings(stateful_step_count=25)

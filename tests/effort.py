@@ -1,0 +1,32 @@
+"""How many examples Hypothesis tries: few in `tests/run`, many in `tests/nightly`.
+
+A test takes the profile as it is, or one of the two settings below where an example is dear or
+where a mistake is rare. Both are called, since the profile is chosen after this module is read.
+"""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, settings
+
+# No verdict by the clock: a busy machine draws slowly.
+_CALM = settings(deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
+
+# The same examples in every run: a red test is red again.
+settings.register_profile("quick", _CALM, max_examples=30, derandomize=True)
+settings.register_profile("thorough", _CALM, max_examples=300, database=None)
+settings.load_profile("quick")
+
+
+def dear() -> settings:
+    """A third of the examples, for one that reads the whole catalogue or plays a whole log."""
+    return settings(max_examples=settings().max_examples // 3)
+
+
+def rare() -> settings:
+    """Three times the examples, for what hardly an example meets."""
+    return settings(max_examples=settings().max_examples * 3)
+
+
+def thorough() -> bool:
+    """Whether this is a run of `tests/nightly`."""
+    return settings.get_current_profile_name() == "thorough"
