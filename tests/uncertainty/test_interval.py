@@ -1,0 +1,133 @@
+"""An interval of one mean: against leaving each group out, and when there is none."""
+
+from __future__ import annotations
+
+import math
+from typing import get_args
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streameval.intervals import Intervals, Kind
+from streameval.uncertainty import boundary, interval, log_evidence, ratio, standard_error
+from tests.uncertainty.worlds import binomial, sums
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+def test_the_standard_error_is_that_of_leaving_each_group_out() -> None:
+    (numerators,), (denominators,) = binomial(1, 0.1, groups=20, lists=30)[1:]
+    whole = numerators.sum() / denominators.sum()
+    without = [
+        (numerators.sum() - numerators[group]) / (denominators.sum() - denominators[group])
+        for group in range(20)
+    ]
+    expected = math.sqrt(19 / 20 * sum((each - whole) ** 2 for each in without))
+    assert standard_error(ratio(numerators, denominators).moves) == pytest.approx(expected)
+
+
+def test_days_are_added_up() -> None:
+    by_day = binomial(2, 0.1, days=5)
+    whole = sums(by_day.numerators.sum(axis=0), by_day.denominators.sum(axis=0))
+    assert interval(by_day, Intervals()) == interval(whole, Intervals())
+
+
+def test_a_fixed_interval_is_students() -> None:
+    found = interval(binomial(3, 0.1), Intervals(), "fixed")
+    assert found is not None
+    estimate = ratio(*(each[0] for each in binomial(3, 0.1)[1:]))
+    # The 97.5 % point of Student's t lies between 1.969 and 1.970 from 240 to 256 groups.
+    reach = (found.high - found.low) / 2 / standard_error(estimate.moves)
+    assert 1.969 < reach < 1.970
+    assert (found.low + found.high) / 2 == pytest.approx(estimate.value)
+    assert found.groups == pytest.approx(256 / (1 + 1 / 400) - 1, rel=0.01)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_wider_promise_is_a_wider_interval(kind: Kind) -> None:
+    narrow = interval(binomial(4, 0.1), Intervals(confidence=0.9), kind)
+    wide = interval(binomial(4, 0.1), Intervals(confidence=0.99), kind)
+    assert narrow is not None
+    assert wide is not None
+    assert wide.low < narrow.low < narrow.high < wide.high
+    assert (narrow.kind, narrow.confidence) == (kind, 0.9)
+
+
+def test_looking_always_costs_about_half_as_much_again_at_best() -> None:
+    tightest = min(boundary(0.05, relative) for relative in np.geomspace(0.01, 10, 200))
+    assert 3.0 < tightest < 3.15
+    # ... and stays near that from a tenth of the precision's data to a thousand times it.
+    assert max(boundary(0.05, relative) for relative in np.geomspace(0.03, 3, 50)) < 3.9
+
+
+@given(st.floats(0.0005, 0.3), st.floats(1e-3, 1e3))
+def test_the_boundary_is_where_the_evidence_is_enough(alpha: float, relative: float) -> None:
+    found = log_evidence(boundary(alpha, relative), alpha, relative)
+    assert found == pytest.approx(-math.log(alpha), rel=1e-9)
+
+
+@pytest.mark.parametrize("relative", [1.0, 3.0, 50.0])
+def test_evidence_is_fair_where_there_is_no_effect(relative: float) -> None:
+    z = np.linspace(-60, 60, 6_001)
+    fair = np.array([log_evidence(each, 0.05, relative) for each in z]) - z * z / 2
+    assert np.exp(fair).sum() * 0.02 / math.sqrt(2 * math.pi) == pytest.approx(1.0, abs=1e-6)
+
+
+def test_a_precision_is_where_an_interval_is_tightest() -> None:
+    table = binomial(5, 0.5, lists=2_000)
+    widths = {}
+    for precision in (0.0005, 0.008, 0.5):
+        found = interval(table, Intervals(), precision=precision)
+        assert found is not None
+        widths[precision] = found.high - found.low
+    assert widths[0.008] == min(widths.values())
+    assert interval(table, Intervals(precision=0.5)) == interval(table, Intervals(), precision=0.5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("users", [0, 1, 5, 12])
+def test_few_users_have_no_interval(users: int, kind: Kind) -> None:
+    lists = np.zeros(256, np.int64)
+    lists[:users] = 10
+    assert interval(sums(lists * 0.3, lists), Intervals(), kind) is None
+
+
+def test_one_user_who_is_nearly_everything_counts_as_one() -> None:
+    lists = np.full(256, 1)
+    lists[7] = 10_000
+    assert interval(sums(lists * 0.3, lists), Intervals()) is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_a_click_there_is_no_interval(kind: Kind) -> None:
+    table = sums(np.zeros(256), np.full(256, 10))
+    assert interval(table, Intervals(), kind, bounds=(0, 1)) is None
+
+
+@pytest.mark.parametrize("kind", ["anytime", "fixed"])
+def test_users_who_do_not_differ_have_no_interval(kind: Kind) -> None:
+    assert interval(sums(np.full(256, 10), np.full(256, 10)), Intervals(), kind) is None
+
+
+@pytest.mark.parametrize("rate", [0.001, 0.03, 0.5, 0.97, 0.999, 1.0])
+def test_a_window_stays_from_0_to_1(rate: float) -> None:
+    table = binomial(6, rate, groups=64, lists=20)
+    found = interval(table, Intervals(), "pointwise", bounds=(0, 1))
+    assert found is not None
+    assert 0.0 < found.low < found.high <= 1.0
+    assert found.low <= table.numerators.sum() / table.denominators.sum() <= found.high
+
+
+def test_wilson_is_that_of_the_lists_where_they_are_independent() -> None:
+    """Clicks without users behind them: Wilson's interval of the clicks themselves, nearly."""
+    table = binomial(7, 0.02, groups=1024, lists=20)
+    found = interval(table, Intervals(), "pointwise", bounds=(0, 1))
+    assert found is not None
+    lists, clicks, z = table.denominators.sum(), table.numerators.sum(), 1.959964
+    rate = clicks / lists
+    middle = (rate + z**2 / 2 / lists) / (1 + z**2 / lists)
+    half = z / (1 + z**2 / lists) * math.sqrt(rate * (1 - rate) / lists + (z / 2 / lists) ** 2)
+    assert found.low == pytest.approx(middle - half, rel=0.03)
+    assert found.high == pytest.approx(middle + half, rel=0.03)
