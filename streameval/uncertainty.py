@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from streameval.intervals import FloatArray, GroupSums, Interval, Intervals, Kind
+from streameval.intervals import FloatArray, GroupSums, IntArray, Interval, Intervals, Kind
 
 FEWEST_GROUPS: Final = 12
 """Effective groups below which there is no interval."""
@@ -25,7 +25,7 @@ _WEIGHTS: Final = (0.8, 0.2)
 _WIDER: Final = (1.0, 10.0)
 """An anytime interval is tightest near its precision, and still close to it at ten times that."""
 
-_NOISE: Final = 1e-12
+NOISE: Final = 1e-12
 """A relative standard error below this is rounding: the value does not vary between groups."""
 
 
@@ -77,7 +77,7 @@ def interval(
         return None
     alpha = 1.0 - intervals.confidence
     error = standard_error(estimate.moves)
-    flat = error <= _NOISE * abs(estimate.value)
+    flat = error <= NOISE * abs(estimate.value)
     if kind == "pointwise" and bounds == (0.0, 1.0):
         low, high = _wilson(estimate, error, alpha)
     elif flat:
@@ -92,26 +92,35 @@ def interval(
 
 
 def pooled(sums: GroupSums) -> Estimate:
-    """The mean over all days together."""
-    return ratio(sums.numerators.sum(axis=0), sums.denominators.sum(axis=0))
-
-
-def ratio(numerators: FloatArray, denominators: FloatArray) -> Estimate:
-    """A ratio of sums; 0 with 0 groups where the denominator is 0.
+    """The mean over all days together; 0 with 0 groups without a list.
 
     Example:
-        >>> ratio(np.array([1.0, 3.0]), np.array([10, 10]))
+        >>> pooled(GroupSums(np.array([0]), np.array([[1.0, 3.0]]), np.array([[10, 10]])))
         Estimate(value=0.2, moves=array([-0.1,  0.1]), groups=1.0)
     """
-    total = float(denominators.sum())
-    if not total:
-        return Estimate(0.0, np.zeros(len(numerators)), 0.0)
-    value = float(numerators.sum()) / total
-    rest = total - denominators
-    # A group that is everything there is cannot be left out; its residual is 0.
-    moves = (numerators - value * denominators) / np.where(rest > 0, rest, 1.0)
-    share = denominators / total
-    return Estimate(value, moves, 1.0 / float(share @ share) - 1.0)
+    days = (sums.numerators.sum(axis=0)[None], sums.denominators.sum(axis=0)[None])
+    if not days[1].any():
+        return Estimate(0.0, np.zeros(days[0].shape[1]), 0.0)
+    return standardised(*days, np.ones(1))
+
+
+def standardised(numerators: FloatArray, denominators: IntArray, weights: FloatArray) -> Estimate:
+    """The mean of days' means, each with its weight.
+
+    Args:
+        numerators: shape (days, groups).
+        denominators: likewise; none of the days is without a list.
+        weights: of the days; their sum is 1.
+    """
+    totals = denominators.sum(axis=1)[:, None]
+    values = numerators.sum(axis=1)[:, None] / totals
+    rest = totals - denominators
+    # A group that is all of a day cannot be left out of it; its residual is 0.
+    moves = (numerators - values * denominators) / np.where(rest > 0, rest, 1)
+    days = weights[:, None]
+    share = (days * (denominators / totals)).sum(axis=0)
+    groups = 1.0 / float(np.square(share).sum()) - 1.0
+    return Estimate(float((days * values).sum()), (days * moves).sum(axis=0), groups)
 
 
 def standard_error(moves: FloatArray) -> float:
@@ -121,7 +130,7 @@ def standard_error(moves: FloatArray) -> float:
         >>> standard_error(np.array([-0.1, 0.1]))
         0.1
     """
-    return math.sqrt((len(moves) - 1) / len(moves) * float(moves @ moves))
+    return math.sqrt((len(moves) - 1) / len(moves) * float(np.square(moves).sum()))
 
 
 def half_width(error: float, groups: float, alpha: float, kind: Kind, scale: float) -> float:
@@ -145,7 +154,7 @@ def _wilson(estimate: Estimate, error: float, alpha: float) -> tuple[float, floa
     """
     value, apart = estimate.value, estimate.groups + 1.0
     spread = value * (1.0 - value)
-    size = spread / error**2 if error > _NOISE * value and spread > 0 else apart
+    size = spread / error**2 if error > NOISE * value and spread > 0 else apart
     reach = student_reach(normal_quantile(alpha / 2), estimate.groups)
     ratio = reach**2 / size
     middle = (value + ratio / 2) / (1 + ratio)

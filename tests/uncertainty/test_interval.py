@@ -11,21 +11,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.intervals import Intervals, Kind
-from streameval.uncertainty import boundary, interval, log_evidence, ratio, standard_error
+from streameval.uncertainty import boundary, interval, log_evidence, pooled, standard_error
 from tests.uncertainty.worlds import binomial, sums
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 def test_the_standard_error_is_that_of_leaving_each_group_out() -> None:
-    (numerators,), (denominators,) = binomial(1, 0.1, groups=20, lists=30)[1:]
+    table = binomial(1, 0.1, groups=20, lists=30)
+    (numerators,), (denominators,) = table[1:]
     whole = numerators.sum() / denominators.sum()
     without = [
         (numerators.sum() - numerators[group]) / (denominators.sum() - denominators[group])
         for group in range(20)
     ]
     expected = math.sqrt(19 / 20 * sum((each - whole) ** 2 for each in without))
-    assert standard_error(ratio(numerators, denominators).moves) == pytest.approx(expected)
+    assert standard_error(pooled(table).moves) == pytest.approx(expected)
 
 
 def test_days_are_added_up() -> None:
@@ -37,7 +38,7 @@ def test_days_are_added_up() -> None:
 def test_a_fixed_interval_is_students() -> None:
     found = interval(binomial(3, 0.1), Intervals(), "fixed")
     assert found is not None
-    estimate = ratio(*(each[0] for each in binomial(3, 0.1)[1:]))
+    estimate = pooled(binomial(3, 0.1))
     # The 97.5 % point of Student's t lies between 1.969 and 1.970 from 240 to 256 groups.
     reach = (found.high - found.low) / 2 / standard_error(estimate.moves)
     assert 1.969 < reach < 1.970

@@ -1,0 +1,255 @@
+"""Is treatment better than control, and is it real?"""
+
+from __future__ import annotations
+
+import math
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+import msgspec
+import numpy as np
+
+from streameval.errors import UnlikeStateError
+from streameval.intervals import FloatArray, GroupSums
+from streameval.uncertainty import (
+    LARGEST_EVIDENCE,
+    NOISE,
+    Estimate,
+    half_width,
+    log_evidence,
+    log_student_tail,
+    normal_reach,
+    standard_error,
+    standardised,
+)
+
+Method: TypeAlias = Literal["anytime", "fixed"]
+"""May be looked at always, or one planned look."""
+
+Verdict: TypeAlias = Literal[
+    "better",
+    "worse",
+    "different",
+    "no difference",
+    "not enough evidence",
+    "too few users",
+    "do not trust",
+]
+"""What a comparison says; "different" of a metric of which neither end is better."""
+
+_LARGEST_LOG: Final = 700.0
+"""Of a lift: the exponential of more is no number."""
+
+DECIDED: Final = frozenset[Verdict]({"better", "worse", "different"})
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """How treatment differs from control in one metric.
+
+    Attributes:
+        difference: treatment less control, day by day; None where an arm has no lists.
+        low: lower bound of the difference; None where nothing can be said.
+        high: upper bound.
+        lift: relative difference, treatment / control - 1; None where either is not above 0.
+        lift_low: lower bound of the lift; None where nothing can be said.
+        lift_high: upper bound.
+        evidence: against "no difference", as an e-value: 1 is none, and without a difference it
+            ever reaches 20 in at most one of 20 experiments, however often one looks; to 1e300.
+        p_value: the same as a p-value; 1 / evidence for the method "anytime".
+        groups: effective number of user groups, of the arm that has fewer.
+        heaviest: share of the variance that one user group has; 0 where nothing varies.
+        verdict: what follows.
+        kind: what the bounds hold for.
+        confidence: how often such bounds cover the truth.
+    """
+
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
+    lift: float | None = None
+    lift_low: float | None = None
+    lift_high: float | None = None
+    evidence: float = 1.0
+    p_value: float = 1.0
+    groups: float = 0.0
+    heaviest: float = 0.0
+    verdict: Verdict = "too few users"
+    kind: Method
+    confidence: float
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether all bounds that there are lie on one side of no difference."""
+        return _one_sided(self.low, self.high) and (
+            self.lift_low is None or _one_sided(self.lift_low, self.lift_high)
+        )
+
+    @property
+    def largest_lift(self) -> float | None:
+        """The lift is not further from 0 than this; None where nothing can be said."""
+        if self.lift_low is None or self.lift_high is None:
+            return None
+        return max(-self.lift_low, self.lift_high)
+
+
+def _one_sided(low: float | None, high: float | None) -> bool:
+    return low is not None and high is not None and (low > 0 or high < 0)
+
+
+def compare_sums(
+    control: GroupSums,
+    treatment: GroupSums,
+    *,
+    method: Method = "anytime",
+    precision: float = 0.02,
+    confidence: float = 0.95,
+    higher_is_better: bool | None = True,
+) -> Comparison:
+    """Compare two slices by their group sums.
+
+    Each user group is left out of both arms at once, so it is right whether the arms have users of
+    their own or the same ones. Days are compared each for itself, so a treatment that starts small
+    while the world changes is not compared with another time.
+
+    Args:
+        control: of the slice compared with.
+        treatment: of the slice in question.
+        method: "anytime" may be looked at always; "fixed" holds for one planned look.
+        precision: lift at which anytime bounds are tightest; a smaller one is "no difference".
+        confidence: how often the bounds cover the truth.
+        higher_is_better: direction of the metric.
+
+    Raises:
+        UnlikeStateError: they have different numbers of groups.
+
+    Example:
+        >>> lists = np.full((1, 256), 100)
+        >>> clicks = np.tile([8.0, 12.0], (1, 128))
+        >>> one = GroupSums(np.array([0]), clicks, lists)
+        >>> other = GroupSums(np.array([0]), clicks[:, ::-1] * 1.1, lists)
+        >>> found = compare_sums(one, other)
+        >>> found.verdict, f"{found.lift:.1%}, at least {found.lift_low:.1%}"
+        ('better', '10.0%, at least 0.5%')
+    """
+    if control.numerators.shape[1] != treatment.numerators.shape[1]:
+        counts = (each.numerators.shape[1] for each in (control, treatment))
+        raise UnlikeStateError("numbers of user groups", *counts)
+    arms = by_day(control, treatment)
+    if arms is None:
+        return Comparison(kind=method, confidence=confidence)
+    one, other = arms
+    groups = min(one.groups, other.groups)
+    positive = min(one.value, other.value) > 0
+    found = Comparison(
+        difference=other.value - one.value,
+        lift=other.value / one.value - 1 if positive else None,
+        groups=groups,
+        heaviest=_heaviest(other.moves - one.moves),
+        kind=method,
+        confidence=confidence,
+    )
+    if not (one.is_usable and other.is_usable):
+        return found
+    level = _Level(method, 1.0 - confidence, groups)
+    plain = level.tested(other.value - one.value, other.moves - one.moves, one.value, precision)
+    relative = level.tested(
+        math.log(other.value / one.value),
+        other.moves / other.value - one.moves / one.value,
+        1.0,
+        precision,
+    )
+    found = _with_bounds(found, plain, relative)
+    return msgspec.structs.replace(found, verdict=_verdict(found, precision, higher_is_better))
+
+
+def by_day(control: GroupSums, treatment: GroupSums) -> tuple[Estimate, Estimate] | None:
+    """Both means over the days that both arms have, weighed alike; None where there is no such day.
+
+    A day weighs as much as it says about the difference: N_A N_B / (N_A + N_B).
+    """
+    _, first, second = np.intersect1d(control.days, treatment.days, return_indices=True)
+    one = control.denominators[first].sum(axis=1)
+    other = treatment.denominators[second].sum(axis=1)
+    both = (one > 0) & (other > 0)
+    if not both.any():
+        return None
+    one, other, first, second = one[both], other[both], first[both], second[both]
+    weights = one * (other / (one + other))
+    weights = weights / weights.sum()
+    return (
+        standardised(control.numerators[first], control.denominators[first], weights),
+        standardised(treatment.numerators[second], treatment.denominators[second], weights),
+    )
+
+
+class _Tested(NamedTuple):
+    """An effect against none.
+
+    Attributes:
+        low: lower bound of the effect.
+        high: upper bound.
+        log_evidence: ln of the e-value.
+        p_value: of the method.
+    """
+
+    low: float
+    high: float
+    log_evidence: float
+    p_value: float
+
+
+class _Level(NamedTuple):
+    """What bounds are made for: the method, the share that may miss, and degrees of freedom."""
+
+    method: Method
+    alpha: float
+    groups: float
+
+    def tested(
+        self, effect: float, moves: FloatArray, unit: float, precision: float
+    ) -> _Tested | None:
+        """Bounds of an effect, and what speaks against none; None where no group moves it."""
+        error = standard_error(moves)
+        if error <= NOISE * abs(unit):
+            return None
+        scale = precision * abs(unit)
+        half = half_width(error, self.groups, self.alpha, self.method, scale)
+        t = abs(effect) / error
+        evidence = log_evidence(normal_reach(t, self.groups), self.alpha, error / scale)
+        if self.method == "anytime":
+            p_value = math.exp(-max(evidence, 0.0))
+        else:
+            p_value = 2.0 * math.exp(log_student_tail(t, self.groups))
+        return _Tested(effect - half, effect + half, evidence, p_value)
+
+
+def _with_bounds(found: Comparison, plain: _Tested | None, relative: _Tested | None) -> Comparison:
+    """Evidence is what both the difference and the lift have."""
+    if plain is None or relative is None:
+        return found
+    evidence = min(plain.log_evidence, relative.log_evidence, math.log(LARGEST_EVIDENCE))
+    return msgspec.structs.replace(
+        found,
+        low=plain.low,
+        high=plain.high,
+        lift_low=math.expm1(relative.low),
+        lift_high=math.expm1(min(relative.high, _LARGEST_LOG)),
+        evidence=math.exp(evidence),
+        p_value=min(max(plain.p_value, relative.p_value), 1.0),
+    )
+
+
+def _heaviest(moves: FloatArray) -> float:
+    squares = np.square(moves)
+    whole = float(squares.sum())
+    return float(squares.max()) / whole if whole else 0.0
+
+
+def _verdict(found: Comparison, precision: float, higher_is_better: bool | None) -> Verdict:  # noqa: FBT001  a value of the metric
+    if found.excludes_zero and found.difference is not None:
+        if higher_is_better is None:
+            return "different"
+        return "better" if (found.difference > 0) is higher_is_better else "worse"
+    largest = found.largest_lift
+    return (
+        "no difference" if largest is not None and largest <= precision else "not enough evidence"
+    )

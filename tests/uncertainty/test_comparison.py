@@ -1,0 +1,182 @@
+"""Two slices compared by their group sums."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from streameval.comparison import Comparison, Method, compare_sums
+from streameval.errors import UnlikeStateError
+from streameval.intervals import GroupSums
+from tests.uncertainty.worlds import binomial, sums
+
+
+def without(table: GroupSums, group: int) -> GroupSums:
+    rest = np.arange(table.numerators.shape[1]) != group
+    return GroupSums(table.days, table.numerators[:, rest], table.denominators[:, rest])
+
+
+def scaled(table: GroupSums, factor: float) -> GroupSums:
+    return table._replace(numerators=table.numerators * factor)
+
+
+def bounds(found: Comparison) -> list[float | None]:
+    return [found.low, found.high, found.lift_low, found.lift_high]
+
+
+def half(found: Comparison) -> float:
+    assert found.low is not None
+    assert found.high is not None
+    return (found.high - found.low) / 2
+
+
+def test_a_group_is_left_out_of_both_arms_at_once() -> None:
+    control = binomial(1, 0.1, groups=40)
+    noise = np.random.default_rng(2).normal(1.1, 0.02, (1, 40))
+    treatment = control._replace(numerators=control.numerators * noise)
+    found = compare_sums(control, treatment, method="fixed")
+    moved = []
+    for group in range(40):
+        rest = compare_sums(without(control, group), without(treatment, group))
+        assert rest.difference is not None
+        assert found.difference is not None
+        moved.append(rest.difference - found.difference)
+    error = math.sqrt(39 / 40 * sum(each**2 for each in moved))
+    # Student's 97.5 % point lies between 2.02 and 2.03 from 38 to 40 groups.
+    assert 2.02 < half(found) / error < 2.03
+    assert found.heaviest == pytest.approx(max(np.square(moved)) / np.square(moved).sum())
+
+
+def test_users_in_both_arms_are_compared_with_themselves() -> None:
+    control = binomial(1, 0.1)
+    noise = np.random.default_rng(2).normal(1.05, 0.005, (1, 256))
+    same = compare_sums(control, control._replace(numerators=control.numerators * noise))
+    apart = compare_sums(control, scaled(binomial(2, 0.1), 1.05))
+    assert half(same) < half(apart) / 5
+    assert same.verdict == "better"
+
+
+@pytest.mark.parametrize("method", ["anytime", "fixed"])
+def test_the_arms_change_places(method: Method) -> None:
+    one, other = binomial(3, 0.1), binomial(4, 0.12)
+    there, back = (compare_sums(*pair, method=method) for pair in ((one, other), (other, one)))
+    assert there.difference == pytest.approx(-(back.difference or 0))
+    assert (there.verdict, back.verdict) == ("better", "worse")
+    assert there.groups == back.groups
+    assert there.lift is not None
+    assert back.lift is not None
+    assert (1 + there.lift) * (1 + back.lift) == pytest.approx(1.0)
+
+
+def test_lower_may_be_better_and_neither_end_may() -> None:
+    one, other = binomial(3, 0.1), binomial(4, 0.12)
+    assert compare_sums(one, other, higher_is_better=False).verdict == "worse"
+    assert compare_sums(other, one, higher_is_better=False).verdict == "better"
+    assert compare_sums(one, other, higher_is_better=None).verdict == "different"
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.01, 1.03, 1.1, 1.5])
+@pytest.mark.parametrize("method", ["anytime", "fixed"])
+def test_bounds_evidence_and_verdict_say_one_thing(factor: float, method: Method) -> None:
+    found = compare_sums(binomial(5, 0.1), scaled(binomial(6, 0.1), factor), method=method)
+    enough = found.p_value < 0.05
+    if method == "anytime":
+        assert found.p_value == pytest.approx(min(1.0, 1 / found.evidence))
+        assert enough == (found.evidence > 20)
+    assert found.excludes_zero == enough
+    assert (found.verdict in {"better", "worse"}) == enough
+    assert (found.kind, found.confidence) == (method, 0.95)
+
+
+def test_evidence_ends_where_numbers_would() -> None:
+    lists = np.full(256, 10_000)
+    clicks = np.tile([999.0, 1001.0], 128)
+    found = compare_sums(sums(clicks, lists), sums(clicks[::-1] * 5, lists))
+    assert found.evidence == pytest.approx(1e300)
+    assert math.isfinite(found.evidence)
+
+
+def test_much_data_without_a_difference_says_how_small_it_is() -> None:
+    control = binomial(7, 0.5, lists=40_000)
+    found = compare_sums(control, binomial(8, 0.5, lists=40_000))
+    assert found.verdict == "no difference"
+    assert found.largest_lift is not None
+    assert 0 < found.largest_lift < 0.02
+    assert compare_sums(control, control).verdict == "not enough evidence"
+    assert bounds(compare_sums(control, control)) == [None] * 4
+
+
+def test_days_are_compared_each_for_itself() -> None:
+    """The treatment grows while clicks fall: pooled it looks worse, day by day it is the same."""
+    shown = [[950, 800, 500], [50, 200, 500]]
+    clicks = np.array([0.30, 0.20, 0.10])
+    arms = [np.tile(np.array(each)[:, None], (1, 64)) for each in shown]
+    wave = 1 + 0.05 * np.sin(np.arange(64))
+    control, treatment = (
+        sums(each * clicks[:, None] * wave[:: 1 - 2 * side], each) for side, each in enumerate(arms)
+    )
+    found = compare_sums(control, treatment)
+    assert found.difference == pytest.approx(0.0, abs=1e-12)
+    assert found.verdict != "worse"
+    whole = [
+        sums(each.numerators.sum(axis=0), each.denominators.sum(axis=0))
+        for each in (control, treatment)
+    ]
+    assert compare_sums(*whole).verdict == "worse"
+
+
+def test_days_weigh_as_much_as_they_say_about_the_difference() -> None:
+    lists = np.array([[90, 10], [50, 50]])
+    rates = np.array([[0.2, 0.4], [0.3, 0.3]])  # by day and arm
+    control, treatment = (
+        sums(np.tile((lists * rates)[:, [arm]], 20), np.tile(lists[:, [arm]], 20)) for arm in (0, 1)
+    )
+    expected = (0.2 * 9 + 0.0 * 25) / (9 + 25)
+    assert compare_sums(control, treatment).difference == pytest.approx(expected)
+
+
+def test_a_day_of_one_arm_only_says_nothing() -> None:
+    control, treatment = binomial(9, 0.1, days=3), binomial(10, 0.1, days=3)
+    early = sums(np.full((1, 256), 9.0), np.full((1, 256), 10), [-1])
+    longer = sums(
+        np.concatenate([early.numerators, control.numerators]),
+        np.concatenate([early.denominators, control.denominators]),
+        [-1, 0, 1, 2],
+    )
+    assert compare_sums(longer, treatment) == compare_sums(control, treatment)
+    nothing = compare_sums(early, treatment)
+    assert (nothing.verdict, nothing.difference) == ("too few users", None)
+    assert bounds(nothing) == [None] * 4
+
+
+@pytest.mark.parametrize("users", [0, 1, 5])
+@pytest.mark.parametrize("small", ["control", "treatment"])
+def test_few_users_in_an_arm_are_too_few(users: int, small: str) -> None:
+    lists = np.zeros(256, np.int64)
+    lists[:users] = 1_000
+    arms = [binomial(11, 0.1), sums(lists * 0.2, lists)]
+    control, treatment = arms if small == "treatment" else arms[::-1]
+    found = compare_sums(control, treatment)
+    assert (found.verdict, bounds(found)) == ("too few users", [None] * 4)
+    assert (found.evidence, found.p_value) == (1.0, 1.0)
+
+
+def test_an_arm_without_a_click_has_no_bounds() -> None:
+    found = compare_sums(binomial(13, 0.1), scaled(binomial(14, 0.1), 0.0))
+    assert (found.verdict, found.lift, bounds(found)) == ("too few users", None, [None] * 4)
+
+
+def test_wide_bounds_stay_numbers() -> None:
+    lists = np.full(20, 3)
+    rare = np.zeros(20)
+    rare[3] = 1.0
+    found = compare_sums(sums(rare, lists), sums(rare[::-1], lists))
+    assert all(each is not None and math.isfinite(each) for each in bounds(found))
+    assert found.verdict == "not enough evidence"
+
+
+def test_other_groups_are_refused() -> None:
+    with pytest.raises(UnlikeStateError, match="numbers of user groups: here 64; there 256"):
+        compare_sums(binomial(1, 0.1, groups=64), binomial(1, 0.1))
