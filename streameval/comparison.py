@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -253,3 +254,45 @@ def _verdict(found: Comparison, precision: float, higher_is_better: bool | None)
     return (
         "no difference" if largest is not None and largest <= precision else "not enough evidence"
     )
+
+
+def sure(found: Comparison) -> str:
+    """What is sure of a difference that is real.
+
+    Example:
+        >>> sure(Comparison(lift=0.2, lift_low=0.084, lift_high=0.3, kind="fixed", confidence=0.95))
+        'at least +8.4 %'
+    """
+    relative = found.lift_low is not None
+    pair = (found.lift_low, found.lift_high) if relative else (found.low, found.high)
+    near = min((each for each in pair if each is not None), key=abs)
+    return f"at least {percent(near, '+', math.trunc) if relative else f'{near:+.4g}'}"
+
+
+def verdict_text(found: Comparison) -> str:
+    """A verdict in a few words.
+
+    Example:
+        >>> verdict_text(Comparison(kind="anytime", confidence=0.95))
+        'too few users'
+    """
+    if found.verdict in DECIDED:
+        return f"{found.verdict}: {sure(found)}"
+    if found.verdict == "no difference" and found.largest_lift is not None:
+        return f"no difference above {percent(found.largest_lift, '', math.ceil)}"
+    return "not enough evidence yet" if found.verdict == "not enough evidence" else found.verdict
+
+
+def percent(
+    share: float, sign: Literal["", "+"] = "", rounded: Callable[[float], int] = round
+) -> str:
+    """A share as people write it: one decimal, or two digits where that would show none.
+
+    Example:
+        >>> percent(0.2081, "+"), percent(0.00042)
+        ('+20.8 %', '0.042 %')
+    """
+    number = 100.0 * share
+    small = 0.0 < abs(number) < 0.1
+    places = 1 - math.floor(math.log10(abs(number))) if small else 1
+    return f"{rounded(number * 10**places) / 10**places:{sign}.{places}f} %"

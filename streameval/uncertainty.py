@@ -328,10 +328,22 @@ def _at(
     return place
 
 
-def _log_beta(x: float, a: float, b: float) -> float:
-    """Ln of the regularised incomplete beta function, by Lentz's continued fraction.
+def log_beta_tail(x: float, a: float, b: float) -> float:
+    """Ln P(X > x) of the beta distribution.
 
-    It converges quickly for x < (a + 1) / (a + b + 2).
+    Example:
+        >>> [round(math.exp(log_beta_tail(x, 1.0, 2.0)), 12) for x in (0.1, 0.5, 0.9)]
+        [0.81, 0.25, 0.01]
+    """
+    if x < (a + 1.0) / (a + b + 2.0):
+        return math.log1p(-math.exp(_log_beta(x, a, b)))
+    return _log_beta(1.0 - x, b, a)
+
+
+def _log_beta(x: float, a: float, b: float) -> float:
+    """Ln of the regularised incomplete beta function, for x < (a + 1) / (a + b + 2).
+
+    Lentz's continued fraction converges quickly there, and slowly elsewhere.
     """
     head = a * math.log(x) + b * math.log1p(-x) - math.log(a)
     head += math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)

@@ -1,0 +1,455 @@
+"""An experiment: all metrics of all variants against control, and whether it may be trusted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+import msgspec
+import numpy as np
+
+from streameval.comparison import DECIDED, Comparison, Method, compare_sums, percent, sure
+from streameval.errors import ConfigError
+from streameval.intervals import Audience, GroupSums, Intervals
+from streameval.metric import Metric
+from streameval.uncertainty import FEWEST_GROUPS, LARGEST_EVIDENCE, log_beta_tail, pooled
+
+MOST_ANONYMOUS: Final = 0.2
+"""Share of lists without a user id above which nothing is trusted."""
+
+ALARM: Final = 1000.0
+"""Evidence at which a check raises an alarm."""
+
+MOST_SHARED: Final = 0.01
+"""Share of users in several variants that accidents explain: a shared computer, a second login."""
+
+SAME_USERS: Final = 0.9
+"""Share of users in several variants from which on that is the design: pairs, interleaving."""
+
+_CERTAINTY: Final = 100.0
+"""How near to the planned shares the alternative of the sample ratio lies, in users."""
+
+_APART: Final = frozenset({"__other__", "__missing__"})
+"""Label values that are no variant: a mixture, and what had no label."""
+
+Kept: TypeAlias = Literal["kept", "broken", "not enough evidence", "too few users", "do not trust"]
+"""What is said of a guardrail."""
+
+
+class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is compared with what, and what counts.
+
+    Attributes:
+        label: whose values are the variants.
+        control: the value that the others are compared with.
+        since: first day (UTC) that counts; None for all.
+        shares: planned share of users of each variant, in any unit; empty for equal ones.
+        primary: metrics that decide; they share the error between them.
+        guardrails: metric -> lift that it may not fall below (rise above, where lower is better).
+        same_users: whether each user is meant to meet several variants.
+
+    Example:
+        >>> Experiment(guardrails={"ctr": -0.01}).control
+        'control'
+    """
+
+    label: str = "variant"
+    control: str = "control"
+    since: date | None = None
+    shares: dict[str, float] = {}
+    primary: list[str] = []
+    guardrails: dict[str, float] = {}
+    same_users: bool = False
+
+    def check(self, metrics: Sequence[Metric], where: str = "experiment") -> None:
+        """Refuse what does not fit together.
+
+        Raises:
+            ConfigError: it says where, and what to do.
+        """
+        known = {metric.text: metric for metric in metrics}
+        for key, names in (("primary", self.primary), ("guardrails", self.guardrails)):
+            for name in names:
+                if name not in known:
+                    told = ", ".join(known)
+                    raise ConfigError(where, key, f"{name!r} is not compared; choose of {told}.")
+        for name, limit in self.guardrails.items():
+            falls = known[name].definition.higher_is_better is not False
+            if not math.isfinite(limit) or limit <= -1 or (limit > 0) is falls:
+                sign = "a share from 0 to -1, like -0.01" if falls else "a share above 0, like 0.01"
+                raise ConfigError(where, "guardrails", f"{name} = {limit:g}; give {sign}.")
+        for name, share in self.shares.items():
+            if not (math.isfinite(share) and share > 0):
+                raise ConfigError(where, "shares", f"{name} = {share:g}; give a number above 0.")
+        if self.shares and (self.control not in self.shares or len(self.shares) < 2):
+            problem = f"they are of {', '.join(self.shares)}; give one for {self.control!r}, too"
+            raise ConfigError(where, "shares", f"{problem}, and one for each other variant.")
+
+
+class Variant(NamedTuple):
+    """One slice of the traffic.
+
+    Attributes:
+        sums: of each metric that can be compared, by its text.
+        audience: its users.
+    """
+
+    sums: Mapping[str, GroupSums]
+    audience: Audience
+
+
+class Checks(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the experiment itself is sound.
+
+    Attributes:
+        users: of each variant, control first; an estimate where there are very many.
+        shares: planned share of each; they add up to 1.
+        ratio_evidence: against users being split as planned, as an e-value; 1 for the same users.
+        shared: share of users who are in several variants.
+        shared_evidence: against that being an accident, likewise.
+        same_users: whether users meet several variants by design.
+        anonymous: largest share of a variant's lists that have no user id.
+        left_out: values of the label that are no variant of the experiment.
+        trouble: reasons not to trust any verdict, one sentence each.
+    """
+
+    users: dict[str, float]
+    shares: dict[str, float]
+    ratio_evidence: float
+    shared: float
+    shared_evidence: float
+    same_users: bool
+    anonymous: float
+    left_out: tuple[str, ...] = ()
+    trouble: tuple[str, ...] = ()
+
+
+class Guardrail(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a metric stays where it must.
+
+    Attributes:
+        limit: lift that it may not fall below (rise above, where lower is better).
+        verdict: what is known.
+    """
+
+    limit: float
+    verdict: Kept
+
+
+class Compared(msgspec.Struct, frozen=True, kw_only=True):
+    """One metric of one variant against control.
+
+    Attributes:
+        metric: its text.
+        variant: value of the label.
+        control: value of control, over all days; None without lists.
+        treatment: value of the variant.
+        primary: whether the metric decides.
+        among: number of comparisons that share the error.
+        comparison: what is known; its bounds are those of this metric alone unless it is primary.
+        guardrail: what is known of the limit; None where there is none.
+        sentence: the verdict, explained.
+    """
+
+    metric: str
+    variant: str
+    control: float | None
+    treatment: float | None
+    primary: bool
+    among: int
+    comparison: Comparison
+    guardrail: Guardrail | None
+    sentence: str
+
+
+class Report(NamedTuple):
+    """An experiment as it stands."""
+
+    checks: Checks
+    rows: list[Compared]
+
+
+def compared(
+    experiment: Experiment,
+    metrics: Sequence[Metric],
+    variants: Mapping[str, Variant],
+    intervals: Intervals,
+    method: Method = "anytime",
+) -> Report:
+    """Compare every variant with control in every metric that all of them can be compared in.
+
+    Primary metrics share the error: each is compared at alpha / (variants x primary metrics). The
+    verdicts of the others are those that e-BH leaves (BH over p-values for the method "fixed").
+
+    Args:
+        experiment: what is compared.
+        metrics: in their order.
+        variants: by value of the label.
+        intervals: confidence and precision.
+        method: what bounds must hold for.
+    """
+    named = {name for name in variants if name not in _APART}
+    chosen = [name for name in experiment.shares or sorted(named) if name != experiment.control]
+    nobody = Variant({}, Audience(np.zeros(0, np.uint64), 2**64, 0, 0))
+    there = {name: variants.get(name, nobody) for name in (experiment.control, *chosen)}
+    checks = _checks(experiment, there, sorted(named.difference(there)))
+    primary = [metric for metric in metrics if metric.text in experiment.primary]
+    pairs = _Pairs(experiment, there, intervals, method, max(len(primary) * len(chosen), 1))
+    rows = [
+        pairs.row(metric, name)
+        for metric in metrics
+        if any(metric.text in each.sums for each in there.values())
+        for name in chosen
+    ]
+    rows = _discovered(rows, 1.0 - intervals.confidence)
+    return Report(checks, [_trusted(row, checks, experiment.control) for row in rows])
+
+
+# --- Checks ---------------------------------------------------------------------------------------
+
+
+def ratio_evidence(users: Sequence[int], shares: Sequence[float]) -> float:
+    """Evidence against users being split as planned: a Dirichlet-multinomial against the plan.
+
+    Args:
+        users: of each variant.
+        shares: planned; they add up to 1.
+
+    Example:
+        >>> ratio_evidence([10_050, 9_950], [0.5, 0.5]) < 1
+        True
+        >>> ratio_evidence([10_400, 9_600], [0.5, 0.5]) > 1000
+        True
+    """
+    found = math.lgamma(_CERTAINTY) - math.lgamma(_CERTAINTY + sum(users))
+    for count, share in zip(users, shares, strict=True):
+        prior = _CERTAINTY * share
+        found += math.lgamma(prior + count) - math.lgamma(prior) - count * math.log(share)
+    return math.exp(min(found, math.log(LARGEST_EVIDENCE)))
+
+
+def shared_evidence(shared: int, users: int) -> float:
+    """Evidence that more than 1 % of users are in several variants: all larger shares mixed.
+
+    Example:
+        >>> shared_evidence(100, 20_000) < 1, shared_evidence(300, 20_000) > 1000
+        (True, True)
+    """
+    rest = users - shared
+    found = math.lgamma(shared + 1) + math.lgamma(rest + 1) - math.lgamma(users + 2)
+    found += log_beta_tail(MOST_SHARED, shared + 1.0, rest + 1.0)
+    found -= (rest + 1) * math.log1p(-MOST_SHARED) + shared * math.log(MOST_SHARED)
+    return math.exp(min(found, math.log(LARGEST_EVIDENCE)))
+
+
+def _checks(
+    experiment: Experiment, there: Mapping[str, Variant], left_out: Sequence[str]
+) -> Checks:
+    audiences = {name: variant.audience for name, variant in there.items()}
+    counts, shared, users = _counted(list(audiences.values()))
+    smallest = min(counts)
+    same = experiment.same_users or (smallest > 0 and shared >= SAME_USERS * smallest)
+    planned = {name: experiment.shares.get(name, 1.0) for name in there}
+    whole = sum(planned.values())
+    shares = {name: share / whole for name, share in planned.items()}
+    ratio = 1.0 if same else ratio_evidence(counts, list(shares.values()))
+    leak = 1.0 if same else shared_evidence(shared, users)
+    found = Checks(
+        users={name: each.users for name, each in audiences.items()},
+        shares=shares,
+        ratio_evidence=ratio,
+        shared=shared / users if users else 0.0,
+        shared_evidence=leak,
+        same_users=same,
+        anonymous=max(each.anonymous / max(each.lists, 1) for each in audiences.values()),
+        left_out=tuple(left_out),
+    )
+    return msgspec.structs.replace(found, trouble=tuple(_trouble(found)))
+
+
+def _counted(audiences: Sequence[Audience]) -> tuple[list[int], int, int]:
+    """Users of each below the common threshold; those in several; all."""
+    threshold = min(each.threshold for each in audiences)
+    below = [
+        each.hashes if threshold >= 2**64 else each.hashes[each.hashes < threshold]
+        for each in audiences
+    ]
+    _, times = np.unique(np.concatenate(below), return_counts=True)
+    return [len(each) for each in below], int((times > 1).sum()), len(times)
+
+
+def _trouble(checks: Checks) -> Iterator[str]:
+    if checks.ratio_evidence >= ALARM:
+        found = ", ".join(f"{name} {count:,.0f}" for name, count in checks.users.items())
+        planned = " : ".join(f"{share:.1%}" for share in checks.shares.values())
+        yield (
+            f"users are not split as planned ({found}; planned {planned}): something loses or adds "
+            "users of one variant, and whoever is missing may be unlike the others"
+        )
+    if checks.shared_evidence >= ALARM:
+        yield (
+            f"{checks.shared:.1%} of the users are in several variants: the assignment does not "
+            "hold, or say that it is meant so (same_users)"
+        )
+    if checks.anonymous > MOST_ANONYMOUS:
+        yield (
+            f"{checks.anonymous:.0%} of a variant's lists have no user id: their users may be "
+            f"counted many times; send user ids with at least {1 - MOST_ANONYMOUS:.0%} of the lists"
+        )
+
+
+# --- Verdicts -------------------------------------------------------------------------------------
+
+
+class _Pairs(NamedTuple):
+    """What comparisons of one experiment have in common."""
+
+    experiment: Experiment
+    there: Mapping[str, Variant]
+    intervals: Intervals
+    method: Method
+    primaries: int
+
+    def row(self, metric: Metric, name: str) -> Compared:
+        """A comparison, as if it were the only one of its kind."""
+        control, treatment = (
+            self._sums(metric.text, each) for each in (self.experiment.control, name)
+        )
+        primary = metric.text in self.experiment.primary
+        alpha = (1.0 - self.intervals.confidence) / (self.primaries if primary else 1)
+        limit = self.experiment.guardrails.get(metric.text)
+        plain = self._compared(metric, control, treatment, self.intervals.confidence)
+        found = self._compared(metric, control, treatment, 1.0 - alpha) if primary else plain
+        return Compared(
+            metric=metric.text,
+            variant=name,
+            control=_value(control),
+            treatment=_value(treatment),
+            primary=primary,
+            among=self.primaries if primary else 1,
+            comparison=found,
+            guardrail=None
+            if limit is None
+            else Guardrail(limit=limit, verdict=_kept(plain, limit)),
+            sentence="",
+        )
+
+    def _compared(
+        self, metric: Metric, control: GroupSums, treatment: GroupSums, confidence: float
+    ) -> Comparison:
+        return compare_sums(
+            control,
+            treatment,
+            method=self.method,
+            precision=self.intervals.precision,
+            confidence=confidence,
+            higher_is_better=metric.definition.higher_is_better,
+        )
+
+    def _sums(self, metric: str, name: str) -> GroupSums:
+        found = self.there[name].sums.get(metric)
+        if found is None:
+            empty = np.zeros((0, self.intervals.groups))
+            return GroupSums(np.zeros(0, np.int64), empty, empty.astype(np.int64))
+        if self.experiment.since is None:
+            return found
+        wanted = found.days >= (self.experiment.since - date(1970, 1, 1)).days
+        return GroupSums(found.days[wanted], found.numerators[wanted], found.denominators[wanted])
+
+
+def _value(sums: GroupSums) -> float | None:
+    return pooled(sums).value if sums.denominators.any() else None
+
+
+def _kept(found: Comparison, limit: float) -> Kept:
+    """Of a guardrail, by the bounds of the lift."""
+    if found.verdict == "too few users":
+        return "too few users"
+    if found.lift_low is None or found.lift_high is None:
+        return "not enough evidence"
+    low, high = (
+        (found.lift_low, found.lift_high) if limit <= 0 else (-found.lift_high, -found.lift_low)
+    )
+    if low > -abs(limit):
+        return "kept"
+    return "broken" if high < -abs(limit) else "not enough evidence"
+
+
+def _discovered(rows: Sequence[Compared], alpha: float) -> list[Compared]:
+    """Verdicts of the metrics that decide nothing: those that BH leaves, which of 1/E is e-BH."""
+    others = sorted(row.comparison.p_value for row in rows if not row.primary)
+    among = len(others)
+    passed = [p for rank, p in enumerate(others, 1) if p * among <= rank * alpha]
+    largest = max(passed, default=-1.0)
+    return [row if row.primary else _among(row, among, largest) for row in rows]
+
+
+def _among(row: Compared, among: int, largest: float) -> Compared:
+    """A verdict that stands only if its p-value is at most this."""
+    change = msgspec.structs.replace
+    found = row.comparison
+    if found.verdict in DECIDED and found.p_value > largest:
+        found = change(found, verdict="not enough evidence")
+    return change(row, among=among, comparison=found)
+
+
+def _trusted(row: Compared, checks: Checks, control: str) -> Compared:
+    """The same with its sentence, and without a verdict where the checks raise an alarm."""
+    change = msgspec.structs.replace
+    if checks.trouble and row.comparison.verdict != "too few users":
+        row = change(row, comparison=change(row.comparison, verdict="do not trust"))
+        if row.guardrail is not None:
+            row = change(row, guardrail=change(row.guardrail, verdict="do not trust"))
+    return change(row, sentence=explained(row, control, checks.trouble))
+
+
+def explained(row: Compared, control: str, trouble: Sequence[str]) -> str:
+    """One plain sentence on why a comparison has its verdict."""
+    found, name = row.comparison, row.variant
+    if found.verdict == "do not trust":
+        return f"do not trust this: {'; '.join(trouble)}."
+    if found.verdict == "too few users":
+        return _too_few(row, control)
+    if found.verdict == "no difference" and found.largest_lift is not None:
+        most = percent(found.largest_lift, "", math.ceil)
+        return (
+            f"{name} and {control} differ by {most} at most, which is less than you asked to see."
+        )
+    if found.verdict == "not enough evidence":
+        return _not_enough(row, control)
+    how = {"better": "is better than", "worse": "is worse than"}.get(found.verdict, "differs from")
+    return f"{name} {how} {control}: {sure(found)}."
+
+
+def _too_few(row: Compared, control: str) -> str:
+    for name, value in ((control, row.control), (row.variant, row.treatment)):
+        if value is None:
+            return f"too few users: {name} has no lists yet."
+        if value <= 0:
+            return f"nothing to compare yet: {row.metric} of {name} is {value:g}."
+    if row.comparison.difference is None:
+        return f"too few users: {row.variant} and {control} have no day in common."
+    return (
+        f"too few users: they are worth {max(row.comparison.groups, 0.0):.1f} even groups in the "
+        f"smaller variant, and {FEWEST_GROUPS} are needed."
+    )
+
+
+def _not_enough(row: Compared, control: str) -> str:
+    found = row.comparison
+    if found.low is None or found.high is None:
+        return "not enough evidence yet: no user differs from another, so nothing shows the error."
+    if found.excludes_zero:
+        return (
+            f"not enough evidence yet: alone its bounds would exclude 0, but of {row.among} "
+            "comparisons some do so by chance."
+        )
+    if found.lift_low is None or found.lift_high is None:
+        where = f"difference lies between {found.low:+.4g} and {found.high:+.4g}"
+    else:
+        where = (
+            f"lift lies between {percent(found.lift_low, '+')} and {percent(found.lift_high, '+')}"
+        )
+    return f"not enough evidence yet: the {where}, so nobody knows which side of {control} it is."

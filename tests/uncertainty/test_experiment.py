@@ -1,0 +1,318 @@
+"""Many metrics and variants, guardrails, and whether the experiment itself is sound."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from math import comb
+
+import numpy as np
+import pytest
+
+from streameval.catalogue import parse
+from streameval.comparison import compare_sums
+from streameval.errors import ConfigError
+from streameval.experiment import (
+    Compared,
+    Experiment,
+    Report,
+    Variant,
+    compared,
+    ratio_evidence,
+    shared_evidence,
+)
+from streameval.intervals import Audience, GroupSums, Intervals
+from tests.uncertainty.worlds import binomial, sums
+
+METRICS = ["ctr", "hit_rate@10", "ndcg@10"]
+EVERYBODY = 2**64
+
+
+def audience(
+    users: np.ndarray[tuple[int], np.dtype[np.uint64]], *, lists: int = 1000, anonymous: int = 0
+) -> Audience:
+    return Audience(np.unique(users), EVERYBODY, lists, anonymous)
+
+
+def crowd(seed: int, users: int = 5_000) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+    return np.random.default_rng(seed).integers(0, 2**64, users, dtype=np.uint64)
+
+
+def variant(seed: int, rate: float = 0.1, metrics: Sequence[str] = METRICS, **size: int) -> Variant:
+    found = {text: binomial(seed + place, rate, **size) for place, text in enumerate(metrics)}
+    return Variant(found, audience(crowd(seed)))
+
+
+def report(
+    experiment: Experiment, variants: dict[str, Variant], metrics: Sequence[str] = METRICS
+) -> Report:
+    return compared(experiment, [parse(text) for text in metrics], variants, Intervals())
+
+
+def verdicts(found: Report) -> dict[tuple[str, str], str]:
+    return {(row.metric, row.variant): row.comparison.verdict for row in found.rows}
+
+
+def row(found: Report, metric: str, name: str = "treatment") -> Compared:
+    (one,) = [each for each in found.rows if (each.metric, each.variant) == (metric, name)]
+    return one
+
+
+def test_every_metric_of_every_variant_is_compared_with_control() -> None:
+    variants = {"b": variant(20), "control": variant(10), "a": variant(30)}
+    found = report(Experiment(), variants)
+    assert [(each.metric, each.variant) for each in found.rows] == [
+        (metric, name) for metric in METRICS for name in ("a", "b")
+    ]
+    alone = compare_sums(variants["control"].sums["ctr"], variants["a"].sums["ctr"])
+    assert row(found, "ctr", "a").comparison == alone
+    assert row(found, "ctr", "a").among == 6
+
+
+def test_what_is_no_variant_is_not_compared() -> None:
+    variants = {
+        name: variant(10 * place)
+        for place, name in enumerate(["control", "treatment", "__other__", "__missing__", "old"])
+    }
+    found = report(Experiment(shares={"control": 1, "treatment": 1}), variants)
+    assert {each.variant for each in found.rows} == {"treatment"}
+    assert found.checks.left_out == ("old",)
+    assert set(found.checks.users) == {"control", "treatment"}
+
+
+def test_a_metric_without_sums_is_left_out() -> None:
+    variants = {"control": variant(1, metrics=["ctr"]), "treatment": variant(2, metrics=["ctr"])}
+    found = report(Experiment(), variants, ["ctr", "auc"])
+    assert [each.metric for each in found.rows] == ["ctr"]
+
+
+def test_primary_metrics_share_the_error() -> None:
+    variants = {"control": variant(10), "a": variant(20), "b": variant(30)}
+    found = report(Experiment(primary=["ctr", "ndcg@10"]), variants)
+    one = row(found, "ctr", "a")
+    assert one.comparison.confidence == pytest.approx(1 - 0.05 / 4)
+    assert (one.primary, one.among) == (True, 4)
+    other = row(found, "hit_rate@10", "a")
+    assert other.comparison.confidence == 0.95
+    assert (other.primary, other.among) == (False, 2)
+
+
+def test_a_finding_among_many_needs_more_evidence() -> None:
+    """One of many metrics whose bounds exclude 0 by a little is expected where nothing differs."""
+    lifts = np.linspace(1.0, 1.2, 60)
+    control = binomial(1, 0.1)
+    near = next(
+        table
+        for table in (binomial(2, 0.1 * lift) for lift in lifts)
+        if compare_sums(control, table).verdict == "better"
+    )
+    alone = report(
+        Experiment(),
+        {
+            "control": Variant({"ctr": control}, audience(crowd(1))),
+            "treatment": Variant({"ctr": near}, audience(crowd(2))),
+        },
+    )
+    assert verdicts(alone) == {("ctr", "treatment"): "better"}
+    arms = {"control": _with(variant(10), control), "treatment": _with(variant(40), near)}
+    found = row(report(Experiment(), arms), "ctr")
+    assert found.comparison.verdict == "not enough evidence"
+    assert found.comparison.excludes_zero
+    assert "of 3 comparisons some do so by chance" in found.sentence
+    decides = row(report(Experiment(primary=["ctr"]), arms), "ctr")
+    assert decides.comparison.verdict == "better"
+
+
+def _with(found: Variant, ctr: GroupSums) -> Variant:
+    return found._replace(sums={**found.sums, "ctr": ctr})
+
+
+@pytest.mark.parametrize(
+    ("lift", "limit", "expected"),
+    [
+        (1.00, -0.05, "kept"),
+        (0.90, -0.05, "broken"),
+        (0.95, -0.05, "not enough evidence"),
+        (1.10, -0.05, "kept"),
+    ],
+)
+def test_a_guardrail_has_a_verdict_of_its_own(lift: float, limit: float, expected: str) -> None:
+    variants = {"control": variant(50), "treatment": variant(60, 0.1 * lift, lists=400)}
+    found = report(Experiment(guardrails={"ctr": limit}), variants)
+    guardrail = row(found, "ctr").guardrail
+    assert guardrail is not None
+    assert guardrail.verdict == expected
+    assert row(found, "ndcg@10").guardrail is None
+
+
+@pytest.mark.parametrize(("lift", "expected"), [(1.2, "broken"), (1.0, "kept"), (0.8, "kept")])
+def test_where_lower_is_better_a_guardrail_is_above(lift: float, expected: str) -> None:
+    texts = ["log_loss"]
+    variants = {
+        "control": variant(50, metrics=texts, lists=2_000),
+        "treatment": variant(60, 0.1 * lift, metrics=texts, lists=2_000),
+    }
+    found = report(Experiment(guardrails={"log_loss": 0.05}), variants, texts)
+    guardrail = row(found, "log_loss").guardrail
+    assert guardrail is not None
+    assert guardrail.verdict == expected
+
+
+def test_a_split_as_planned_raises_no_alarm() -> None:
+    for seed in range(200):
+        random = np.random.default_rng(seed)
+        one = int(random.binomial(20_000, 0.2))
+        assert ratio_evidence([one, 20_000 - one], [0.2, 0.8]) < 1000
+
+
+def test_a_split_of_48_to_52_is_found() -> None:
+    found = 0
+    for seed in range(200):
+        one = int(np.random.default_rng(seed).binomial(20_000, 0.48))
+        found += ratio_evidence([one, 20_000 - one], [0.5, 0.5]) >= 1000
+    assert found > 160
+
+
+def test_evidence_of_a_split_is_fair_where_there_is_none() -> None:
+    """The mean of an e-value is 1: over all outcomes of 50 users, exactly."""
+    mean = sum(
+        comb(50, one) * 0.3**one * 0.7 ** (50 - one) * ratio_evidence([one, 50 - one], [0.3, 0.7])
+        for one in range(51)
+    )
+    assert mean == pytest.approx(1.0)
+
+
+def test_evidence_of_shared_users_is_fair_at_the_most_that_is_allowed() -> None:
+    mean = sum(
+        comb(60, shared) * 0.01**shared * 0.99 ** (60 - shared) * shared_evidence(shared, 60)
+        for shared in range(61)
+    )
+    assert mean == pytest.approx(1.0)
+
+
+def test_users_who_went_missing_are_told_of() -> None:
+    users = crowd(5, 20_000)
+    control = variant(10, 0.1)._replace(audience=audience(users[:8_000]))
+    treatment = variant(20, 0.2)._replace(audience=audience(users[10_000:]))
+    found = report(
+        Experiment(guardrails={"ctr": -0.01}), {"control": control, "treatment": treatment}
+    )
+    assert found.checks.ratio_evidence >= 1000
+    assert set(verdicts(found).values()) == {"do not trust"}
+    guardrail = row(found, "ctr").guardrail
+    assert guardrail is not None
+    assert guardrail.verdict == "do not trust"
+    assert "control 8,000, treatment 10,000; planned 50.0% : 50.0%" in row(found, "ctr").sentence
+    planned = Experiment(shares={"control": 4, "treatment": 5})
+    assert report(planned, {"control": control, "treatment": treatment}).checks.trouble == ()
+
+
+def test_a_variant_that_never_ran_is_told_of() -> None:
+    planned = Experiment(shares={"control": 1, "treatment": 1})
+    found = report(planned, {"control": variant(10)})
+    assert len(found.checks.trouble) == 1
+    assert set(verdicts(found).values()) == {"too few users"}
+    assert row(found, "ctr").treatment is None
+    assert row(found, "ctr").sentence == "too few users: treatment has no lists yet."
+
+
+def test_users_in_both_variants_are_told_of() -> None:
+    users = crowd(6, 10_000)
+    control = variant(10)._replace(audience=audience(users[:5_100]))
+    treatment = variant(20)._replace(audience=audience(users[4_800:]))
+    found = report(Experiment(), {"control": control, "treatment": treatment})
+    assert found.checks.shared == pytest.approx(0.03)
+    assert set(verdicts(found).values()) == {"do not trust"}
+    meant = report(Experiment(same_users=True), {"control": control, "treatment": treatment})
+    assert meant.checks.trouble == ()
+
+
+def test_the_same_users_in_both_are_pairs() -> None:
+    control, treatment = variant(10), variant(20)._replace(audience=variant(10).audience)
+    found = report(Experiment(), {"control": control, "treatment": treatment})
+    assert found.checks.same_users
+    assert found.checks.trouble == ()
+    assert found.checks.shared == 1.0
+
+
+def test_audiences_are_thinned_to_the_same_threshold() -> None:
+    users = crowd(7, 40_000)
+    half = 2**63
+    whole = audience(users[:20_000])
+    thinned = Audience(np.unique(users[20_000:][users[20_000:] < half]), half, 1000, 0)
+    arms = {
+        "control": variant(10)._replace(audience=whole),
+        "treatment": variant(20)._replace(audience=thinned),
+    }
+    found = report(Experiment(), arms)
+    assert found.checks.trouble == ()
+    assert found.checks.users["treatment"] == pytest.approx(20_000, rel=0.05)
+
+
+@pytest.mark.parametrize(("anonymous", "alarms"), [(200, 0), (210, 1)])
+def test_lists_without_a_user_are_trusted_up_to_a_fifth(anonymous: int, alarms: int) -> None:
+    treatment = variant(20)._replace(audience=audience(crowd(20), anonymous=anonymous))
+    found = report(Experiment(), {"control": variant(10), "treatment": treatment})
+    assert len(found.checks.trouble) == alarms
+
+
+def test_days_before_the_start_do_not_count() -> None:
+    early, late = binomial(1, 0.3, days=2), binomial(3, 0.1, days=3)
+    whole = sums(
+        np.concatenate([early.numerators, late.numerators]),
+        np.concatenate([early.denominators, late.denominators]),
+        [10, 11, 12, 13, 14],
+    )
+    arms = {
+        "control": Variant({"ctr": whole}, audience(crowd(1))),
+        "treatment": Variant({"ctr": _later(binomial(4, 0.1, days=3), 12)}, audience(crowd(2))),
+    }
+    found = row(report(Experiment(since=date(1970, 1, 13)), arms), "ctr")
+    assert found.control == pytest.approx(late.numerators.sum() / late.denominators.sum())
+    earlier = row(report(Experiment(), arms), "ctr")
+    assert earlier.comparison == found.comparison
+    assert earlier.control != found.control
+
+
+def _later(table: GroupSums, first: int) -> GroupSums:
+    return table._replace(days=table.days + first)
+
+
+@pytest.mark.parametrize(
+    ("experiment", "message"),
+    [
+        (Experiment(primary=["mrr"]), "experiment: primary: 'mrr' is not compared; choose of ctr,"),
+        (Experiment(guardrails={"ctr": 0.01}), "guardrails: ctr = 0.01; give a share from 0 to -1"),
+        (Experiment(guardrails={"ctr": -1.5}), "guardrails: ctr = -1.5; give a share from 0 to"),
+        (Experiment(guardrails={"log_loss": -0.1}), "log_loss = -0.1; give a share above 0"),
+        (Experiment(shares={"control": 0, "b": 1}), "shares: control = 0; give a number above 0"),
+        (Experiment(shares={"a": 1, "b": 1}), "they are of a, b; give one for 'control', too"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(experiment: Experiment, message: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        experiment.check([parse(text) for text in [*METRICS, "log_loss"]])
+    assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("arms", "beginning"),
+    [
+        ((variant(1), variant(2, 0.2)), "treatment is better than control: at least +"),
+        ((variant(1, 0.2), variant(2)), "treatment is worse than control: at least -"),
+        ((variant(1), variant(2)), "not enough evidence yet: the lift lies between -"),
+        (
+            (variant(1, 0.5, lists=40_000), variant(2, 0.5, lists=40_000)),
+            "treatment and control differ by ",
+        ),
+        (
+            (variant(1, groups=16, lists=2), variant(2, groups=16, lists=2)),
+            "too few users: they are worth ",
+        ),
+        ((variant(1), variant(2, 0.0)), "nothing to compare yet: ctr of treatment is 0."),
+        ((variant(1, 1.0), variant(2, 1.0)), "not enough evidence yet: no user differs from "),
+    ],
+)
+def test_a_verdict_is_explained(arms: tuple[Variant, Variant], beginning: str) -> None:
+    found = report(Experiment(), dict(zip(("control", "treatment"), arms, strict=True)))
+    assert row(found, "ctr").sentence.startswith(beginning)
