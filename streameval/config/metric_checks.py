@@ -24,13 +24,22 @@ def metric_problems(config: Config) -> Iterator[Problem]:
     for place, text in _places(config).items():
         key = f"{place}.name" if place.startswith("metric[") else place
         try:
-            canonical = parse(text).text
+            metric = parse(text)
         except MetricError as error:
             yield key, str(error)
             continue
+        if missing := _EMBEDDED_ONLY.get(metric.definition.name):
+            yield key, f"{text!r} needs {missing}"
+        canonical = metric.text
         if canonical in seen:
             yield key, f"{text!r} is {seen[canonical]} again; remove one."
         seen.setdefault(canonical, place)
+
+
+_EMBEDDED_ONLY = {
+    "user_novelty": "what each user had met before, which records do not carry; leave it out here, "
+    "or count it in a program of your own: accumulator.update(..., history=[...])."
+}
 
 
 def _places(config: Config) -> dict[str, str]:

@@ -13,7 +13,8 @@ def user_novelty(event: Event, k: int | None) -> float | None:
 
     The items that the user met before, the history, are given with each event; events without one
     are left out, an empty one is that of a new user. Empty lists are left out. Without events that
-    have a history and items there is no value.
+    have a history and items there is no value. Records have no field for it: a program of your own
+    gives it to `update`.
 
         user_novelty@k = mean over lists of (items at rank <= k that are not in the history / items)
 

@@ -53,7 +53,7 @@ class ItemsShown(Sampled):
 
     Relations:
         shown: (cell, item) -> times shown.
-        lists: (cell) -> lists.
+        lists: (cell) -> lists; of users only those whose user is known.
         halvings: as of `Sampled`.
         lost: (cell) -> times that items were shown which are not kept.
 
@@ -111,9 +111,13 @@ class ItemsShown(Sampled):
         self.count(columns, 0)
 
     def count(self, batch: Batch, cells: Cells) -> None:
-        """Count the items of many lists; interactions play no part."""
+        """Count the items of many lists, or their users; of those only lists with a user count."""
         if self.options.of != "items":
+            users = batch.users or []
+            known = np.array([row for row, user in enumerate(users) if user is not None], np.int64)
+            batch = batch.take(known.tolist())
             batch = _of_users(batch, hits=self.options.of == "users_with_hits")
+            cells = cells if isinstance(cells, int) else cells[known]
         shown = self._shown(batch)
         self._count_lists(len(batch), cells)
         if isinstance(cells, int):

@@ -66,3 +66,9 @@ def test_vectors_and_pairs_together_are_refused(tmp_path: Path) -> None:
     text = 'metrics = ["list_diversity"]\nsimilarity = { vectors = "a", pairs = "b" }\n'
     with pytest.raises(ConfigError, match="either vectors or pairs"):
         load(_config(tmp_path, text))
+
+
+@pytest.mark.parametrize("metric", ["user_novelty@2", "user_novelty"])
+def test_a_metric_that_no_record_can_answer_is_refused(tmp_path: Path, metric: str) -> None:
+    with pytest.raises(ConfigError, match=r"metrics\[1\].*accumulator.update\(..., history="):
+        load(_config(tmp_path, f'metrics = ["mrr", "{metric}"]\n'))

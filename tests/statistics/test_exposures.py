@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pytest
 
+from streameval import Accumulator
 from streameval.events import Batch, Id
 from streameval.statistics.exposures import Exposures, ExposuresOptions, ItemsShown
 from streameval.statistics.vocabulary import Items
@@ -106,7 +107,7 @@ def test_a_user_is_counted_once_however_many_lists_there_were() -> None:
         users=["u", "u", "v", None],
     )
     statistic.count(batch, 0)
-    assert (_of(statistic).distinct, _of(statistic).lists) == (1, 4)
+    assert (_of(statistic).distinct, _of(statistic).lists) == (1, 3)
 
 
 def test_the_truth_lies_within_the_bounds_of_an_estimate() -> None:
@@ -127,3 +128,15 @@ def test_what_is_exact_has_no_bounds_to_speak_of() -> None:
     exposures = _of(_counted([["a", "b"]], 150))
     assert exposures.bounds() == (2.0, 2.0)
     assert exposures.bounds(frozenset("a")) == (1.0, 1.0)
+
+
+def test_where_no_user_is_known_nobody_was_counted() -> None:
+    accumulator = Accumulator("users_covered", "users_covered(having=hit)")
+    accumulator.update(["a"], ["a"])
+    accumulator.update_many(Batch(recommendations=[["a"]], interactions=[["a"]]))
+    assert not any(reading.defined for reading in accumulator.compute().values())
+    accumulator.update_many(
+        Batch(recommendations=[["a"], ["a"]], interactions=[[], []], users=["u", None])
+    )
+    covered, hit = accumulator.compute().values()
+    assert (covered.value, covered.lists, hit.value, hit.lists) == (1.0, 1, 0.0, 1)

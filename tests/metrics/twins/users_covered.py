@@ -13,5 +13,5 @@ def users_covered(events: Sequence[Shown], k: int | None, *, having: str = "item
         pairs = zip(event.recommendations, ranks, strict=True)
         return any(item in wanted and (k is None or rank <= k) for item, rank in pairs)
 
-    users = {event.user for event in events if found(event)} - {None}
-    return float(len(users)) if events else math.nan
+    known = [event for event in events if event.user is not None]
+    return float(len({event.user for event in known if found(event)})) if known else math.nan
