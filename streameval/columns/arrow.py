@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streameval.columns.encoding import Column
 from streameval.columns.ragged import Array, Ragged
@@ -50,26 +51,39 @@ def table_columns(table: Any, names: Sequence[str]) -> Mapping[str, Any]:
     return {name: found[name] for name in names if name in found.column_names}
 
 
-def list_column(name: str, found: Any) -> Column | Array:
+def null_rows(found: Any) -> NDArray[np.bool_]:
+    """Which rows of an Arrow array are null; shape (rows,)."""
+    rows: NDArray[np.bool_] = _array(found).is_null().to_numpy(zero_copy_only=False)
+    return rows
+
+
+def list_column(name: str, found: Any, *, optional: bool = False) -> Column | Array:
     """An Arrow array of lists as a column; lists of one fixed size as a matrix.
+
+    Args:
+        name: of the column, for errors.
+        found: the array.
+        optional: whether a row may be null, which then is an empty list.
 
     Raises:
         InvalidEventError: it holds no lists, or something in it is null.
         MissingExtraError: pyarrow is not installed.
     """
     arrow = _arrow()
-    stream = isinstance(found, ArrowStream)
-    column = arrow.chunked_array(found).combine_chunks() if stream else arrow.array(found)
+    column = _array(found)
     kind = column.type
-    if arrow.types.is_null(kind) and not len(column):
-        return Column(Ragged(np.zeros(0, np.int64), np.zeros(1, np.int64)))
+    if arrow.types.is_null(kind) and (optional or not len(column)):
+        return Column(Ragged(np.zeros(0, np.int64), np.zeros(len(column) + 1, np.int64)))
     fixed = arrow.types.is_fixed_size_list(kind)
     if not (fixed or arrow.types.is_list(kind) or arrow.types.is_large_list(kind)):
         raise InvalidEventError("wrong_type", f"{name}: {kind} holds no lists")
     values = column.flatten()
-    if column.null_count or values.null_count:
+    if values.null_count or (column.null_count and not optional):
         detail = f"{name}: null is no list and no id; give an empty list where there is nothing"
         raise InvalidEventError("wrong_type", detail)
+    if column.null_count:
+        lengths = [0 if row is None else len(row) for row in column.to_pylist()]
+        return _column(name, values, np.cumsum([0, *lengths]))
     if not fixed:
         offsets = column.offsets.to_numpy().astype(np.int64)
         return _column(name, values, offsets - offsets[0])
@@ -94,6 +108,13 @@ def _column(name: str, values: Any, offsets: Any) -> Column:
     words = values.dictionary_encode()
     indices = words.indices.to_numpy().astype(np.int64)
     return Column(Ragged(indices, offsets), words.dictionary.to_pylist())
+
+
+def _array(found: Any) -> Any:
+    arrow = _arrow()
+    if isinstance(found, ArrowStream):
+        return arrow.chunked_array(found).combine_chunks()
+    return arrow.array(found)
 
 
 def _arrow() -> Any:

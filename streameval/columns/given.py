@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from streameval.columns.arrow import ArrowTable, list_column, table_columns
+from streameval.columns.arrow import ArrowTable, list_column, null_rows, table_columns
 from streameval.columns.coded import Coded
 from streameval.columns.encoding import Column, encoded
 from streameval.columns.numbers import listed, matrix_column
@@ -31,7 +31,7 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
         lengths: how many entries of each row of a matrix of recommendations are items, shape
             (events,); then -1 is an id like any other.
         gains: one number for each interaction; of those of an item the largest counts.
-        positions: rank (from 1) of each recommendation.
+        positions: rank (from 1) of each recommendation; a null row of Arrow means 1, 2, 3, ...
         scores: the recommender's score of each recommendation.
 
     Example:
@@ -80,9 +80,9 @@ def read(given: Columns | ArrowTable) -> Coded | Batch:
     )
 
 
-def _column(name: str, found: Any, lengths: Any = None) -> Column:
+def _column(name: str, found: Any, lengths: Any = None, *, optional: bool = False) -> Column:
     if isinstance(found, ArrowTable):
-        column = list_column(name, found)
+        column = list_column(name, found, optional=optional)
         if isinstance(column, Column):
             return column
         found = column
@@ -91,25 +91,29 @@ def _column(name: str, found: Any, lengths: Any = None) -> Column:
     return Column(listed(name, found))
 
 
-def _beside(name: str, found: Any, shown: Ragged) -> list[list[Any]] | None:
-    """A column of numbers that has one for each item."""
+def _beside(name: str, found: Any, shown: Ragged) -> list[list[Any] | None] | None:
+    """A column of numbers that has one for each item; None for a row of Arrow that is null."""
     if found is None:
         return None
     matrix = isinstance(found, np.ndarray) and found.ndim == 2
-    numbers = _column(name, found, shown.lengths if matrix else None).ragged
-    unlike = len(numbers) != len(shown) or (numbers.lengths != shown.lengths).any()
+    numbers = _column(name, found, shown.lengths if matrix else None, optional=True).ragged
+    known = ~null_rows(found) if isinstance(found, ArrowTable) else np.ones(len(numbers), np.bool_)
+    unlike = len(numbers) != len(shown) or (numbers.lengths != shown.lengths)[known].any()
     if unlike or (numbers.values.size and numbers.values.dtype.kind not in "iuf"):
         detail = f"{name}: give one number for each item, in lists of the same lengths"
         raise InvalidEventError(f"invalid_{name}", detail)
-    return numbers.lists()
+    if not known.any():
+        return None
+    return [row if has else None for row, has in zip(numbers.lists(), known.tolist(), strict=True)]
 
 
 def _interactions(acts: Column, gains: Any) -> list[Interactions]:
     ids = acts.ragged.cut(acts.ids())
-    if gains is None:
-        return list(ids)
-    pairs = zip(ids, _beside("gains", gains, acts.ragged) or (), strict=True)
-    return [_largest(items, worth) for items, worth in pairs]
+    worths = _beside("gains", gains, acts.ragged) or [None] * len(ids)
+    return [
+        items if worth is None else _largest(items, worth)
+        for items, worth in zip(ids, worths, strict=True)
+    ]
 
 
 def _largest(items: list[Id], gains: list[float]) -> dict[Id, float]:

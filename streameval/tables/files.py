@@ -307,7 +307,7 @@ def lists_of(column: Column, separator: Separator, *, numeric: bool) -> Any:
     Args:
         column: of lists or text.
         separator: between entries.
-        numeric: whether entries are numbers, not ids.
+        numeric: whether entries are numbers, not ids; a blank cell is then null, not empty.
 
     Raises:
         SourceError: it is neither lists nor text, a cell looks like a list of another form, or
@@ -323,9 +323,10 @@ def lists_of(column: Column, separator: Separator, *, numeric: bool) -> Any:
     split = _splitter(column, texts, separator)
     entry: Callable[[Any], Any] = _number if numeric else _id
     lists = []
+    blank = None if numeric else []
     for row, text in enumerate(texts):
         try:
-            lists.append([entry(part) for part in split(row, text)] if text else [])
+            lists.append([entry(part) for part in split(row, text)] if text else blank)
         except (ValueError, OverflowError):
             what = "numbers" if numeric else "ids"
             remedy = f"write {what} between separators, or a JSON list of {what}"

@@ -164,3 +164,22 @@ def test_a_table_without_a_column_is_refused() -> None:
 def test_what_is_no_table_is_refused() -> None:
     with pytest.raises(InvalidEventError, match="no Arrow table"):
         read(pa.array([1, 2]))
+
+
+def test_a_null_row_of_what_stands_beside_is_as_absent_as_none() -> None:
+    rows = [["a", "b"], ["a", "b"], []]
+    acts, numbers = [["b"], ["a"], []], [[2, 1], None, None]
+    table = {"recommendations": pa.array(rows), "interactions": pa.array(acts)}
+    for kind in (pa.list_(pa.int64()), pa.large_list(pa.float64())):
+        for given in (pa.array(numbers, kind), pa.chunked_array([pa.array(numbers, kind)])):
+            found, expected = (Accumulator("mrr", "ndcg", "roc_auc") for _ in range(2))
+            positions = pa.array(numbers, pa.list_(pa.int64()))
+            found.update_many(pa.table(table | {"positions": positions, "scores": given}))
+            for shown, acted, beside in zip(rows, acts, numbers, strict=True):
+                expected.update(shown, acted, positions=beside, scores=beside)
+            assert found.state_dict() == expected.state_dict()
+    for nothing in (pa.nulls(3), pa.nulls(3, pa.list_(pa.int64()))):
+        plain, without = Accumulator("mrr"), Accumulator("mrr")
+        plain.update_many(pa.table(table | {"positions": nothing}))
+        without.update_many(pa.table(table))
+        assert plain.state_dict() == without.state_dict()
