@@ -6,6 +6,10 @@ where a mistake is rare. Both are called, since the profile is chosen after this
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import pytest
+from _pytest.mark import ParameterSet
 from hypothesis import HealthCheck, settings
 
 # No verdict by the clock: a busy machine draws slowly.
@@ -25,6 +29,17 @@ def dear() -> settings:
 def rare() -> settings:
     """Three times the examples, for what hardly an example meets."""
     return settings(max_examples=settings().max_examples * 3)
+
+
+def sampled(found: Iterable[object], step: int) -> list[ParameterSet]:
+    """Parameters of a test; every so many-th is tried in `tests/run`, the others are nightly."""
+    return [
+        pytest.param(
+            *(each if type(each) is tuple else (each,)),
+            marks=[pytest.mark.nightly] if number % step else [],
+        )
+        for number, each in enumerate(found)
+    ]
 
 
 def thorough() -> bool:

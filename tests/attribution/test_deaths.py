@@ -17,9 +17,6 @@ from tests.daemon.running import Running, exact, running
 from tests.kafka.topics import create
 
 EVENTS = 2_000
-KILLS = 10
-SKEW = 5
-"""So many tenths of the two hours of event time are the interactions behind: an hour."""
 JOIN = """
 metrics = ["hit_rate@10", "ndcg@10", "value_per_list", "hit_rate(type=purchase)"]
 labels = ["variant"]
@@ -118,22 +115,26 @@ def _joined_by_another(config: str, folder: Path) -> None:
         assert replica.stop() == 0
 
 
-def test_ten_kills_change_nothing(
-    broker: Broker, logs: tuple[list[bytes], list[bytes]], tmp_path: Path
+@pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.nightly)])
+def test_kills_change_nothing(
+    kills: int, broker: Broker, logs: tuple[list[bytes], list[bytes]], tmp_path: Path
 ) -> None:
+    # The interactions come an hour of the two after their impressions.
+    skew = kills // 2
+    shown, done = (_parts(log, kills) for log in logs)
     topics = create(broker, partitions=PARTITIONS), create(broker, partitions=PARTITIONS)
     rough = _config(broker, topics, tmp_path, "rough")
-    for number in range(KILLS):
-        parts = [_part(logs[0], number), _part(logs[1], number - SKEW)]
+    for number in range(kills):
+        parts = [shown[number], done[number - skew] if number >= skew else []]
         for topic, part in zip(topics, parts, strict=True):
             send(broker, topic, part)
         with running(rough, tmp_path) as daemon:
-            daemon.consumed(sum(map(len, parts)) * (number % 3) // 3)
-            if number == KILLS // 2:
+            daemon.consumed(sum(map(len, parts)) * ((number + 1) % 3) // 3)
+            if number == skew:
                 _joined_by_another(rough, tmp_path)
             daemon.process.kill()
-    for number in range(KILLS - SKEW, KILLS):
-        send(broker, topics[1], _part(logs[1], number))
+    for part in done[-skew:]:
+        send(broker, topics[1], part)
     with running(_config(broker, topics, tmp_path, "calm"), tmp_path) as daemon:
         daemon.consumed(sum(map(len, logs)))
         stands = daemon.until(lambda: _saved(daemon))
@@ -148,9 +149,6 @@ def test_ten_kills_change_nothing(
     assert exact(found) == exact(expected)
 
 
-def _part(log: list[bytes], number: int) -> list[bytes]:
-    """One of as many as there are kills."""
-    size = -(-len(log) // KILLS)
-    if number < 0:
-        return []
-    return log[number * size : (number + 1) * size]
+def _parts(log: list[bytes], count: int) -> list[list[bytes]]:
+    size = -(-len(log) // count)
+    return [log[number * size : (number + 1) * size] for number in range(count)]

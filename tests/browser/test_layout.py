@@ -5,6 +5,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from streameval.exporters.web.charts.hook import FILES
 from tests.browser.site import Site, moment, values, with_windows
+from tests.effort import sampled
 from tests.exporters.pictures import mean, picture
 from tests.house.checkout import PACKAGE
 
@@ -26,7 +27,7 @@ def test_two_variants_are_never_cut_off(site: Site, page: Page, width: int) -> N
     assert page.locator("#live table").evaluate_all(cut) == 0
 
 
-@pytest.mark.parametrize("width", [320, 390, 1280])
+@pytest.mark.parametrize("width", sampled([320, 390, 1280], 3))
 @pytest.mark.parametrize("path", ["", "?view=ndcg@10", "?segment=country"])
 def test_the_page_never_scrolls_sideways(site: Site, page: Page, width: int, path: str) -> None:
     page.set_viewport_size({"width": width, "height": 800})

@@ -9,7 +9,7 @@ from tests.chaos.check import Faults
 from tests.chaos.configuration import Setting
 from tests.chaos.daemons import Daemon
 from tests.chaos.log import Writer
-from tests.chaos.points import GIVING, POINTS
+from tests.chaos.points import GIVING
 from tests.chaos.stage import Stage
 
 _RATE = 200
@@ -35,7 +35,7 @@ def points(stage: Stage) -> Faults:
     """kill -9 at each step of a checkpoint, of taking over, and of ending."""
     setting = stage.setting(member="one", events=200)
     writer = stage.writer(setting)
-    for name in POINTS:
+    for name in stage.points:
         if name not in GIVING:
             dies_at(stage, setting, writer, name)
     return stage.finished(setting, writer)

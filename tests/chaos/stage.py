@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from tests.chaos.check import Faults, faults, progress
 from tests.chaos.configuration import Setting
 from tests.chaos.daemons import Daemon
 from tests.chaos.log import Writer
+from tests.chaos.points import POINTS
 from tests.chaos.proxy import Proxy
 from tests.chaos.truth import Fold, ends
 from tests.kafka.topics import create
@@ -40,6 +41,7 @@ class Stage(msgspec.Struct, kw_only=True):
         times: how often it hurts.
         count: how many members there are, where there are many.
         minutes: how long it takes, where that is to be said.
+        points: steps at which processes are killed, where it is one after the other.
         counted: counters of the processes that have gone.
         found: what was wrong on the way.
         open: what is to be closed in the end.
@@ -52,6 +54,7 @@ class Stage(msgspec.Struct, kw_only=True):
     times: int = 1
     count: int = 2
     minutes: float = 1 / 3
+    points: Sequence[str] = tuple(POINTS)
     counted: Counter[str] = msgspec.field(default_factory=Counter)
     found: Faults = msgspec.field(default_factory=list)
     open: ExitStack = msgspec.field(default_factory=ExitStack)

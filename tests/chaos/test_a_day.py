@@ -23,7 +23,7 @@ from tests.cli.program import ran
 from tests.kafka.topics import create
 from tests.warm import started
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.nightly, pytest.mark.kafka, pytest.mark.timeout(600)]
 
 _EVENTS = 2_000
 _KILLS = 10

@@ -8,7 +8,7 @@ from streameval.broker import Broker
 from tests.chaos.check import Faults
 from tests.chaos.stage import FAILURES, Stage
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.nightly, pytest.mark.kafka, pytest.mark.timeout(600)]
 
 
 @pytest.mark.parametrize(

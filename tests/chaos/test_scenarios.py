@@ -9,15 +9,20 @@ import pytest
 
 from streameval.broker import Broker
 from tests.chaos.check import Faults
+from tests.chaos.points import POINTS
 from tests.chaos.rough import rough_broker
-from tests.chaos.scenarios import ROUGH, played
+from tests.chaos.scenarios import ROUGH, SCENARIOS, played
 from tests.chaos.stage import Stage
+from tests.effort import thorough
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 
 _SEED = 5
-_PLAYED = ("points", "move", "zombie", "disk-full", "torn", "soak")
-"""Ten kills at random are in test_a_day.py; all others are for `python -m tests.chaos`."""
+_QUICK = ("points", "move")
+"""A daemon that is killed, and members of a group; all other scenarios are nightly."""
+
+_POINTS = ("before-rename", "before-commit")
+"""Where it is killed in `tests/run`: between what was counted, saved and committed."""
 
 _AT_ONCE = 3
 """Scenarios mostly wait; each has a topic, a group and a folder of its own."""
@@ -38,7 +43,7 @@ def verdicts(
         if isinstance(item, pytest.Function) and hasattr(item, "callspec")
     }
     _session_broker.start()
-    folders = {name: tmp_path_factory.mktemp(name) for name in _PLAYED if name in asked}
+    folders = {name: tmp_path_factory.mktemp(name) for name in SCENARIOS if name in asked}
     with ExitStack() as stack:
         smooth = stack.enter_context(ThreadPoolExecutor(_AT_ONCE))
         alone = stack.enter_context(ThreadPoolExecutor(1))
@@ -63,10 +68,17 @@ def verdicts(
 
 
 def _stage(broker: Broker, folder: Path) -> Stage:
-    return Stage(broker=broker, folder=folder, seed=_SEED, times=1)
+    points = tuple(POINTS) if thorough() else _POINTS
+    return Stage(broker=broker, folder=folder, seed=_SEED, times=1, points=points)
 
 
-@pytest.mark.parametrize("scenario", _PLAYED)
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        pytest.param(name, marks=[] if name in _QUICK else [pytest.mark.nightly])
+        for name in SCENARIOS
+    ],
+)
 def test_whatever_happens_the_state_is_the_fold_of_the_log(
     scenario: str, verdicts: Verdicts
 ) -> None:

@@ -99,6 +99,7 @@ def test_a_record_that_is_too_large_is_an_error_that_names_it(broker: Broker, si
     )
 
 
+@pytest.mark.nightly
 def test_letters_that_a_stopped_broker_did_not_take_are_there_after_it_starts_again(
     broker: Broker,
 ) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from tests.durability.running import run
+from tests.effort import thorough
 
-SCHEDULES = 80
-"""More of them: `python -m tests.durability --examples 1000`."""
+QUICK, THOROUGH = 15, 300
+"""Schedules; still more of them: `python -m tests.durability --examples 1000`."""
 
 
 def test_no_schedule_breaks_what_must_be_true() -> None:
-    run(SCHEDULES)
+    run(THOROUGH if thorough() else QUICK)

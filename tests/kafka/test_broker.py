@@ -30,28 +30,27 @@ sys.stdin.read()
 """
 
 
-def test_records_survive_a_crash_of_the_broker() -> None:
+def test_records_survive_a_crash_of_the_broker_and_nothing_is_left_in_the_end() -> None:
     with Broker() as broker:
         topic, before = filled(broker, {0: [b"a", b"b"]}), broker.bootstrap_servers
+        first = broker.pid
         broker.kill()
-        assert broker.pid is None
         broker.start()
+        pid, directory = broker.pid, broker._directory
+        assert first is not None
+        assert pid is not None
+        assert not _alive(first)
+        assert os.getpgid(pid) == pid
+        assert os.getpgid(pid) != os.getpgid(0)
         assert broker.bootstrap_servers == before
         with opened(options(broker, topic)) as source:
             assert by_partition(drained(source, 2)) == {Partition(topic, 0): [b"a", b"b"]}
-
-
-def test_nothing_is_left_of_a_broker_in_the_end() -> None:
-    with Broker() as broker:
-        pid, directory = broker.pid, broker._directory
-        assert pid is not None
-        assert os.getpgid(pid) == pid
-        assert os.getpgid(pid) != os.getpgid(0)
     assert directory is not None
     assert not directory.exists()
     assert not _alive(pid)
 
 
+@pytest.mark.nightly
 def test_a_broker_does_not_outlive_a_killed_parent() -> None:
     with subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", _PARENT],
@@ -66,6 +65,7 @@ def test_a_broker_does_not_outlive_a_killed_parent() -> None:
     _await(lambda: not _alive(int(number)) and not Path(directory).exists())
 
 
+@pytest.mark.nightly
 def test_a_broker_that_cannot_start_shows_the_end_of_its_log() -> None:
     broker = Broker()
     taken = int(broker.bootstrap_servers.rpartition(":")[2])

@@ -133,6 +133,7 @@ def test_a_group_without_a_topic_has_joined_all_the_same(broker: Broker) -> None
         assert a.told.happened == []
 
 
+@pytest.mark.nightly
 def test_a_broker_that_restarts_loses_and_repeats_nothing(broker: Broker) -> None:
     topic = filled(broker, FOUR)
     with reading(options(broker, topic, group=topic)) as a:

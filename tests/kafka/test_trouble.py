@@ -34,6 +34,7 @@ def _poll_for_ever(source: Source) -> None:
         source.poll(0.1)
 
 
+@pytest.mark.nightly
 def test_a_broker_that_comes_late_is_awaited(broker: Broker) -> None:
     topic = filled(broker, {0: [b"a", b"b"]})
     broker.stop()
@@ -45,16 +46,22 @@ def test_a_broker_that_comes_late_is_awaited(broker: Broker) -> None:
         awaited(source, None)
 
 
-def test_a_broker_restarted_while_reading_loses_and_repeats_nothing(broker: Broker) -> None:
+def test_a_broker_restarted_while_reading_loses_and_repeats_nothing_and_fills_no_log(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
     topic = filled(broker, {0: [b"a"], 1: [b"b"]})
-    with opened(options(broker, topic)) as source:
+    caplog.set_level(logging.INFO)
+    with opened(options(broker, topic, client_id="//xyzzy@")) as source:
         batches = drained(source, 2)
         broker.stop()
         awaited(source, "cannot reach Kafka")
         broker.start()
+        awaited(source, None)
+        assert [record.name for record in caplog.records] == ["streameval.sources.kafka"]
+        assert topic in caplog.text
+        assert "xyzzy" not in caplog.text
         fill(broker, topic, {0: [b"c"], 1: [b"d"]})
         batches += drained(source, 2)
-        awaited(source, None)
     assert by_partition(batches) == {
         Partition(topic, 0): [b"a", b"c"],
         Partition(topic, 1): [b"b", b"d"],
@@ -129,22 +136,6 @@ def test_settings_that_do_not_fit_together_are_refused_and_not_retried(broker: B
         _poll_for_ever(source)
     with pytest.raises(SourceError, match="request_timeout_ms"):
         probe(wrong, {})
-
-
-def test_a_broker_that_is_away_does_not_fill_the_log(
-    broker: Broker, caplog: pytest.LogCaptureFixture
-) -> None:
-    topic = filled(broker, {0: [b"a"]})
-    caplog.set_level(logging.INFO)
-    with opened(options(broker, topic, client_id="//xyzzy@")) as source:
-        drained(source, 1)
-        broker.stop()
-        awaited(source, "cannot reach Kafka")
-        broker.start()
-        awaited(source, None)
-    assert [record.name for record in caplog.records] == ["streameval.sources.kafka"]
-    assert topic in caplog.text
-    assert "xyzzy" not in caplog.text
 
 
 def test_a_probe_says_what_is_there(broker: Broker) -> None:

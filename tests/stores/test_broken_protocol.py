@@ -16,6 +16,7 @@ from streameval.stores.folder import FolderStore
 from streameval.stores.layout import Layout
 from streameval.stores.naming import BLOBS, file_of
 from streameval.stores.reading import FoundSaved
+from tests.effort import sampled
 from tests.stores import crashing
 from tests.stores.forgetful import ForgetfulDisk
 
@@ -81,10 +82,8 @@ def laws() -> None:
     crashing.what_was_found_stays()
 
 
-@pytest.mark.parametrize("broken", BREAKAGES.values(), ids=BREAKAGES)
-def test_the_laws_fail(
-    broken: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    broken(monkeypatch)
+@pytest.mark.parametrize("name", sampled(BREAKAGES, 3))
+def test_the_laws_fail(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    BREAKAGES[name](monkeypatch)
     with pytest.raises((AssertionError, StreamevalError)):
         laws()

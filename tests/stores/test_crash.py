@@ -10,6 +10,7 @@ import pytest
 
 from streameval.errors import StoreError
 from streameval.stores.folder import FolderStore
+from tests.effort import sampled
 from tests.stores import crashing
 from tests.stores.crashing import AFTER, BEFORE, STORE, prepared, steps
 from tests.stores.drafts import PLACE, draft, whole
@@ -18,7 +19,7 @@ from tests.stores.forgetful import Crash, Step, failing_at
 
 @pytest.mark.parametrize("power", [True, False], ids=["power", "kill"])
 @pytest.mark.parametrize(
-    ("before", "after"), [(BEFORE, AFTER), (BEFORE, AFTER + 100), (None, AFTER)]
+    ("before", "after"), sampled([(BEFORE, AFTER), (BEFORE, AFTER + 100), (None, AFTER)], 3)
 )
 def test_a_crash_at_every_step_leaves_the_old_or_the_new(
     before: int | None, after: int, *, power: bool

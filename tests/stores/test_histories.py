@@ -116,6 +116,7 @@ BREAKAGES = {
 }
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("broken", BREAKAGES.values(), ids=BREAKAGES)
 def test_the_histories_notice(
     broken: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
