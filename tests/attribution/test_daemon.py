@@ -83,3 +83,33 @@ def test_logged_impressions_and_clicks_give_what_their_joined_file_gives(
     hits = {tuple(each["labels"].values()): each for each in told if each["metric"] == "hits@3"}
     for each in json.loads((OBD / "expected.json").read_text()):
         assert hits[each["policy"], each["campaign"]]["value"] == each["clicks"]
+
+
+def test_a_field_that_is_not_the_items_is_told(broker: Broker, tmp_path: Path) -> None:
+    times = [f"2026-01-01T{n // 60:02d}:{n % 60:02d}:{{}}Z" for n in range(1_400)]
+    shown = [
+        {"request_id": n, "ts": time.format("00"), "recommendations": ["a", "b"]}
+        for n, time in enumerate(times)
+    ]
+    clicked = [
+        {"request_id": n, "ts": time.format("10"), "item": "a", "type": "click", "seen_by": "u"}
+        for n, time in enumerate(times)
+    ]
+    topics = {
+        name: published(broker, [json.dumps(record).encode() for record in records])
+        for name, records in (("shown", shown), ("clicked", clicked))
+    }
+    metrics = METRICS.replace('labels = ["variant", "campaign"]\n', "")
+    join = JOIN.format(**topics, address=broker.bootstrap_servers, store=tmp_path / "state")
+    with running(
+        metrics + join.replace("types = {", 'item = "sku"\ntypes = {'), tmp_path
+    ) as daemon:
+        assert daemon.ended() == 2
+        assert any("interactions count in no list" in line for line in daemon.said("advice"))
+        (failed,) = daemon.said("failed")
+        assert "missing_field: sku is absent or null" in failed
+    join = join.replace("types = {", 'item = "seen_by"\ntypes = {').replace("/state", "/other")
+    with running(metrics + join, tmp_path) as daemon:
+        sentence = "lists with interactions and not one hit"
+        daemon.until(lambda: sentence in str(daemon.document().get("health", {}).get("trouble")))
+        assert daemon.stop() == 0

@@ -73,6 +73,10 @@ class Running:
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Ask it to end; its exit status."""
         self.process.send_signal(number)
+        return self.ended()
+
+    def ended(self) -> int:
+        """Its exit status, once it ends."""
         status = self.process.wait(PATIENCE)
         self._reader.join(PATIENCE)
         return status
