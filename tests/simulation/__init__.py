@@ -1,0 +1,1 @@
+"""Simulated experiments: what intervals and comparisons promise, held against worlds of users."""

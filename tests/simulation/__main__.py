@@ -1,0 +1,34 @@
+"""`python -m tests.simulation --seed N` prints every promise with the rate that was measured."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from tests.simulation.bars import Simulation
+from tests.simulation.systems import MISTAKES, System
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Draw the worlds of some seeds and print each bar; 1 where one is broken."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--seed", type=int, action="append", help="of a world; may be repeated")
+    parser.add_argument(
+        "--runs", type=int, default=100, help="of each bar; 500 is the full profile"
+    )
+    parser.add_argument("--mistake", choices=list(MISTAKES), help="to be found")
+    asked = parser.parse_args(arguments)
+    system = MISTAKES[asked.mistake] if asked.mistake else System()
+    broken = 0
+    for seed in asked.seed or [1]:
+        simulation = Simulation(seed, asked.runs, system)
+        print(f"seed {seed}: {simulation.world}")
+        for bar in simulation.bars():
+            broken += not bar.passed
+            print(f"  {'ok    ' if bar.passed else 'BROKEN'} {bar.name}: {bar.measured}")
+    print(f"{broken} broken" if broken else "all kept")
+    return int(broken > 0)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,93 @@
+"""What is tried: the package's own comparison, and mistakes that the simulation must find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from streameval.comparison import Comparison, Method, compare_sums
+from streameval.intervals import GroupSums
+from streameval.uncertainty import normal_quantile, student_reach
+
+Compare = Callable[[GroupSums, GroupSums, Method, float], Comparison]
+
+
+def right(control: GroupSums, treatment: GroupSums, method: Method, precision: float) -> Comparison:
+    """As the package compares."""
+    return compare_sums(control, treatment, method=method, precision=precision)
+
+
+class System(NamedTuple):
+    """Something that compares.
+
+    Attributes:
+        compare: two slices.
+        by_user: whether all lists of a user are in one group.
+    """
+
+    compare: Compare = right
+    by_user: bool = True
+
+
+def _fixed_as_anytime(
+    control: GroupSums, treatment: GroupSums, _method: Method, precision: float
+) -> Comparison:
+    return right(control, treatment, "fixed", precision)
+
+
+def _too_wide(
+    control: GroupSums, treatment: GroupSums, method: Method, precision: float
+) -> Comparison:
+    return _stretched(right(control, treatment, method, precision), 5.0)
+
+
+def _unpaired(
+    control: GroupSums, treatment: GroupSums, method: Method, precision: float
+) -> Comparison:
+    """Another group is left out of the treatment than of control."""
+    days, above, below = treatment
+    moved = GroupSums(days, np.roll(above, 1, axis=1), np.roll(below, 1, axis=1))
+    return right(control, moved, method, precision)
+
+
+def _sixteen_groups(
+    control: GroupSums, treatment: GroupSums, method: Method, precision: float
+) -> Comparison:
+    """With the normal's quantile, too."""
+    found = right(_folded(control, 16), _folded(treatment, 16), method, precision)
+    z = normal_quantile(0.025)
+    return _stretched(found, z / student_reach(z, found.groups)) if found.groups > 1 else found
+
+
+def _folded(sums: GroupSums, groups: int) -> GroupSums:
+    days, above, below = sums
+    shape = len(days), -1, groups
+    return GroupSums(days, above.reshape(shape).sum(axis=1), below.reshape(shape).sum(axis=1))
+
+
+def _stretched(found: Comparison, factor: float) -> Comparison:
+    """The same with wider bounds."""
+    if found.low is None or found.high is None or found.difference is None:
+        return found
+    if found.lift_low is None or found.lift_high is None or found.lift is None:
+        return found
+    lift = 1.0 + found.lift
+    return msgspec.structs.replace(
+        found,
+        low=found.difference + factor * (found.low - found.difference),
+        high=found.difference + factor * (found.high - found.difference),
+        lift_low=lift * ((1.0 + found.lift_low) / lift) ** factor - 1.0,
+        lift_high=lift * ((1.0 + found.lift_high) / lift) ** factor - 1.0,
+    )
+
+
+MISTAKES: Mapping[str, System] = {
+    "fixed_as_anytime": System(compare=_fixed_as_anytime),
+    "list_as_unit": System(by_user=False),
+    "too_wide": System(compare=_too_wide),
+    "unpaired": System(compare=_unpaired),
+    "sixteen_groups": System(compare=_sixteen_groups),
+}

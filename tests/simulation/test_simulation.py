@@ -1,0 +1,37 @@
+"""Promises hold in worlds drawn from a seed, and each mistake breaks one of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.bars import Simulation
+from tests.simulation.systems import MISTAKES, System
+
+
+def broken(seed: int, runs: int, system: System) -> list[str]:
+    simulation = Simulation(seed, runs, system)
+    return [f"{bar.name}: {bar.measured}" for bar in simulation.bars() if not bar.passed]
+
+
+@pytest.mark.slow
+def test_every_promise_is_kept() -> None:
+    assert broken(1, 30, System()) == []
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_found(name: str) -> None:
+    assert any(not bar.passed for bar in Simulation(2, 30, MISTAKES[name]).bars())
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("seed", range(100, 105))
+def test_every_promise_is_kept_in_500_runs(seed: int) -> None:
+    assert broken(seed, 500, System()) == []
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", MISTAKES)
+@pytest.mark.parametrize("seed", range(200, 205))
+def test_a_mistake_is_found_in_any_world(name: str, seed: int) -> None:
+    assert any(not bar.passed for bar in Simulation(seed, 100, MISTAKES[name]).bars())
