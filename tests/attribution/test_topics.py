@@ -14,7 +14,7 @@ from streameval.records import Partition, RecordBatch
 from tests.attribution.offline import Case
 from tests.attribution.streams import joint
 from tests.attribution.test_daemon import JOIN, METRICS
-from tests.cli.program import ran
+from tests.cli.program import spawned
 from tests.kafka.topics import create, fill
 
 CASE = Case([[[]], [[]]], "request_id", 1, 0, "max", per_variant=False, gains={"click": 1.0})
@@ -46,7 +46,7 @@ def ended(broker: Broker, shown: str, clicked: str, folder: Path) -> str:
         shown=shown, clicked=clicked, address=broker.bootstrap_servers, store=folder / "state"
     )
     (folder / "streameval.toml").write_text(config)
-    done = ran("run", folder / "streameval.toml")
+    done = spawned("run", folder / "streameval.toml")
     assert done.returncode != 0
     return done.stderr
 

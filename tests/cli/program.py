@@ -1,15 +1,20 @@
-"""The program itself, as a process; and the data beside the repository."""
+"""The program itself, in this process or in one of its own; and the data beside the repository."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import TextIO
 
 import pytest
 
+from streameval.cli import main
 from tests.warm import started
 
 PATIENCE = 120
@@ -23,17 +28,72 @@ def command(*arguments: str | Path) -> list[str]:
 
 
 def ran(*arguments: str | Path, stdin: bytes = b"") -> subprocess.CompletedProcess[str]:
-    """The program in a process of its own, run to its end."""
-    with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
-        given.write(stdin)
+    """The program in this process, by its entry, run to its end; for all but what goes on."""
+    before = sys.argv, sys.path[:]
+    with _standard_input(stdin), _text_file() as out, _text_file() as err:
+        sys.argv = ["streameval", *map(str, arguments)]
+        try:
+            with _warnings_on(err), redirect_stdout(out), redirect_stderr(err):
+                status = _ended()
+        finally:
+            sys.argv, sys.path[:] = before
+        out.flush()
+        err.flush()
+        texts = [_content(file.fileno()) for file in (out, err)]
+    return subprocess.CompletedProcess(arguments, status, *texts)
+
+
+@contextmanager
+def _standard_input(content: bytes) -> Iterator[None]:
+    """Descriptor 0 is what the program reads, not `sys.stdin`."""
+    with TemporaryFile() as given:
+        given.write(content)
         given.seek(0)
+        kept = os.dup(0)
+        os.dup2(given.fileno(), 0)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 0)
+            os.close(kept)
+
+
+@contextmanager
+def _warnings_on(file: TextIO) -> Iterator[None]:
+    """As a process of its own would show them; under pytest they are errors."""
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("default", UserWarning)
+        yield
+    file.writelines(f"{each.category.__name__}: {each.message}\n" for each in shown)
+
+
+def _text_file() -> AbstractContextManager[TextIO]:
+    return TemporaryFile("w+", encoding="utf-8")
+
+
+def _ended() -> int:
+    """Run the program to its end; its exit status, as the system would have it."""
+    try:
+        main()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+
+
+def _content(descriptor: int) -> str:
+    return os.pread(descriptor, 1 << 30, 0).decode()
+
+
+def spawned(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """The program in a process of its own, run to its end."""
+    with Path(os.devnull).open("rb") as given, TemporaryFile() as out, TemporaryFile() as err:
         streams = [given.fileno(), out.fileno(), err.fileno()]
         process = started("streameval", *map(str, arguments), streams=streams)
         try:
             status = process.wait(PATIENCE)
         finally:
             process.kill()
-        texts = [os.pread(file.fileno(), 1 << 30, 0).decode() for file in (out, err)]
+        texts = [_content(file.fileno()) for file in (out, err)]
     return subprocess.CompletedProcess(arguments, status, *texts)
 
 

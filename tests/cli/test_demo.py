@@ -14,11 +14,13 @@ import httpx
 import psutil
 import pytest
 
-from tests.cli.program import PATIENCE, command, ran
+from tests.cli.program import PATIENCE, command, spawned
 
 
 def test_without_a_terminal_it_prints_lines_and_ends_with_0() -> None:
-    done = ran("demo", "--seconds", "2", "--listen", "127.0.0.1:0", "--events-per-second", "500")
+    done = spawned(
+        "demo", "--seconds", "2", "--listen", "127.0.0.1:0", "--events-per-second", "500"
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert re.search(r"^Prometheus  http://127\.0\.0\.1:\d+/metrics$", done.stdout, re.MULTILINE)
     last = done.stdout.splitlines()[-1]

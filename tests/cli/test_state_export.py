@@ -43,10 +43,15 @@ def counted(folder: Path, name: str, seed: int) -> Path:
     return store
 
 
-def test_it_says_what_evaluate_says_of_the_same_records_bit_for_bit(tmp_path: Path) -> None:
-    store = counted(tmp_path, "monday", 1)
-    exported = ran("state", "export", store)
-    config, file = tmp_path / "streameval.toml", tmp_path / "monday.ndjson"
+@pytest.fixture(scope="module")
+def monday(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a store of monday.ndjson, which is read only."""
+    return counted(tmp_path_factory.mktemp("monday"), "monday", 1)
+
+
+def test_it_says_what_evaluate_says_of_the_same_records_bit_for_bit(monday: Path) -> None:
+    exported = ran("state", "export", monday)
+    config, file = monday.parent / "streameval.toml", monday.parent / "monday.ndjson"
     evaluated = ran("evaluate", file, "--config", config, "--format", "json")
     assert exported.stdout == evaluated.stdout
     entries = json.loads(exported.stdout)
@@ -54,41 +59,40 @@ def test_it_says_what_evaluate_says_of_the_same_records_bit_for_bit(tmp_path: Pa
     assert {tuple(each["labels"]) for each in entries} == {("variant",), ("variant", "country")}
 
 
-def test_several_stores_are_read_as_one_and_partitions_alone(tmp_path: Path) -> None:
-    stores = [counted(tmp_path, "monday", 1), counted(tmp_path, "tuesday", 2)]
-    files = [tmp_path / "monday.ndjson", tmp_path / "tuesday.ndjson"]
+def test_several_stores_are_read_as_one_and_partitions_alone(monday: Path, tmp_path: Path) -> None:
+    stores = [monday, counted(tmp_path, "tuesday", 2)]
+    files = [monday.parent / "monday.ndjson", tmp_path / "tuesday.ndjson"]
     config = tmp_path / "streameval.toml"
     together = ran("evaluate", *files, "--config", config, "--format", "csv")
     assert ran("state", "export", *stores, "--format", "csv").stdout == together.stdout
     name = f"{files[0]}/0"
     alone = ran("state", "export", *stores, "--partition", name, "--format", "csv")
-    monday = ran("evaluate", files[0], "--config", config, "--format", "csv")
-    assert alone.stdout == monday.stdout
+    first = ran("evaluate", files[0], "--config", config, "--format", "csv")
+    assert alone.stdout == first.stdout
     unknown = ran("state", "export", *stores, "--partition", "nowhere/7")
     assert unknown.returncode == 2
     assert f"there is no state of it, but of {name}" in unknown.stderr
 
 
-def test_other_metrics_can_be_read_that_the_state_can_answer(tmp_path: Path) -> None:
-    store = counted(tmp_path, "monday", 1)
+def test_other_metrics_can_be_read_that_the_state_can_answer(monday: Path, tmp_path: Path) -> None:
     config = tmp_path / "other.toml"
-    text = (tmp_path / "streameval.toml").read_text().replace('"ctr",', '"map@5",')
+    text = (monday.parent / "streameval.toml").read_text().replace('"ctr",', '"map@5",')
     config.write_text(text)
-    exported = ran("state", "export", store, "--config", config)
-    evaluated = ran("evaluate", tmp_path / "monday.ndjson", "--config", config, "--format", "json")
+    exported = ran("state", "export", monday, "--config", config)
+    file = monday.parent / "monday.ndjson"
+    evaluated = ran("evaluate", file, "--config", config, "--format", "json")
     assert "map@5" in exported.stdout
     assert exported.stdout == evaluated.stdout
 
 
-def test_stores_of_one_group_become_one(tmp_path: Path) -> None:
-    store = counted(tmp_path, "monday", 1)
+def test_stores_of_one_group_become_one(monday: Path, tmp_path: Path) -> None:
     merged = tmp_path / "merged"
-    done = ran("state", "merge", store, store, "--into", merged)
+    done = ran("state", "merge", monday, monday, "--into", merged)
     assert done.returncode == 0
     assert "offset 3,000" in done.stdout
-    assert ran("state", "export", merged).stdout == ran("state", "export", store).stdout
+    assert ran("state", "export", merged).stdout == ran("state", "export", monday).stdout
     assert ran("state", "verify", merged).returncode == 0
-    again = ran("state", "merge", store, "--into", merged)
+    again = ran("state", "merge", monday, "--into", merged)
     assert (again.returncode, "is there already" in again.stderr) == (2, True)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.program import dataset, ran
+from tests.cli.program import dataset, ran, spawned
 from tests.daemon.running import Running, exact, readings, running
 from tests.ports import free_port
 
@@ -168,11 +168,11 @@ def test_a_busy_port_is_a_wrong_call(tmp_path: Path) -> None:
         busy = daemon.address.removeprefix("http://")
         second = tmp_path / "second.toml"
         second.write_text(SIMULATOR.replace("127.0.0.1:0", busy))
-        done = ran("run", second)
+        done = spawned("run", second)
         assert done.returncode == 2
         assert f"cannot listen on {busy}: address already in use" in done.stderr
         assert done.stderr.count("\n") == 1
-        demo = ran("demo", "--listen", busy, "--seconds", "1")
+        demo = spawned("demo", "--listen", busy, "--seconds", "1")
         assert demo.returncode == 2
         assert f"cannot listen on {busy}: address already in use" in demo.stderr
         assert demo.stderr.count("\n") == 1
@@ -181,7 +181,7 @@ def test_a_busy_port_is_a_wrong_call(tmp_path: Path) -> None:
 def test_a_file_that_is_not_there_ends_it_with_a_sentence(tmp_path: Path) -> None:
     config = tmp_path / "streameval.toml"
     config.write_text(FILE.format(path=tmp_path / "none.ndjson"))
-    done = ran("run", config)
+    done = spawned("run", config)
     assert done.returncode == 1
     assert "none.ndjson: no such file" in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
@@ -190,7 +190,7 @@ def test_a_file_that_is_not_there_ends_it_with_a_sentence(tmp_path: Path) -> Non
 def test_a_wrong_configuration_is_one_line(tmp_path: Path) -> None:
     config = tmp_path / "streameval.toml"
     config.write_text(SIMULATOR.replace("metrics =", "metrcs ="))
-    done = ran("run", config)
+    done = spawned("run", config)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
     assert "metrics" in done.stderr

@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.cli.program import ran
+from tests.cli.program import ran, spawned
 from tests.daemon.running import PATIENCE, Running, running
 from tests.exporters.certificates import Authority
 from tests.exporters.guarded import hashed, trusting
@@ -154,7 +154,7 @@ def test_a_wrong_option_is_said_in_one_line(
 ) -> None:
     file = tmp_path / "streameval.toml"
     file.write_text(CONFIG)
-    done = ran("run", str(file), option, value)
+    done = spawned("run", str(file), option, value)
     assert done.returncode == 2
     assert done.stderr.startswith(f"streameval: {sentence}")
     assert done.stderr.count("\n") == 1
@@ -203,7 +203,7 @@ def test_a_web_configuration_that_cannot_be_used_is_said_before_anything_is_star
     (tmp_path / "web.yml").write_text("basic_auth_users: { ana: plain }")
     file = tmp_path / "streameval.toml"
     file.write_text(CONFIG + 'config_file = "web.yml"\n')
-    done = ran(command, str(file))
+    done = spawned(command, str(file))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(
         f"streameval: {tmp_path / 'web.yml'}: basic_auth_users.ana: this is not"
