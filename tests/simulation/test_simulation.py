@@ -13,7 +13,6 @@ def broken(seed: int, runs: int, system: System) -> list[str]:
     return [f"{bar.name}: {bar.measured}" for bar in simulation.bars() if not bar.passed]
 
 
-@pytest.mark.slow
 def test_every_promise_is_kept() -> None:
     assert broken(1, 30, System()) == []
 
