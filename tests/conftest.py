@@ -17,37 +17,44 @@ __all__ = [
     "remembering",
 ]
 
-
-_LONGEST = (
-    "chaos/test_scenarios.py",
-    "chaos/test_a_day.py",
-    "kafka/test_group.py",
-    "durability/test_machine.py",
-    "kafka/test_broker.py",
-    "contract/test_metrics.py",
-    "daemon/",
-    "browser/",
-    "attribution/",
-    "chaos/",
-    "kafka/",
-    "letters/",
-    "contract/",
-    "cli/",
-    "prometheus/",
-    "columnar/",
-    "statistics/",
-    "pipeline/",
+_FIRST = (
+    "daemons",
+    "kafka",
+    "browser",
+    "prometheus",
+    "tests/conformance/",
+    "tests/contract/",
+    "tests/statistics/",
+    "tests/columnar/",
+    "tests/pipeline/",
+    "tests/durability/",
+    "tests/daemon/",
+    "tests/cli/",
+    "tests/embedding/",
+    "tests/attribution/",
 )
+"""Groups that take longest, or the beginnings of their names; all others come after them."""
 
 
-def _turn(item: pytest.Item) -> int:
-    """Where in the order of the longest a test comes; after all of them if it is not there."""
-    path = item.path.as_posix()
-    found = (turn for turn, part in enumerate(_LONGEST) if f"/tests/{part}" in path)
-    return next(found, len(_LONGEST))
-
-
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes longest comes first, so that nothing is waited for in the end."""
-    items.sort(key=_turn)
+    """Say which tests run in one process, and begin with what takes longest."""
+    groups = {item: _group(item) for item in items}
+    items.sort(key=lambda item: _turn(groups[item]))
+    for item, group in groups.items():
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
+def _group(item: pytest.Item) -> str:
+    """A real part is started once in the process whose tests need it; else a file is a group."""
+    path = item.path.relative_to(item.config.rootpath).as_posix()
+    if item.get_closest_marker("kafka"):
+        near = path.startswith(("tests/kafka/", "tests/contract/", "tests/dead_letters/"))
+        return "kafka" if near else "daemons"
+    parts = ("browser", "prometheus")
+    return next((part for part in parts if item.get_closest_marker(part)), path)
+
+
+def _turn(group: str) -> int:
+    found = (turn for turn, first in enumerate(_FIRST) if group.startswith(first))
+    return next(found, len(_FIRST))

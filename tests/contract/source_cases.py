@@ -62,7 +62,7 @@ def _made(options: SourceOptions, *, shared: bool = False) -> Callable[[], Sourc
     return lambda: source_of(options, {}, shared=shared)
 
 
-def _files(suffix: str, compress: Callable[[bytes], bytes]) -> Case:
+def _files(suffix: str, compress: Callable[[bytes], bytes], *marks: pytest.MarkDecorator) -> Case:
     def prepare(folder: Path, _: pytest.FixtureRequest) -> Content:
         # A blank line in the middle, several members, and no newline at the end of the second.
         first = compress(b"\n".join(_VALUES[:2500]) + b"\n \n") + compress(
@@ -83,7 +83,7 @@ def _files(suffix: str, compress: Callable[[bytes], bytes]) -> Case:
             ends={Partition(paths[0], 0): 5001, Partition(paths[1], 0): 7},
         )
 
-    return Case("FilesSource", prepare)
+    return Case("FilesSource", prepare, marks)
 
 
 def _simulator(events: int, **options: Any) -> Case:
@@ -145,7 +145,7 @@ CASES = {
     "simulator": _simulator(2345),
     "paced simulator": _simulator(3000, events_per_second=1e6, seed=7, partitions=3),
     "plain files": _files("", bytes),
-    "gzip files": _files(".gz", gzip.compress),
+    "gzip files": _files(".gz", gzip.compress, pytest.mark.nightly),
     "zstd files": _files(".zst", zstandard.compress),
     "log in memory": Case("LogSource", _log, group=True),
     "kafka, all partitions": Case("KafkaSource", _kafka(shared=False), _KAFKA),

@@ -13,6 +13,7 @@ import pytest
 
 from streameval.broker import Broker
 from tests.daemon.running import PATIENCE, Running, running
+from tests.effort import sampled
 from tests.kafka.topics import create, fill
 from tests.ports import free_port
 
@@ -130,12 +131,15 @@ def test_without_state_a_reload_starts_from_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("metric", "more", "problem"),
-    [
-        ("no_such_metric", "", "unknown metric"),
-        ("ctr@10", 'segments = ["country"]', "segments"),
-        ("ctr@10", "max_items = 7", "max_items"),
-        ("ctr@10", 'log_level = "loud"', "log_level"),
-    ],
+    sampled(
+        [
+            ("no_such_metric", "", "unknown metric"),
+            ("ctr@10", 'segments = ["country"]', "segments"),
+            ("ctr@10", "max_items = 7", "max_items"),
+            ("ctr@10", 'log_level = "loud"', "log_level"),
+        ],
+        4,
+    ),
 )
 def test_a_configuration_that_cannot_start_leaves_the_old_one_running(
     tmp_path: Path, metric: str, more: str, problem: str
