@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from streameval.exporters.experiment import comparison_families
 from streameval.exporters.families import Family, own_family
 from streameval.pipeline.joined import JoinHealth
 from streameval.pipeline.snapshot import CheckpointHealth, Health, PartitionHealth, Snapshot
@@ -34,6 +35,8 @@ def operations(snapshot: Snapshot, *, lag: bool) -> list[Family]:
         families.append(_lag(health.partitions))
     if health.join is not None:
         families.extend(_join(health.join))
+    if snapshot.experiment is not None:
+        families.extend(comparison_families(snapshot.experiment))
     return [*families, *_durability(health)]
 
 

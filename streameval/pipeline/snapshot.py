@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from streameval.experiment import Report
 from streameval.metric import Metric
 from streameval.pipeline.joined import JoinHealth
 from streameval.pipeline.past import Past
@@ -169,6 +170,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         counted: what checkpoints have made durable since the process started, of series that were
             ever seen, moved away or not; None where state is not durable.
         past: what the values were before.
+        experiment: variants against control; None where no experiment is configured.
     """
 
     version: int
@@ -180,6 +182,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     health: Health
     counted: Mapping[CountedKey, Counted] | None = None
     past: Past = Past()
+    experiment: Report | None = None
 
     @property
     def label_names(self) -> tuple[str, ...]:

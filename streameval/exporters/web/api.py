@@ -16,10 +16,11 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from streameval.conventions import CONVENTIONS
+from streameval.exporters.experiment import plain
 from streameval.exporters.view import comparison, counted, differences
 from streameval.exporters.web.health import State, state, unavailable
 from streameval.exporters.web.history import PANE, UnknownHistory, history
-from streameval.exporters.web.page import page
+from streameval.exporters.web.page import experiment, page
 from streameval.metric import Metric
 from streameval.pipeline.joined import JoinHealth
 from streameval.pipeline.snapshot import (
@@ -133,6 +134,7 @@ class Api:
         """The paths answered here."""
         return [
             Route("/", self._page),
+            Route("/experiment", self._experiment),
             Route("/api/v1/metrics", self._metrics),
             Route("/api/v1/history", self._history),
             Route("/api/v1/catalogue", self._catalogue),
@@ -143,6 +145,16 @@ class Api:
         now, status = self._now()
         return self.documents.answer(
             request, "page", tag_of(now, status), lambda: page(now, status).encode(), "text/html"
+        )
+
+    def _experiment(self, request: Request) -> Response:
+        now, status = self._now()
+        return self.documents.answer(
+            request,
+            "experiment",
+            tag_of(now, status),
+            lambda: experiment(now).encode(),
+            "text/html",
         )
 
     def _metrics(self, request: Request) -> Response:
@@ -191,6 +203,7 @@ def document(snapshot: Snapshot, status: State | None = None) -> bytes:
     bounds of a value that is not exact), `problem` (why a convention has no value, else null) and
     `difference` (the value minus the control's, null where there is none). `comparison` says
     which label is compared and which of its values is the control; null where there is one only.
+    `experiment` has the `checks` and `comparisons` of the configured experiment, else null.
 
     Args:
         snapshot: what is shown.
@@ -210,6 +223,7 @@ def document(snapshot: Snapshot, status: State | None = None) -> bytes:
                 _entry(entry, snapshot.families[entry.family], difference)
                 for entry, difference in zip(snapshot.series, differences(snapshot), strict=True)
             ],
+            "experiment": None if snapshot.experiment is None else plain(snapshot.experiment),
             "health": _health(snapshot.health),
         }
     )

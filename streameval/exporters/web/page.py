@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from html import escape
 from itertools import groupby
 from pathlib import Path
 from string import Template
@@ -22,7 +21,9 @@ from streameval.exporters.view import (
     moment,
     span,
 )
+from streameval.exporters.web.experiment import section
 from streameval.exporters.web.health import State
+from streameval.exporters.web.markup import Markup, tag
 from streameval.metric import Metric
 from streameval.pipeline.snapshot import (
     CheckpointHealth,
@@ -58,11 +59,19 @@ def page(snapshot: Snapshot | None, state: State) -> str:
         charts=_charts(),
         since=_since(snapshot),
         read="" if snapshot is None else f"Snapshot of {moment(snapshot.taken_at)}.",
+        experiment=experiment(snapshot),
         metrics=_metrics(snapshot),
         pipeline=tag("p", "No data has been read yet.")
         if snapshot is None
         else _pipeline(snapshot),
     )
+
+
+def experiment(snapshot: Snapshot | None) -> Markup:
+    """The experiment, with its heading; empty where none is configured."""
+    if snapshot is None or snapshot.experiment is None:
+        return Markup()
+    return tag("", tag("h2", "Experiment", id="compared"), section(snapshot.experiment))
 
 
 @cache
@@ -333,34 +342,3 @@ def _table(caption: str, heads: list[Markup], rows: list[Markup]) -> Markup:
 
 def _number(count: int) -> str:
     return f"{count:,}"
-
-
-class Markup(str):
-    """Text that is already HTML."""
-
-    __slots__ = ()
-
-
-def tag(name: str, *content: str, kind: str = "", **attributes: str) -> Markup:
-    """An element; content that is not `Markup` is escaped. Without a name, the content alone.
-
-    Args:
-        name: of the element.
-        content: text and elements in it.
-        kind: its class.
-        attributes: `aria_label` becomes aria-label, `class_` becomes class.
-
-    Example:
-        >>> tag("th", "a<b", scope="col")
-        '<th scope="col">a&lt;b</th>'
-    """
-    inner = "".join(part if isinstance(part, Markup) else escape(part) for part in content)
-    if not name:
-        return Markup(inner)
-    given = {"class": kind, **attributes} if kind else attributes
-    written = "".join(f' {_name(key)}="{escape(value)}"' for key, value in given.items())
-    return Markup(f"<{name}{written}>{inner}</{name}>")
-
-
-def _name(key: str) -> str:
-    return key.rstrip("_").replace("_", "-")

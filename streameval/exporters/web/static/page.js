@@ -32,14 +32,22 @@ let order = [];
 
 const choice = new Choice(() => { render(); histories(); });
 
+// The server draws the experiment, with and without scripts.
+async function experiment() {
+  const drawn = await ask("experiment", (answer) => answer.text());
+  const next = new DOMParser().parseFromString(drawn, "text/html").body;
+  const there = document.getElementById("experiment");
+  become(there, filled("experiment", next, "section", { "aria-label": "Experiment" }));
+}
+
 // Requests a document only if it changed, by the ETag of the last response.
-async function ask(path) {
+async function ask(path, read = (answer) => answer.json()) {
   const before = known.get(path);
   const headers = before ? { "If-None-Match": before.tag } : {};
   const answer = await fetch(path, { headers, cache: "no-store", signal: AbortSignal.timeout(10000) });
   if (answer.status === 304) return before.content;
   if (!answer.ok) throw new Error((await answer.text()).trim());
-  const content = await answer.json();
+  const content = await read(answer);
   if (known.size > 200) known.clear();
   known.set(path, { tag: answer.headers.get("etag"), content });
   return content;
@@ -99,7 +107,8 @@ function render() {
     + found.state.word.toLowerCase();
 }
 
-const filled = (id, content) => tag("div", { id }, [...content.childNodes]);
+const filled = (id, content, name = "div", attributes = {}) =>
+  tag(name, { id, ...attributes }, [...content.childNodes]);
 
 function overview(shown) {
   view = null;
@@ -178,6 +187,7 @@ async function update() {
     if (paused) return;
     found = next;
     render();
+    if (found.experiment !== null) await experiment();
     document.getElementById("plain").replaceChildren();
     document.body.classList.add("moving");
     await histories();

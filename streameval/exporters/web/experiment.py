@@ -1,0 +1,177 @@
+"""The experiment on the page: lifts with their bounds, verdicts, and whether to trust them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from streameval.comparison import Comparison, percent, verdict_text
+from streameval.experiment import ALARM, Checks, Compared, Report
+from streameval.exporters.view import UNDEFINED, figure
+from streameval.exporters.web.markup import Markup, tag
+
+_HALF: Final = 100.0
+"""Half of a forest plot's width, in its own units."""
+
+_WIDEST: Final = 4.0
+"""Bounds further out than so many times the median are cut, or one metric would hide the others."""
+
+
+def section(report: Report) -> Markup:
+    """A table of all comparisons, and the checks."""
+    if not report.rows:
+        return tag("p", "No list of the experiment has been counted yet.", kind="quiet")
+    kind, confidence = report.rows[0].comparison.kind, report.rows[0].comparison.confidence
+    promise = (
+        f"{confidence:.0%} intervals hold however often you look."
+        if kind == "anytime"
+        else f"{confidence:.0%} intervals hold for one planned look."
+    )
+    return tag(
+        "",
+        tag("p", promise, kind="quiet"),
+        _alarms(report.checks),
+        _table(report),
+        _checks(report.checks),
+    )
+
+
+def _alarms(checks: Checks) -> Markup:
+    return tag(
+        "",
+        *(
+            tag("p", f"Do not trust these numbers: {each}.", kind="alarm")
+            for each in checks.trouble
+        ),
+    )
+
+
+def _table(report: Report) -> Markup:
+    control = next(iter(report.checks.users))
+    several = len({row.variant for row in report.rows}) > 1
+    names = ["metric", *(["variant"] if several else []), control]
+    names += ["treatment" if several else report.rows[0].variant, "lift"]
+    heads = [
+        tag("th", name, scope="col", kind="number" if place else "")
+        for place, name in enumerate(names)
+    ]
+    heads += [
+        tag("th", "interval of the lift", scope="col", kind="plot"),
+        tag("th", "evidence", scope="col", kind="number"),
+        tag("th", "verdict", scope="col"),
+    ]
+    widest = _scale(report.rows)
+    rows = [_row(row, widest, several=several) for row in report.rows]
+    caption = tag("caption", "Variants against control", kind="unseen")
+    table = tag(
+        "table", caption, tag("thead", tag("tr", *heads)), tag("tbody", *rows), kind="rows forest"
+    )
+    return tag(
+        "div",
+        table,
+        kind="card scroll",
+        tabindex="0",
+        role="region",
+        aria_label="Variants against control",
+    )
+
+
+def _row(row: Compared, widest: float, *, several: bool) -> Markup:
+    found = row.comparison
+    name = [tag("code", row.metric)] + ([tag("small", "primary")] if row.primary else [])
+    variant = [tag("td", row.variant)] if several else []
+    return tag(
+        "tr",
+        tag("th", *name, scope="row"),
+        *variant,
+        tag("td", UNDEFINED if row.control is None else figure(row.control)),
+        tag("td", UNDEFINED if row.treatment is None else figure(row.treatment)),
+        tag("td", UNDEFINED if found.lift is None else percent(found.lift, "+")),
+        tag("td", _forest(found, widest), tag("small", _bounds(found)), kind="plot"),
+        tag("td", _evidence(found.evidence)),
+        _verdict(row),
+    )
+
+
+def _verdict(row: Compared) -> Markup:
+    """Colour only where it holds: better or worse, and a guardrail that is broken."""
+    found = row.comparison
+    kind = found.verdict if found.verdict in ("better", "worse") else "open"
+    parts = [tag("strong", verdict_text(found), kind=f"verdict {kind}"), tag("small", row.sentence)]
+    if row.guardrail is not None:
+        rail = row.guardrail
+        broken = "verdict worse" if rail.verdict == "broken" else "verdict open"
+        text = f"guardrail {percent(rail.limit, '+')}: {rail.verdict}"
+        parts.append(tag("span", text, kind=broken))
+    return tag("td", *parts, kind="said")
+
+
+def _bounds(found: Comparison) -> str:
+    if found.lift_low is None or found.lift_high is None:
+        return "no interval"
+    return f"{percent(found.lift_low, '+')} to {percent(found.lift_high, '+')}"
+
+
+def _scale(rows: Sequence[Compared]) -> float:
+    """The lift at the ends of all plots, which are alike."""
+    reaches = sorted(
+        max(abs(row.comparison.lift_low), abs(row.comparison.lift_high))
+        for row in rows
+        if row.comparison.lift_low is not None and row.comparison.lift_high is not None
+    )
+    if not reaches:
+        return 1.0
+    return min(reaches[-1], _WIDEST * reaches[len(reaches) // 2]) or 1.0
+
+
+def _forest(found: Comparison, widest: float) -> Markup:
+    """Where 0 and the lift lie, and the bounds; an end that is cut has no cap."""
+    zero = tag("line", x1="0", x2="0", y1="-8", y2="8", kind="zero")
+    drawn = [zero]
+    if found.lift_low is not None and found.lift_high is not None:
+        low, high = (_at(each, widest) for each in (found.lift_low, found.lift_high))
+        drawn.append(tag("line", x1=f"{low:.1f}", x2=f"{high:.1f}", y1="0", y2="0", kind="span"))
+        drawn += [
+            tag("line", x1=f"{end:.1f}", x2=f"{end:.1f}", y1="-4", y2="4", kind="span")
+            for end in (low, high)
+            if abs(end) < _HALF
+        ]
+    if found.lift is not None and abs(found.lift) <= widest:
+        drawn.append(tag("circle", cx=f"{_at(found.lift, widest):.1f}", cy="0", r="3.5"))
+    words = (
+        f"lift {percent(found.lift, '+')}, {_bounds(found)}"
+        if found.lift is not None
+        else _bounds(found)
+    )
+    return tag("svg", *drawn, viewBox="-104 -9 208 18", role="img", aria_label=words)
+
+
+def _at(lift: float, widest: float) -> float:
+    return max(-_HALF, min(_HALF, _HALF * lift / widest))
+
+
+def _evidence(value: float) -> str:
+    """Two digits while it is small, and its order of magnitude where it is beyond doubt.
+
+    Example:
+        >>> _evidence(0.42), _evidence(137.2), _evidence(3.2e9)
+        ('0.42', '137', '>1e9')
+    """
+    if value >= 1e4:
+        return f">1e{len(str(int(value))) - 1}" if value < 1e300 else ">1e300"
+    return f"{value:.0f}" if value >= 10 else f"{value:.2g}"
+
+
+def _checks(checks: Checks) -> Markup:
+    users = " : ".join(f"{count:,.0f}" for count in checks.users.values())
+    planned = " : ".join(f"{share:.1%}" for share in checks.shares.values())
+    facts = {
+        f"users ({' : '.join(checks.users)})": f"{users}, planned {planned}",
+        "split as planned": "no" if checks.ratio_evidence >= ALARM else "yes",
+        "users in several variants": "by design" if checks.same_users else percent(checks.shared),
+        "lists without a user id": f"{checks.anonymous:.1%} at most",
+    }
+    if checks.left_out:
+        facts["not compared"] = ", ".join(checks.left_out)
+    parts = [tag("div", tag("dt", name), tag("dd", text)) for name, text in facts.items()]
+    return tag("dl", *parts, kind="totals checks")
