@@ -19,8 +19,7 @@ _NUMBERS: Final[dict[str, tuple[str, Callable[[Comparison], float | None]]]] = {
     "lift_low_ratio": ("Lower bound of the lift.", lambda found: found.lift_low),
     "lift_high_ratio": ("Upper bound of the lift.", lambda found: found.lift_high),
     "evidence": (
-        ("Evidence against no difference: 1 is none; without one it reaches 20 in at most 1 of 20, "
-        "however often it is looked at; at most 1e300."),
+        "Evidence against no difference, to 1e300; 1 is none, 20 is as rare as 1 in 20.",
         lambda found: found.evidence,
     ),
     "groups_effective": (

@@ -49,47 +49,39 @@ def _alarms(checks: Checks) -> Markup:
 def _table(report: Report) -> Markup:
     control = next(iter(report.checks.users))
     several = len({row.variant for row in report.rows}) > 1
-    names = ["metric", *(["variant"] if several else []), control]
-    names += ["treatment" if several else report.rows[0].variant, "lift"]
-    heads = [
-        tag("th", name, scope="col", kind="number" if place else "")
-        for place, name in enumerate(names)
-    ]
-    heads += [
-        tag("th", "interval of the lift", scope="col", kind="plot"),
-        tag("th", "evidence", scope="col", kind="number"),
-        tag("th", "verdict", scope="col"),
-    ]
+    treatment = "treatment" if several else report.rows[0].variant
+    columns = {
+        "metric": "",
+        **({"variant": ""} if several else {}),
+        "verdict": "",
+        "lift": "number",
+        "interval of the lift": "plot",
+        control: "number",
+        treatment: "number",
+        "evidence": "number",
+    }
+    heads = [tag("th", name, scope="col", kind=kind) for name, kind in columns.items()]
     widest = _scale(report.rows)
     rows = [_row(row, widest, several=several) for row in report.rows]
-    caption = tag("caption", "Variants against control", kind="unseen")
-    table = tag(
-        "table", caption, tag("thead", tag("tr", *heads)), tag("tbody", *rows), kind="rows forest"
-    )
-    return tag(
-        "div",
-        table,
-        kind="card scroll",
-        tabindex="0",
-        role="region",
-        aria_label="Variants against control",
-    )
+    what = "Variants against control"
+    body = tag("thead", tag("tr", *heads)), tag("tbody", *rows)
+    table = tag("table", tag("caption", what, kind="unseen"), *body, kind="rows forest")
+    return tag("div", table, kind="card scroll", tabindex="0", role="region", aria_label=what)
 
 
 def _row(row: Compared, widest: float, *, several: bool) -> Markup:
     found = row.comparison
     name = [tag("code", row.metric)] + ([tag("small", "primary")] if row.primary else [])
-    variant = [tag("td", row.variant)] if several else []
+    values = [UNDEFINED if each is None else figure(each) for each in (row.control, row.treatment)]
     return tag(
         "tr",
         tag("th", *name, scope="row"),
-        *variant,
-        tag("td", UNDEFINED if row.control is None else figure(row.control)),
-        tag("td", UNDEFINED if row.treatment is None else figure(row.treatment)),
+        *([tag("td", row.variant)] if several else []),
+        _verdict(row),
         tag("td", UNDEFINED if found.lift is None else percent(found.lift, "+")),
         tag("td", _forest(found, widest), tag("small", _bounds(found)), kind="plot"),
+        *(tag("td", value) for value in values),
         tag("td", _evidence(found.evidence)),
-        _verdict(row),
     )
 
 
