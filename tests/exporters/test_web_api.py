@@ -17,6 +17,7 @@ from streameval.exporters.web.api import Api, definition
 from streameval.exporters.web.health import state
 from streameval.pipeline.past import FamilyPast, PaneMeans, Past
 from streameval.pipeline.snapshot import Snapshot
+from tests.exporters.experiments import report
 from tests.exporters.pictures import (
     busy_health,
     mean,
@@ -72,7 +73,7 @@ def full(version: int = 1) -> Snapshot:
         *series, version=version, windows=("5m",), segments=("country",), state=busy_health()
     )
     past = Past(clock=10 * MINUTE - 1_000_000, families=(kept, FamilyPast()))
-    return msgspec.structs.replace(snapshot, past=past)
+    return msgspec.structs.replace(snapshot, past=past, experiment=report())
 
 
 @pytest.mark.parametrize(
@@ -94,7 +95,7 @@ def test_answers_are_as_their_description_says(site: Site, path: str, name: str)
 def test_the_description_describes_every_path_and_each_answer_in_whole(site: Site) -> None:
     described = site.get("openapi.json").json()
     api = Api(lambda: None, lambda now: state(now, turning=True))
-    assert set(described["paths"]) == {each.path for each in api.routes()} - {"/"}
+    assert set(described["paths"]) == {each.path for each in api.routes()} - {"/", "/experiment"}
     objects = [found for found in _objects(described["components"]) if "properties" in found]
     assert all(found["additionalProperties"] is False for found in objects)
     assert all(set(found["required"]) == set(found["properties"]) for found in objects)

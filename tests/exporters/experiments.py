@@ -1,0 +1,54 @@
+"""Reports of experiments, from group sums that are drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from streameval.catalogue import parse
+from streameval.experiment import Experiment, Report, Variant, compared
+from streameval.intervals import Audience, GroupSums, Intervals
+
+METRICS = ("ndcg@10", "ctr", "hit_rate@10", "mrr")
+GROUPS = 256
+
+
+def variant(
+    values: Mapping[str, float], users: int = 20_000, *, seed: int = 1, days: int = 5
+) -> Variant:
+    """Lists whose mean of each metric is nearly what is given, of so many users.
+
+    Seeds that differ have other users; lists of a group vary alike in all variants.
+    """
+    own, alike = np.random.default_rng(seed), np.random.default_rng(0)
+    lists = own.poisson(users / GROUPS, (days, GROUPS))
+    taste = 1.0 + 0.02 * np.clip(alike.normal(size=GROUPS), -2.0, 2.0)
+    sums = {
+        metric: GroupSums(
+            np.arange(20_000, 20_000 + days),
+            lists * value * taste + own.normal(0.0, 0.1 * value, lists.shape) * np.sqrt(lists),
+            lists,
+        )
+        for metric, value in values.items()
+    }
+    hashes = np.unique(own.integers(0, 2**64, users, dtype=np.uint64))
+    return Variant(sums, Audience(hashes, 2**64, int(lists.sum()), 0))
+
+
+CONTROL = {"ndcg@10": 0.3, "ctr": 0.04, "hit_rate@10": 0.5, "mrr": 0.28}
+TREATMENT = {"ndcg@10": 0.33, "ctr": 0.045, "hit_rate@10": 0.5, "mrr": 0.26}
+
+
+def report(
+    variants: Mapping[str, Variant] | None = None, experiment: Experiment | None = None
+) -> Report:
+    """Treatment is better in two metrics, worse in the one that is guarded, and alike in one."""
+    usual = {"control": variant(CONTROL), "treatment": variant(TREATMENT, seed=2)}
+    asked = Experiment(primary=["ndcg@10"], guardrails={"mrr": -0.01})
+    return compared(
+        experiment or asked,
+        [parse(metric) for metric in METRICS],
+        variants or usual,
+        Intervals(),
+    )

@@ -1,0 +1,111 @@
+"""An experiment says the same on every surface, and no more than it knows."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from streameval.experiment import Experiment, Report
+from streameval.exporters.experiment import comparison_families, plain
+from streameval.exporters.prometheus import Text
+from streameval.exporters.web.experiment import section
+from tests.exporters.experiments import CONTROL, TREATMENT, report, variant
+
+
+@pytest.fixture(scope="module")
+def usual() -> Report:
+    return report()
+
+
+def samples(found: Report) -> dict[tuple[str, str, str], float]:
+    text = Text().of(comparison_families(found)).decode()
+    return {
+        (
+            sample.name,
+            sample.labels.get("metric", ""),
+            sample.labels.get("verdict", ""),
+        ): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_prometheus_has_every_number_of_a_comparison_and_one_verdict(usual: Report) -> None:
+    found = samples(usual)
+    for row in usual.rows:
+        of = row.comparison
+        expected = {
+            "difference": of.difference,
+            "difference_low": of.low,
+            "difference_high": of.high,
+            "lift_ratio": of.lift,
+            "lift_low_ratio": of.lift_low,
+            "lift_high_ratio": of.lift_high,
+            "evidence": of.evidence,
+            "groups_effective": of.groups,
+            "heaviest_group_ratio": of.heaviest,
+        }
+        for name, value in expected.items():
+            assert found[f"streameval_compare_{name}", row.metric, ""] == value
+        verdicts = {
+            key[2]: value for key, value in found.items() if key[1] == row.metric and key[2]
+        }
+        assert [name for name, value in verdicts.items() if value] == [of.verdict]
+        assert set(verdicts.values()) == {0.0, 1.0}
+    assert found["streameval_compare_guardrail_broken", "mrr", ""] == 1.0
+    assert ("streameval_compare_guardrail_broken", "ctr", "") not in found
+    assert found["streameval_audience_untrusted", "", ""] == 0.0
+
+
+def test_what_cannot_be_said_is_absent() -> None:
+    few = {name: variant(CONTROL, users=1, seed=seed) for seed, name in enumerate(["control", "b"])}
+    found = report(few)
+    names = {name for name, *_ in samples(found)}
+    assert "streameval_compare_lift_low_ratio" not in names
+    assert {row.comparison.verdict for row in found.rows} == {"too few users"}
+    drawn = section(found)
+    assert drawn.count("no interval") == 2 * len(found.rows)
+    assert "verdict better" not in drawn
+    assert "verdict worse" not in drawn
+
+
+def test_only_verdicts_that_hold_have_a_colour(usual: Report) -> None:
+    drawn = section(usual)
+    coloured = re.findall(r'class="verdict (better|worse)">([^<]*)', drawn)
+    assert [kind for kind, _ in coloured] == ["better", "better", "worse", "worse"]
+    assert coloured[0][1].startswith("better: at least +")
+    assert coloured[-1][1] == "guardrail -1.0 %: broken"
+    assert drawn.count('class="verdict open"') == 1
+    assert drawn.count('class="zero"') == len(usual.rows)
+
+
+def test_an_experiment_that_is_not_sound_has_no_verdict_anywhere() -> None:
+    lost = {"control": variant(CONTROL), "treatment": variant(TREATMENT, users=15_000, seed=2)}
+    found = report(lost)
+    assert samples(found)["streameval_audience_untrusted", "", ""] == 1.0
+    assert {row.comparison.verdict for row in found.rows} == {"do not trust"}
+    drawn = section(found)
+    assert "Do not trust these numbers: users are not split as planned" in drawn
+    assert "verdict better" not in drawn
+    assert [each["text"] for each in plain(found)["comparisons"]] == ["do not trust"] * 4
+
+
+def test_several_variants_have_a_column_and_those_that_are_none_are_named() -> None:
+    found = report(
+        {
+            "control": variant(CONTROL),
+            "treatment": variant(TREATMENT, seed=2),
+            "second <b>": variant(CONTROL, seed=3),
+            "__other__": variant(CONTROL, seed=4),
+        },
+        Experiment(),
+    )
+    drawn = section(found)
+    assert drawn.count("<td>second &lt;b&gt;</td>") == len(CONTROL)
+    assert "<b>" not in drawn
+    assert "__other__" not in drawn
+    assert {row["variant"] for row in plain(found)["comparisons"]} == {"treatment", "second <b>"}
+    json.dumps(plain(found), allow_nan=False)
