@@ -4,6 +4,7 @@ from streameval.accumulator import Accumulator
 from streameval.catalogue import metric_at
 from streameval.columns import Columns
 from streameval.events import Batch, Event, Interaction
+from streameval.intervals import Interval, Intervals
 from streameval.logging import quiet
 from streameval.metric import metric
 from streameval.reading import Reading
@@ -14,6 +15,8 @@ __all__ = [
     "Columns",
     "Event",
     "Interaction",
+    "Interval",
+    "Intervals",
     "Reading",
     "metric",
     "metric_at",

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from streameval.answers import advice, answers, rests_on
+from streameval.answers import How, advice, answers, grouped, rests_on, with_intervals
 from streameval.catalogue import metric_of
 from streameval.columns import ArrowTable, Columns
 from streameval.context import Context, Popularity, Similarity, catalog_of
@@ -33,6 +33,7 @@ from streameval.intake import (
     side_by_side,
     single,
 )
+from streameval.intervals import Audience, GroupSums, Interval, Intervals, Kind
 from streameval.metric import Metric
 from streameval.plan import planned
 from streameval.reading import Reading
@@ -61,6 +62,7 @@ class Accumulator:
         max_items: most distinct items counted exactly for coverage; beyond it is estimated.
         ids: "text" or "integer"; by default as the ids of the catalogue, popularity and similarity,
             and where there are none as the first id counted. Ids of the other kind are refused.
+        intervals: how intervals are made, where they are wanted; events then name their users.
 
     Raises:
         MetricError: a metric cannot be understood, or lacks its inputs, or these have other ids.
@@ -82,6 +84,7 @@ class Accumulator:
         depth: int | None = None,
         max_items: int = MAX_ITEMS,
         ids: IdKind | None = None,
+        intervals: Intervals | None = None,
     ) -> None:
         self.metrics: tuple[Metric, ...] = tuple(dict.fromkeys(map(metric_of, metrics)))
         self.context = Context(
@@ -90,7 +93,8 @@ class Accumulator:
         for metric in self.metrics:
             check_inputs(metric, self.context)
         self._ids = self.context.ids(ids)
-        self._plan = planned(self.metrics, depth, max_items)
+        self.intervals = intervals
+        self._plan = planned(self.metrics, depth, max_items, intervals.groups if intervals else 0)
         self._table = Table(self._plan, self.context, ids=self._ids)
         self._readings: dict[str, Reading] = {}
         self.version = self.lists = self._before = 0
@@ -116,6 +120,7 @@ class Accumulator:
         typed: Sequence[Interaction] = (),
         history: Sequence[Id] | None = None,
         user: Id | None = None,
+        ts: int | None = None,
     ) -> None:
         """Count one list with its outcome.
 
@@ -127,7 +132,8 @@ class Accumulator:
             baseline: what another recommender would have shown, for unexpectedness.
             typed: the interactions with their types, for metrics with type=.
             history: items that the user had met before, for user_novelty.
-            user: who saw the list, for users_covered.
+            user: who saw the list, for intervals and users_covered.
+            ts: when, in microseconds since the epoch, so that days are compared each for itself.
 
         Raises:
             InvalidEventError: it is not a valid event, or its ids are not of the kind counted here;
@@ -151,6 +157,7 @@ class Accumulator:
                 typed=typed,
                 history=history,
                 user=user,
+                ts=ts,
             )
             kind, columns = single(table.ids, given)
             table.users, table.ids = kind_of_users(table.users, columns), kind
@@ -195,9 +202,59 @@ class Accumulator:
         """
         found = self._readings.get(metric)
         if found is None:
-            (found,) = answers(self._metric(metric), self._table, _HERE)
+            asked = self._metric(metric)
+            readings = answers(asked, self._table, _HERE)
+            if self.intervals is not None:
+                readings = with_intervals(asked, readings, self._table, _HERE, How(self.intervals))
+            (found,) = readings
             self._readings[metric] = found
         return found
+
+    def interval(
+        self, metric: str, method: Kind = "anytime", precision: float | None = None
+    ) -> Interval | None:
+        """Where the true mean of one metric lies; None where `read(metric).no_interval` says why.
+
+        Args:
+            metric: as for `read`; one that was named at the start.
+            method: "anytime" may be looked at as often as you like and holds for all looks;
+                "fixed" is narrower and holds for one look that was planned; "pointwise" is for one
+                window of many.
+            precision: relative half width at which an anytime interval is tightest.
+
+        Raises:
+            MetricError: it cannot be understood or answered.
+
+        Example:
+            >>> accumulator = Accumulator("ctr", intervals=Intervals())
+            >>> for user in range(2_000):
+            ...     accumulator.update(["a", "b"], ["a"] if user % 8 else [], user=f"u{user}")
+            >>> found = accumulator.interval("ctr", method="fixed")
+            >>> found.low < accumulator.read("ctr").value < found.high
+            True
+        """
+        if self.intervals is None:
+            return None
+        asked = self._metric(metric)
+        how = How(self.intervals, method, precision)
+        readings = answers(asked, self._table, _HERE)
+        return with_intervals(asked, readings, self._table, _HERE, how)[0].interval
+
+    def groups(self, metric: str) -> GroupSums | None:
+        """Numerators and denominators of one metric by event day and user group.
+
+        None where nothing is kept by user; `read(metric).no_interval` says why.
+
+        Raises:
+            MetricError: it cannot be understood.
+        """
+        found = grouped(self._metric(metric), self._table, _HERE)
+        return found[0] if found else None
+
+    @property
+    def audience(self) -> Audience | None:
+        """The users: a sample of their hashes, exact up to 16,384; None without `intervals`."""
+        return self._table.audience.view(_HERE)[0] if self._table.audience else None
 
     def compute(self) -> dict[str, Reading]:
         """Every metric named at the start, by its canonical text."""
@@ -233,6 +290,7 @@ class Accumulator:
         twin = object.__new__(Accumulator)
         twin.metrics, twin.context, twin._plan = self.metrics, self.context, self._plan
         twin._ids, twin._table = self._ids, self._table.copy()
+        twin.intervals = self.intervals
         twin._readings, twin.version, twin.lists, twin._before = {}, 1, self.lists, self._before
         return twin
 
@@ -315,13 +373,13 @@ class Accumulator:
     def __getstate__(self) -> dict[str, Any]:
         # Formulas are closures: what travels is what they are made from, and the counts.
         made = {"metrics": self.metrics, "context": self.context, "plan": self._plan}
-        made["ids"] = self._ids
+        made |= {"ids": self._ids, "intervals": self.intervals}
         return made | {"state": self.state_dict()}
 
     def __setstate__(self, made: Mapping[str, Any]) -> None:
         self.metrics, self.context, self._plan = made["metrics"], made["context"], made["plan"]
         self._readings, self.version, self.lists, self._before = {}, 0, 0, 0
-        self._ids = made["ids"]
+        self._ids, self.intervals = made["ids"], made["intervals"]
         self.load_state_dict(made["state"])
 
     def _touch(self, lists: int) -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
+from msgspec.structs import replace
 
 from streameval.errors import NotKeptError, UndefinedMetricError
 from streameval.formulas import called, check_inputs
+from streameval.intervals import Audience, GroupSums, Intervals, Kind
 from streameval.metric import Metric
 from streameval.plan import check_depth, exposed, name_of, need
-from streameval.population import counted, missed, spoiling
+from streameval.population import counted, items_shown, missed, spoiling
 from streameval.reading import Bounded, Reading, UndefinedReading
 from streameval.statistics.arrays import BoolArray, FloatArray, IntArray
 from streameval.statistics.distributions import Distribution, Values
@@ -23,8 +25,26 @@ from streameval.statistics.scores import ScoredItems
 from streameval.statistics.statistic import Statistic
 from streameval.summary import summary
 from streameval.table import Table
+from streameval.uncertainty import FEWEST_GROUPS, interval, pooled
 
 S = TypeVar("S", bound=Statistic)
+
+
+class How(NamedTuple):
+    """How intervals are made of sums by user group.
+
+    Attributes:
+        intervals: as configured.
+        kind: what their promise holds for.
+        precision: relative half width at which an anytime one is tightest; None as configured.
+        groups: fewer groups than are kept; None for all of them.
+    """
+
+    intervals: Intervals
+    kind: Kind = "anytime"
+    precision: float | None = None
+    groups: int | None = None
+
 
 _SUSPICIOUS = 1_000
 """So many lists with interactions and not one hit: the ids are probably of two kinds."""
@@ -47,6 +67,47 @@ def answers(metric: Metric, table: Table, cells: IntArray) -> list[Reading]:
     if metric.definition.reads == "event":
         return [_of_events(metric, values) for values in _values(metric, table, cells)]
     return [_of_cell(metric, found, table) for found in _kept(metric, table).view(cells)]
+
+
+def grouped(
+    metric: Metric, table: Table, cells: IntArray, groups: int | None = None
+) -> list[GroupSums] | None:
+    """Sums by user group of a metric in each of these cells; None where `ungrouped` says why.
+
+    Args:
+        metric: whose.
+        table: that counted them.
+        cells: which.
+        groups: fewer groups than are kept; None for all of them.
+    """
+    if table.groups is None or ungrouped(metric, table) is not None:
+        return None
+    return table.groups.of(metric.per_list, cells, groups)
+
+
+def ungrouped(metric: Metric, table: Table) -> str | None:
+    """Why a metric has no sums by user group in a table, in a sentence; None where it has."""
+    if not table.plan.groups:
+        return "No intervals are configured."
+    if not metric.has_interval:
+        return f"{metric.text} is no mean of what lists or items are worth, so it has no interval."
+    if metric.per_list not in {each.per_list for each in table.plan.grouped}:
+        return f"{metric.text} was not asked for from the start, so nothing is kept by user."
+    return None
+
+
+def with_intervals(
+    metric: Metric, readings: Sequence[Reading], table: Table, cells: IntArray, how: How
+) -> list[Reading]:
+    """Readings of a metric in these cells, with their intervals or why there are none."""
+    reason, users = ungrouped(metric, table), table.audience
+    if reason is not None or users is None:
+        return [replace(reading, no_interval=reason) for reading in readings]
+    sums = grouped(metric, table, cells, how.groups) or ()
+    return [
+        _with_interval(metric, reading, one, audience, how)
+        for reading, one, audience in zip(readings, sums, users.view(cells), strict=True)
+    ]
 
 
 def rests_on(metric: Metric, table: Table) -> frozenset[str]:
@@ -87,6 +148,26 @@ def advice(table: Table, cells: IntArray, before: int = 0) -> list[str | None]:
                 "recommendations and interactions name items in the same way?"
             )
     return found
+
+
+def _with_interval(
+    metric: Metric, reading: Reading, sums: GroupSums, audience: Audience, how: How
+) -> Reading:
+    if not reading.defined or not math.isfinite(reading.value):
+        return replace(reading, no_interval=f"{metric.text} has no finite value.")
+    bounds = metric.definition.bounds
+    found = interval(sums, how.intervals, how.kind, how.precision, bounds=bounds)
+    if found is not None:
+        return replace(reading, interval=found)
+    if audience.lists == audience.anonymous:
+        reason = "No list names its user, and lists of one user resemble each other: give users."
+    elif pooled(sums).groups < FEWEST_GROUPS:
+        reason = f"Too few users: they count as fewer than {FEWEST_GROUPS} groups of equal size."
+    elif reading.value <= 0:
+        reason = f"{metric.text} is not above 0 so far."
+    else:
+        reason = f"{metric.text} is the same for all users so far."
+    return replace(reading, no_interval=reason)
 
 
 def _unscored(table: Table, cells: IntArray, before: int) -> Iterator[tuple[int, str]]:
@@ -165,7 +246,7 @@ def _of_lists(metric: Metric, table: Table, cells: IntArray) -> Iterator[Reading
     elif any(sound):
         found, out = _total(metric, hits, table, cells, np.array(sound))
         totals, left_out = found.tolist(), out.tolist()
-    shown = _shown(metric, hits).tolist() if metric.definition.per == "item" else counts
+    items = items_shown(metric, hits).tolist() if metric.definition.per == "item" else counts
     for at, count in enumerate(counts):
         if refusing[at]:
             yield _refused(metric, count, lists[at], refusing[at])
@@ -176,7 +257,7 @@ def _of_lists(metric: Metric, table: Table, cells: IntArray) -> Iterator[Reading
         elif metric.definition.per == "total":
             yield _sum(metric, totals[at], lists[at])
         else:
-            yield _mean(metric, totals[at], shown[at] - left_out[at], lists[at])
+            yield _mean(metric, totals[at], items[at] - left_out[at], lists[at])
 
 
 def _of_events(metric: Metric, values: Distribution) -> Reading:
@@ -270,12 +351,3 @@ def _total(
             valued[at], undefined[at] = values.count + values.undefined, values.undefined
         left_out[graded] = (undefined + missed(metric, hits, valued))[graded]
     return total, left_out
-
-
-def _shown(metric: Metric, hits: HitsOfCells) -> IntArray:
-    rank = int(metric.values.get("rank", 0))
-    if not rank:
-        return hits.items(metric.k)
-    last = rank if metric.k is None else min(rank, metric.k)
-    above = rank - 1 if metric.k is None else min(rank - 1, metric.k)
-    return hits.items(last) - (hits.items(above) if above else 0)

@@ -104,6 +104,8 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         typed: one list of interactions with their types per event, or None where no event has any.
         histories: one list of item ids per event, or None where no event has any.
         users: who saw each list, or None where no event says so.
+        times: event time of each, microseconds since the epoch, or None where no event has any.
+        event_ids: identity of each event, or None where no event has any.
     """
 
     recommendations: Sequence[Sequence[Id]]
@@ -114,6 +116,8 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     typed: Sequence[Sequence[Interaction]] | None = None
     histories: Sequence[Sequence[Id] | None] | None = None
     users: Sequence[Id | None] | None = None
+    times: Sequence[int | None] | None = None
+    event_ids: Sequence[str | None] | None = None
 
     def of_type(self, name: str) -> Batch:
         """The same with interactions of one type only; of an item's gains the largest counts."""
@@ -137,6 +141,8 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             typed=_taken(self.typed, rows, ()),
             histories=_taken(self.histories, rows),
             users=_taken(self.users, rows),
+            times=_taken(self.times, rows),
+            event_ids=_taken(self.event_ids, rows),
         )
 
     def events(self) -> Iterator[Event]:
@@ -151,6 +157,8 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
                 typed=self.typed[row] if self.typed else (),
                 history=self.histories[row] if self.histories else None,
                 user=self.users[row] if self.users else None,
+                ts=self.times[row] if self.times else None,
+                event_id=self.event_ids[row] if self.event_ids else None,
             )
 
     def __len__(self) -> int:
@@ -168,6 +176,8 @@ def columns_of(rows: Sequence[Event]) -> Batch:
         typed=_present([row.typed for row in rows], ()),
         histories=_present([row.history for row in rows], None),
         users=_present([row.user for row in rows], None),
+        times=_present([row.ts for row in rows], None),
+        event_ids=_present([row.event_id for row in rows], None),
     )
 
 

@@ -27,6 +27,7 @@ from streameval.ids import IdKind, all_are, of_kind
 Pair: TypeAlias = tuple[Sequence[Id], Interactions]
 
 _USERS = frozenset({str, int, type(None)})
+_TIMES = frozenset({int, type(None)})
 LISTS = frozenset({list, tuple})
 COLLECTIONS = frozenset({list, tuple, set, frozenset})
 """What statistics take as it is; everything else is checked and converted, one event at a time."""
@@ -67,12 +68,14 @@ def columns(
     if type(batch) is not Batch and isinstance(batch, Columns | ArrowTable):
         found = read(batch)
         if isinstance(found, Coded):
+            _check_times(found)
             return found
         batch = found
     if not isinstance(batch, Batch):
         rows = batch if isinstance(batch, list) else list(batch)
         batch = _of_events(rows) if rows and isinstance(rows[0], Event) else _of_pairs(rows)
     _check_scores(batch)
+    _check_times(batch)
     if _trusted(batch):
         return batch
     _check_lengths(batch)
@@ -89,6 +92,8 @@ def columns(
         typed=batch.typed,
         histories=batch.histories,
         users=batch.users,
+        times=batch.times,
+        event_ids=batch.event_ids,
     )
 
 
@@ -129,8 +134,7 @@ def kind_of_users(kind: IdKind | None, batch: Batch | Coded) -> IdKind | None:
     Raises:
         InvalidEventError: one is of the other kind than those before; nothing has been counted.
     """
-    users = None if isinstance(batch, Coded) else batch.users
-    named = [each for each in users or () if each is not None]
+    named = [each for each in batch.users or () if each is not None]
     return of_kind(kind, named, "user")[0]
 
 
@@ -140,7 +144,9 @@ def single(kind: IdKind | None, given: Event) -> tuple[IdKind | None, Batch]:
     Raises:
         InvalidEventError: its ids are not of one kind, or its scores not one finite number an item.
     """
-    _check_scores(columns_of([given]))
+    batch = columns_of([given])
+    _check_scores(batch)
+    _check_times(batch)
     kind, known = _known(kind, given)
     return kind, columns_of([known])
 
@@ -260,6 +266,13 @@ def _of_pairs(rows: list[Any]) -> Batch:
     return Batch(
         recommendations=[pair[0] for pair in pairs], interactions=[pair[1] for pair in pairs]
     )
+
+
+def _check_times(batch: Batch | Coded) -> None:
+    if batch.times is not None and not set(map(type, batch.times)) <= _TIMES:
+        found = next(each for each in batch.times if type(each) not in _TIMES)
+        detail = f"an event time is {found!r:.80}; give whole microseconds since the epoch"
+        raise InvalidEventError("wrong_type", detail)
 
 
 def _check_scores(batch: Batch) -> None:

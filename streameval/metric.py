@@ -200,6 +200,12 @@ class Metric:
         return self.definition.additive and self.values.get("statistic", "mean") == "mean"
 
     @property
+    def has_interval(self) -> bool:
+        """Whether it is a mean of values that each list, or item, has by itself."""
+        averaged = self.is_mean and self.definition.per in ("list", "item")
+        return averaged and self.definition.reads in ("hits", "lists", "event")
+
+    @property
     def depends_on_gains(self) -> bool:
         """Whether values of lists with gains cannot be read from hits."""
         return self.needs_gains and not self.needs_values

@@ -29,6 +29,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         graded: metrics whose values on lists with gains are kept.
         values: metrics whose values on all lists are kept; one of each `Metric.per_list`.
         events: metrics whose values on all events are kept; likewise.
+        grouped: metrics whose sums by user group are kept; likewise.
+        groups: number of user groups; 0 where nothing is kept by user.
     """
 
     depth: int | None
@@ -36,6 +38,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     graded: tuple[Metric, ...]
     values: tuple[Metric, ...]
     events: tuple[Metric, ...]
+    grouped: tuple[Metric, ...] = ()
+    groups: int = 0
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -43,7 +47,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         depth = "whole lists" if self.depth is None else f"depth {self.depth}"
         graded = (f"values of {metric.text} with gains" for metric in self.graded)
         values = (f"values of {metric.per_list}" for metric in (*self.values, *self.events))
-        return (depth, *map(name_of, self.needs), *graded, *values)
+        grouped = (f"{metric.per_list} by {self.groups} user groups" for metric in self.grouped)
+        users = ("users",) if self.groups else ()
+        return (depth, *map(name_of, self.needs), *graded, *values, *grouped, *users)
 
     @property
     def valued(self) -> tuple[str, ...]:
@@ -55,13 +61,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def planned(metrics: Sequence[Metric], depth: int | None, max_items: int) -> Plan:
+def planned(metrics: Sequence[Metric], depth: int | None, max_items: int, groups: int = 0) -> Plan:
     """The least that answers the metrics, whatever their order.
 
     Args:
         metrics: what is asked for.
         depth: ranks to keep; None the least, WHOLE all there are.
         max_items: most distinct items counted exactly.
+        groups: number of user groups that sums are kept by; 0 for none.
 
     Raises:
         MetricError: there is no metric.
@@ -86,6 +93,8 @@ def planned(metrics: Sequence[Metric], depth: int | None, max_items: int) -> Pla
         graded=_by_text({m.text: m for m in ranked if m.depends_on_gains}),
         values=_by_text({m.per_list: m for m in ranked if m.needs_values}),
         events=_by_text({m.per_list: m for m in events}),
+        grouped=_by_text({m.per_list: m for m in metrics if groups and m.has_interval}),
+        groups=groups,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 
@@ -62,6 +62,23 @@ def counting(metric: Metric, lists: Lists) -> IntArray:
             here = (lists.length > 0) == items
             count[here & ((lists.interacted > 0) == interactions)] = 0
     return np.asarray(count)
+
+
+class Shown(Protocol):
+    """Lists, or cells of them, that show items."""
+
+    def items(self, k: int | None) -> IntArray:
+        """How many items were shown up to rank k."""
+
+
+def items_shown(metric: Metric, hits: Shown) -> IntArray:
+    """How many items of each owner a mean per item is over."""
+    rank = int(metric.values.get("rank", 0))
+    if not rank:
+        return hits.items(metric.k)
+    last = rank if metric.k is None else min(rank, metric.k)
+    above = rank - 1 if metric.k is None else min(rank - 1, metric.k)
+    return hits.items(last) - (hits.items(above) if above else 0)
 
 
 def _having(metric: Metric, hits: HitsOfCells, wanted: Fate) -> IntArray:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from streameval.errors import UndefinedMetricError
+from streameval.intervals import Interval
 
 
 class Bounded(NamedTuple):
@@ -32,6 +33,9 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
         low: the value is not below this: certainly, or where it is estimated from a sample of items
             at a confidence of 99.9 %; None where it is exact or nothing is known.
         high: the value is not above this; likewise.
+        interval: where the true mean lies, so far as chance goes; None without `intervals`, and
+            where `no_interval` says why.
+        no_interval: why there is no interval though `intervals` are configured, in a sentence.
 
     Example:
         >>> Reading(metric="hit_rate@10", value=0.5, count=4, lists=4, total=2.0).defined
@@ -46,6 +50,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     estimated: bool = False
     low: float | None = None
     high: float | None = None
+    interval: Interval | None = None
+    no_interval: str | None = None
 
     @property
     def defined(self) -> bool:

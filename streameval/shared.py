@@ -10,6 +10,7 @@ from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, cast
 from streameval.accumulator import Accumulator
 from streameval.errors import NotShownError
 from streameval.events import Id, Interaction, Interactions
+from streameval.intervals import Audience
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -56,6 +57,8 @@ class SharedAccumulator(Accumulator):
 
     update_many = _alone(Accumulator.update_many)
     read = _alone(Accumulator.read)
+    interval = _alone(Accumulator.interval)
+    groups = _alone(Accumulator.groups)
     compute = _alone(Accumulator.compute)
     advice = _alone(Accumulator.advice)
     reset = _alone(Accumulator.reset)
@@ -75,6 +78,7 @@ class SharedAccumulator(Accumulator):
         typed: Sequence[Interaction] = (),
         history: Sequence[Id] | None = None,
         user: Id | None = None,
+        ts: int | None = None,
     ) -> None:
         """Count one list with its outcome, as `Accumulator.update` does."""
         # Written out, for it is called for every list: a general wrapper takes twice as long.
@@ -89,7 +93,14 @@ class SharedAccumulator(Accumulator):
                 typed=typed,
                 history=history,
                 user=user,
+                ts=ts,
             )
+
+    @property
+    def audience(self) -> Audience | None:
+        """The users, as of `Accumulator.audience`."""
+        with self._lock:
+            return super().audience
 
     def merge(self, other: Accumulator) -> None:
         """Add what another accumulator counted; one that is shared may be counted in meanwhile."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Final, TypeAlias, cast
 
@@ -16,13 +16,15 @@ from streameval.context import Context
 from streameval.errors import DamagedStateError, StateVersionError, UnlikeStateError
 from streameval.events import Batch, Id, Interactions
 from streameval.formulas import Formula, formula, needed_inputs, values_of
+from streameval.grouping import bounded, of_event, seen, summed
 from streameval.ids import IdKind
 from streameval.metric import Metric
-from streameval.plan import Plan, hits_options, name_of
+from streameval.plan import Plan, hits_options, name_of, need
 from streameval.population import counting
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.distributions import Values, ValuesOptions
 from streameval.statistics.exposures import ExposuresOptions, ItemsShown
+from streameval.statistics.groups import EventsOfUsers, Groups, GroupsOptions, ListsOfUsers
 from streameval.statistics.hits import Hits, Listener
 from streameval.statistics.lists import GradedLists, Lists
 from streameval.statistics.pairings import ItemPairings, PairingsOptions
@@ -31,6 +33,7 @@ from streameval.statistics.ranksums import RankSumsOfLists, RankSumsOptions
 from streameval.statistics.relation import Relation, Shape, cells_of
 from streameval.statistics.scores import ScoredItems, ScoresOptions
 from streameval.statistics.statistic import Cells, Statistic
+from streameval.statistics.users import Users, UsersOptions
 from streameval.statistics.vocabulary import Items, SavedItems, loaded, saved
 
 VERSION: Final = 2
@@ -71,6 +74,8 @@ class Table:
 
     Attributes:
         users: the kind of the users' ids; None where none has decided yet.
+        groups: sums by user group, where the plan has any; after `fold`.
+        audience: the users of each cell, where the plan has groups; after `fold`.
         events: (cell) -> events; to be read only, after `fold`.
         statistics: by name, in the order of the names; likewise.
         by_lists: whether recommendations, interactions and positions are all that is read.
@@ -90,31 +95,30 @@ class Table:
         self.users: IdKind | None = None
         self.items = Items() if items is None else items
         self.version = next(_VERSIONS)
-        self.by_lists = not plan.events and all(map(_by_lists, plan.needs))
+        self.by_lists = not (plan.events or plan.groups) and all(map(_by_lists, plan.needs))
         self.events = Relation(Shape(keys=1))
         self._counted: dict[int, int] = {}
         made: dict[str, Statistic] = {
             name_of(options): _KINDS[type(options)](options, self.items) for options in plan.needs
         }
         made |= {name: Values(ValuesOptions(), self.items) for name in plan.valued}
+        if plan.groups:
+            texts = tuple(metric.per_list for metric in plan.grouped)
+            options = GroupsOptions(groups=plan.groups, metrics=texts)
+            made[f"groups:{plan.groups}"] = Groups(options, self.items)
+            made["users"] = Users(UsersOptions(), self.items)
         self.become(dict(sorted(made.items())))
 
     def count(self, batch: Batch | Coded, cells: Cells = 0) -> None:
         """Count events, in one cell or each in its own (shape (events,))."""
         if not len(batch):
             return
-        if isinstance(cells, np.ndarray) and isinstance(batch, Batch):
-            known, places = np.unique(cells, return_inverse=True)
-            if known.size * _ALONE <= len(batch):
-                for place, cell in enumerate(known.tolist()):
-                    self.count(batch.take(np.flatnonzero(places == place).tolist()), cell)
-                return
+        if self.audience is not None:
+            # Lists must come in their order, whatever cells they are of.
+            self._count_users(self.audience, batch, cells)
+            _count(self._told, batch, cells)
         self._count_lists(len(batch), cells)
-        for statistic in self._counting:
-            if isinstance(batch, Coded):
-                statistic.count_coded(batch, cells)
-            else:
-                statistic.count(batch, cells)
+        _count_by_cell(self._counting, batch, cells)
         if self._formulas:
             self._count_values(batch.batch if isinstance(batch, Coded) else batch, cells)
         self.version = next(_VERSIONS)
@@ -284,15 +288,25 @@ class Table:
     def become(self, statistics: dict[str, Statistic]) -> None:
         """Take the place of the content by other statistics of the same plan."""
         self.statistics = statistics
-        self._formulas: list[tuple[Formula, Values]] = []
+        self.groups = next((each for each in statistics.values() if isinstance(each, Groups)), None)
+        self.audience = next(
+            (each for each in statistics.values() if isinstance(each, Users)), None
+        )
+        self._formulas: list[tuple[Formula, Values, EventsOfUsers | None]] = []
         for metric in self.plan.events:
             values = self._values(f"events:{metric.per_list}")
-            self._formulas.append((formula(metric, self.context), values))
-        self._counting = [each for each in statistics.values() if not isinstance(each, Values)]
+            told = self._events_of_users(metric)
+            self._formulas.append((formula(metric, self.context), values, told))
+        self._told: list[Statistic] = []
+        self._counting: list[Statistic] = []
         self._updates: list[Callable[..., None]] = []
-        for statistic in self._counting:
+        for statistic in statistics.values():
             if isinstance(statistic, Hits):
                 statistic.listener = self._listener(statistic.options)
+                statistic.each = self._lists_of_users(statistic.options)
+                (self._counting if statistic.each is None else self._told).append(statistic)
+            elif not isinstance(statistic, Values | Groups | Users):
+                self._counting.append(statistic)
             if isinstance(statistic, Hits | ItemsShown):
                 self._updates.append(statistic.update)
 
@@ -311,6 +325,28 @@ class Table:
         # It must not know this object, which knows it: a ring would wait for the garbage collector.
         return partial(_follow, graded, values) if graded or values else None
 
+    def _lists_of_users(self, options: HitsOptions) -> ListsOfUsers | None:
+        if self.groups is None:
+            return None
+        reading = [
+            summed(metric, column, self.context)
+            for column, metric in enumerate(self.plan.grouped)
+            if need(metric, self.plan.depth) == options
+        ]
+        return self.groups.of_lists(reading) if reading else None
+
+    def _events_of_users(self, metric: Metric) -> EventsOfUsers | None:
+        texts = [each.per_list for each in self.plan.grouped]
+        if self.groups is None or metric.per_list not in texts:
+            return None
+        return self.groups.of_events(texts.index(metric.per_list), bounded=bounded(metric))
+
+    def _count_users(self, users: Users, batch: Batch | Coded, cells: Cells) -> None:
+        found = seen(batch)
+        users.add(cells, found.hashes, found.named)
+        if self.groups is not None:
+            self.groups.begin(cells, found.days, found.groups(self.plan.groups))
+
     def _count_lists(self, lists: int, cells: Cells) -> None:
         if isinstance(cells, int):
             self._counted[cells] = self._counted.get(cells, 0) + lists
@@ -319,11 +355,15 @@ class Table:
 
     def _count_values(self, batch: Batch, cells: Cells) -> None:
         where = np.full(len(batch), cells) if isinstance(cells, int) else cells
-        for _, values in self._formulas:
+        for _, values, _ in self._formulas:
             values.add_lists(where)
         for cell, event in zip(where.tolist(), batch.events(), strict=True):
-            for value, values in self._formulas:
-                values.wait(cell, value(event))
+            for value, values, told in self._formulas:
+                found = value(event)
+                if told is not None:
+                    found = [*found] if isinstance(found, Iterable) else found
+                    told.take(*of_event(found))
+                values.wait(cell, found)
 
     def _made(self, change: Callable[[Relation], Relation]) -> Table:
         self.fold()
@@ -336,6 +376,8 @@ class Table:
         return twin
 
     def _made_with(self, name: str) -> _Inputs:
+        if self.groups is not None and self.statistics[name] is self.groups:
+            return dict.fromkeys(self.groups.options.metrics)
         for metric in self.plan.events:
             if name == f"events:{metric.per_list}":
                 return {
@@ -360,6 +402,9 @@ class Table:
                 missing.add(name)
                 continue
             entry = msgspec.msgpack.decode(known[name], type=_Entry)
+            if isinstance(statistic, Groups):
+                statistic.restore(entry.relations, list(entry.inputs), cells)
+                continue
             if entry.inputs != (made_with := self._made_with(name)):
                 raise UnlikeStateError(f"inputs of {name}", made_with, entry.inputs)
             pairs = zip(statistic.relations.items(), entry.relations, strict=True)
@@ -377,6 +422,25 @@ class Table:
                 if user is not None:
                     return "text" if isinstance(user, str) else "integer"
         return None
+
+
+def _count_by_cell(counting: Sequence[Statistic], batch: Batch | Coded, cells: Cells) -> None:
+    if isinstance(cells, np.ndarray) and isinstance(batch, Batch) and counting:
+        known, places = np.unique(cells, return_inverse=True)
+        if known.size * _ALONE <= len(batch):
+            for place, cell in enumerate(known.tolist()):
+                own = batch.take(np.flatnonzero(places == place).tolist())
+                _count(counting, own, cell)
+            return
+    _count(counting, batch, cells)
+
+
+def _count(counting: Sequence[Statistic], batch: Batch | Coded, cells: Cells) -> None:
+    for statistic in counting:
+        if isinstance(batch, Coded):
+            statistic.count_coded(batch, cells)
+        else:
+            statistic.count(batch, cells)
 
 
 def renumber(tables: Sequence[Table]) -> None:

@@ -93,6 +93,22 @@ def list_column(name: str, found: Any, *, optional: bool = False) -> Column | Ar
     return _column(name, values, np.arange(len(column) + 1) * kind.list_size)
 
 
+def flat_column(found: Any) -> list[Any]:
+    """An Arrow array of one value an event; timestamps as microseconds since the epoch.
+
+    Raises:
+        MissingExtraError: pyarrow is not installed.
+    """
+    arrow = _arrow()
+    stream = isinstance(found, ArrowStream)
+    column = arrow.chunked_array(found) if stream else arrow.array(found)
+    if arrow.types.is_timestamp(column.type):
+        micro = column.cast(arrow.timestamp("us", column.type.tz), safe=False)
+        column = micro.cast(arrow.int64())
+    values: list[Any] = column.to_pylist()
+    return values
+
+
 def _column(name: str, values: Any, offsets: Any) -> Column:
     """Strings by a dictionary of their own, numbers as they are."""
     arrow = _arrow()

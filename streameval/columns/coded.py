@@ -18,14 +18,25 @@ class Coded:
         recommendations: one list of codes an event.
         interactions: likewise, as many.
         ids: the id behind each code from 0; None where the codes are the ids themselves.
+        users: who saw each list, or None where that is not said.
+        times: event time of each, microseconds since the epoch, or None where there is none.
+        event_ids: identity of each event, or None where there is none.
     """
 
     def __init__(
-        self, recommendations: Ragged, interactions: Ragged, ids: Sequence[Id] | None
+        self,
+        recommendations: Ragged,
+        interactions: Ragged,
+        ids: Sequence[Id] | None,
+        *,
+        users: Sequence[Id | None] | None = None,
+        times: Sequence[int | None] | None = None,
+        event_ids: Sequence[str | None] | None = None,
     ) -> None:
         self.recommendations = recommendations
         self.interactions = interactions
         self.ids = ids
+        self.users, self.times, self.event_ids = users, times, event_ids
 
     def __len__(self) -> int:
         return len(self.recommendations)
@@ -43,6 +54,9 @@ class Coded:
         return Batch(
             recommendations=shown.cut(self.named(shown.values)),
             interactions=acts.cut(self.named(acts.values)),
+            users=self.users,
+            times=self.times,
+            event_ids=self.event_ids,
         )
 
     def rows(self, start: int, stop: int) -> Coded:

@@ -7,7 +7,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from streameval.columns.arrow import ArrowTable, list_column, null_rows, table_columns
+from streameval.columns.arrow import (
+    ArrowTable,
+    flat_column,
+    list_column,
+    null_rows,
+    table_columns,
+)
 from streameval.columns.coded import Coded
 from streameval.columns.encoding import Column, encoded
 from streameval.columns.numbers import listed, matrix_column
@@ -33,6 +39,9 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
         gains: one number for each interaction; of those of an item the largest counts.
         positions: rank (from 1) of each recommendation; a null row of Arrow means 1, 2, 3, ...
         scores: the recommender's score of each recommendation.
+        users: who saw each list: an id an event, for intervals and users_covered; null where
+            nobody is named.
+        times: event time of each, integers of microseconds since the epoch or timestamps.
 
     Example:
         >>> from streameval import Accumulator
@@ -50,6 +59,8 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
     gains: Any = None
     positions: Any = None
     scores: Any = None
+    users: Any = None
+    times: Any = None
 
 
 def read(given: Columns | ArrowTable) -> Coded | Batch:
@@ -69,14 +80,18 @@ def read(given: Columns | ArrowTable) -> Coded | Batch:
     if len(shown.ragged) != len(acts.ragged):
         detail = f"{len(shown.ragged)} recommendations and {len(acts.ragged)} interactions"
         raise InvalidEventError("wrong_type", f"columns of unequal length: {detail}")
+    users = _of_events("users", given.users, len(shown.ragged))
+    times = _of_events("times", given.times, len(shown.ragged))
     if given.gains is None and given.positions is None and given.scores is None:
         (items, interactions), ids = encoded([shown, acts])
-        return Coded(items, interactions, ids)
+        return Coded(items, interactions, ids, users=users, times=times)
     return Batch(
         recommendations=shown.ragged.cut(shown.ids()),
         interactions=_interactions(acts, given.gains),
         positions=_beside("positions", given.positions, shown.ragged),
         scores=_beside("scores", given.scores, shown.ragged),
+        users=users,
+        times=times,
     )
 
 
@@ -89,6 +104,23 @@ def _column(name: str, found: Any, lengths: Any = None, *, optional: bool = Fals
     if isinstance(found, np.ndarray) and found.ndim == 2:
         return Column(matrix_column(name, found, lengths))
     return Column(listed(name, found))
+
+
+def _of_events(name: str, found: Any, events: int) -> list[Any] | None:
+    """A column of one value an event; None where no event has any."""
+    if found is None:
+        return None
+    if isinstance(found, np.ndarray):
+        values = found.tolist()
+        if found.dtype.kind == "M":
+            micro = found.astype("datetime64[us]").astype(np.int64).tolist()
+            values = [None if no else at for no, at in zip(np.isnat(found), micro, strict=True)]
+    else:
+        values = flat_column(found) if isinstance(found, ArrowTable) else list(found)
+    if len(values) != events:
+        detail = f"{name}: {len(values)} values for {events} events"
+        raise InvalidEventError("wrong_type", f"columns of unequal length: {detail}")
+    return values if any(each is not None for each in values) else None
 
 
 def _beside(name: str, found: Any, shown: Ragged) -> list[list[Any] | None] | None:

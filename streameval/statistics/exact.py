@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -68,6 +69,19 @@ def scaled(exponents: IntArray, parts: list[IntArray]) -> int:
         whole = sum(part << _LIMB * place for place, part in enumerate(limb))
         total += whole << (exponent + _BITS - 53)
     return total
+
+
+def approximate(exponents: IntArray, parts: Sequence[IntArray]) -> FloatArray:
+    """About what each row of what `limbs` gave stands for, as a float; shape (rows,).
+
+    Example:
+        >>> approximate(*limbs(np.array([0.75, 3.0]), np.array([2, 1]))).tolist()
+        [1.5, 3.0]
+    """
+    whole = np.zeros(exponents.size)
+    for place, part in enumerate(parts):
+        whole += np.ldexp(part.astype(np.float64), _LIMB * place)
+    return np.ldexp(whole, (exponents - 53).astype(np.int32))
 
 
 def _limbs(

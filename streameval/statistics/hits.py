@@ -12,6 +12,7 @@ import numpy as np
 from streameval.columns import Coded
 from streameval.events import Batch, Id, Interactions
 from streameval.statistics.arrays import BoolArray, IntArray, grouped, sums
+from streameval.statistics.groups import ListsOfUsers
 from streameval.statistics.hitcells import HitCells
 from streameval.statistics.lists import (
     POSITIONED,
@@ -19,6 +20,7 @@ from streameval.statistics.lists import (
     GradedLists,
     GradedProfile,
     Lists,
+    Outcome,
     Profile,
 )
 from streameval.statistics.matched import can_be_matched, matched
@@ -62,6 +64,7 @@ class Hits(Statistic):
 
     Attributes:
         listener: told of all lists that are folded.
+        each: told the outcome of each list by itself, in the order of the lists.
 
     Example:
         >>> hits = Hits(HitsOptions(depth=10), Items())
@@ -79,6 +82,7 @@ class Hits(Statistic):
     def __init__(self, options: HitsOptions, items: Items) -> None:
         super().__init__(options, items)
         self.listener: Listener | None = None
+        self.each: ListsOfUsers | None = None
         self._profiler = Profiler(options)
         self._recent: list[Profile] = []
         self._pending: dict[int, Counter[Profile]] = {}
@@ -114,6 +118,9 @@ class Hits(Statistic):
         """Count many lists; the same content as one by one."""
         if self.options.type:
             batch = batch.of_type(self.options.type)
+        if self.each is not None:
+            self._count_each(batch, cells, self.each)
+            return
         if batch.positions is not None or dict in set(map(type, batch.interactions)):
             placed = batch.positions or repeat(None, len(batch))
             where = repeat(cells, len(batch)) if isinstance(cells, int) else cells.tolist()
@@ -138,7 +145,10 @@ class Hits(Statistic):
         where = np.full(len(coded), cells) if isinstance(cells, int) else cells
         for start in range(0, len(coded), _MOST_FOLDED):
             stop = start + _MOST_FOLDED
-            self._fold_lists(matched(self.options, coded.rows(start, stop), where[start:stop]), 0)
+            lists = matched(self.options, coded.rows(start, stop), where[start:stop])
+            if self.each is not None:
+                self.each.take_lists(lists)
+            self._fold_lists(lists, 0)
 
     def fold(self) -> None:
         """Move what is pending into the relations; changes no value."""
@@ -162,6 +172,27 @@ class Hits(Statistic):
     @property
     def _versions(self) -> list[object]:
         return [(each, each.version) for each in self.relations.values()]
+
+    def _count_each(self, batch: Batch, cells: Cells, each: ListsOfUsers) -> None:
+        """Count lists of which something else is told the outcome, one by one."""
+        shown, acts, positions = batch.recommendations, batch.interactions, batch.positions
+        outcomes: Iterable[Outcome] = map(self._profiler.profile, shown, acts)
+        if positions is not None or dict in set(map(type, acts)):
+            placed = positions or repeat(None)
+            outcomes = map(self._profiler.outcome, shown, acts, placed)
+        ranks = [
+            (row, rank)
+            for row, own in enumerate(positions or ())
+            for rank in self._profiler.ranks_shown(own or ())
+        ]
+        where = np.broadcast_to(cells, len(batch))
+        self._shown.update((int(where[row]), rank) for row, rank in ranks)
+        each.take_ranks(ranks)
+        codes, names = each.take(outcomes, len(batch))
+        (cell, code), (count,) = grouped([where, codes], [np.ones_like(codes)])
+        for key in zip(cell.tolist(), code.tolist(), count.tolist(), strict=True):
+            self._add_outcome(key[0], names[key[1]], key[2])
+        self._wait_for_all()
 
     def _count_recent(self) -> None:
         recent, self._recent = self._recent, []
@@ -193,12 +224,18 @@ class Hits(Statistic):
         cell: int,
     ) -> None:
         outcome = self._profiler.outcome(recommendations, interactions, positions)
-        if isinstance(outcome[0], tuple):
-            self._graded[cell, outcome] += 1
-        else:
-            self._mixed[cell, outcome] += 1
+        self._add_outcome(cell, outcome, 1)
         for rank in self._profiler.ranks_shown(positions or ()):
             self._shown[cell, rank] += 1
+        self._wait_for_all()
+
+    def _add_outcome(self, cell: int, outcome: Outcome, lists: int) -> None:
+        if isinstance(outcome[0], tuple):
+            self._graded[cell, outcome] += lists
+        else:
+            self._mixed[cell, outcome] += lists
+
+    def _wait_for_all(self) -> None:
         self._waiting = 0
         self._waits(len(self._graded) + len(self._mixed) + sum(map(len, self._pending.values())))
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import chain
-from typing import TypeAlias
+from itertools import chain, repeat
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -17,6 +17,9 @@ Profile: TypeAlias = tuple[int, ...]
 
 GradedProfile: TypeAlias = tuple[Profile, tuple[float, ...], tuple[float, ...]]
 """(profile, gain of each hit, all relevant gains in descending order)."""
+
+Outcome: TypeAlias = Profile | GradedProfile
+"""All that rank metrics need of one list."""
 
 POSITIONED, REFUSED = 1, 2
 _HEAD = 3
@@ -173,6 +176,34 @@ class GradedLists(Lists):
         self.ideal_gain = np.fromiter(
             chain.from_iterable(ideals), np.float64, self.ideal_owner.size
         )
+
+
+class Outcomes(dict[Outcome, int]):
+    """Outcome -> its code; what is asked for first gets the next one.
+
+    Attributes:
+        names: the outcome of each code.
+    """
+
+    __slots__ = ("names",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[Outcome] = []
+
+    def __missing__(self, outcome: Outcome) -> int:
+        code = self[outcome] = len(self.names)
+        self.names.append(outcome)
+        return code
+
+    def lists(self) -> Iterator[tuple[IntArray, Lists]]:
+        """Codes with the lists that they stand for: those without gains, and those with."""
+        graded = np.fromiter((isinstance(each[0], tuple) for each in self.names), np.bool_)
+        for kind, here in ((Lists, ~graded), (GradedLists, graded)):
+            codes = np.flatnonzero(here)
+            if codes.size:
+                names: list[Any] = [self.names[code] for code in codes.tolist()]
+                yield codes, kind(names, repeat(1, codes.size), repeat(0, codes.size))
 
 
 def _ragged(widths: IntArray) -> tuple[IntArray, IntArray]:

@@ -1,4 +1,4 @@
-"""Which items of a cell are kept where there are too many: those with a small hash."""
+"""Which items or users of a cell are kept where there are too many: those with a small hash."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from streameval.statistics.arrays import IntArray
+from streameval.statistics.arrays import FloatArray, IntArray
 from streameval.statistics.relation import Columns, Shape
 from streameval.statistics.statistic import Statistic
 from streameval.statistics.vocabulary import Items, share
@@ -37,6 +37,14 @@ class Sampled(Statistic):
     def most(self) -> int:
         """Rows that a cell may have."""
         raise NotImplementedError
+
+    def places(self, codes: IntArray) -> FloatArray:
+        """The place of what a row is of among all hashes, from 0 up to 1.
+
+        Args:
+            codes: of the key column beside the cell: of items, unless said otherwise.
+        """
+        return self.items.places[codes]
 
     @property
     def reduced(self) -> bool:
@@ -67,11 +75,11 @@ class Sampled(Statistic):
         for at in thinned.tolist():
             rows = slice(starts[at], starts[at] + counts[at])
             codes = relation.columns[relation.shape.items or 1][rows]
-            halvings[at] = halved(int(halvings[at]), self.items.places[codes], self.most)
+            halvings[at] = halved(int(halvings[at]), self.places(codes), self.most)
         if thinned.size:
             limits = np.repeat(np.ldexp(1.0, -halvings), counts)
             codes = relation.columns[relation.shape.items or 1]
-            kept = self.items.places[codes] < limits
+            kept = self.places(codes) < limits
             self.note_lost([column[~kept] for column in relation.columns])
             relation.keep(kept)
             found = cells[thinned].astype(np.int64)

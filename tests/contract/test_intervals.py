@@ -1,0 +1,371 @@
+"""Sums by user group: those of the raw lists, for every metric that has any, bit for bit."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+import random
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streameval import Accumulator, Batch, Event, Intervals
+from streameval.catalogue import catalogue, parse
+from streameval.errors import UndefinedMetricError, UnlikeStateError
+from streameval.intervals import GroupSums
+from streameval.reading import Reading
+from streameval.statistics.groups import MOST_DAYS
+from streameval.uncertainty import interval
+from tests.contract.inputs import inputs
+from tests.contract.metric_cases import CASES, NAMES, a_text_of_each, stream
+from tests.effort import dear
+from tests.metrics.preparation import Shown
+from tests.metrics.summaries import RefusedError
+from tests.metrics.twins import twins
+from tests.metrics.user_hash import user_hash
+from tests.strategies import streams, texts_of
+
+GROUPS = 16
+ALL = a_text_of_each()
+EVENTS = stream(120)
+DAY = 86_400 * 1_000_000
+UNGROUPED_ALWAYS = {"auc", "gini", "hits", "rmse", "gm_map", "item_coverage", "gauc"}
+
+
+def made(texts: Sequence[str], events: Sequence[Shown], groups: int = GROUPS) -> Accumulator:
+    intervals = Intervals(groups=groups)  # type: ignore[arg-type]  # one of those allowed
+    return Accumulator(*texts, **inputs(events).of_package, intervals=intervals)
+
+
+def timed(events: Sequence[Shown]) -> list[Event]:
+    """Events on five days; some of them at no time."""
+    return [
+        Event(
+            recommendations=event.recommendations,
+            interactions=event.interactions,
+            positions=event.positions,
+            scores=event.scores,
+            baseline=event.baseline,
+            typed=event.typed,
+            history=event.history,
+            user=event.user,
+            ts=None if place % 7 == 3 else (20_000 + place % 5) * DAY + place,
+        )
+        for place, event in enumerate(events)
+    ]
+
+
+def count(accumulator: Accumulator, event: Event) -> None:
+    accumulator.update(
+        event.recommendations,
+        event.interactions,
+        event.positions,
+        scores=event.scores,
+        baseline=event.baseline,
+        typed=event.typed,
+        history=event.history,
+        user=event.user,
+        ts=event.ts,
+    )
+
+
+def counted(texts: Sequence[str], events: Sequence[Event], of: Sequence[Shown]) -> Accumulator:
+    accumulator = made(texts, of)
+    for event in events:
+        count(accumulator, event)
+    return accumulator
+
+
+def value(reading: Reading) -> float | None:
+    try:
+        return reading.value
+    except UndefinedMetricError:
+        return None
+
+
+def bits(accumulator: Accumulator) -> tuple[object, ...]:
+    found: list[object] = []
+    for metric in accumulator.metrics:
+        sums, reading = accumulator.groups(metric.text), accumulator.read(metric.text)
+        found.append([each.tobytes() for each in sums] if sums else None)
+        found.append((repr(value(reading)), repr(reading.interval), reading.no_interval))
+    audience = accumulator.audience
+    assert audience is not None
+    found.append((audience.hashes.tobytes(), *audience[1:]))
+    return (json.dumps(accumulator.state_dict()), *found)
+
+
+@pytest.mark.parametrize(("name", "k"), CASES)
+def test_the_sums_of_each_group_are_those_of_its_lists(name: str, k: int | None) -> None:
+    texts = [text for text in texts_of(name, k) if parse(text).has_interval]
+    if not texts:
+        return
+    accumulator = counted(texts, timed(EVENTS), EVENTS)
+    lists: dict[int, list[Shown]] = defaultdict(list)
+    for event in EVENTS:
+        if event.user is not None:
+            lists[user_hash(event.user) % GROUPS].append(event)
+    for text in texts:
+        metric, sums = parse(text), accumulator.groups(text)
+        assert sums is not None
+        known = inputs(EVENTS).of_twins
+        given = {each: known[each] for each in metric.definition.inputs if each in known}
+        near = (
+            1e-9 if not metric.values.get("digits") else 1.1 * 10.0 ** -int(metric.values["digits"])
+        )
+        for group in range(GROUPS):
+            numerator = float(sums.numerators[:, group].sum())
+            denominator = int(sums.denominators[:, group].sum())
+            try:
+                expected = twins()[metric.name](lists[group], metric.k, **metric.options, **given)
+            except RefusedError:
+                continue
+            if math.isfinite(expected):
+                found = numerator / denominator
+                assert math.isclose(found, expected, rel_tol=1e-9, abs_tol=near), (text, group)
+            elif denominator:
+                assert value(accumulator.read(text)) is None or "nan" in metric.values.values()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_all_groups_together_give_the_value_that_is_shown(name: str) -> None:
+    texts = [text for text in ALL if parse(text).name == name]
+    events = [event._replace(user=event.user or "nobody") for event in EVENTS]
+    accumulator = counted(texts, timed(events), events)
+    for text in texts:
+        sums, reading = accumulator.groups(text), accumulator.read(text)
+        if sums is None:
+            assert reading.interval is None
+            assert reading.no_interval
+            assert accumulator.interval(text) is None
+            continue
+        assert sums.denominators.sum() == reading.count
+        found = float(sums.numerators.sum()) / reading.count
+        assert math.isclose(found, reading.value, rel_tol=1e-9, abs_tol=3e-10), text
+
+
+def test_what_is_no_mean_has_no_sums() -> None:
+    without = {name for name in catalogue() if not parse(name).has_interval}
+    assert without >= UNGROUPED_ALWAYS
+    assert not parse("ndcg(statistic=median)@5").has_interval
+
+
+@dear()
+@given(events=streams(), data=st.data())
+def test_any_order_and_any_split_give_the_same_bits(
+    events: list[Shown], data: st.DataObject
+) -> None:
+    ordered = timed(events)
+    whole = bits(counted(ALL, ordered, events))
+    shuffled = data.draw(st.permutations(ordered))
+    assert bits(counted(ALL, shuffled, events)) == whole
+    cut = data.draw(st.integers(0, len(events)))
+    left, right = (counted(ALL, part, events) for part in (shuffled[cut:], shuffled[:cut]))
+    left.merge(right)
+    assert bits(left) == whole
+
+
+@dear()
+@given(events=streams())
+def test_any_form_gives_the_same_bits(events: list[Shown]) -> None:
+    one_by_one = timed(events)
+    whole = bits(counted(ALL, one_by_one, events))
+    batch = Batch(
+        recommendations=[event.recommendations for event in events],
+        interactions=[event.interactions for event in events],
+        positions=[event.positions for event in events],
+        scores=[event.scores for event in events],
+        baselines=[event.baseline for event in events],
+        typed=[event.typed for event in events],
+        histories=[event.history for event in events],
+        users=[event.user for event in events],
+        times=[event.ts for event in one_by_one],
+    )
+    for form in (one_by_one, batch):
+        accumulator = made(ALL, events)
+        accumulator.update_many(form)
+        assert bits(accumulator) == whole
+
+
+def test_saved_sums_come_back_and_go_on() -> None:
+    events = timed(EVENTS)
+    accumulator = counted(ALL, events, EVENTS)
+    loaded, adopted = made(ALL, EVENTS), made(ALL, EVENTS)
+    loaded.load_state_dict(json.loads(json.dumps(accumulator.state_dict())))
+    assert adopted.adopt(b"".join(accumulator.dump())) == frozenset()
+    pickled = pickle.loads(pickle.dumps(accumulator))
+    copied = accumulator.copy()
+    for each in (loaded, adopted, pickled, copied):
+        assert bits(each) == bits(accumulator)
+        count(each, events[0])
+    count(accumulator, events[0])
+    for each in (loaded, adopted, pickled, copied):
+        assert bits(each) == bits(accumulator)
+
+
+def test_a_state_without_sums_starts_them_empty() -> None:
+    events = timed(EVENTS)
+    before = Accumulator("ndcg@5", "ctr")
+    before.update_many(events)
+    later = made(["ndcg@5", "ctr"], EVENTS)
+    assert later.adopt(b"".join(before.dump())) == {f"groups:{GROUPS}", "users"}
+    assert later.read("ctr").value == before.read("ctr").value
+    sums = later.groups("ctr")
+    assert sums is not None
+    assert not sums.denominators.size
+    with pytest.raises(UnlikeStateError):
+        later.load_state_dict(before.state_dict())
+
+
+def test_a_metric_that_is_added_starts_empty_and_the_others_go_on() -> None:
+    events = timed(EVENTS)
+    before, both = made(["dcg@5", "mrr"], EVENTS), made(["ctr@5", "dcg@5", "mrr"], EVENTS)
+    before.update_many(events)
+    both.adopt(b"".join(before.dump()))
+    both.update_many(events[:10])
+    before.update_many(events[:10])
+    new = made(["ctr@5"], EVENTS)
+    new.update_many(events[:10])
+    for text, like in (("dcg@5", before), ("mrr", before), ("ctr@5", new)):
+        assert _same(both.groups(text), like.groups(text)), text
+    fewer = made(["mrr"], EVENTS)
+    fewer.adopt(b"".join(both.dump()))
+    assert _same(fewer.groups("mrr"), both.groups("mrr"))
+    again = made(["mrr"], EVENTS)
+    again.update_many([*events, *events[:10]])
+    assert bits(again) == bits(fewer)
+
+
+def _same(left: GroupSums | None, right: GroupSums | None) -> bool:
+    assert left is not None
+    assert right is not None
+    return all(np.array_equal(*both) for both in zip(left, right, strict=True))
+
+
+def test_sums_are_kept_by_day_and_the_oldest_days_together() -> None:
+    days = [*range(100), 50, 3, -2]
+    order = random.Random(5).sample(days, len(days))
+    found = []
+    for each in (days, order):
+        accumulator = made(["hit_rate@1"], ())
+        for at, day in enumerate(each):
+            accumulator.update(["a"], ["a"], user=f"u{day}", ts=day * DAY + 5)
+            if at % 9 == 0:
+                accumulator.read("hit_rate@1")
+        sums = accumulator.groups("hit_rate@1")
+        assert sums is not None
+        found.append(sums)
+    assert _same(*found)
+    assert found[0].days.tolist() == list(range(100 - MOST_DAYS, 100))
+    assert found[0].denominators.sum(axis=1).tolist()[:2] == [10 + 3, 1]
+    assert found[0].denominators.sum() == len(days)
+
+
+def _traffic(users: int, lists: int, *, clicks: bool = True) -> list[Event]:
+    draw = random.Random(1)
+    return [
+        Event(
+            recommendations=["a", "b", "c"],
+            interactions=[draw.choice("abc")] if clicks and draw.random() < 0.3 else [],
+            user=f"u{draw.randrange(users)}" if users else None,
+        )
+        for _ in range(lists)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("users", "lists", "clicks", "word"),
+    [
+        (1, 1_000, True, "Too few users"),
+        (5, 1_000, True, "Too few users"),
+        (0, 1_000, True, "No list names its user"),
+        (500, 1_000, False, "not above 0"),
+        (500, 0, True, "no finite value"),
+    ],
+)
+def test_without_users_or_clicks_there_is_no_interval(
+    users: int, lists: int, word: str, *, clicks: bool
+) -> None:
+    accumulator = made(["ctr", "ndcg@3"], (), groups=256)
+    accumulator.update_many(_traffic(users, lists, clicks=clicks))
+    reading = accumulator.read("ctr")
+    assert reading.interval is None
+    assert word in str(reading.no_interval)
+    assert accumulator.interval("ctr", "fixed") is None
+
+
+def test_readings_carry_the_interval_of_their_sums() -> None:
+    accumulator = made(["ctr", "ndcg@3"], (), groups=256)
+    accumulator.update_many(_traffic(3_000, 9_000))
+    for text in ("ctr", "ndcg@3"):
+        reading, sums = accumulator.read(text), accumulator.groups(text)
+        assert sums is not None
+        assert reading.interval == interval(sums, Intervals(), "anytime", bounds=(0.0, 1.0))
+        assert reading.interval is not None
+        assert reading.interval.low < reading.value < reading.interval.high
+        fixed = accumulator.interval(text, "fixed")
+        assert fixed == interval(sums, Intervals(), "fixed")
+        assert fixed is not None
+        assert reading.interval.low < fixed.low < fixed.high < reading.interval.high
+        assert reading.no_interval is None
+
+
+def test_without_intervals_nothing_is_kept_by_user() -> None:
+    accumulator = Accumulator("ctr")
+    accumulator.update_many(_traffic(500, 1_000))
+    reading = accumulator.read("ctr")
+    assert (reading.interval, reading.no_interval) == (None, None)
+    found = accumulator.interval("ctr"), accumulator.groups("ctr"), accumulator.audience
+    assert found == (None, None, None)
+
+
+def test_another_cutoff_than_those_named_has_a_value_and_no_interval() -> None:
+    accumulator = made(["recall@5"], ())
+    accumulator.update_many(_traffic(500, 1_000))
+    reading = accumulator.read("recall@3")
+    assert reading.defined
+    assert "not asked for from the start" in str(reading.no_interval)
+
+
+def test_a_list_without_a_user_is_grouped_by_its_event() -> None:
+    events = [Event(recommendations=["a"], interactions=["a"], event_id=f"e{n}") for n in range(9)]
+    events.append(Event(recommendations=["a"], interactions=["a"]))
+    accumulator = made(["hit_rate"], ())
+    accumulator.update_many(events)
+    sums, audience = accumulator.groups("hit_rate"), accumulator.audience
+    assert sums is not None
+    assert audience is not None
+    expected = np.bincount([user_hash(f"e{n}") % GROUPS for n in range(9)], minlength=GROUPS)
+    assert sums.denominators.tolist() == [expected.tolist()]
+    assert (audience.users, audience.lists, audience.anonymous) == (0, 10, 10)
+
+
+def test_users_are_grouped_alike_as_text_and_as_integers() -> None:
+    both = []
+    for kind in (str, int):
+        accumulator = made(["hit_rate@1"], ())
+        for user in range(50):
+            accumulator.update(["a"], ["a"], user=kind(user))
+        both.append(accumulator.groups("hit_rate@1"))
+    assert _same(*both)
+
+
+def test_values_without_bounds_are_summed_exactly() -> None:
+    gains = [1e16, 1.0, 1e-9, 1e16, 3.0]
+    events = [Event(recommendations=["a"], interactions={"a": gain}, user="u") for gain in gains]
+    found = []
+    for each in (events, events[::-1]):
+        accumulator = made(["value_per_list@1"], ())
+        for event in each:
+            accumulator.update_many([event])
+            accumulator.read("value_per_list@1")
+        sums = accumulator.groups("value_per_list@1")
+        assert sums is not None
+        found.append(sums)
+    assert _same(*found)
+    assert float(found[0].numerators.sum()) == pytest.approx(2e16 + 4, rel=1e-15)

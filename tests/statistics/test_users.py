@@ -1,0 +1,92 @@
+"""Users as numbers that never change, and samples of them that forget nothing they may keep."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streameval.statistics.userhash import user_hashes
+from streameval.statistics.users import Users, UsersOptions
+from streameval.statistics.vocabulary import Items
+from tests.metrics.user_hash import user_hash
+
+HERE = np.array([0])
+
+GOLDEN = {
+    "": 0x9CA066F1A4AB2EEA,
+    "7": 0x55AF9F64B44494BC,
+    "u1": 0x5AC40738A89A7526,
+    "zoë": 0x674D0BBAC964ADE2,
+    "0123456789abcdef": 0xE361C0EE22B655CD,
+    "a" * 40: 0x9E4977B57CE8E07C,
+}
+"""Groups of users are saved: another hash would put users of one state into other groups."""
+
+
+@pytest.mark.parametrize(("user", "expected"), GOLDEN.items())
+def test_the_hash_of_a_user_never_changes(user: str, expected: int) -> None:
+    assert user_hashes([user]).tolist() == [expected]
+
+
+@given(st.lists(st.text() | st.integers()))
+def test_a_batch_is_hashed_as_each_of_its_users(users: list[str | int]) -> None:
+    assert user_hashes(users).tolist() == [user_hash(user) for user in users]
+
+
+@given(st.lists(st.text(st.characters(codec=None, exclude_categories=())), min_size=1))
+def test_any_text_has_a_hash(users: list[str]) -> None:
+    assert user_hashes(users).tolist() == [user_hash(user) for user in users]
+
+
+def test_an_integer_is_the_user_of_its_decimal_text() -> None:
+    numbers = [0, 7, -7, 10**30]
+    assert user_hashes(numbers).tolist() == user_hashes(list(map(str, numbers))).tolist()
+
+
+@pytest.mark.parametrize("groups", [16, 64, 256, 1024])
+@pytest.mark.parametrize(
+    "pattern", ["{}", "user{}", "{:032x}", "{:08d}@example.org", "{0:04x}-{0:04x}", "k{}\0"]
+)
+def test_sequential_users_fall_into_groups_evenly(pattern: str, groups: int) -> None:
+    users = 100_000
+    hashes = user_hashes([pattern.format(number) for number in range(users)])
+    for bits in (hashes, hashes >> np.uint64(32), hashes >> np.uint64(64 - 10)):
+        found = np.bincount((bits & np.uint64(groups - 1)).astype(np.int64), minlength=groups)
+        expected = users / groups
+        chi2 = float(((found - expected) ** 2).sum() / expected)
+        freedom = groups - 1
+        assert abs(chi2 - freedom) < 5 * (2 * freedom) ** 0.5
+
+
+def test_fewer_groups_nest_in_more() -> None:
+    hashes = user_hashes([f"u{number}" for number in range(1_000)])
+    fine = hashes & np.uint64(255)
+    assert np.array_equal(fine & np.uint64(63), hashes & np.uint64(63))
+
+
+def _counted(hashes: list[int], most: int) -> Users:
+    users = Users(UsersOptions(max_users=most), Items())
+    for each in hashes:
+        users.add(0, np.array([each], np.uint64), np.array([True]))
+        users.fold()
+    return users
+
+
+@given(st.lists(st.integers(0, 2**64 - 1), max_size=60), st.integers(1, 20))
+def test_a_sample_holds_every_user_below_its_threshold(hashes: list[int], most: int) -> None:
+    (found,) = _counted(hashes, most).view(HERE)
+    assert found.hashes.tolist() == sorted({each for each in hashes if each < found.threshold})
+    assert found.hashes.size <= most or found.threshold <= 2**11
+    assert found.threshold == 2**64 or len({e for e in hashes if e < 2 * found.threshold}) > most
+    assert found.lists == len(hashes)
+
+
+def test_users_above_the_cap_are_estimated() -> None:
+    users = Users(UsersOptions(max_users=1_024), Items())
+    hashes = user_hashes([f"u{number % 20_000}" for number in range(50_000)])
+    users.add(0, hashes, np.ones(hashes.size, np.bool_))
+    (found,) = users.view(HERE)
+    assert found.hashes.size <= 1_024
+    assert 0.8 < found.users / 20_000 < 1.2
