@@ -1,14 +1,13 @@
-"""Mistakes made on purpose, each of which a law must notice."""
+"""Metrics that are counted wrongly; each law of the contract must notice one."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import pytest
 
 from streameval import accumulator, answers, cumulative_gain
 from streameval.accumulator import Accumulator
@@ -20,9 +19,7 @@ from streameval.table import Table
 from tests.contract import laws
 from tests.contract.metric_cases import a_text_of_each, plain, stream
 from tests.metrics.preparation import Shown
-
-Broken = Callable[[pytest.MonkeyPatch], None]
-Law = partial[None]
+from tests.mutation.mistake import Broken, Mistake
 
 TEXTS = a_text_of_each()
 OF_LISTS = ["ndcg@2", "mrr", "distinct_items@5"]
@@ -46,14 +43,6 @@ copying = partial(laws.a_copy_is_independent, TEXTS, EVENTS)
 other = partial(laws.merging_leaves_the_other_alone, TEXTS, EVENTS)
 undefined = partial(laws.no_evidence_is_undefined, TEXTS)
 depth = partial(laws.beyond_the_depth_is_refused, "mrr")
-
-
-class Mistake(NamedTuple):
-    """what: in words; law: that must notice; broken: makes it."""
-
-    what: str
-    law: Law
-    broken: Broken
 
 
 def _replaced(target: object, name: str, new: Any) -> Broken:
@@ -162,7 +151,7 @@ MISTAKES = (
     ),
     *(
         Mistake(f"a merge that forgets {name!r}", split, _replaced(Table, "add", _without(name)))
-        for name in ("hits", "lists", "shown", "pairs", "lengths", "values", "marks", "sums")
+        for name in ("hits", "pairs", "values")
     ),
     Mistake(
         "a merge that takes instead of adding", split, _replaced(Relation, "merge", _swallowing)

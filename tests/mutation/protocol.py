@@ -1,11 +1,11 @@
-"""The protocol, broken on purpose: every way must be noticed."""
+"""A protocol of checkpoints that is wrong; the schedules of tests/durability must notice."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from pathlib import Path
-from typing import Any, Final
+from functools import partial
+from typing import Any
 
 import msgspec
 import pytest
@@ -20,16 +20,13 @@ from streameval.durability.resuming import Resuming, Resumption
 from streameval.durability.saving import Saving
 from streameval.pipeline import partition as counting
 from streameval.records import Assignment, Partition
-from streameval.stores import folder, reading, writing
-from streameval.stores.layout import Layout
-from streameval.stores.naming import BLOBS, file_of
+from streameval.stores import folder, reading
 from streameval.windows import lateness
-from tests.stores.forgetful import ForgetfulDisk
+from tests.durability.running import run
+from tests.mutation.mistake import Broken, Mistake
 
-Breakage = Callable[[pytest.MonkeyPatch], None]
 
-
-def _before_each_save(act: Callable[[Saving, Holding], None]) -> Breakage:
+def _before_each_save(act: Callable[[Saving, Holding], None]) -> Broken:
     def broken(patch: pytest.MonkeyPatch) -> None:
         kept = Saving._submitted
 
@@ -53,7 +50,7 @@ def _publish(self: Saving, holding: Holding) -> None:
         self._confirming._durable.publish(holding.partition, totals, fold, evidence.shown())
 
 
-def _begins_elsewhere(choose: Callable[[Assignment, int], int]) -> Breakage:
+def _begins_elsewhere(choose: Callable[[Assignment, int], int]) -> Broken:
     def broken(patch: pytest.MonkeyPatch) -> None:
         kept = Resuming.decide
 
@@ -78,35 +75,6 @@ def _late_events_are_in_the_newest_pane(patch: pytest.MonkeyPatch) -> None:
         return judged
 
     patch.setattr(counting, "late", late)
-
-
-def _no_sync_of_folders(patch: pytest.MonkeyPatch) -> None:
-    kept = ForgetfulDisk.sync_folder
-
-    def sync_folder(self: ForgetfulDisk, path: Path) -> None:
-        if path.name == BLOBS or not path.name.isdecimal():
-            kept(self, path)
-
-    patch.setattr(ForgetfulDisk, "sync_folder", sync_folder)
-
-
-def _no_sync_of_files(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ForgetfulDisk, "sync", lambda *_: None)
-
-
-def _rename_before_write(patch: pytest.MonkeyPatch) -> None:
-    def write(disk: Any, place: Path, draft: Any, known: Mapping[str, int]) -> Any:
-        blobs = writing._write_blobs(disk, place, [p for p in draft.parts if p.settled], known)
-        layout = Layout(draft, blobs)
-        target = place / file_of(draft.header.offset)
-        if target.name in disk.names(place):
-            disk.remove(target)
-        disk.create(target, layout)
-        disk.sync(target)
-        disk.sync_folder(place)
-        return layout.entries
-
-    patch.setattr(folder, "write", write)
 
 
 def _no_flush_of_dead_letters(patch: pytest.MonkeyPatch) -> None:
@@ -159,15 +127,13 @@ def _folded_values_begin_at_zero(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Durable, "_move", lambda self, lines, key, *_: self._settle(lines.pop(key)))
 
 
-BREAKAGES: Final[Mapping[str, Breakage]] = {
+_SCHEDULES = 150
+_BROKEN: dict[str, Broken] = {
     "commit before save": _before_each_save(_commit),
     "publish before save": _before_each_save(_publish),
     "restore to the end - 1": _begins_elsewhere(lambda _, offset: offset - 1),
     "restore to the commit": _begins_elsewhere(lambda of, offset: of.committed or offset),
     "a late event counts in a window": _late_events_are_in_the_newest_pane,
-    "no fsync of the folder": _no_sync_of_folders,
-    "no fsync of the file": _no_sync_of_files,
-    "rename before write": _rename_before_write,
     "no flush of dead letters": _no_flush_of_dead_letters,
     "a refused commit is shown all the same": _a_refused_commit_is_shown_all_the_same,
     "what is lost is saved and shown": _what_is_lost_is_saved_and_shown,
@@ -176,3 +142,7 @@ BREAKAGES: Final[Mapping[str, Breakage]] = {
     "what has changed is taken for settled": _what_has_changed_is_taken_for_settled,
     "folded values begin at zero": _folded_values_begin_at_zero,
 }
+
+MISTAKES = tuple(
+    Mistake(what, partial(run, _SCHEDULES), broken) for what, broken in _BROKEN.items()
+)

@@ -1,0 +1,40 @@
+"""Every law fails when what it guards is broken: a law that cannot fail says nothing."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from streameval.errors import StreamevalError
+from tests.contract import laws
+from tests.effort import sampled
+from tests.mutation import join, metrics, protocol, store
+from tests.mutation.mistake import Mistake
+
+MISTAKES = (*metrics.MISTAKES, *join.MISTAKES, *store.MISTAKES, *protocol.MISTAKES)
+
+
+@pytest.mark.parametrize("mistake", sampled(MISTAKES, 4), ids=lambda mistake: mistake.what)
+def test_it_is_noticed_when_there_is(mistake: Mistake, monkeypatch: pytest.MonkeyPatch) -> None:
+    mistake.broken(monkeypatch)
+    with pytest.raises((AssertionError, pytest.fail.Exception, StreamevalError)):
+        mistake.law()
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("mistake", metrics.MISTAKES, ids=lambda mistake: mistake.what)
+def test_nothing_is_noticed_when_there_is_none(mistake: Mistake) -> None:
+    mistake.law()
+
+
+def test_every_law_is_shown_to_bite() -> None:
+    written = {name for name, law in vars(laws).items() if _is_law(law)}
+    bitten = {each.law.func.__name__ for each in metrics.MISTAKES if isinstance(each.law, partial)}
+    assert bitten == written
+
+
+def _is_law(found: object) -> bool:
+    """Laws give nothing back: they hold or raise."""
+    own = getattr(found, "__module__", None) == laws.__name__
+    return own and getattr(found, "__annotations__", {}).get("return") == "None"
