@@ -99,6 +99,10 @@ class Variant(NamedTuple):
     sums: Mapping[str, GroupSums]
     audience: Audience
 
+    def beside(self, other: Variant) -> Variant:
+        """With the metrics of another one of the same lists."""
+        return Variant({**self.sums, **other.sums}, self.audience)
+
 
 class Checks(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the experiment itself is sound.
@@ -169,6 +173,12 @@ class Report(NamedTuple):
 
     checks: Checks
     rows: list[Compared]
+
+    def untrusted(self, trouble: str) -> Report:
+        """The same without any verdict, for one more reason."""
+        checks = msgspec.structs.replace(self.checks, trouble=(*self.checks.trouble, trouble))
+        control = next(iter(checks.users))
+        return Report(checks, [_trusted(row, checks, control) for row in self.rows])
 
 
 def compared(

@@ -7,7 +7,12 @@ from datetime import datetime
 
 from streameval.config.attribution_checks import attribution_problems
 from streameval.config.labels import Problem, label_problems, mapping_problems
-from streameval.config.metric_checks import extent_problems, input_problems, metric_problems
+from streameval.config.metric_checks import (
+    experiment_problems,
+    extent_problems,
+    input_problems,
+    metric_problems,
+)
 from streameval.config.place_checks import dead_letter_problems
 from streameval.config.settings import Config
 from streameval.config.time_checks import duplicate_problems, duration_problems, window_problems
@@ -88,6 +93,7 @@ _CHECKS: tuple[Callable[[Config], Iterator[Problem]], ...] = (
     window_problems,
     duplicate_problems,
     extent_problems,
+    experiment_problems,
     _start,
     dead_letter_problems,
     attribution_problems,

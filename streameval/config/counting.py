@@ -76,6 +76,8 @@ def layout(config: Config) -> Layout:
         times=config.times(),
         dedup=None if config.dedup is None else microseconds(config.dedup),
         max_ahead=microseconds(config.max_ahead),
+        intervals=config.intervals,
+        experiment=config.experiment,
     )
 
 

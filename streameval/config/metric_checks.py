@@ -9,11 +9,13 @@ from streameval.config.durations import microseconds
 from streameval.config.labels import Problem, absence
 from streameval.config.settings import Config
 from streameval.errors import (
+    ConfigError,
     CutoffExceedsDepthError,
     MetricError,
     MissingInputError,
     SourceError,
 )
+from streameval.metric import Metric
 
 
 def metric_problems(config: Config) -> Iterator[Problem]:
@@ -45,6 +47,29 @@ _EMBEDDED_ONLY = {
 def _places(config: Config) -> dict[str, str]:
     places = {f"metrics[{index}]": text for index, text in enumerate(config.metrics)}
     return places | {f"metric[{index}]": each.name for index, each in enumerate(config.metric)}
+
+
+def experiment_problems(config: Config) -> Iterator[Problem]:
+    """An experiment without intervals, of a label that there is not, or that contradicts itself."""
+    experiment = config.experiment
+    if experiment is None:
+        return
+    if config.intervals is None:
+        yield "experiment", "needs intervals; add intervals = { confidence = 0.95 }."
+    if problem := absence(experiment.label, config.labels, "`labels`"):
+        yield "experiment.label", f"{experiment.label!r} is {problem}"
+    elif not _compared(config, experiment.label):
+        yield "experiment.label", f"no metric is kept by {experiment.label!r}."
+    try:
+        experiment.check(_compared(config, experiment.label))
+    except ConfigError as error:
+        yield f"experiment.{error.key}", error.problem
+
+
+def _compared(config: Config, label: str) -> list[Metric]:
+    """The metrics that are kept by a label."""
+    found = [group.metrics for group in config.families() if label in group.dimensions]
+    return list(dict.fromkeys(metric for metrics in found for metric in metrics))
 
 
 def extent_problems(config: Config) -> Iterator[Problem]:

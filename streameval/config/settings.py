@@ -21,6 +21,8 @@ from streameval.config.options import (
     WindowsOptions,
 )
 from streameval.events import Id
+from streameval.experiment import Experiment
+from streameval.intervals import Intervals
 from streameval.metric import Metric
 from streameval.pipeline.fields import EventFields
 from streameval.plan import WHOLE, planned
@@ -51,6 +53,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         similarity: how alike two items are.
         depth: ranks kept; None means the largest cut-off asked for.
         max_items: most distinct items counted exactly for coverage.
+        intervals: how sure values are, by groups of users; None means that it is not kept.
+        experiment: variants that are compared with a control; needs intervals.
         event: which field of a record holds what.
         attribution: streams that are joined; None means that each record is an event.
         state: where state is kept; None means that it ends with the process.
@@ -76,6 +80,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     similarity: SimilarityOptions | None = None
     depth: Annotated[int, Meta(ge=1)] | None = None
     max_items: Annotated[int, Meta(ge=1)] = MAX_ITEMS
+    intervals: Intervals | None = None
+    experiment: Experiment | None = None
     event: EventFields = EventFields()
     attribution: AttributionOptions | None = None
     state: StateOptions | None = None
@@ -162,6 +168,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "popularity": popularity(self.popularity, as_id) if self.popularity else None,
             "similarity": similarity(self.similarity, as_id) if self.similarity else None,
             "max_items": self.max_items,
+            "intervals": self.intervals,
             "ids": "integer" if self.event.ids == "integer" else "text",
         }
 

@@ -26,6 +26,7 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
         connection_failures: attempts to reach the source that failed: reason -> how often.
         reload: what became of the configuration; None where it cannot be read again.
         join: how the join of streams is; None where nothing is joined.
+        unread: partitions of what is read that other processes count.
     """
 
     ready: bool
@@ -39,3 +40,4 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     connection_failures: Mapping[str, int] = {}
     reload: ReloadHealth | None = None
     join: JoinHealth | None = None
+    unread: int = 0

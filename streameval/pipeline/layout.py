@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from streameval.experiment import Experiment
+from streameval.intervals import Intervals
 from streameval.pipeline.clock import MAX_AHEAD, RECENT
 from streameval.windows.family import FamilySpec
 from streameval.windows.times import Times
@@ -19,6 +21,8 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
         times: how event time is divided.
         dedup: for how long event ids are remembered, microseconds; None means not at all.
         max_ahead: so far ahead of recent events an event is believed at once, microseconds.
+        intervals: how sure values are; None where that is not kept.
+        experiment: variants that are compared; None where none are.
         recent: how many events of a log decide on its clock.
     """
 
@@ -26,4 +30,6 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     times: Times = Times()
     dedup: int | None = None
     max_ahead: int = MAX_AHEAD
+    intervals: Intervals | None = None
+    experiment: Experiment | None = None
     recent: int = RECENT

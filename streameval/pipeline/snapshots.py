@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from streameval.answers import advice, answers, rests_on
 from streameval.pipeline.circumstances import Circumstances
+from streameval.pipeline.experiments import ExperimentReader
 from streameval.pipeline.history import History
 from streameval.pipeline.ingest import Ingest, IngestCopy
 from streameval.pipeline.joined import JoinHealth
@@ -89,6 +90,14 @@ class Snapshots:
         )
         self._reads: dict[tuple[int, str], _Read] = {}
         self._history = History(self._views)
+        self._experiment = None
+        if layout.experiment is not None and layout.intervals is not None:
+            compared = [
+                view
+                for view, family in zip(self._views, self._families, strict=True)
+                if family.segment is None
+            ]
+            self._experiment = ExperimentReader(layout.experiment, layout.intervals, compared)
 
     def take(self, counts: IngestCopy, now: float, around: Circumstances) -> Snapshot:
         """All readings of what was counted.
@@ -117,6 +126,7 @@ class Snapshots:
             health=self._health(counts, around),
             counted=_awake(around.counted, self._hidden(asleep)),
             past=self._history.take(now, counts.clock, series),
+            experiment=self._experiment.report(around.unread) if self._experiment else None,
         )
 
     def _series(self, index: int, sleeping: frozenset[int], counts: IngestCopy) -> Iterator[Series]:

@@ -322,8 +322,8 @@ def lists_of(column: Column, separator: Separator, *, numeric: bool) -> Any:
     texts = [(text or "").strip() for text in column.values.to_pylist()]
     split = _splitter(column, texts, separator)
     entry: Callable[[Any], Any] = _number if numeric else _id
+    blank: list[Any] | None = None if numeric else []
     lists = []
-    blank = None if numeric else []
     for row, text in enumerate(texts):
         try:
             lists.append([entry(part) for part in split(row, text)] if text else blank)

@@ -1,0 +1,95 @@
+"""Compares the variants of what was counted, beside the readings of a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from streameval.answers import ungrouped
+from streameval.experiment import Experiment, Report, Variant, compared
+from streameval.intervals import Intervals
+from streameval.metric import Metric
+from streameval.table import Table
+from streameval.windows.views import Views
+
+
+class ExperimentReader:
+    """Reads an experiment from the lifetime of every family that has its label.
+
+    Args:
+        experiment: what is compared.
+        intervals: confidence and precision.
+        views: of the families; those of segments are left out.
+    """
+
+    def __init__(
+        self, experiment: Experiment, intervals: Intervals, views: Sequence[Views]
+    ) -> None:
+        self._experiment = experiment
+        self._intervals = intervals
+        self._views = [each for each in views if experiment.label in each.spec.dimensions]
+        self._tables: list[Table] = []
+        self._report: Report | None = None
+
+    def report(self, unread: int) -> Report | None:
+        """The experiment as it stands; None where no family has its label.
+
+        Args:
+            unread: partitions that another process counts: what is seen here is a part of the
+                users, and no verdict is given.
+        """
+        tables = [view.lifetime() for view in self._views]
+        if not self._same(tables):
+            self._tables, self._report = tables, self._compared(tables) if tables else None
+        if self._report is None or not unread:
+            return self._report
+        return self._report.untrusted(
+            f"other processes count {unread:,} of the partitions, so this one sees a part of the "
+            "users; streameval compare reads the state that they share"
+        )
+
+    def _same(self, tables: Sequence[Table]) -> bool:
+        pairs = zip(tables, self._tables, strict=False)
+        return len(tables) == len(self._tables) and all(one is other for one, other in pairs)
+
+    def _compared(self, tables: Sequence[Table]) -> Report:
+        variants: dict[str, Variant] = {}
+        metrics: list[Metric] = []
+        for view, table in zip(self._views, tables, strict=True):
+            metrics += view.spec.metrics
+            for name, found in variants_of(view, table, self._experiment.label).items():
+                known = variants.get(name)
+                variants[name] = found if known is None else known.beside(found)
+        return compared(self._experiment, metrics, variants, self._intervals)
+
+
+def variants_of(view: Views, table: Table, label: str) -> dict[str, Variant]:
+    """The slices of a table by the values of one label; other labels are summed over.
+
+    Args:
+        view: of the family that the table is of.
+        table: with sums by user group.
+        label: one of the family's.
+    """
+    if table.groups is None or table.audience is None:
+        return {}
+    place = view.spec.dimensions.index(label)
+    numbers = view.slices(table).tolist()
+    values = {number: view.labels(number)[place] for number in numbers}
+    names = sorted(set(values.values()))
+    moves = {number: names.index(value) for number, value in values.items()}
+    groups = table.groups.made(lambda relation: relation.copy())
+    audience = table.audience.made(lambda relation: relation.copy())
+    groups.rename(moves)
+    audience.rename(moves)
+    cells = np.arange(len(names))
+    sums = {
+        metric.text: groups.of(metric.per_list, cells)
+        for metric in view.spec.metrics
+        if ungrouped(metric, table) is None
+    }
+    return {
+        name: Variant({metric: found[at] for metric, found in sums.items()}, users)
+        for at, (name, users) in enumerate(zip(names, audience.view(cells), strict=True))
+    }
