@@ -7,11 +7,13 @@ import sys
 import tempfile
 from pathlib import Path
 
+import msgspec
 import pytest
 from playwright.sync_api import Browser, expect
 
 from streameval.exporters.web.charts.hook import ChartsError, fetched
 from tests.browser.site import Site, with_windows
+from tests.exporters.experiments import report
 
 pytestmark = pytest.mark.browser
 
@@ -46,7 +48,7 @@ def axe() -> str:
 def test_axe_finds_no_violation(
     site: Site, browser: Browser, axe: str, path: str, width: int, scheme: str
 ) -> None:
-    site.snapshot = with_windows(1)
+    site.snapshot = msgspec.structs.replace(with_windows(1), experiment=report())
     # Only so that the checker's own script may run; the page's policy is tested elsewhere.
     context = browser.new_context(bypass_csp=True, viewport={"width": width, "height": 900})
     page = context.new_page()

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import NODEFAULT
 from msgspec.inspect import (
     BoolType,
+    DateType,
     DictType,
     Field,
     FloatType,
@@ -53,6 +54,7 @@ def documented(struct: type) -> dict[str, str]:
     found = {}
     for each in reversed(struct.__mro__):
         text = inspect.cleandoc(each.__doc__ or "").partition("Attributes:\n")[2]
+        text = text.partition("\n\n")[0]
         for attribute in _ATTRIBUTE.finditer(inspect.cleandoc(text)):
             found[attribute["name"]] = " ".join(attribute["text"].split())
     return found
@@ -131,6 +133,8 @@ def _kind(heading: str, field: Field) -> str:
 def _words(kind: Type) -> str:
     if isinstance(kind, UnionType):
         return " or ".join(_words(each) for each in kind.types if not isinstance(each, NoneType))
+    if isinstance(kind, LiteralType) and isinstance(kind.values[0], int):
+        return ", ".join(f"`{value}`" for value in sorted(kind.values))
     if isinstance(kind, LiteralType):
         return ", ".join(f'`"{value}"`' for value in sorted(kind.values, key=_fail_first))
     if isinstance(kind, ListType):
@@ -146,6 +150,7 @@ def _simple(kind: Type) -> str:
         IntType: "whole number",
         FloatType: "number",
         StrType: "text",
+        DateType: "date",
     }
     bounds = {"ge": "from {:,}", "gt": "above {:,}", "le": "to {:,}", "lt": "below {:,}"}
     asked = [(text, getattr(kind, name, None)) for name, text in bounds.items()]
