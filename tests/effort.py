@@ -1,4 +1,4 @@
-"""How many examples Hypothesis tries: few in `tests/run`, many in `tests/nightly`.
+"""How much tests try and how long they wait: little in `tests/run`, much in `tests/nightly`.
 
 A test takes the profile as it is, or one of the two settings below where an example is dear or
 where a mistake is rare. Both are called, since the profile is chosen after this module is read.
@@ -11,6 +11,9 @@ from collections.abc import Iterable
 import pytest
 from _pytest.mark import ParameterSet
 from hypothesis import HealthCheck, settings
+
+PATIENCE = 600.0
+"""Seconds after which waiting counts as hanging; a guard that a machine of any load keeps."""
 
 # No verdict by the clock: a busy machine draws slowly.
 _CALM = settings(deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])

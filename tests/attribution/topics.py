@@ -12,7 +12,8 @@ from zlib import crc32
 from kafka import KafkaProducer
 
 from streameval.broker import Broker
-from tests.kafka.topics import PATIENCE, create
+from tests.effort import PATIENCE
+from tests.kafka.topics import create
 
 PARTITIONS = 4
 

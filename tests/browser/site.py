@@ -38,7 +38,7 @@ class Site:
         return f"{self.server.address}/"
 
     def metrics(self) -> list[dict[str, Any]]:
-        answer = httpx.get(f"{self.address}api/v1/metrics", timeout=30, trust_env=False).json()
+        answer = httpx.get(f"{self.address}api/v1/metrics", timeout=300, trust_env=False).json()
         found: list[dict[str, Any]] = answer["metrics"]
         return found
 

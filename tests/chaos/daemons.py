@@ -14,10 +14,8 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.chaos.configuration import Setting
+from tests.effort import PATIENCE
 from tests.warm import started
-
-PATIENCE = 120.0
-"""Seconds after which waiting for a daemon counts as hanging."""
 
 _ROOT = Path(__file__).parents[2]
 _PAUSE = 0.2

@@ -13,8 +13,7 @@ from typing import Any
 import msgspec
 from kafka import KafkaProducer
 
-PATIENCE = 120.0
-"""Seconds after which an answer of the broker counts as lost."""
+from tests.effort import PATIENCE
 
 START = 1_750_000_000
 """Event time of the first record, seconds."""

@@ -20,6 +20,7 @@ from tests.chaos.daemons import Daemon
 from tests.chaos.stage import PARTITIONS, Stage
 from tests.chaos.truth import ends
 from tests.cli.program import ran
+from tests.effort import PATIENCE
 from tests.kafka.topics import create
 from tests.warm import started
 
@@ -27,7 +28,6 @@ pytestmark = [pytest.mark.nightly, pytest.mark.kafka, pytest.mark.timeout(600)]
 
 _EVENTS = 2_000
 _KILLS = 10
-_PATIENCE = 120.0
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -69,7 +69,7 @@ def _killed_while_a_day_comes(setting: Setting, broker: Broker) -> None:
             publishing = started("streameval", "publish", str(file), *where, streams=(0, 1, 2))
             daemon.until(lambda: daemon.offsets() != before)  # noqa: B023  asked at once
             time.sleep(draw.random())
-        assert publishing.wait(_PATIENCE) == 0
+        assert publishing.wait(PATIENCE) == 0
     with Daemon(setting) as daemon:
         stage.settled(setting, daemon)
         assert daemon.stop() == 0

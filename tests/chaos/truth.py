@@ -22,9 +22,7 @@ from streameval.sources.options import KafkaOptions
 from streameval.sources.owning import Positions
 from tests.chaos.configuration import Setting
 from tests.chaos.daemons import counters, samples
-
-PATIENCE = 120.0
-"""Seconds after which reading a topic counts as hanging."""
+from tests.effort import PATIENCE
 
 
 class Fold:

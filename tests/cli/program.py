@@ -15,10 +15,8 @@ from typing import TextIO
 import pytest
 
 from streameval.cli import main
+from tests.effort import PATIENCE
 from tests.warm import started
-
-PATIENCE = 120
-"""Seconds after which a process counts as hanging."""
 
 _DATASETS = Path(__file__).resolve().parents[3] / "shared" / "datasets"
 

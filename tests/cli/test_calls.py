@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.program import PATIENCE, command, ran
+from tests.cli.program import command, ran
+from tests.effort import PATIENCE
 
 COMMANDS = (
     "demo",

@@ -14,7 +14,8 @@ import httpx
 import psutil
 import pytest
 
-from tests.cli.program import PATIENCE, command, spawned
+from tests.cli.program import command, spawned
+from tests.effort import PATIENCE
 
 
 def test_without_a_terminal_it_prints_lines_and_ends_with_0() -> None:

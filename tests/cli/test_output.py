@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.program import PATIENCE, command
-from tests.effort import sampled
+from tests.cli.program import command
+from tests.effort import PATIENCE, sampled
 from tests.house.checkout import ROOT
 
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}

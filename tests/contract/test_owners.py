@@ -13,9 +13,7 @@ from streameval.errors import StreamevalError
 from streameval.records import Assignment, Partition, RecordBatch
 from streameval.sources.source import Source
 from tests.contract.source_cases import CASES, Content
-
-PATIENCE = 60.0
-"""Seconds after which waiting counts as hanging."""
+from tests.effort import PATIENCE
 
 GROUPS = {name: case for name, case in CASES.items() if case.group}
 

@@ -17,10 +17,7 @@ from streameval.records import Partition, RecordBatch
 from streameval.sources.owning import Positions
 from streameval.sources.source import Source
 from tests.contract.source_cases import CASES, Content, Records
-from tests.effort import sampled
-
-PATIENCE = 30.0
-"""Seconds after which reading counts as hanging."""
+from tests.effort import PATIENCE, sampled
 
 
 @pytest.fixture(params=[pytest.param(name, marks=case.marks) for name, case in CASES.items()])

@@ -15,10 +15,8 @@ from typing import IO, Any
 
 import httpx
 
+from tests.effort import PATIENCE
 from tests.warm import WarmProcess, started
-
-PATIENCE = 60.0
-"""Seconds after which waiting for a daemon counts as hanging."""
 
 
 class Running:

@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from streameval.broker import Broker
-from tests.daemon.running import PATIENCE, Running, running
-from tests.effort import sampled
+from tests.daemon.running import Running, running
+from tests.effort import PATIENCE, sampled
 from tests.kafka.topics import create, fill
 from tests.ports import free_port
 

@@ -18,7 +18,8 @@ from streameval.daemon.assembly import Assembly, assembled
 from streameval.errors import RefusedStateError
 from streameval.records import Partition
 from streameval.sources.source import Pausable
-from tests.kafka.topics import PATIENCE, create, fill, options, shortened
+from tests.effort import PATIENCE
+from tests.kafka.topics import create, fill, options, shortened
 
 pytestmark = pytest.mark.kafka
 

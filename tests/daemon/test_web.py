@@ -14,7 +14,8 @@ import httpx
 import pytest
 
 from tests.cli.program import ran, spawned
-from tests.daemon.running import PATIENCE, Running, running
+from tests.daemon.running import Running, running
+from tests.effort import PATIENCE
 from tests.exporters.certificates import Authority
 from tests.exporters.guarded import hashed, trusting
 from tests.ports import free_port

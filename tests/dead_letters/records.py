@@ -9,7 +9,7 @@ from typing import Any
 from kafka import KafkaConsumer, TopicPartition
 
 from streameval.broker import Broker
-from tests.kafka.topics import PATIENCE
+from tests.effort import PATIENCE
 
 
 def records_in(broker: Broker, topic: str) -> list[Any]:

@@ -13,7 +13,8 @@ from streameval.dead_letters.topic import headers_of
 from streameval.errors import PublishError, SourceError
 from tests.dead_letters.places import destination
 from tests.dead_letters.samples import letter
-from tests.kafka.topics import PATIENCE, create, fill, options, shortened
+from tests.effort import PATIENCE
+from tests.kafka.topics import create, fill, options, shortened
 
 
 def _config(address: str) -> dict[str, Any]:

@@ -23,9 +23,7 @@ from pathlib import Path
 
 from tests import warm
 from tests.docs.markdown import Fence, fences
-
-PATIENCE = 60.0
-"""Seconds; a guard against hanging only."""
+from tests.effort import PATIENCE
 
 _RULES = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 _PLAIN = re.compile(r"streameval (?P<arguments>[^|<>&;$()`]*?)(?: > (?P<file>[\w.-]+))?")

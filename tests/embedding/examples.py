@@ -15,13 +15,12 @@ from unittest.mock import patch
 
 import httpx
 
+from tests.effort import PATIENCE
 from tests.embedding.lists import samples
 from tests.house.checkout import ROOT
 
 EXAMPLES = ROOT / "docs" / "examples"
 _AT_ONCE = {"FIRST_EXPOSURE": "0"}
-PATIENCE = 60.0
-"""Seconds after which waiting counts as hanging."""
 
 
 def imported(name: str) -> ModuleType:
@@ -56,7 +55,7 @@ def awaited(port: int, sample: str, expected: float) -> dict[str, float]:
     end, found = time.monotonic() + PATIENCE, dict[str, float]()
     while time.monotonic() < end and found.get(sample) != expected:
         try:
-            answer = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=30, trust_env=False)
+            answer = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=300, trust_env=False)
             found = samples(answer.text)
         except httpx.TransportError:
             time.sleep(0.05)

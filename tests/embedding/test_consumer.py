@@ -41,7 +41,7 @@ def test_the_consumer_goes_on_exactly_where_its_state_ends(broker: Broker, tmp_p
             fill(broker, topic, _records(found[first:last]))
             assert awaited(port, COUNT, last - saved)[COUNT] == last - saved
             consumer.send_signal(end)
-            assert consumer.wait(60) == (0 if end is signal.SIGTERM else -signal.SIGKILL)
+            assert consumer.wait(300) == (0 if end is signal.SIGTERM else -signal.SIGKILL)
     kept = json.loads(state.read_text(encoding="utf-8"))
     alone = Accumulator("ndcg@10", "hit_rate@10")
     alone.update_many(found)

@@ -13,7 +13,8 @@ import pytest
 from streameval import Accumulator
 from streameval.errors import MissingExtraError
 from streameval.plot import over_time, row
-from tests.embedding.examples import EXAMPLES, PATIENCE
+from tests.effort import PATIENCE
+from tests.embedding.examples import EXAMPLES
 
 _SAY = """
 import json

@@ -52,7 +52,7 @@ class Guarded:
         return self.ask("GET", path, **options)
 
     def ask(self, method: str, path: str, *, verify: Any = True, **options: Any) -> httpx.Response:
-        with httpx.Client(verify=verify, trust_env=False, timeout=60) as client:
+        with httpx.Client(verify=verify, trust_env=False, timeout=300) as client:
             return client.request(method, self.server.address + path, **options)
 
 

@@ -15,7 +15,7 @@ def connections(port: int, count: int, opening: bytes = b"") -> Iterator[list[so
     with ExitStack() as stack:
         made = []
         for _ in range(count):
-            each = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
+            each = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=300))
             each.sendall(opening)
             made.append(each)
         yield made

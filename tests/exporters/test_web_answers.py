@@ -42,7 +42,7 @@ def clogged(port: int, count: int) -> Iterator[list[socket.socket]]:
 
 def test_an_answer_that_nobody_takes_is_ended() -> None:
     with greedy(Limits(idle=0.2)) as server, clogged(port_of(server), 1) as (client,):
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while server._uvicorn.server_state.connections and time.monotonic() < deadline:
             time.sleep(0.02)
         taken = sum(map(len, iter(lambda: client.recv(65_536), b"")))
@@ -51,7 +51,7 @@ def test_an_answer_that_nobody_takes_is_ended() -> None:
 
 def test_answers_that_nobody_takes_make_room() -> None:
     with greedy(Limits(connections=3)) as server, clogged(port_of(server), 3):
-        assert httpx.get(server.address, trust_env=False, timeout=60).status_code == 200
+        assert httpx.get(server.address, trust_env=False, timeout=300).status_code == 200
 
 
 def test_a_server_stops_though_answers_are_not_taken(caplog: pytest.LogCaptureFixture) -> None:
@@ -81,7 +81,7 @@ def test_whoever_waits_for_us_is_not_ended_to_make_room() -> None:
     with slow.server(Limits(connections=2)) as server:
         port = port_of(server)
         with connections(port, 1, _ASKED) as (patient,):
-            assert slow.asked.wait(60)
+            assert slow.asked.wait(300)
             with connections(port, 20) as idle:
                 assert ended(idle[0])
                 slow.go.set()
@@ -93,7 +93,7 @@ def test_where_all_wait_for_us_one_more_is_turned_away() -> None:
     with slow.server(Limits(connections=1)) as server:
         port = port_of(server)
         with connections(port, 1, _ASKED) as (patient,):
-            assert slow.asked.wait(60)
+            assert slow.asked.wait(300)
             with connections(port, 1) as (more,):
                 assert ended(more)
             slow.go.set()

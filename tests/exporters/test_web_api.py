@@ -40,7 +40,7 @@ class Site:
 
     def get(self, path: str, **headers: str) -> httpx.Response:
         address = f"{self.server.address}/api/v1/{path}"
-        return httpx.get(address, headers=headers, timeout=30, trust_env=False)
+        return httpx.get(address, headers=headers, timeout=300, trust_env=False)
 
     def schema(self, name: str) -> dict[str, Any]:
         return {"$ref": f"#/components/schemas/{name}", **self.get("openapi.json").json()}

@@ -64,7 +64,7 @@ def test_one_connection_more_than_there_is_room_for_ends_the_idlest(
 def test_a_connection_that_is_used_outlives_those_that_are_not(tmp_path: Path) -> None:
     with (
         guarded(tmp_path / "web.yml", limits=Limits(connections=8)) as site,
-        httpx.Client(trust_env=False, timeout=60) as client,
+        httpx.Client(trust_env=False, timeout=300) as client,
     ):
         addresses = set()
         with connections(site.port, 7):

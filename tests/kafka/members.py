@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from streameval.records import Assignment, Partition
 from streameval.sources.kafka.source import KafkaSource
 from streameval.sources.options import KafkaOptions
-from tests.kafka.topics import PATIENCE
+from tests.effort import PATIENCE
 
 
 class Told:

@@ -16,7 +16,8 @@ import pytest
 from streameval.broker import Broker, classpath, java
 from streameval.errors import BrokerError, MissingExtraError
 from streameval.records import Partition
-from tests.kafka.topics import PATIENCE, by_partition, drained, filled, opened, options
+from tests.effort import PATIENCE
+from tests.kafka.topics import by_partition, drained, filled, opened, options
 
 pytestmark = pytest.mark.kafka
 

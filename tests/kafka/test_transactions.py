@@ -8,7 +8,8 @@ from kafka import KafkaProducer
 
 from streameval.broker import Broker
 from streameval.records import Partition
-from tests.kafka.topics import PATIENCE, by_partition, create, drained, fill, opened, options
+from tests.effort import PATIENCE
+from tests.kafka.topics import by_partition, create, drained, fill, opened, options
 
 pytestmark = pytest.mark.kafka
 

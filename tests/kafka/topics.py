@@ -16,9 +16,7 @@ from streameval.sources.kafka.source import KafkaSource
 from streameval.sources.options import KafkaOptions
 from streameval.sources.owning import Positions
 from streameval.sources.source import Source
-
-PATIENCE = 60.0
-"""Seconds after which waiting for a broker counts as hanging."""
+from tests.effort import PATIENCE
 
 
 def create(broker: Broker, *, partitions: int = 1, name: str | None = None, **configs: str) -> str:

@@ -14,10 +14,8 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.effort import PATIENCE
 from tests.ports import free_port
-
-_PATIENCE = 120.0
-"""Seconds; a guard against hanging only."""
 
 _CONFIGURATION = """
 global: {{scrape_interval: 250ms, scrape_timeout: 250ms}}
@@ -47,7 +45,7 @@ class Prometheus:
             answer = httpx.get(
                 f"{self._address}/api/v1/query",
                 params={"query": query},
-                timeout=30,
+                timeout=300,
                 trust_env=False,
             )
         except httpx.TransportError:
@@ -57,13 +55,13 @@ class Prometheus:
     def data(self, path: str, **asked: str) -> Any:
         """What an address of the API answers; raises where it refuses."""
         address = f"{self._address}/api/v1/{path}"
-        answer = httpx.get(address, params=asked, timeout=60, trust_env=False)
+        answer = httpx.get(address, params=asked, timeout=300, trust_env=False)
         assert answer.status_code == httpx.codes.OK, f"{asked}: {answer.text}"
         return answer.json()["data"]
 
     def settled(self, query: str, expected: float) -> float | None:
         """The value once it is within a millionth of the expected one, or the last one seen."""
-        end = time.monotonic() + _PATIENCE
+        end = time.monotonic() + PATIENCE
         found = self.value(query)
         while time.monotonic() < end and (found is None or abs(found - expected) > 1e-6):
             time.sleep(0.2)
@@ -96,7 +94,7 @@ def running(folder: Path, configuration: str) -> Iterator[Prometheus]:
         yield Prometheus(f"http://{listen}")
     finally:
         process.terminate()
-        process.wait(timeout=_PATIENCE)
+        process.wait(timeout=PATIENCE)
 
 
 def _only(answer: dict[str, Any]) -> float | None:

@@ -23,7 +23,7 @@ from streameval.errors import (
 )
 from streameval.exporters.families import family_name
 from streameval.metrics.ndcg import ndcg
-from tests.cli.program import PATIENCE
+from tests.effort import PATIENCE
 from tests.testing import declared
 
 MODULE = "tests.testing.declared"
