@@ -3,6 +3,7 @@
 from streameval.accumulator import Accumulator
 from streameval.catalogue import metric_at
 from streameval.columns import Columns
+from streameval.comparison import Comparison, compare
 from streameval.events import Batch, Event, Interaction
 from streameval.intervals import Interval, Intervals
 from streameval.logging import quiet
@@ -13,11 +14,13 @@ __all__ = [
     "Accumulator",
     "Batch",
     "Columns",
+    "Comparison",
     "Event",
     "Interaction",
     "Interval",
     "Intervals",
     "Reading",
+    "compare",
     "metric",
     "metric_at",
 ]

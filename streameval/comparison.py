@@ -9,8 +9,10 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 import msgspec
 import numpy as np
 
-from streameval.errors import UnlikeStateError
-from streameval.intervals import FloatArray, GroupSums
+from streameval.accumulator import Accumulator
+from streameval.catalogue import parse
+from streameval.errors import NotComparableError, UnlikeStateError
+from streameval.intervals import FloatArray, GroupSums, Intervals
 from streameval.uncertainty import (
     LARGEST_EVIDENCE,
     NOISE,
@@ -39,6 +41,9 @@ Verdict: TypeAlias = Literal[
 
 _LARGEST_LOG: Final = 700.0
 """Of a lift: the exponential of more is no number."""
+
+MOST_ANONYMOUS: Final = 0.2
+"""Share of lists without a user id above which nothing is trusted."""
 
 DECIDED: Final = frozenset[Verdict]({"better", "worse", "different"})
 
@@ -160,6 +165,64 @@ def compare_sums(
     )
     found = _with_bounds(found, plain, relative)
     return msgspec.structs.replace(found, verdict=_verdict(found, precision, higher_is_better))
+
+
+def compare(
+    control: Accumulator,
+    treatment: Accumulator,
+    metric: str,
+    *,
+    method: Method = "fixed",
+    precision: float | None = None,
+) -> Comparison:
+    """Compare two accumulators in one metric.
+
+    Args:
+        control: what is compared with; made with `intervals`, as the other one.
+        treatment: what is in question.
+        metric: one that both were made with.
+        method: "fixed" holds for one planned look: the paired test by user that is known from
+            other evaluators. "anytime" may be looked at always.
+        precision: lift at which anytime bounds are tightest; by default that of the intervals.
+
+    Raises:
+        NotComparableError: the metric is no mean of lists or items, or nothing is kept by user.
+        UnlikeStateError: they have different numbers of groups.
+
+    Example:
+        >>> from streameval import Accumulator, Intervals
+        >>> one, other = (Accumulator("hit_rate", intervals=Intervals()) for _ in range(2))
+        >>> for user in range(3_000):
+        ...     one.update(["a"], ["a"] if user % 3 == 0 else [], user=f"u{user}")
+        ...     other.update(["a"], ["a"] if user % 2 == 0 else [], user=f"u{user}")
+        >>> compare(one, other, "hit_rate").verdict
+        'better'
+    """
+    known = {each.text: each for each in control.metrics}
+    asked = known.get(metric) or parse(metric)
+    intervals = control.intervals or Intervals()
+    found = compare_sums(
+        _sums(control, asked.text),
+        _sums(treatment, asked.text),
+        method=method,
+        precision=intervals.precision if precision is None else precision,
+        confidence=intervals.confidence,
+        higher_is_better=asked.definition.higher_is_better,
+    )
+    audiences = [each.audience for each in (control, treatment) if each.audience is not None]
+    if any(each.anonymous > MOST_ANONYMOUS * each.lists for each in audiences):
+        return msgspec.structs.replace(found, verdict="do not trust")
+    return found
+
+
+def _sums(accumulator: Accumulator, metric: str) -> GroupSums:
+    if accumulator.intervals is None:
+        reason = "The Accumulator was made without them: Accumulator(..., intervals=Intervals())."
+        raise NotComparableError(metric, reason)
+    found = accumulator.groups(metric)
+    if found is None:
+        raise NotComparableError(metric, accumulator.read(metric).no_interval or "")
+    return found
 
 
 def by_day(control: GroupSums, treatment: GroupSums) -> tuple[Estimate, Estimate] | None:

@@ -10,14 +10,19 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 import msgspec
 import numpy as np
 
-from streameval.comparison import DECIDED, Comparison, Method, compare_sums, percent, sure
+from streameval.comparison import (
+    DECIDED,
+    MOST_ANONYMOUS,
+    Comparison,
+    Method,
+    compare_sums,
+    percent,
+    sure,
+)
 from streameval.errors import ConfigError
 from streameval.intervals import Audience, GroupSums, Intervals
 from streameval.metric import Metric
 from streameval.uncertainty import FEWEST_GROUPS, LARGEST_EVIDENCE, log_beta_tail, pooled
-
-MOST_ANONYMOUS: Final = 0.2
-"""Share of lists without a user id above which nothing is trusted."""
 
 ALARM: Final = 1000.0
 """Evidence at which a check raises an alarm."""

@@ -9,6 +9,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from streameval.cli.check import check
+from streameval.cli.compare import compare
 from streameval.cli.demo import demo
 from streameval.cli.dlq import dlq
 from streameval.cli.ending import (
@@ -38,7 +39,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="First time here? `streameval demo` needs nothing but itself.",
 )
-for command in (demo, run, check, evaluate, simulate, publish, metrics, explain):
+for command in (demo, run, check, evaluate, compare, simulate, publish, metrics, explain):
     app.command()(command)
 app.add_typer(state, name="state")
 app.add_typer(dlq, name="dlq")

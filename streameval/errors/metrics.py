@@ -166,5 +166,14 @@ class UndefinedMetricError(MetricError):
         super().__init__(f"metric {metric!r} is undefined: {why}.")
 
 
+class NotComparableError(MetricError):
+    """Nothing is kept by user group that a comparison could be made of."""
+
+    def __init__(self, metric: str, why: str) -> None:
+        self.metric = metric
+        self.why = why
+        super().__init__(f"metric {metric!r} cannot be compared. {why}")
+
+
 class SuspiciousEventsWarning(UserWarning):
     """The events are probably not what was meant: many lists and never a hit, for example."""

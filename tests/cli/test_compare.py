@@ -1,0 +1,220 @@
+"""Variants in files compared by the program itself."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streameval import Accumulator, Intervals, compare
+from tests.cli.program import ran
+
+METRICS = ("ctr", "ndcg@3")
+DAY = 86_400
+
+
+def events(
+    *,
+    users: int = 1_500,
+    lift: float = 0.0,
+    strayed: float = 0.0,
+    named: bool = True,
+    lost: float = 0.0,
+) -> Iterator[dict[str, Any]]:
+    """Lists of three items over four days; a share of the treatment's users may be lost."""
+    random = np.random.default_rng(7)
+    for user in range(users):
+        taste, side = random.beta(2, 8), user % 2
+        for _ in range(int(random.poisson(3)) + 1):
+            here = side != (random.random() < strayed)
+            chance = taste * (1 + lift * here)
+            clicked = [item for item in "abc" if random.random() < chance]
+            day = int(random.integers(0, 4))
+            if here and user < lost * users:
+                continue
+            yield {
+                "recommendations": ["a", "b", "c"],
+                "interactions": clicked,
+                "variant": "treatment" if here else "control",
+                "ts": 1_750_000_000 + day * DAY,
+            } | ({"user": f"u{user}"} if named else {})
+
+
+def file_of(folder: Path, **how: Any) -> Path:
+    path = folder / "events.ndjson"
+    path.write_text("".join(f"{json.dumps(each)}\n" for each in events(**how)))
+    return path
+
+
+def compared(*arguments: str | Path) -> dict[str, Any]:
+    done = ran("compare", *arguments, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def refused(*arguments: str | Path) -> str:
+    done = ran("compare", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    return done.stderr
+
+
+def by_hand(path: Path) -> dict[str, Accumulator]:
+    found: dict[str, Accumulator] = {}
+    for line in path.read_text().splitlines():
+        event = json.loads(line)
+        arm = found.setdefault(event["variant"], Accumulator(*METRICS, intervals=Intervals()))
+        shown, clicked = event["recommendations"], event["interactions"]
+        arm.update(shown, clicked, user=event.get("user"), ts=event["ts"] * 1_000_000)
+    return found
+
+
+@pytest.mark.parametrize("method", ["fixed", "anytime"])
+def test_json_is_what_accumulators_say(tmp_path: Path, method: str) -> None:
+    path = file_of(tmp_path, lift=1.0)
+    time = ["--time", "ts", "--time-unit", "s"]
+    found = compared(path, "-m", "ctr", "-m", "ndcg@3", "--method", method, *time)
+    arms = by_hand(path)
+    for row, metric in zip(found["comparisons"], METRICS, strict=True):
+        alone = compare(arms["control"], arms["treatment"], metric, method=method)  # type: ignore[arg-type]  # one of the two
+        assert (row["metric"], row["variant"], row["among"]) == (metric, "treatment", 2)
+        assert row["lift_low"] == alone.lift_low
+        assert row["evidence"] == alone.evidence
+        assert row["verdict"] == "better"
+        assert row["control"] == pytest.approx(arms["control"].read(metric).value)
+    assert found["checks"]["users"] == {"control": 750, "treatment": 750}
+    assert found["checks"]["trouble"] == []
+
+
+def test_a_table_says_what_is_sure(tmp_path: Path) -> None:
+    path = file_of(tmp_path, lift=0.5)
+    done = ran("compare", path, "-m", "ctr", "-m", "ndcg@3", "--primary", "ctr")
+    assert done.returncode == 0
+    assert "ctr *" in done.stdout
+    assert "better: at least +" in done.stdout
+    assert "●" in done.stdout
+    assert "Intervals of 95% hold for one look that was planned." in done.stdout
+    assert "users control 750, treatment 750: planned 50% : 50%, as planned" in done.stdout
+    assert "ctr: treatment is better than control: at least +" in done.stdout
+
+
+def test_a_table_of_two_alike_says_that_it_does_not_know(tmp_path: Path) -> None:
+    done = ran("compare", file_of(tmp_path), "-m", "ctr", "--method", "anytime")
+    assert "not enough evidence yet" in done.stdout
+    assert "hold however often you look" in done.stdout
+    assert "better:" not in done.stdout
+
+
+def test_csv_has_a_line_for_each_comparison(tmp_path: Path) -> None:
+    path = file_of(tmp_path, lift=0.5)
+    done = ran("compare", path, "-m", "ctr", "--guardrail", "ctr=-0.05", "--format", "csv")
+    (row,) = csv.DictReader(io.StringIO(done.stdout))
+    whole = compared(path, "-m", "ctr", "--guardrail", "ctr=-0.05")["comparisons"][0]
+    assert float(row["lift_low"]) == whole["lift_low"]
+    assert (row["guardrail"], row["guardrail_verdict"]) == ("-0.05", "kept")
+    assert list(row) == list(whole)
+
+
+def test_users_in_both_variants_are_told_of(tmp_path: Path) -> None:
+    path = file_of(tmp_path, lift=0.5, strayed=0.1)
+    found = compared(path, "-m", "ctr")
+    assert "of the users are in several variants" in found["checks"]["trouble"][0]
+    assert found["comparisons"][0]["verdict"] == "do not trust"
+    meant = compared(path, "-m", "ctr", "--same-users")
+    assert meant["checks"]["trouble"] == []
+    assert meant["checks"]["shared"] == found["checks"]["shared"]
+    assert meant["comparisons"][0]["verdict"] == "better"
+
+
+def test_users_who_went_missing_are_told_of(tmp_path: Path) -> None:
+    path = file_of(tmp_path, lift=0.5, users=4_000, lost=0.2)
+    done = ran("compare", path, "-m", "ctr", "--fail-on", "untrusted")
+    assert done.returncode == 1
+    assert "users are not split as planned (control 2,000, treatment 1,600;" in done.stdout
+    assert (
+        compared(path, "-m", "ctr", "--shares", "control=5,treatment=4")["checks"]["trouble"] == []
+    )
+    told = ran("compare", path, "-m", "ctr", "--format", "csv").stderr
+    assert told.startswith("streameval: do not trust this: users are not split as planned")
+
+
+def test_a_script_can_fail(tmp_path: Path) -> None:
+    path = file_of(tmp_path, lift=-0.5)
+    arguments: list[str | Path] = ["compare", path, "-m", "ctr", "-m", "ndcg@3"]
+    assert ran(*arguments, "--fail-on", "worse").returncode == 1
+    assert ran(*arguments, "--guardrail", "ctr=-0.1", "--fail-on", "guardrail").returncode == 1
+    assert ran(*arguments, "--guardrail", "ctr=-0.1", "--fail-on", "untrusted").returncode == 0
+    assert ran(*arguments, "--control", "treatment", "--fail-on", "worse").returncode == 0
+
+
+def test_fields_are_named_as_for_evaluate(tmp_path: Path) -> None:
+    path = tmp_path / "other.ndjson"
+    lines = (
+        {"shown": each["recommendations"], "interactions": each["interactions"]}
+        | {"arm": each["variant"], "profile": {"id": each["user"]}}
+        for each in events(lift=0.5)
+    )
+    path.write_text("".join(f"{json.dumps(each)}\n" for each in lines))
+    named = ["--by", "arm", "--column", "recommendations=shown", "--column", "user=profile.id"]
+    row = compared(path, "-m", "ctr", *named)["comparisons"][0]
+    assert (
+        row["evidence"]
+        == compared(file_of(tmp_path, lift=0.5), "-m", "ctr")["comparisons"][0]["evidence"]
+    )
+
+
+def test_days_before_the_start_do_not_count(tmp_path: Path) -> None:
+    path = file_of(tmp_path)
+    time = ["--time", "ts", "--time-unit", "s"]
+    whole = compared(path, "-m", "ctr", *time)["comparisons"][0]
+    later = compared(path, "-m", "ctr", *time, "--since", "2025-06-17")["comparisons"][0]
+    assert later["control"] != whole["control"]
+    assert "give a day, like 2026-03-01" in refused(path, "-m", "ctr", *time, "--since", "monday")
+    assert "--since needs event time" in refused(path, "-m", "ctr", "--since", "2025-06-17")
+
+
+def test_a_metric_without_an_interval_is_left_out(tmp_path: Path) -> None:
+    path = file_of(tmp_path)
+    done = ran("compare", path, "-m", "ctr", "-m", "gini@3", "--format", "json")
+    assert [row["metric"] for row in json.loads(done.stdout)["comparisons"]] == ["ctr"]
+    assert done.stderr.startswith("streameval: gini@3 is not compared: ")
+    alone = ran("compare", path, "-m", "gini@3")
+    assert alone.returncode == 2
+    assert "no metric that can be compared" in alone.stderr
+
+
+def test_without_users_nothing_is_said(tmp_path: Path) -> None:
+    told = refused(file_of(tmp_path, named=False), "-m", "ctr")
+    assert "names its user" in told
+    assert "--column user=FIELD" in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--by", "arm"], "no event in"),
+        (["--control", "contrl"], "Did you mean 'control'?"),
+        (["--shares", "control"], "--shares: found 'control'; give NAME=NUMBER"),
+        (["--shares", "a=1,b=1"], "shares: they are of a, b; give one for 'control', too"),
+        (["--guardrail", "ctr"], "--guardrail: found 'ctr'; give NAME=NUMBER, like ctr=-0.01"),
+        (["--guardrail", "ctr=0.1"], "guardrails: ctr = 0.1; give a share from 0 to -1"),
+        (["--primary", "mrr"], "primary: 'mrr' is not compared; choose of ctr"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(tmp_path: Path, arguments: list[str], message: str) -> None:
+    assert message in refused(file_of(tmp_path, users=40), "-m", "ctr", *arguments)
+
+
+def test_one_variant_is_no_experiment(tmp_path: Path) -> None:
+    path = tmp_path / "alone.ndjson"
+    path.write_text(
+        '{"recommendations": ["a"], "interactions": [], "user": "u", "variant": "control"}'
+    )
+    assert "every event has variant=control" in refused(path, "-m", "ctr")
