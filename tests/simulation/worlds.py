@@ -11,7 +11,7 @@ from streameval.intervals import FloatArray, GroupSums, IntArray
 
 METRICS = ("ctr", "hit_rate", "mrr")
 _LISTS_A_USER = 6.0
-_MOST_OF_ALL = 0.05
+_MOST_OF_ONE = 0.05
 
 
 class World(NamedTuple):
@@ -20,7 +20,7 @@ class World(NamedTuple):
     Attributes:
         users: in all variants together.
         days: length of the experiment.
-        tail: Pareto shape of activity; small is a heavy tail, down to one user with 5 % of it all.
+        tail: Pareto shape of activity; small is heavy, to one user with 5 % of a variant's lists.
         likeness: how alike a user's clicks are: the beta distribution's a + b.
         rate: mean click-through rate.
         share: of the users who get the treatment.
@@ -118,7 +118,8 @@ class Users(NamedTuple):
         day = np.arange(world.days)[:, None]
         comes = (day >= begins) & ((random.random((world.days, users)) < loyal) | (day == begins))
         weight = activity * comes.sum(axis=0)
-        activity *= np.minimum(1.0, _MOST_OF_ALL * weight.sum() / weight)
+        most = _MOST_OF_ONE * min(world.share, 1.0 - world.share) * weight.sum()
+        activity *= np.minimum(1.0, most / weight)
         activity *= _LISTS_A_USER * users / (activity * comes.sum(axis=0)).sum()
         alike = world.likeness
         taste = random.beta(alike * world.rate, alike * (1 - world.rate), users)
