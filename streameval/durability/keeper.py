@@ -169,7 +169,7 @@ class Keeper:
         }
         return CheckpointHealth(
             last_success=self._saving.last_success,
-            failures=self._saving.failures,
+            failures=dict(self._saving.failures),
             offsets=offsets,
             skipped=self._skipped,
         )

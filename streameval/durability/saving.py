@@ -17,6 +17,7 @@ from streameval.errors import DamagedStateError, DeadLetterError, StoreError
 from streameval.records import Partition
 
 _FAILURES = (StoreError, DeadLetterError, DamagedStateError)
+_REASONS = ("store", "dead_letters", "timeout")
 
 
 class Saving:
@@ -32,7 +33,7 @@ class Saving:
 
     Attributes:
         events: records counted since the last round began.
-        failures: checkpoints that failed; each is tried again in the next round.
+        failures: checkpoints that failed, by what failed; each is tried again in the next round.
         last_success: when one was last written, seconds since the epoch; None before the first.
     """
 
@@ -47,7 +48,7 @@ class Saving:
         worker: Executor,
     ) -> None:
         self.events = 0
-        self.failures = 0
+        self.failures = dict.fromkeys(_REASONS, 0)
         self.last_success: float | None = None
         self._store = store
         self._outbox = outbox
@@ -137,11 +138,12 @@ class Saving:
         try:
             outcome = job.result(seconds)
         except TimeoutError:
-            return [self._failed(holding, "it was not written in time")]
+            return [self._failed(holding, "timeout", "it was not written in time")]
         except _FAILURES as error:
             holding.job = None
             holding.forget_marks()
-            return [self._failed(holding, str(error))]
+            reason = "dead_letters" if isinstance(error, DeadLetterError) else "store"
+            return [self._failed(holding, reason, str(error))]
         holding.job = None
         self._took(holding, outcome)
         return []
@@ -164,8 +166,8 @@ class Saving:
         trouble = self._confirming.now()
         return [] if trouble is None else [trouble]
 
-    def _failed(self, holding: Holding, problem: str) -> News:
-        self.failures += 1
+    def _failed(self, holding: Holding, reason: str, problem: str) -> News:
+        self.failures[reason] += 1
         where = str(holding.resumption.place)
         fields = {"partition": where, "offset": holding.offset, "problem": problem}
         return News("warning", "a checkpoint was not written", fields)

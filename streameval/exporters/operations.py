@@ -26,13 +26,13 @@ def operations(snapshot: Snapshot, *, lag: bool) -> list[Family]:
 
     Args:
         snapshot: the state to show.
-        lag: whether to include the lag, which only a Kafka cluster has.
+        lag: whether to include lag and position, which mean something of a Kafka cluster only.
     """
     health = snapshot.health
     families = [*_counts(health), *_exceptions(health), _event_time(health.partitions)]
     families += [_snapshot_time(snapshot), _ready(health), undefined_readings(snapshot)]
     if lag:
-        families.append(_lag(health.partitions))
+        families += [_lag(health.partitions), _position(health.partitions)]
     if health.join is not None:
         families.extend(_join(health.join))
     if snapshot.experiment is not None:
@@ -91,6 +91,16 @@ def _lag(partitions: Iterable[PartitionHealth]) -> Family:
             for entry in partitions
             if entry.lag is not None
         ],
+    )
+
+
+def _position(partitions: Iterable[PartitionHealth]) -> Family:
+    return own_family(
+        "kafka_consumer_position",
+        "gauge",
+        "Next offset to be counted of each partition; where it stands still while the lag is above "
+        "0, the partition is not being read.",
+        [(_partition_labels(entry.partition), entry.position) for entry in partitions],
     )
 
 
@@ -221,8 +231,9 @@ def _checkpoints(health: CheckpointHealth) -> Iterator[Family]:
     yield own_family(
         "checkpoint_failures",
         "counter",
-        "Checkpoints that could not be written since the process started; the log says why.",
-        [({}, health.failures)],
+        "Checkpoints that could not be written since the process started, by what failed: store, "
+        "dead_letters (those of its records are not safe) or timeout. The log says why.",
+        [({"reason": reason}, count) for reason, count in sorted(health.failures.items())],
     )
     yield own_family(
         "checkpoint_offset",

@@ -13,6 +13,7 @@ from prometheus_client.samples import Sample as ClientSample
 from prometheus_client.utils import floatToGoString
 
 from streameval.exporters.families import Family, Sample
+from streameval.exporters.memory import memory_limit
 from streameval.exporters.operations import build_information, operations
 from streameval.exporters.samples import FIRST_EXPOSURE, Counters, MetricFamilies
 from streameval.pipeline.snapshot import Snapshot
@@ -49,6 +50,7 @@ class PrometheusExporter:
         self._text = Text()
         self._process = CollectorRegistry()
         ProcessCollector(registry=self._process)
+        self._process.register(_Families([memory_limit()]))
         self._lock = threading.Lock()
         self._body = b""
         self._version: int | None = -1
@@ -152,8 +154,8 @@ def _title(family: Family) -> tuple[str, str, str]:
 class _Families(Collector):
     """A collector of families that are there already."""
 
-    def __init__(self) -> None:
-        self.families: Sequence[Family] = ()
+    def __init__(self, families: Sequence[Family] = ()) -> None:
+        self.families = families
 
     def collect(self) -> Iterator[ClientMetric]:
         yield from map(client_metric, self.families)

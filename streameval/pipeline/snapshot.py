@@ -88,13 +88,13 @@ class CheckpointHealth(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         last_success: when one was last written, wall-clock seconds since the epoch; None where
             this process has written none.
-        failures: attempts that failed.
+        failures: attempts that failed: reason -> how often.
         offsets: the next offset to be counted after a crash, by partition.
         skipped: offsets that logs lost before they were counted, passed over as configured.
     """
 
     last_success: float | None = None
-    failures: int = 0
+    failures: Mapping[str, int] = {}
     offsets: Mapping[Partition, int] = {}
     skipped: int = 0
 

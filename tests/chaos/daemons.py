@@ -24,7 +24,7 @@ _PAUSE = 0.2
 _OFFSET = re.compile(
     r'^streameval_checkpoint_offset\{.*?partition="(\d+)".*?\} (\S+)$', re.MULTILINE
 )
-_FAILURES = re.compile(r"^streameval_checkpoint_failures_total (\S+)$", re.MULTILINE)
+_FAILURES = re.compile(r"^streameval_checkpoint_failures_total\{.*\} (\S+)$", re.MULTILINE)
 
 
 class Daemon:
@@ -109,8 +109,7 @@ class Daemon:
     def failures(self) -> float:
         """Checkpoints that failed."""
         self.scrape()
-        found = _FAILURES.search(self._body)
-        return float(found[1]) if found else 0.0
+        return sum(map(float, _FAILURES.findall(self._body)))
 
     def kill(self) -> None:
         """End it at once."""

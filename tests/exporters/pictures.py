@@ -70,7 +70,8 @@ def busy_health() -> Health:
     """Everything that there is to say about a pipeline, said."""
     parts = (partition(0, 5, 9, 1_500_000), partition(1, 3, 3, 2_000_000))
     offsets = {each.partition: 3 for each in parts}
-    kept = CheckpointHealth(last_success=STARTED + 9, failures=2, offsets=offsets, skipped=8)
+    failures = {"store": 1, "dead_letters": 1, "timeout": 0}
+    kept = CheckpointHealth(last_success=STARTED + 9, failures=failures, offsets=offsets, skipped=8)
     return health(
         consumed=9,
         partitions=parts,

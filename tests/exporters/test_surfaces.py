@@ -69,7 +69,13 @@ def test_the_api_says_what_is_kept_set_aside_and_recovered_from() -> None:
         "folded": {"labels": 7, "country": 0},
         "dead_lettered": 3,
         "recoveries": {"seek": 2, "rejoin": 1},
-        "checkpoint": {"last_success": 1_760_000_009.0, "failures": 2, "commit_failures": 5},
+        "connection_failures": {"authentication": 4, "certificate": 0},
+        "checkpoint": {
+            "last_success": 1_760_000_009.0,
+            "failures": 2,
+            "commit_failures": 5,
+            "skipped": 8,
+        },
         "reload": {"successful": False, "at": 1_760_000_008.0},
     }
     assert {name: found[name] for name in expected} == expected

@@ -146,7 +146,7 @@ def _left_out() -> list[Shown]:
                 Query(_rate("events_late_total", "job"), "{{job}} late"),
                 Query(_rate("events_future_total", "job"), "{{job}} from the future"),
             ],
-            "StreamevalWatermarkStuck",
+            "StreamevalLateEvents",
         ),
         Shown(
             "Duplicates and deletions",
@@ -186,7 +186,7 @@ def _set_aside() -> list[Shown]:
 
 
 def _kept() -> list[Shown]:
-    failures = "{{instance}} checkpoints", "{{instance}} commits"
+    failures = "{{instance}} checkpoints: {{reason}}", "{{instance}} commits"
     names = "checkpoint_failures_total", "commit_failures_total"
     return [
         Shown(
@@ -234,11 +234,38 @@ def _processes() -> list[Shown]:
             "StreamevalStuck",
         ),
         Shown(
+            "Failed connections",
+            "short",
+            "Attempts to reach Kafka that failed, by reason, within the span.",
+            [
+                Query(
+                    f"sum by (reason) (increase(streameval_kafka_connection_failures_total{_JOB}"
+                    "[$span]))",
+                    "{{reason}}",
+                )
+            ],
+            "StreamevalLoginRefused",
+        ),
+        Shown(
+            "Lost to retention",
+            "short",
+            "Offsets that Kafka had deleted before they were counted, since each process started.",
+            [Query(f"streameval_events_skipped_total{_JOB}", "{{instance}}")],
+            "StreamevalRecordsSkipped",
+        ),
+        Shown(
+            "Restarts",
+            "short",
+            "How often each process was started again within the span.",
+            [Query(f"changes(process_start_time_seconds{_JOB}[$span])", "{{instance}}")],
+            "StreamevalRestarts",
+        ),
+        Shown(
             "Age of the values shown",
             "s",
             "Since the values that were scraped were read; near 1 s while the pipeline turns.",
             [Query(f"time() - streameval_snapshot_timestamp_seconds{_JOB}", "{{instance}}")],
-            "StreamevalStuck",
+            "StreamevalSnapshotOld",
         ),
         Shown(
             "Configuration read",
@@ -262,8 +289,13 @@ def _processes() -> list[Shown]:
         Shown(
             "Memory",
             "bytes",
-            "Resident memory; it grows with labels, segments and windows, and then stays.",
-            [Query(f"process_resident_memory_bytes{_JOB}", "{{instance}}")],
+            "Resident memory, and its limit; it grows with labels, segments and windows, and then "
+            "stays.",
+            [
+                Query(f"process_resident_memory_bytes{_JOB}", "{{instance}}"),
+                Query(f"streameval_memory_limit_bytes{_JOB}", "{{instance}} limit"),
+            ],
+            "StreamevalMemoryNearLimit",
         ),
         Shown(
             "Release",

@@ -8,13 +8,17 @@ import sys
 import tomllib
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from streameval.catalogue import catalogue
 from streameval.config import load
 from streameval.exporters.families import Family
+from streameval.exporters.memory import memory_limit
 from streameval.exporters.operations import build_information, operations
 from streameval.pipeline.invalid import REASONS
+from streameval.pipeline.joined import JoinHealth, StreamHealth
+from streameval.records import Partition
 from streameval.sources.kafka.connections import REASONS as CONNECTION_REASONS
 from tests.exporters.pictures import busy_health, picture, refused
 from tests.house.checkout import ROOT
@@ -82,13 +86,26 @@ def test_the_catalogue_in_the_documents_is_that_of_the_program() -> None:
 
 
 def test_the_documents_name_what_is_exported_of_the_pipeline() -> None:
-    everything = picture(refused("capri:recall@5", ("a",)), state=busy_health())
-    shown = operations(everything, lag=True)
+    state = msgspec.structs.replace(busy_health(), join=_JOIN)
+    everything = picture(refused("capri:recall@5", ("a",)), state=state)
+    shown = [*operations(everything, lag=True), memory_limit()]
     expected = {
         family.samples[0].name: " | ".join((family.kind, _quoted(family), family.help))
         for family in (build_information("1"), *shown)
     }
     assert _table("prometheus.md", "## The pipeline") == expected
+
+
+_JOIN = JoinHealth(
+    streams=tuple(
+        StreamHealth(name=name, outcomes={"counted": 1}, open=1, outside=0)
+        for name in ("impressions", "clicks")
+    ),
+    bytes=1,
+    clocks={Partition("impressions", 0): 1},
+    passed_by=0,
+    by_request=True,
+)
 
 
 def _quoted(family: Family) -> str:

@@ -112,7 +112,9 @@ def _health(replica: int, start: int, step: int, moment: int) -> Health:
     steps, position = step - start, 900 * step
     read = partition(replica, position, position + 40, (moment - 3) * 1_000_000)
     where = Partition("recommendation-events", replica)
-    kept = CheckpointHealth(last_success=moment - 5, failures=0, offsets={where: position})
+    kept = CheckpointHealth(
+        last_success=moment - 5, failures={"store": 0}, offsets={where: position}
+    )
     return health(
         consumed=900 * steps,
         invalid={"json": 2 * steps},
@@ -123,6 +125,7 @@ def _health(replica: int, start: int, step: int, moment: int) -> Health:
         folded={"labels": 0, "country": 7},
         dead_lettered=2 * steps,
         recoveries={"seek": 1},
+        connection_failures={"unreachable": 1},
         checkpoint=kept,
         reload=ReloadHealth(successful=True, at=moment - 3600),
     )

@@ -273,6 +273,7 @@ def _health(health: Health) -> dict[str, object]:
         "folded": health.folded,
         "dead_lettered": health.dead_lettered,
         "recoveries": health.recoveries,
+        "connection_failures": health.connection_failures,
         "checkpoint": _checkpoint(health),
         "reload": health.reload,
         "join": None if health.join is None else _join(health.join),
@@ -302,8 +303,9 @@ def _checkpoint(health: Health) -> dict[str, object] | None:
         return None
     return {
         "last_success": kept.last_success,
-        "failures": kept.failures,
+        "failures": sum(kept.failures.values()),
         "commit_failures": health.commit_failures,
+        "skipped": kept.skipped,
     }
 
 
