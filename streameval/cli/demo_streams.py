@@ -26,7 +26,6 @@ from streameval.sources.simulated_streams import (
     line,
     streams,
 )
-from streameval.sources.simulator import VARIANTS
 
 _LISTS: Final = 2_000
 """So many are made at a time."""
@@ -34,7 +33,7 @@ _LISTS: Final = 2_000
 _PAUSE_MS: Final = 3_600_000
 """Of event time between two such parts, so that none of the next one is late by the last."""
 
-_NAMES: Final = dict(zip(("a", "b"), VARIANTS, strict=True))
+_NAMES: Final = {"a": "control", "b": "treatment"}
 
 
 class Written(NamedTuple):

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from streameval.sources.options import SimulatorOptions
-from streameval.sources.simulator import EPOCH, ITEMS, LENGTH, VARIANTS, Record, records
+from streameval.sources.simulator import EPOCH, ITEMS, LENGTH, Record, records
 
 WINDOW: Final = 30 * 60_000
 """An interaction belongs to a list if it comes so long after it, or sooner."""
@@ -30,7 +30,7 @@ _OWN: Final = 0x73747265616D73
 """Apart from the numbers of blocks, which seed the lists."""
 
 _BEGIN: Final = int(EPOCH.timestamp() * 1000)
-_NAMES: Final = dict(zip(VARIANTS, ("a", "b"), strict=True))
+_NAMES: Final = {"control": "a", "placebo": "a", "treatment": "b"}
 _TO_CART, _TO_PURCHASE = 0.4, 0.5
 _CLICK, _CART, _VIEW, _RETRY, _LATER = 60_000, 120_000, 10_000, 30_000, 300_000
 
@@ -132,7 +132,7 @@ def _shown(options: StreamOptions) -> Iterator[_Shown]:
             request_id=f"r{record.event_id}",
             user=intern(record.user),
             recommendations=list(map(intern, record.recommendations)),
-            variant=_NAMES["control" if record.variant == "control" else "treatment"],
+            variant=_NAMES[record.variant],
         )
         yield impression, record.interactions
 

@@ -1,5 +1,8 @@
 """Simulated traffic: users with tastes, two rankers, position-biased clicks; and its source.
 
+A third of the users each are in the variants control, placebo and treatment. Placebo is control by
+another name, so that a comparison of the two shows what chance alone does.
+
 Every list has 20 of 1,200 items. At each rank stands an item of a genre that its user likes, with
 a probability that depends on the variant: control shows liked items anywhere, treatment shows
 as many but nearer to the top. Which of them is drawn without replacement, popular items first.
@@ -26,9 +29,9 @@ from streameval.records import Assignment, Owner, Partition, RecordBatch
 from streameval.sources.options import SimulatorOptions
 from streameval.sources.owning import NO_END, Handover
 
-Variant: TypeAlias = Literal["control", "treatment"]
+Variant: TypeAlias = Literal["control", "placebo", "treatment"]
 
-VARIANTS: tuple[Variant, Variant] = ("control", "treatment")
+VARIANTS: tuple[Variant, ...] = ("control", "placebo", "treatment")
 COUNTRIES = ("DE", "FR", "GB", "US")
 ITEMS = 1200
 LENGTH = 20
@@ -44,7 +47,8 @@ _CLICK_LIKED = 0.30
 _CLICK_OTHER = 0.03
 _ETA = 1.0
 _EXAMINED: NDArray[np.float64] = np.arange(1, LENGTH + 1, dtype=np.float64) ** -_ETA
-_SHARE_LIKED = np.stack([np.full(LENGTH, 0.3), np.linspace(0.6, 0.0, LENGTH)])
+_ANYWHERE = np.full(LENGTH, 0.3)
+_SHARE_LIKED = np.stack([_ANYWHERE, _ANYWHERE, np.linspace(0.6, 0.0, LENGTH)])
 _RARITY = np.square(np.arange(ITEMS, dtype=np.float32) // _GENRES + 3.0)
 _NUMBER_BITS = 11  # hold an item's number
 _BEHIND = np.int64(1 << 62)  # above every key
@@ -168,7 +172,7 @@ def _audience() -> Audience:
     second = (first + 1 + hashes // 128 % (_GENRES - 1)) % _GENRES
     genres = np.arange(ITEMS) % _GENRES
     likes = (genres == first[:, None]) | (genres == second[:, None])
-    return Audience(hashes // 65536, hashes % 2, hashes // 2 % len(COUNTRIES), ~likes)
+    return Audience(hashes // 65536, hashes % 3, hashes // 2 % len(COUNTRIES), ~likes)
 
 
 def _hash(text: str) -> int:

@@ -80,10 +80,16 @@ def test_the_treatment_is_truly_better() -> None:
     assert expected_ctr("treatment") > 1.3 * expected_ctr("control")
 
 
-def test_half_of_the_users_are_treated_and_stay_so() -> None:
+def test_placebo_is_control_by_another_name() -> None:
+    assert expected_ctr("placebo") == expected_ctr("control")
+    assert expected_hit_rate("placebo", 10) == expected_hit_rate("control", 10)
+
+
+def test_a_third_of_the_users_has_each_variant_and_keeps_it() -> None:
     users = [{record["user"] for record in _sample()[variant]} for variant in VARIANTS]
-    assert not users[0] & users[1]
-    assert 0.45 < len(users[0]) / (len(users[0]) + len(users[1])) < 0.55
+    everybody = set().union(*users)
+    assert len(everybody) == sum(map(len, users))
+    assert all(0.3 < len(each) / len(everybody) < 0.37 for each in users)
 
 
 def test_lists_are_whole_and_popular_items_are_shown_more() -> None:

@@ -77,7 +77,7 @@ def test_lists_and_clicks_are_those_of_the_simulator() -> None:
             f"r{each.event_id}",
             each.user,
             each.recommendations,
-            {"c": "a", "t": "b"}[each.variant[0]],
+            {"c": "a", "p": "a", "t": "b"}[each.variant[0]],
         )
         for each in expected
     ]
