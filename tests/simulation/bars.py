@@ -11,6 +11,7 @@ import numpy as np
 from streameval.comparison import Comparison, Method
 from streameval.experiment import ALARM, ratio_evidence
 from streameval.intervals import FloatArray, GroupSums, IntArray
+from tests.simulation.events import kept
 from tests.simulation.systems import System
 from tests.simulation.worlds import METRICS, Traffic, Users, World
 
@@ -89,8 +90,8 @@ class Run(NamedTuple):
             self.treatment.sums(metric, days, self.groups[1], GROUPS),
         )
 
-    def oracle(self, metric: str) -> tuple[float, float, float]:
-        """Control's value, and the standard errors of difference and lift, by user."""
+    def oracle(self, metric: str) -> Oracle:
+        """What the raw lists of each user say of the difference, day by day."""
         days, users = self.world.days, self.world.users
         one, other = (
             each.sums(metric, days, each.user, users) for each in (self.control, self.treatment)
@@ -100,8 +101,32 @@ class Run(NamedTuple):
         weight = np.where(both, totals[0] * totals[1] / np.maximum(totals[0] + totals[1], 1), 0.0)
         weight = weight / weight.sum()
         (value, first), (changed, second) = (_by_user(each, weight) for each in (one, other))
-        relative = second / changed - first / value
-        return value, _length(second - first), _length(relative)
+        return Oracle(value, _length(second - first), first / value, second / changed)
+
+
+class Oracle(NamedTuple):
+    """What is known by user.
+
+    Attributes:
+        value: of control.
+        error: standard error of the difference.
+        control: what each user adds to control's value, relative to it.
+        treatment: likewise.
+    """
+
+    value: float
+    error: float
+    control: FloatArray
+    treatment: FloatArray
+
+    def effect(self, errors: float) -> float:
+        """The lift whose difference is so many of its standard errors, which grow with it."""
+        low, high = 0.0, 8.0
+        for _ in range(50):
+            lift = (low + high) / 2
+            far = lift > errors * _length((1.0 + lift) * self.treatment - self.control)
+            low, high = (low, lift) if far else (lift, high)
+        return high
 
 
 def _by_user(sums: GroupSums, weight: FloatArray) -> tuple[float, FloatArray]:
@@ -130,7 +155,9 @@ class Simulation:
         self.seed, self.runs, self.system = seed, runs, system
 
     def bars(self) -> Iterator[Bar]:
-        """All promises about comparisons of many users."""
+        """All promises."""
+        for name, holds in kept(self.world, self.seed, self.system.counted):
+            yield Bar(f"events: {name}", "yes" if holds else "no", holds)
         plain = list(self._each(1))
         yield from self._without_effect("A/A", plain)
         yield from self._widths("separate users", plain)
@@ -168,7 +195,7 @@ class Simulation:
         for metric in METRICS:
             fixed, anytime = [], []
             for run in runs:
-                value, error, _ = run.oracle(metric)
+                value, error, *_ = run.oracle(metric)
                 sums = run.sums(metric)
                 fixed.append(_half(self._compared(*sums, "fixed")) / error)
                 precision = TIGHTEST * error / value
@@ -178,14 +205,14 @@ class Simulation:
             yield steady(f"{name}, {metric}: width varies", 0.12, fixed)
 
     def _with_effect(self, name: str, runs: Sequence[Run], *, same_users: bool) -> Iterator[Bar]:
-        """An effect of five standard errors, as large as they are without one."""
-        errors = [run.oracle("ctr")[2] for run in runs]
-        error = float(np.mean(errors))
-        lift = math.expm1(5.0 * error)
+        """The same users and lists with an effect of five of their standard errors."""
+        oracles = [run.oracle("ctr") for run in runs]
+        lifts = [each.effect(5.0) for each in oracles]
+        changed = self._each(1 + same_users, lifts=lifts, same_users=same_users)
         found, covered = [], []
-        for run in self._each(3 + same_users, lift=lift, same_users=same_users):
-            sums = run.sums("ctr")
-            look = self._compared(*sums, "anytime", TIGHTEST * error)
+        for run, lift, oracle in zip(changed, lifts, oracles, strict=True):
+            precision = TIGHTEST * _length(oracle.treatment - oracle.control)
+            look = self._compared(*run.sums("ctr"), "anytime", precision)
             found.append(look.excludes_zero)
             low, high = look.lift_low, look.lift_high
             covered.append(low is not None and high is not None and low <= lift <= high)
@@ -212,7 +239,7 @@ class Simulation:
         self,
         number: int,
         *,
-        lift: float = 0.0,
+        lifts: Sequence[float] | None = None,
         same_users: bool = False,
         ramp: bool = False,
         anonymous: float = 0.0,
@@ -221,7 +248,7 @@ class Simulation:
 
         Args:
             number: of this kind of run.
-            lift: of the treatment.
+            lifts: of the treatment, one for each run; none by default.
             same_users: whether every user is in both variants.
             ramp: whether the treatment starts small, while people click less day by day.
             anonymous: share of users whose lists do not name them.
@@ -229,7 +256,7 @@ class Simulation:
         world = self.world
         day = np.arange(world.days)[:, None] / world.days
         share = np.where(day < 1 / 3, 0.05, np.where(day < 2 / 3, 0.2, 0.5))
-        for run in range(self.runs):
+        for run, lift in enumerate(lifts or [0.0] * self.runs):
             random = np.random.default_rng([self.seed, 2, number, run])
             users = Users.drawn(world, random)
             treated = random.random(world.users) < (share if ramp else world.share)

@@ -24,7 +24,7 @@ class World(NamedTuple):
         likeness: how alike a user's clicks are: the beta distribution's a + b.
         rate: mean click-through rate.
         share: of the users who get the treatment.
-        items: length of a list, from 1 to this.
+        items: length of a list.
         ids: how user ids are written.
     """
 
@@ -41,14 +41,17 @@ class World(NamedTuple):
     def drawn(cls, seed: int) -> Self:
         """The world of a seed."""
         random = np.random.default_rng([seed, 1])
+        rate = float(np.exp(random.uniform(np.log(0.01), np.log(0.2))))
+        # Users who are less alike than this would be a few who click and many who never do.
+        alike = max(float(np.exp(random.uniform(np.log(4), np.log(15)))), 0.5 / rate)
         return cls(
-            users=int(random.integers(2_000, 6_000)),
+            users=int(random.integers(3_000, 7_000)),
             days=int(random.integers(8, 16)),
             tail=float(random.uniform(1.3, 3.0)),
-            likeness=float(np.exp(random.uniform(np.log(4), np.log(15)))),
-            rate=float(np.exp(random.uniform(np.log(0.01), np.log(0.2)))),
+            likeness=alike,
+            rate=rate,
             share=float(random.choice([0.2, 0.35, 0.5])),
-            items=int(random.integers(1, 11)),
+            items=int(random.integers(3, 11)),
             ids=str(random.choice(["numbers", "padded", "words", "hexadecimal"])),
         )
 
