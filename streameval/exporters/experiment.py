@@ -94,6 +94,11 @@ def _audience(report: Report) -> Iterator[Family]:
         ),
         ("shared_ratio", "Share of users who are in several variants.", checks.shared),
         (
+            "shared_evidence",
+            "Evidence that users in several variants are no accident; 1,000 is an alarm.",
+            checks.shared_evidence,
+        ),
+        (
             "anonymous_ratio",
             "Largest share of a variant's lists without a user id; above 0.2 nothing is trusted.",
             checks.anonymous,
