@@ -90,7 +90,7 @@ def as_table(found: Written) -> str:
     for name in ("control", "variant" if several else rows[0].variant, "lift"):
         grid.add_column(Text("value" if name == "variant" else name), justify="right")
     grid.add_column("interval of the lift", no_wrap=True)
-    grid.add_column("evidence", justify="right")
+    grid.add_column("p-value" if found.method == "fixed" else "evidence", justify="right")
     grid.add_column("verdict")
     for row in rows:
         lift = row.comparison.lift
@@ -100,7 +100,7 @@ def as_table(found: Written) -> str:
             *(Text("" if each is None else figure(each)) for each in (row.control, row.treatment)),
             "" if lift is None else percent(lift, "+"),
             Text(forest(row.comparison, scale, _marks())),
-            _evidence(row.comparison.evidence),
+            _against_none(row.comparison),
             Text(verdict_text(row.comparison), _COLOURS.get(row.comparison.verdict, "")),
         )
     lines = "".join(f"{line}\n" for line in (*_checks(found), *_guardrails(rows), *_reasons(rows)))
@@ -163,10 +163,13 @@ def _marks() -> str:
     return _MARKS
 
 
-def _evidence(evidence: float) -> str:
-    if evidence < 10:
-        return f"{evidence:.2g}"
-    return f"{evidence:,.0f}" if evidence < 1e6 else ">1e6"
+def _against_none(found: Comparison) -> str:
+    """What speaks against no difference, as the method has it."""
+    if found.kind == "fixed":
+        return f"{found.p_value:.2g}"
+    if found.evidence < 10:
+        return f"{found.evidence:.2g}"
+    return f"{found.evidence:,.0f}" if found.evidence < 1e6 else ">1e6"
 
 
 def _checks(found: Written) -> Iterator[str]:
