@@ -22,7 +22,8 @@ def site() -> Iterator[Site]:
         yield site
 
 
-@pytest.fixture(scope="session")
+# Not of the session: Playwright's loop runs as long as the browser, and other tests have their own.
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     names = ("chromium", "chromium-browser", "google-chrome")
     found = next(filter(None, map(shutil.which, (os.environ.get("CHROMIUM", ""), *names))), None)

@@ -54,13 +54,12 @@ def alone(path: Path) -> Mapping[str, Sequence[Sequence[Reading]]]:
     }
 
 
-def three_ways(case: Case, part: Part) -> dict[str, Accumulator]:
-    """One by one, in merged parts, and in columns or at once: the least alike."""
+def two_ways(case: Case, part: Part) -> dict[str, Accumulator]:
+    """The least alike: each event alone and merged in parts, and all at once, in columns."""
     texts = list(dict.fromkeys(claim.text for claim in part.claims))
     events = list(part.events)
     batch = columns(events) if has_columns(events) else events
     return {
-        "one by one": streamed(texts, events, case.once),
         "in parts, merged last to first": _merged(texts, parts(events), case.once),
         "all at once": _counted(texts, [batch] if events else [], case.once),
     }
