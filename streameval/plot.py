@@ -1,4 +1,4 @@
-"""Readings over time as a chart; needs the extra `plot`."""
+"""Readings over time and comparisons as charts; needs the extra `plot`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from streameval.comparison import Comparison, verdict_text
 from streameval.errors import MissingExtraError
 from streameval.reading import Reading
 
@@ -62,11 +63,7 @@ def over_time(rows: Iterable[Mapping[str, Any]], metric: str, axes: Axes | None 
         >>> line.get_ydata().tolist()
         [0.5, nan]
     """
-    try:
-        from matplotlib import pyplot as plt  # noqa: PLC0415  an extra, and slow to import
-    except ImportError as error:
-        raise MissingExtraError("drawing", "plot", error) from error
-    drawn = plt.subplots()[1] if axes is None else axes
+    drawn = _axes(axes)
     starts, lines = _lines([row for row in rows if row["metric"] == metric])
     for name, values in lines.items():
         drawn.plot(starts, values, marker=".", label=name)  # type: ignore[arg-type]  # it takes times
@@ -75,6 +72,53 @@ def over_time(rows: Iterable[Mapping[str, Any]], metric: str, axes: Axes | None 
         drawn.legend()
     drawn.figure.autofmt_xdate()
     return drawn
+
+
+def lifts(comparisons: Mapping[str, Comparison], axes: Axes | None = None) -> Axes:
+    """Draw the lift of each comparison with its interval, and where no lift would be.
+
+    Verdicts that hold are green or red; the others are grey. A comparison without an interval has
+    its name and nothing else: nothing can be said.
+
+    Args:
+        comparisons: by name, for example of the metric; drawn from top to bottom.
+        axes: of matplotlib, to draw in; new ones by default.
+
+    Returns:
+        The axes.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+
+    Example:
+        >>> nothing = Comparison(kind="fixed", confidence=0.95)
+        >>> bounds = {"lift": 0.2, "lift_low": 0.1, "lift_high": 0.3}
+        >>> better = Comparison(**bounds, verdict="better", kind="fixed", confidence=0.95)
+        >>> drawn = lifts({"ndcg@10": better, "ctr": nothing})
+        >>> [text.get_text() for text in drawn.get_yticklabels()]
+        ['ndcg@10: better: at least +10.0 %', 'ctr: too few users']
+    """
+    drawn = _axes(axes)
+    for place, found in enumerate(comparisons.values()):
+        if found.lift is None or found.lift_low is None or found.lift_high is None:
+            continue
+        colour = {"better": "tab:green", "worse": "tab:red"}.get(found.verdict, "tab:gray")
+        drawn.plot([100.0 * found.lift_low, 100.0 * found.lift_high], [place, place], color=colour)
+        drawn.plot([100.0 * found.lift], [place], marker="o", color=colour)
+    drawn.axvline(0.0, color="black", linewidth=0.8, linestyle="--")
+    names = [f"{name}: {verdict_text(found)}" for name, found in comparisons.items()]
+    drawn.set_yticks(range(len(names)), names)
+    drawn.set_ylim(len(names) - 0.5, -0.5)
+    drawn.set(xlabel="lift, %")
+    return drawn
+
+
+def _axes(axes: Axes | None) -> Axes:
+    try:
+        from matplotlib import pyplot as plt  # noqa: PLC0415  an extra, and slow to import
+    except ImportError as error:
+        raise MissingExtraError("drawing", "plot", error) from error
+    return plt.subplots()[1] if axes is None else axes
 
 
 def _lines(rows: Sequence[Mapping[str, Any]]) -> tuple[list[datetime], dict[str, list[float]]]:
