@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 
 from streameval.daemon.assembly import Assembly
@@ -14,7 +14,7 @@ from streameval.daemon.snapshot_reader import SnapshotReader
 from streameval.errors import StreamevalError
 from streameval.pipeline.circumstances import Circumstances
 from streameval.pipeline.snapshot import ReloadHealth, Snapshot
-from streameval.records import RecordBatch
+from streameval.records import Assignment, Owner, Partition, RecordBatch
 
 _LONGEST_WAIT = 0.2
 """Seconds; a signal is noticed within them."""
@@ -52,6 +52,7 @@ class Loop:
         self._trouble, self._advice = SourceTrouble(clock.monotonic), Advice()
         self._joining = Joining(parts, clock.monotonic)
         self._garbage = Garbage(clock.monotonic)
+        self._owned: OwnedShare | None = None
         self._ready = False
         self._turned_at = clock.monotonic()
 
@@ -72,7 +73,8 @@ class Loop:
                 are invalid; waiting will not help. Or the last checkpoint could not be written.
         """
         try:
-            self._parts.source.open(owner_of(self._parts))
+            self._owned = OwnedShare(owner_of(self._parts))
+            self._parts.source.open(self._owned)
             with self._garbage:
                 while not until():
                     self._turn()
@@ -124,6 +126,7 @@ class Loop:
             connection_failures=self._parts.connection_failures,
             reload=self._reload(),
             join=self._joining.health(),
+            unread=0 if self._owned is None else self._owned.unread,
         )
 
     def _published(self, snapshot: Snapshot, around: Circumstances) -> None:
@@ -142,3 +145,40 @@ class Loop:
         self._reader.finish(self._parts.ingest.copied(), self._around())
         self._invalid.summarize(self._parts.ingest.tally.invalid)
         self._parts.close()
+
+
+class OwnedShare:
+    """An owner that also knows how many partitions of its topics other processes own.
+
+    Args:
+        owner: that does the work.
+    """
+
+    def __init__(self, owner: Owner) -> None:
+        self._owner = owner
+        self._counts: dict[str, int] = {}
+        self._mine: set[Partition] = set()
+
+    @property
+    def unread(self) -> int:
+        """Partitions that other processes own; 0 where the source has no notion of others."""
+        return max(0, sum(self._counts.values()) - len(self._mine)) if self._counts else 0
+
+    def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
+        """Note how many partitions each topic has, and which are ours."""
+        found = self._owner.assigned(assignments)
+        self._mine |= {each.partition for each in assignments}
+        for each in assignments:
+            if each.partitions is not None:
+                self._counts[each.partition.topic] = each.partitions
+        return found
+
+    def revoked(self, partitions: Sequence[Partition]) -> None:
+        """These are no longer ours."""
+        self._owner.revoked(partitions)
+        self._mine.difference_update(partitions)
+
+    def lost(self, partitions: Sequence[Partition]) -> None:
+        """These are no longer ours."""
+        self._owner.lost(partitions)
+        self._mine.difference_update(partitions)
