@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -171,6 +171,22 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     comparison: Comparison
     guardrail: Guardrail | None
     sentence: str
+
+    def flat(self) -> dict[str, Any]:
+        """All of it in one plain mapping, as JSON and CSV have it."""
+        guardrail = self.guardrail
+        return {
+            "metric": self.metric,
+            "variant": self.variant,
+            "control": self.control,
+            "treatment": self.treatment,
+            **msgspec.to_builtins(self.comparison),
+            "primary": self.primary,
+            "among": self.among,
+            "guardrail": None if guardrail is None else guardrail.limit,
+            "guardrail_verdict": None if guardrail is None else guardrail.verdict,
+            "sentence": self.sentence,
+        }
 
 
 class Report(NamedTuple):

@@ -8,7 +8,7 @@ import io
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 from rich.table import Table
@@ -61,7 +61,7 @@ def as_json(found: Written) -> str:
         "confidence": found.intervals.confidence,
         "precision": found.intervals.precision,
         "checks": msgspec.to_builtins(checks),
-        "comparisons": [_flat(row) for row in rows],
+        "comparisons": [row.flat() for row in rows],
     }
     escaped = codecs.lookup(sys.stdout.encoding).name != "utf-8"
     return json.dumps(whole, indent=1, ensure_ascii=escaped) + "\n"
@@ -72,7 +72,7 @@ def as_csv(found: Written) -> str:
     for trouble in found.report.checks.trouble:
         tell(f"do not trust this: {trouble}.")
     text = io.StringIO()
-    rows = [_flat(row) for row in found.report.rows]
+    rows = [row.flat() for row in found.report.rows]
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
@@ -202,22 +202,6 @@ def _guardrails(rows: Sequence[Compared]) -> Iterator[str]:
 
 def _reasons(rows: Sequence[Compared]) -> Iterator[str]:
     yield from (f"{row.metric}: {row.sentence}" for row in rows)
-
-
-def _flat(row: Compared) -> dict[str, Any]:
-    guardrail = row.guardrail
-    return {
-        "metric": row.metric,
-        "variant": row.variant,
-        "control": row.control,
-        "treatment": row.treatment,
-        **msgspec.to_builtins(row.comparison),
-        "primary": row.primary,
-        "among": row.among,
-        "guardrail": None if guardrail is None else guardrail.limit,
-        "guardrail_verdict": None if guardrail is None else guardrail.verdict,
-        "sentence": row.sentence,
-    }
 
 
 def _cell(value: object) -> object:

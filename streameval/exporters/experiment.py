@@ -8,7 +8,7 @@ from typing import Any, Final, get_args
 import msgspec
 
 from streameval.comparison import Comparison, Verdict, verdict_text
-from streameval.experiment import Compared, Report
+from streameval.experiment import Report
 from streameval.exporters.families import Family, own_family
 
 _NUMBERS: Final[dict[str, tuple[str, Callable[[Comparison], float | None]]]] = {
@@ -113,13 +113,6 @@ def _audience(report: Report) -> Iterator[Family]:
 
 
 def plain(report: Report) -> dict[str, Any]:
-    """The report as plain values; numbers are exact, null where nothing can be said."""
-    return {
-        "checks": msgspec.to_builtins(report.checks),
-        "comparisons": [_row(row) for row in report.rows],
-    }
-
-
-def _row(row: Compared) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.to_builtins(row)
-    return found | {"text": verdict_text(row.comparison)}
+    """The report as plain values; numbers are exact, None where nothing can be said."""
+    rows = [row.flat() | {"text": verdict_text(row.comparison)} for row in report.rows]
+    return {"checks": msgspec.to_builtins(report.checks), "comparisons": rows}
