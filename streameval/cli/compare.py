@@ -103,8 +103,9 @@ def compare(  # noqa: PLR0913  each is an option of the command
     fail_on: Annotated[
         list[Failure] | None,
         Option(
-            help="End with status 1 if a verdict is worse, a guardrail is broken, or the "
-            "experiment cannot be trusted. May be repeated."
+            metavar="VERDICT",
+            help="End with status 1 on this: worse (any metric), guardrail (one is broken) or "
+            "untrusted (a check failed). May be repeated."
         ),
     ] = None,
 ) -> None:
