@@ -69,6 +69,22 @@ class RecordBatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     timestamps: Sequence[int] | None = None
     origin: Callable[[int], Origin] | None = None
 
+    def piece(self, start: int, stop: int, next_offset: int) -> RecordBatch:
+        """The records at these places, with another place to go on."""
+        origin = self.origin
+
+        def shifted(place: int) -> Origin:
+            return origin(place + start) if origin is not None else Origin(None, ())
+
+        return RecordBatch(
+            partition=self.partition,
+            values=self.values[start:stop],
+            offsets=self.offsets[start:stop],
+            next_offset=next_offset,
+            timestamps=None if self.timestamps is None else self.timestamps[start:stop],
+            origin=None if origin is None else shifted,
+        )
+
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     """A partition that a source hands over, and what its log says of itself.

@@ -28,6 +28,7 @@ from streameval.cli.metrics import metrics
 from streameval.cli.publish import publish
 from streameval.cli.run import run
 from streameval.cli.simulate import simulate
+from streameval.cli.skip import skip
 from streameval.cli.state import state
 from streameval.errors import StreamevalError
 
@@ -39,7 +40,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="First time here? `streameval demo` needs nothing but itself.",
 )
-for command in (demo, run, check, evaluate, compare, simulate, publish, metrics, explain):
+for command in (demo, run, check, evaluate, compare, simulate, publish, metrics, explain, skip):
     app.command()(command)
 app.add_typer(state, name="state")
 app.add_typer(dlq, name="dlq")

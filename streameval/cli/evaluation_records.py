@@ -63,8 +63,8 @@ class Counting(Begun, Protocol):
 
     tally: Tally
 
-    def apply(self, batch: RecordBatch) -> Tally:
-        """Count the records of a batch; returns what became of them."""
+    def apply(self, batch: RecordBatch) -> object:
+        """Count the records of a batch."""
 
     def end(self, partitions: Collection[Partition]) -> None:
         """Nothing more comes in these files."""

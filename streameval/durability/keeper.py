@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
+from shlex import quote
 from typing import Final
 
 from streameval.durability.confirming import Commit, Confirming
@@ -15,10 +16,16 @@ from streameval.durability.news import News
 from streameval.durability.outbox import Outbox
 from streameval.durability.resuming import Resuming, Resumption
 from streameval.durability.saving import Saving
+from streameval.durability.skipping import Stop
 from streameval.durability.splitting import split
 from streameval.durability.store import Store
 from streameval.durability.terms import Terms
-from streameval.errors import DamagedStateError, UnlikeStateError, UnsavedStateError
+from streameval.errors import (
+    DamagedStateError,
+    UncountableRecordError,
+    UnlikeStateError,
+    UnsavedStateError,
+)
 from streameval.pipeline.dead_letters import DeadLetters
 from streameval.pipeline.snapshot import CheckpointHealth
 from streameval.records import Assignment, Partition, RecordBatch
@@ -113,14 +120,38 @@ class Keeper:
 
         Raises:
             SourceError: it begins before its partition's position.
+            UncountableRecordError: counting failed by a mistake; says which record to skip.
         """
         holding = self._holdings[self._counts.home(batch.partition)]
         for piece in _pieces(holding, batch):
             if not holding.showing and holding.passes(piece):
                 self._show(holding)
-            self._counts.apply(piece)
+            self._count(holding, piece)
         self._saving.events += len(batch.values)
         self._outbox.send(self._counts.take_letters())
+
+    def _count(self, holding: Holding, batch: RecordBatch) -> None:
+        try:
+            self._counts.apply(batch)
+        except UncountableRecordError as error:
+            if error.offset is None:
+                raise
+            topic, number = batch.partition
+            stop = Stop(
+                topic=topic,
+                partition=number,
+                offset=error.offset,
+                problem=error.problem,
+                at=self._clock.wall(),
+            )
+            self._store.note(holding.resumption.place, stop)
+            remedy = (
+                "Nothing after it is counted. To make it a dead letter and go on: streameval skip "
+                f"CONFIG --topic {quote(topic)} --partition {number} --offset {error.offset}"
+            )
+            raise UncountableRecordError(
+                error.where, error.offsets, error.problem, remedy
+            ) from error
 
     def saved(self, partition: Partition, position: int) -> bool:
         """Whether a checkpoint covers this position."""
@@ -225,6 +256,8 @@ class Keeper:
     def _hold(self, resumption: Resumption) -> Holding:
         holding = Holding(resumption, self._counts, self._evidence, self._store)
         self._holdings[holding.partition] = holding
+        skips = self._store.skips(resumption.place)
+        self._counts.skip({each.stop.record: each.message for each in skips})
         if holding.position >= holding.counted:
             self._show(holding)
         return holding

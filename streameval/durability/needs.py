@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
-from streameval.pipeline.dead_letters import DeadLetter
+from streameval.pipeline.dead_letters import DeadLetter, Identity
 from streameval.pipeline.partition import Progress
 from streameval.pipeline.snapshot import Counted, CountedKey
 from streameval.records import Partition, RecordBatch
@@ -41,7 +41,14 @@ class Counts(Protocol):
         """The state of each partition."""
 
     def apply(self, batch: RecordBatch) -> object:
-        """Count the records of a batch, and move its partition's position behind it."""
+        """Count the records of a batch, and move its partition's position behind it.
+
+        Raises:
+            UncountableRecordError: counting failed by a mistake.
+        """
+
+    def skip(self, records: Mapping[Identity, str]) -> None:
+        """Make dead letters of these records when they come; with the message of each."""
 
     def home(self, partition: Partition) -> Partition:
         """The partition under whose name a log is counted."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streameval.records import Origin, RecordBatch
+from streameval.records import RecordBatch
 
 
 def split(batch: RecordBatch, offset: int) -> list[RecordBatch]:
@@ -19,21 +19,5 @@ def split(batch: RecordBatch, offset: int) -> list[RecordBatch]:
     below = sum(each < offset for each in batch.offsets)
     if below == 0 or batch.next_offset <= offset:
         return [batch]
-    head = _piece(batch, 0, below, offset)
-    return [head, _piece(batch, below, len(batch.offsets), batch.next_offset)]
-
-
-def _piece(batch: RecordBatch, start: int, stop: int, next_offset: int) -> RecordBatch:
-    origin = batch.origin
-
-    def shifted(place: int) -> Origin:
-        return origin(place + start) if origin is not None else Origin(None, ())
-
-    return RecordBatch(
-        partition=batch.partition,
-        values=batch.values[start:stop],
-        offsets=batch.offsets[start:stop],
-        next_offset=next_offset,
-        timestamps=None if batch.timestamps is None else batch.timestamps[start:stop],
-        origin=None if origin is None else shifted,
-    )
+    head = batch.piece(0, below, offset)
+    return [head, batch.piece(below, len(batch.offsets), batch.next_offset)]

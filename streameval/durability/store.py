@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from streameval.durability.checkpoint import Draft, Header, Place
+from streameval.durability.skipping import Skip, Stop
 
 
 class Saved(Protocol):
@@ -69,6 +70,21 @@ class Store(Protocol):
 
         Raises:
             StoreError: it could not be written; the store is as it was.
+        """
+
+    def note(self, place: Place, stop: Stop) -> None:
+        """Remember that a record could not be counted; durable when this returns.
+
+        Raises:
+            StoreError: it could not be written.
+        """
+
+    def skips(self, place: Place) -> Sequence[Skip]:
+        """Records that are not to be counted, in any order.
+
+        Raises:
+            DamagedStateError: an order to skip one cannot be read.
+            StoreError: the store cannot be read.
         """
 
     def set_aside(self, place: Place) -> None:

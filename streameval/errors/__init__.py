@@ -30,6 +30,7 @@ from streameval.errors.states import (
     StateVersionError,
     StoreError,
     TooManyOpenError,
+    UncountableRecordError,
     UnlikeStateError,
     UnsavedStateError,
 )
@@ -78,6 +79,7 @@ __all__ = [
     "SuspiciousEventsWarning",
     "TooManyInvalidError",
     "TooManyOpenError",
+    "UncountableRecordError",
     "UndeclaredMetricError",
     "UndefinedMetricError",
     "UnevenStreamsError",

@@ -103,6 +103,26 @@ class TooManyOpenError(StreamevalError):
         )
 
 
+class UncountableRecordError(StreamevalError):
+    """Counting a record fails; not for what it says, which makes it invalid, but by a mistake.
+
+    Attributes:
+        offset: of the record; None where it could not be told which of several it is.
+    """
+
+    def __init__(self, where: str, offsets: tuple[int, int], problem: str, remedy: str) -> None:
+        self.where = where
+        self.offsets = offsets
+        self.problem = problem
+        self.remedy = remedy
+        first, last = offsets
+        self.offset = first if first == last else None
+        which = f"offset {first}: the record cannot be counted"
+        if self.offset is None:
+            which = f"offsets {first} to {last}: one of the records cannot be counted"
+        super().__init__(f"{where} {which} ({problem}). {remedy}.")
+
+
 class RefusedStateError(StreamevalError):
     """Going on from a saved state would be wrong in a way that must not be silent."""
 

@@ -186,10 +186,16 @@ def _letter(batch: RecordBatch, place: int, event: InvalidEvent) -> DeadLetter:
         # Kafka may hold a header without a value, but the client cannot write one.
         headers=tuple((name, value or b"") for name, value in origin.headers),
         value=batch.values[place] or b"",
-        stage="decode" if event.reason in _OF_DECODING else "validate",
+        stage=_stage(event.reason),
         reason=event.reason,
         message=_short(event.detail),
     )
+
+
+def _stage(reason: Reason) -> Stage:
+    if reason == "skipped":
+        return "process"
+    return "decode" if reason in _OF_DECODING else "validate"
 
 
 def _short(text: str) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from traceback import extract_tb
 from typing import NamedTuple
 
 import msgspec
 
+from streameval.errors import StreamevalError, UncountableRecordError
 from streameval.pipeline.clock import provisional
-from streameval.pipeline.dead_letters import DeadLetter, Examples, letters_of
+from streameval.pipeline.dead_letters import DeadLetter, Examples, Identity, letters_of
 from streameval.pipeline.direct import Front, State
 from streameval.pipeline.invalid import InvalidEvent
 from streameval.pipeline.limits import Limits
@@ -66,29 +69,66 @@ class Ingest:
         self._keep_letters = keep_letters
         self._limits = limits
         self._letters: list[DeadLetter] = []
+        self._skips: dict[Partition, dict[int, str]] = {}
 
-    def apply(self, batch: RecordBatch) -> Tally:
+    def skip(self, records: Mapping[Identity, str]) -> None:
+        """Count none of these records when they come, but make dead letters of them.
+
+        Args:
+            records: with the message of each letter.
+        """
+        for (partition, offset), message in records.items():
+            self._skips.setdefault(partition, {})[offset] = message
+
+    def apply(self, batch: RecordBatch) -> None:
         """Count the records of a batch and move its partition's position behind it.
 
         A partition that was not begun begins with the batch.
 
-        Returns:
-            What became of them.
-
         Raises:
             SourceError: it begins before that position, so records would count twice.
             TooManyInvalidError: the limits are passed; the batch is counted, and must be given up.
+            UncountableRecordError: counting failed by a mistake; what was counted is not to be
+                used.
         """
+        skips = self._skips.get(batch.partition, {})
+        for place, offset in enumerate(batch.offsets) if skips else ():
+            if offset in skips:
+                if place:
+                    self._count(batch.piece(0, place, offset))
+                self._pass(batch, place, skips[offset])
+                self.apply(batch.piece(place + 1, len(batch.values), batch.next_offset))
+                return
+        self._count(batch)
+
+    def _pass(self, batch: RecordBatch, place: int, message: str) -> None:
+        """Leave a record out, as if its log had a gap there; no state ever knows of it."""
+        skipped = [InvalidEvent("skipped", message)]
+        tally = Tally(consumed=1)
+        tally.refuse(skipped)
+        self.tally.add(tally)
+        self._set_aside(batch, [(place, skipped[0])])
+
+    def _set_aside(self, batch: RecordBatch, invalid: Sequence[tuple[int, InvalidEvent]]) -> None:
+        self._examples.add(batch, invalid)
+        if self._keep_letters:
+            self._letters.extend(letters_of(batch, invalid))
+
+    def _count(self, batch: RecordBatch) -> None:
         state = self._state(batch)
-        applied = state.apply(batch, self._front.decode(batch))
+        try:
+            applied = state.apply(batch, self._front.decode(batch))
+        except (StreamevalError, MemoryError):
+            raise
+        except Exception as error:
+            if not batch.offsets:
+                raise
+            raise self._uncountable(batch, error) from error
         self.tally.add(applied.tally)
         if applied.invalid:
-            self._examples.add(batch, applied.invalid)
-            if self._keep_letters:
-                self._letters.extend(letters_of(batch, applied.invalid))
+            self._set_aside(batch, applied.invalid)
         if self._limits is not None:
             self._judge(self._limits, batch, applied.invalid)
-        return applied.tally
 
     @property
     def backpressured(self) -> list[Partition]:
@@ -197,6 +237,32 @@ class Ingest:
             self.begin(home, {batch.partition: first})
         return self._partitions[home]
 
+    def _uncountable(self, batch: RecordBatch, error: Exception) -> UncountableRecordError:
+        """Which record it is: the last of the fewest first ones that a new state cannot count."""
+        counted, failing = 0, len(batch.values)
+        first, last = batch.offsets[0], batch.offsets[-1]
+        remedy = "Report this, with the records: each alone may be right"
+        if not self._can_count(batch):
+            while failing - counted > 1:
+                middle = (counted + failing) // 2
+                if self._can_count(batch.piece(0, middle, batch.offsets[middle])):
+                    counted = middle
+                else:
+                    failing = middle
+            first = last = batch.offsets[counted]
+            remedy = "Report this, with the record; where state is kept, an operator can skip it"
+        return UncountableRecordError(str(batch.partition), (first, last), _told(error), remedy)
+
+    def _can_count(self, batch: RecordBatch) -> bool:
+        progress = self._partitions[self._front.home(batch.partition)].progress()
+        offsets = {log: each.position for log, each in progress.items()}
+        state = self._front.state(offsets | {batch.partition: batch.offsets[0]})
+        try:
+            state.apply(batch, self._front.decode(batch))
+        except Exception:  # noqa: BLE001  whatever the first attempt raised
+            return False
+        return True
+
     @staticmethod
     def _judge(
         limits: Limits, batch: RecordBatch, invalid: Sequence[tuple[int, InvalidEvent]]
@@ -205,3 +271,15 @@ class Ingest:
         if found is not None:
             example = letters_of(batch, invalid[-1:])[0] if invalid else "among the first ones"
             raise found.error(example)
+
+
+def _told(error: Exception) -> str:
+    """The error, and where it was raised.
+
+    Example:
+        >>> _told(KeyError("x"))
+        "KeyError: 'x'"
+    """
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    at = extract_tb(error.__traceback__)[-1:]
+    return "".join([text, *(f", {Path(each.filename).name}:{each.lineno}" for each in at)])

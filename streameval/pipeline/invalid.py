@@ -26,6 +26,7 @@ Reason: TypeAlias = Literal[
     "label_too_long",
     "too_many_recommendations",
     "too_many_interactions",
+    "skipped",
 ]
 """Why a record is no event; `REASONS` says what each one means."""
 
@@ -49,6 +50,7 @@ REASONS: MappingProxyType[Reason, str] = MappingProxyType(
         " bytes.",
         "too_many_recommendations": "The list shown is longer than max_recommendations.",
         "too_many_interactions": "There are more interactions than max_interactions.",
+        "skipped": "An operator passed it with `streameval skip`: counting it failed by a mistake.",
     }
 )
 """The one list of reasons, each with its sentence; counters and documentation are made from it."""

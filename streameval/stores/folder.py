@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from streameval.durability.checkpoint import Draft, Header, Place
+from streameval.durability.skipping import Skip, Stop
 from streameval.errors import DamagedStateError, StateVersionError, StoreError
 from streameval.stores.aside import move_aside
 from streameval.stores.claim import Claim, claim, text_of
 from streameval.stores.cleaning import Cleaner
 from streameval.stores.disk import Disk, RealDisk
 from streameval.stores.layout import Entry
-from streameval.stores.naming import BLOBS, CLAIM, decoded, file_of, folder_of, number_of
+from streameval.stores.naming import BLOBS, CLAIM, SKIPS, decoded, file_of, folder_of, number_of
 from streameval.stores.reading import FolderSaved, FoundSaved, light, offsets_in, sound
+from streameval.stores.skips import read_skips, read_stops, write_skip, write_stop
 from streameval.stores.trouble import told_of
 from streameval.stores.writing import ensured, write
 
@@ -166,6 +168,43 @@ class FolderStore:
         self._know(place, entries)
         self._clean(folder, draft)
         return {each.name: each.digest for each in entries}
+
+    def note(self, place: Place, stop: Stop) -> None:
+        """See `Store.note`."""
+        with told_of(self.path):
+            self._see_claim()
+            ensured(self.disk, self._skips_of(place), self.path)
+            write_stop(self.disk, self._skips_of(place), stop)
+
+    def stops(self, place: Place) -> Sequence[Stop]:
+        """Records that could not be counted, passed since or not.
+
+        Raises:
+            DamagedStateError: a note of one cannot be read.
+            StoreError: the store cannot be read.
+        """
+        with told_of(self.path):
+            return read_stops(self.disk, self._skips_of(place))
+
+    def skip(self, place: Place, skip: Skip) -> bool:
+        """Order that a record is skipped, which was noted before; durable when this returns.
+
+        Returns:
+            Whether nobody had ordered it before.
+
+        Raises:
+            StoreError: it could not be written.
+        """
+        with told_of(self.path):
+            return write_skip(self.disk, self._skips_of(place), skip)
+
+    def skips(self, place: Place) -> Sequence[Skip]:
+        """See `Store.skips`."""
+        with told_of(self.path):
+            return read_skips(self.disk, self._skips_of(place))
+
+    def _skips_of(self, place: Place) -> Path:
+        return folder_of(self.path, place) / SKIPS
 
     def set_aside(self, place: Place) -> None:
         """See `Store.set_aside`."""

@@ -12,6 +12,7 @@ from streameval.durability.checkpoint import Place
 CLAIM: Final = "store.json"
 BLOBS: Final = "blobs"
 ASIDE: Final = "aside"
+SKIPS: Final = "skips"
 TEMPORARY: Final = ".tmp"
 
 _EMPTY: Final = "%"

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from streameval.durability.checkpoint import Place
+from streameval.durability.skipping import Stop
 from streameval.errors import ForeignStoreError, StateVersionError
 from tests.contract.store_cases import CASES, Opened
 from tests.stores.drafts import PLACE, contents, draft, part, whole
@@ -141,6 +142,20 @@ def test_a_failing_part_leaves_the_state_before(opened: Opened) -> None:
         assert whole(opened().newest(PLACE).saved) == 10
     store.save(draft(30))
     assert whole(opened().newest(PLACE).saved) == 30
+
+
+def test_a_record_at_which_a_process_stopped_is_noted_and_not_skipped_by_that(
+    opened: Opened,
+) -> None:
+    opened().save(draft(17))
+    stop = Stop(topic="shop/events", partition=2, offset=17, problem="KeyError: 'x'", at=1.5)
+    for _ in range(2):
+        opened().note(PLACE, stop)
+    assert list(opened().skips(PLACE)) == []
+    assert opened().places() == [PLACE]
+    saved = opened().newest(PLACE).saved
+    assert saved is not None
+    assert saved.header.offset == 17
 
 
 def test_what_is_set_aside_is_not_loaded_and_what_comes_later_is(opened: Opened) -> None:

@@ -13,6 +13,7 @@ from streameval.durability.news import News
 from streameval.durability.policies import Policies
 from streameval.durability.store import Store
 from streameval.durability.terms import Terms
+from streameval.pipeline.dead_letters import Identity
 from streameval.pipeline.evidence import Evidence
 from streameval.records import Assignment, Partition, RecordBatch
 from tests.durability.counting import METRIC, ingest, record
@@ -47,6 +48,7 @@ class Kept:
     Attributes:
         commits: what was committed.
         trouble: what the group answers to a commit.
+        safe: records whose dead letters are durable.
     """
 
     def __init__(self, store: Store | None = None, **terms: Any) -> None:
@@ -55,7 +57,8 @@ class Kept:
         self.commits: list[Mapping[Partition, int]] = []
         self.trouble: str | None = None
         self.ingest = ingest()
-        self.letters = Letters(set(), lambda _: None)
+        self.safe: set[Identity] = set()
+        self.letters = Letters(self.safe, lambda _: None)
         self.keeper = Keeper(
             self.ingest,
             self.store,

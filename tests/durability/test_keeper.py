@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from streameval.durability.checkpoint import Draft, Place
+from streameval.durability.skipping import Skip
 from streameval.durability.store import Store
-from streameval.errors import DamagedStateError, SourceError, StoreError, UnsavedStateError
+from streameval.errors import (
+    DamagedStateError,
+    SourceError,
+    StoreError,
+    UncountableRecordError,
+    UnsavedStateError,
+)
+from streameval.pipeline.decode import Decoded, Decoder
 from tests.durability.keeping import Kept, P, after, batch
 from tests.stores.memory import MemoryFound, MemorySaved, MemoryStore
 
@@ -251,3 +260,33 @@ def test_a_batch_that_comes_twice_is_refused_and_changes_nothing() -> None:
     with pytest.raises(SourceError, match="came again"):
         kept.keeper.apply(batch(3, 8))
     assert kept.ingest.positions == {P: 5}
+
+
+def test_a_record_that_is_skipped_between_two_processes_is_passed_and_safe_before_a_checkpoint(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = MemoryStore()
+    kept = Kept(store)
+    kept.assign()
+    kept.count(0, 5)
+    kept.checkpoint()
+    decode_many = Decoder.decode_many
+
+    def mistaken(self: Decoder, values: Sequence[bytes | None]) -> Decoded:
+        if batch(7, 8).values[0] in values:
+            raise KeyError("note")
+        return decode_many(self, values)
+
+    monkeypatch.setattr(Decoder, "decode_many", mistaken)
+    with pytest.raises(UncountableRecordError, match="--topic events --partition 0 --offset 7"):
+        kept.count(5, 10)
+    kept.keeper.abandon()
+    ((place, (stop,)),) = store.stops.items()
+    assert (stop.offset, str(stop.record)) == (7, "events/0/7")
+    store.skipped[place] = [Skip(stop=stop, by="ada", at=0)]
+    heir = Kept(store)
+    assert heir.assign(committed=5) == 5
+    heir.count(5, 10)
+    heir.checkpoint()
+    assert (heir.shown, heir.keeper.health.offsets) == (4, {P: 10})
+    assert heir.safe == {stop.record}

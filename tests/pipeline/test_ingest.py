@@ -1,15 +1,19 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streameval.errors import SourceError
+from streameval.errors import SourceError, UncountableRecordError
+from streameval.pipeline.dead_letters import Identity
+from streameval.pipeline.decode import Decoded, Decoder
+from streameval.pipeline.direct import Direct
 from streameval.pipeline.ingest import Ingest
 from streameval.records import Partition, RecordBatch
-from tests.pipeline.counting import batch, ingest, lists, record, state
+from tests.pipeline.counting import FIELDS, batch, ingest, layout, lists, record, state
 from tests.pipeline.records import mutilated, records
 
 values_of_any_kind = st.lists(st.none() | records() | mutilated(records()), max_size=30)
@@ -120,3 +124,71 @@ def test_a_long_record_is_told_by_its_beginning_only() -> None:
     of = ingest()
     of.apply(batch([b"x" * 1_000_000]))
     assert len(of.take_invalid()[0].preview) < 100
+
+
+class _Mistaken(Decoder):
+    """Fails on one content, and on no other."""
+
+    def decode_many(self, values: Sequence[bytes | None]) -> Decoded:
+        if b"poison" in values:
+            raise ZeroDivisionError("by zero")
+        return super().decode_many(values)
+
+
+def _mistaken() -> Ingest:
+    of = layout()
+    front = Direct(_Mistaken(FIELDS, of.families[0].dimensions), of)
+    return Ingest(front, keep_letters=True)
+
+
+@pytest.mark.parametrize("place", range(7))
+def test_a_record_that_cannot_be_counted_is_named_wherever_it_stands(place: int) -> None:
+    values = [record()] * 7
+    values[place] = b"poison"
+    of = _mistaken()
+    with pytest.raises(UncountableRecordError) as caught:
+        of.apply(batch(values, start=100))
+    assert caught.value.offset == 100 + place
+    assert f"events[0] offset {100 + place}:" in str(caught.value)
+    assert "ZeroDivisionError: by zero, test_ingest.py:" in str(caught.value)
+
+
+def test_where_each_record_alone_can_be_counted_none_is_blamed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    of = ingest()
+    of.apply(batch([record()]))
+
+    def failing(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(of.partitions[Partition("events", 0)], "apply", failing)
+    with pytest.raises(
+        UncountableRecordError, match="offsets 1 to 3: one of the records"
+    ) as caught:
+        of.apply(batch([record()] * 3, start=1))
+    assert caught.value.offset is None
+
+
+@pytest.mark.parametrize("places", [(0,), (6,), (2, 3), tuple(range(7))])
+def test_a_log_with_skipped_records_is_as_one_with_gaps(places: tuple[int, ...]) -> None:
+    name = Partition("events", 0)
+    values = [record(ts=number, variant=str(number % 2)) for number in range(7)]
+    for place in places:
+        values[place] = b"poison"
+    of, without = _mistaken(), ingest()
+    of.skip({Identity(name, place): f"told of {place}" for place in places})
+    of.skip({Identity(Partition("events", 1), 1): "another partition"})
+    of.apply(batch(values))
+    for place in set(range(7)) - set(places):
+        without.apply(batch(values[place : place + 1], start=place))
+    without.apply(RecordBatch(partition=name, values=[], offsets=[], next_offset=7))
+    assert _content(of, name) == _content(without, name)
+    assert of.positions == {name: 7}
+    assert (of.tally.consumed, of.tally.invalid["skipped"]) == (7, len(places))
+    letters = [(each.offset, each.value, each.stage, each.message) for each in of.take_letters()]
+    assert letters == [(place, b"poison", "process", f"told of {place}") for place in places]
+
+
+def _content(of: Ingest, name: Partition) -> dict[str, bytes]:
+    return {each.name: b"".join(each.content()()) for each in of.sections(name)}

@@ -8,6 +8,7 @@ from hashlib import blake2b
 import msgspec
 
 from streameval.durability.checkpoint import VERSION, Draft, Header, Place
+from streameval.durability.skipping import Skip, Stop
 from streameval.durability.store import Saved
 from streameval.errors import ForeignStoreError, StateVersionError
 
@@ -39,10 +40,14 @@ class MemoryStore:
 
     Attributes:
         saved: every checkpoint by place and offset.
+        stops: what was noted of each place.
+        skipped: what is to be skipped of each place.
     """
 
     def __init__(self) -> None:
         self.saved: dict[Place, dict[int, MemorySaved]] = {}
+        self.stops: dict[Place, list[Stop]] = {}
+        self.skipped: dict[Place, list[Skip]] = {}
         self._claim: tuple[str, str] | None = None
 
     def claim(self, cluster: str, group: str) -> None:
@@ -70,6 +75,12 @@ class MemoryStore:
         saved = MemorySaved(draft.header, parts)
         self.saved.setdefault(draft.header.place, {})[draft.header.offset] = saved
         return saved.digests
+
+    def note(self, place: Place, stop: Stop) -> None:
+        self.stops.setdefault(place, []).append(stop)
+
+    def skips(self, place: Place) -> Sequence[Skip]:
+        return self.skipped.get(place, [])
 
     def set_aside(self, place: Place) -> None:
         self.saved.pop(place, None)

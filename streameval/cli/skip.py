@@ -1,0 +1,125 @@
+"""`streameval skip`: passes one record that no process can count."""
+
+from __future__ import annotations
+
+import sys
+import time
+from getpass import getuser
+from pathlib import Path
+from socket import gethostname
+from typing import Annotated, NamedTuple
+
+from typer import Argument, Option
+
+from streameval.cli.ending import WrongCallError, output
+from streameval.cli.state_stores import store_at
+from streameval.config import load
+from streameval.durability.checkpoint import Header, Place
+from streameval.durability.skipping import Skip, Stop
+from streameval.pipeline.dead_letters import Identity
+from streameval.records import Partition
+from streameval.sources.options import KafkaOptions
+from streameval.stores.folder import FolderStore
+
+
+def skip(
+    config: Annotated[
+        Path, Argument(metavar="CONFIG", help="The TOML file that the daemon runs with.")
+    ],
+    *,
+    topic: Annotated[str, Option(metavar="TOPIC", help="Topic of the record.")],
+    partition: Annotated[int, Option(metavar="NUMBER", min=0, help="Its partition.")],
+    offset: Annotated[int, Option(metavar="OFFSET", min=0, help="Its offset.")],
+    by: Annotated[
+        str | None, Option(metavar="NAME", help="Who skips it; by default USER@HOST.")
+    ] = None,
+) -> None:
+    """Skip one record at which the daemon stops, because counting it fails by a mistake.
+
+    ```
+    streameval skip streameval.toml --topic events --partition 3 --offset 14
+    ```
+
+    The order is kept beside the checkpoints, and durable when the command ends. The daemon reads
+    it when it starts or takes over the partition: it writes the record to the dead letters, with
+    the reason `skipped` and a message that says who, when and why, and counts on as if the record
+    had never been there. Nothing else is skipped: only a record that the daemon has named when it
+    stopped is accepted, and only while no checkpoint covers it. Use `streameval dlq replay` to
+    count it after a fix.
+    """
+    record = Identity(Partition(topic, partition), offset)
+    _skip(config, record, by or f"{getuser()}@{gethostname()}")
+
+
+class _Noted(NamedTuple):
+    """A record at which a process stopped, and the place that it belongs to."""
+
+    place: Place
+    stop: Stop
+
+
+def _skip(path: Path, record: Identity, by: str) -> None:
+
+    store = _store(path)
+    noted = _noted(store, record)
+    saved = store.newest(noted.place).saved
+    if saved is not None and _covered(saved.header, record) > record.offset:
+        raise WrongCallError(
+            f"{_text(record)} was counted meanwhile: the checkpoint covers everything below "
+            f"offset {_covered(saved.header, record)}. Nothing is skipped."
+        )
+    order = Skip(stop=noted.stop, by=by, at=time.time())
+    done = "is skipped" if store.skip(noted.place, order) else "was skipped before"
+    with output():
+        sys.stdout.write(
+            f"{_text(record)} {done}: the daemon writes it to the dead letters at its next start, "
+            "and goes on.\n"
+        )
+
+
+def _store(path: Path) -> FolderStore:
+    """Where the daemon of a configuration keeps its checkpoints.
+
+    Raises:
+        ConfigError: the configuration is invalid.
+        WrongCallError: it keeps no state, or no dead letters.
+    """
+    config = load(path)
+    if config.state is None:
+        raise WrongCallError(f"{path}: there is no [state], so there is nothing to go on from.")
+    letters = config.dead_letters
+    if not isinstance(config.source, KafkaOptions) and (letters is None or letters.path is None):
+        raise WrongCallError(
+            f"{path}: this source keeps no dead letters; name a file in [dead_letters] path."
+        )
+    return store_at(Path(config.state.path))
+
+
+def _noted(store: FolderStore, record: Identity) -> _Noted:
+    """What was noted of the record.
+
+    Raises:
+        WrongCallError: no process stopped there.
+    """
+    notes = [_Noted(place, stop) for place in store.places() for stop in store.stops(place)]
+    notes.sort(key=lambda each: each.stop.at)
+    here = [each for each in notes if each.stop.record.partition == record.partition]
+    found = [each for each in here if each.stop.record == record]
+    if found:
+        return found[-1]
+    where = "no daemon has stopped at a record of it"
+    if here:
+        where = f"the daemon stopped at offset {here[-1].stop.offset} of it"
+    raise WrongCallError(
+        f"{record.partition}: {where}, and only a record at which it stopped can be skipped, "
+        f"not offset {record.offset}."
+    )
+
+
+def _covered(header: Header, record: Identity) -> int:
+    """The next offset of the record's log that a checkpoint has not counted."""
+    return header.offsets.get(str(record.partition), header.offset)
+
+
+def _text(record: Identity) -> str:
+    return f"{record.partition} offset {record.offset}"

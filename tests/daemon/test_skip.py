@@ -1,0 +1,173 @@
+"""One record that no process can count: the daemon names it, an operator skips it, and no other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from streameval.broker import Broker
+from streameval.config import Config, load
+from streameval.config.counting import counting
+from streameval.daemon import Clock
+from streameval.daemon.assembly import assembled
+from streameval.daemon.loop import Loop
+from streameval.durability.checkpoint import Place
+from streameval.errors import StreamevalError, UncountableRecordError
+from streameval.pipeline.decode import Decoded, Decoder
+from streameval.pipeline.snapshot import Snapshot
+from streameval.records import Partition, RecordBatch
+from streameval.stores.folder import FolderStore
+from tests.cli.program import ran
+from tests.dead_letters.records import records_in
+from tests.kafka.topics import create, fill
+
+pytestmark = pytest.mark.kafka
+
+POISON = b'{"recommendations": ["a", "b"], "interactions": ["b"], "note": "poison"}'
+AT = 40
+
+
+def _event(number: int) -> bytes:
+    return b'{"recommendations": ["a", "b"], "interactions": ["%d"]}' % (number % 3)
+
+
+LOG = [*map(_event, range(AT)), POISON, *map(_event, range(25))]
+
+
+@pytest.fixture
+def poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A decoder with a mistake: one content of a record ends it."""
+    decode_many = Decoder.decode_many
+
+    def mistaken(self: Decoder, values: Sequence[bytes | None]) -> Decoded:
+        if POISON in values:
+            raise KeyError("note")
+        return decode_many(self, values)
+
+    monkeypatch.setattr(Decoder, "decode_many", mistaken)
+
+
+def _written(folder: Path, broker: Broker, topic: str) -> Path:
+    path = folder / "streameval.toml"
+    path.write_text(
+        f'metrics = ["hit_rate@1", "item_coverage@2"]\ncatalog = 10\n[source]\ntype = "kafka"\n'
+        f'topics = ["{topic}"]\ngroup = "{topic}"\n[source.kafka]\n'
+        f'bootstrap_servers = "{broker.bootstrap_servers}"\nfetch_max_wait_ms = 50\n'
+        f'[state]\npath = "{folder / "state"}"\n'
+    )
+    return path
+
+
+def _run(config: Config, until: Callable[[Snapshot], bool]) -> Snapshot:
+    """A daemon, until a snapshot is as wished; the last one."""
+    shown: list[Snapshot] = []
+    loop = Loop(assembled(config, {}, Clock()), shown.append, Clock(), lambda: None)
+    loop.run(lambda: bool(shown) and until(shown[-1]))
+    return shown[-1]
+
+
+def _stopped(config: Config) -> UncountableRecordError:
+    with pytest.raises(UncountableRecordError) as caught:
+        _run(config, lambda _: False)
+    return caught.value
+
+
+def _reads(count: int) -> Callable[[Snapshot], bool]:
+    return lambda shown: shown.health.consumed >= count
+
+
+def _parts(path: Path, topic: str) -> tuple[int, dict[str, bytes]]:
+    store = FolderStore(path / "state")
+    (place,) = [each for each in store.places() if each.topic == topic]
+    saved = store.newest(place).saved
+    assert saved is not None
+    return saved.header.offset, {name: saved.read(name) for name in saved.digests}
+
+
+def _without_the_record(config: Config, topic: str) -> dict[str, bytes]:
+    """The state of a log that never had it."""
+    of, name = counting(config), Partition(topic, 0)
+    for start, stop in ((0, AT), (AT + 1, len(LOG))):
+        values = LOG[start:stop]
+        piece = RecordBatch(
+            partition=name, values=values, offsets=range(start, stop), next_offset=stop
+        )
+        of.apply(piece)
+    return {each.name: b"".join(each.content()()) for each in of.sections(name)}
+
+
+def _skip(path: Path, topic: str, offset: int, *more: str) -> tuple[int, str]:
+    where = ("--topic", topic, "--partition", "0", "--offset", str(offset))
+    done = ran("skip", path, *where, *more)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.usefixtures("poisoned")
+def test_a_record_that_ends_the_daemon_is_named_skipped_and_kept_as_a_dead_letter(
+    broker: Broker, tmp_path: Path
+) -> None:
+    topic = create(broker)
+    path = _written(tmp_path, broker, topic)
+    config = load(path)
+    fill(broker, topic, {0: LOG})
+    command = f"streameval skip CONFIG --topic {topic} --partition 0 --offset {AT}"
+    for _ in range(2):
+        stopped = str(_stopped(config))
+        assert f"{topic}[0] offset {AT}: the record cannot be counted (KeyError: 'note'" in stopped
+        assert command in stopped
+    status, said = _skip(path, topic, AT + 1)
+    assert (status, f"stopped at offset {AT}" in said) == (2, True)
+    assert _skip(path, topic, AT, "--by", "ada")[0] == 0
+    status, said = _skip(path, topic, AT, "--by", "bob")
+    assert (status, "was skipped before" in said) == (0, True)
+
+    last = _run(config, _reads(len(LOG)))
+    assert last.health.invalid["skipped"] == last.health.dead_lettered == 1
+    offset, parts = _parts(tmp_path, topic)
+    assert offset == len(LOG)
+    assert parts == _without_the_record(config, topic)
+    (letter,) = records_in(broker, f"{topic}.dlq")
+    headers = {name: value.decode() for name, value in letter.headers}
+    said = headers.pop("streameval.dlq.message")
+    assert letter.value == POISON
+    assert (headers["streameval.dlq.offset"], headers["streameval.dlq.reason"]) == (
+        str(AT),
+        "skipped",
+    )
+    assert said.startswith("skipped by ada at ")
+    assert "KeyError: 'note'" in said
+
+    status, said = _skip(path, topic, AT)
+    assert (status, "was counted meanwhile" in said) == (2, True)
+    fill(broker, topic, {0: [POISON]})
+    assert f"--offset {len(LOG)}" in str(_stopped(config))
+
+
+def test_nothing_is_skipped_where_no_daemon_stopped_or_nothing_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "streameval.toml"
+    source = '[source]\ntype = "files"\npaths = ["events.ndjson"]\n'
+    state, letters = '[state]\npath = "state"\n', '[dead_letters]\npath = "dead.ndjson"\n'
+    for content, problem in (
+        (source, "there is no [state]"),
+        (source + state, "keeps no dead letters"),
+        (source + state + letters, "no store of checkpoints"),
+    ):
+        path.write_text(f'metrics = ["ctr"]\n{content}')
+        status, said = _skip(path, "events.ndjson", 0)
+        assert (status, problem in said) == (2, True), said
+    FolderStore(tmp_path / "state").claim("c", "g")
+    status, said = _skip(path, "events.ndjson", 0)
+    assert (status, "no daemon has stopped at a record of it" in said) == (2, True), said
+
+
+def test_an_order_that_is_damaged_is_not_passed_over(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    place = Place("events", "id", 0)
+    folder = tmp_path / "events" / "id" / "0" / "skips"
+    folder.mkdir(parents=True)
+    (folder / "events%2F0%2F14.skip").write_text(json.dumps({"by": "ada"}))
+    with pytest.raises(StreamevalError, match="damaged"):
+        store.skips(place)
