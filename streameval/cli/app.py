@@ -1,17 +1,16 @@
-"""The program `streameval`: its commands, and how it ends."""
+"""The program `streameval`: its commands, and its exit status."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import Annotated, NoReturn
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from types import MappingProxyType
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from streameval.cli.check import check
-from streameval.cli.compare import compare
-from streameval.cli.demo import demo
-from streameval.cli.dlq import dlq
 from streameval.cli.ending import (
     DONE,
     FAILED,
@@ -22,28 +21,64 @@ from streameval.cli.ending import (
     status_of,
     tell,
 )
-from streameval.cli.evaluate import evaluate
-from streameval.cli.explain import explain
-from streameval.cli.metrics import metrics
-from streameval.cli.publish import publish
-from streameval.cli.run import run
-from streameval.cli.simulate import simulate
-from streameval.cli.skip import skip
-from streameval.cli.state import state
 from streameval.errors import StreamevalError
+
+COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "demo": "Watch the metrics of two variants move, on simulated traffic.",
+        "run": "Run the daemon: read the source, count, and serve the values over HTTP.",
+        "check": "Say whether a configuration is valid, and what `run` would do with it.",
+        "evaluate": "Evaluate files, with the same bits as the daemon on the same events.",
+        "compare": "Compare variants: is treatment better than control, and is it real?",
+        "simulate": "Write simulated events: one JSON object a line, on standard output.",
+        "publish": "Publish the lines of files to a Kafka topic, keyed by user.",
+        "metrics": "List all metrics, or document one of them.",
+        "explain": "Explain what was shown for a key, what came, what was counted, and why not.",
+        "skip": "Skip one record at which the daemon stops because counting it fails.",
+        "state": "Inspect, verify, export and merge folders of checkpoints ([state] path).",
+        "dlq": "Show dead letters, and replay their records after a fix.",
+    }
+)
+"""Each command, a module of this package, with the first line of its help."""
+
+
+class _Commands(TyperGroup):
+    """Imports the module of a command only when that command is called."""
+
+    def __init__(self, **settings: Any) -> None:
+        stubs = {name: TyperCommand(name, help=line) for name, line in COMMANDS.items()}
+        super().__init__(**{**settings, "commands": stubs})
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that was called, in place of its stub in the list of commands."""
+        name, stub, rest = super().resolve_command(ctx, args)
+        return name, stub if name is None else _loaded(name), rest
+
+
+def _loaded(name: str) -> Any:
+    command = getattr(import_module(f"streameval.cli.{name}"), name)
+    if isinstance(command, typer.Typer):
+        return typer.main.get_group(command)
+    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, **_SETTINGS)
+    alone.command(name)(command)
+    return typer.main.get_command(alone)
+
+
+_SETTINGS: Final[Mapping[str, Any]] = MappingProxyType(
+    {
+        "rich_markup_mode": "markdown",
+        "context_settings": {"help_option_names": ["-h", "--help"]},
+    }
+)
 
 app = typer.Typer(
     name="streameval",
+    cls=_Commands,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
-    context_settings={"help_option_names": ["-h", "--help"]},
     epilog="First time here? `streameval demo` needs nothing but itself.",
+    **_SETTINGS,
 )
-for command in (demo, run, check, evaluate, compare, simulate, publish, metrics, explain, skip):
-    app.command()(command)
-app.add_typer(state, name="state")
-app.add_typer(dlq, name="dlq")
 
 
 def _version(wanted: bool) -> None:  # noqa: FBT001  typer hands it over by position
@@ -70,7 +105,7 @@ def program(
 
 def main() -> NoReturn:
     """Run one command and end the process: 0 done, 1 failed while running, 2 wrongly called."""
-    # Metrics of somebody's own are in modules of theirs; last, so that they stand before nothing.
+    # Users' own metrics are modules in the working folder; last, so that they hide nothing.
     sys.path.append("")
     prepare_streams()
     sys.exit(status(sys.argv[1:]))
@@ -80,10 +115,10 @@ def status(arguments: Sequence[str]) -> int:
     """Run one command.
 
     Args:
-        arguments: what stands after the program's name; nothing is answered by the help.
+        arguments: without the program's name; none print the help.
 
     Returns:
-        The exit status. What went wrong has been said on standard error, in one line.
+        The exit status; an error has been printed on standard error, in one line.
     """
     try:
         ended = app(list(arguments) or ["--help"], prog_name="streameval", standalone_mode=False)

@@ -1,11 +1,27 @@
-"""`streameval check`."""
+"""`streameval check`: validates a configuration and prints what `run` would do with it."""
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument, Option
+import msgspec
+from typer import Argument, Exit, Option
+
+from streameval.cli.ending import FAILED, output, reading, tell
+from streameval.config import Config, WebOptions, load
+from streameval.config.web_file import web_security
+from streameval.errors import StreamevalError
+from streameval.exporters.web import try_address
+from streameval.pipeline.snapshot import LIFETIME
+from streameval.sources.build import source_of
+from streameval.sources.options import KafkaOptions, SourceOptions
+from streameval.sources.owning import Positions
+from streameval.sources.secrets import redacted
+from streameval.windows.times import span_text
 
 
 def check(
@@ -21,7 +37,7 @@ def check(
     streameval check streameval.toml --connect
     ```
 
-    The least that a configuration says:
+    A minimal configuration:
 
     ```
     metrics = ["ctr", "ndcg@10"]
@@ -34,6 +50,102 @@ def check(
     bootstrap_servers = "127.0.0.1:9092"
     ```
     """
-    from streameval.cli.checking import checked  # noqa: PLC0415  only where used
-
     checked(config, connect=connect)
+
+
+def checked(path: Path, *, connect: bool) -> None:
+    """Print what a configuration does.
+
+    Raises:
+        ConfigError: the configuration is not valid.
+        Exit: a connection failed; the line before says why.
+    """
+    config = load(path)
+    web_security(config.web.config_file)
+    with reading(path):
+        source_of(config.source, os.environ, shared=config.state is not None)
+    with output():
+        sys.stdout.writelines(f"{name:<9} {what}\n" for name, what in _plan(path, config))
+    if connect:
+        _connect(config)
+
+
+def _plan(path: Path, config: Config) -> Iterator[tuple[str, str]]:
+    yield "valid", str(path)
+    yield "source", _source(config.source)
+    yield "metrics", ", ".join(metric.text for metric in config.accumulator().metrics)
+    yield "labels", ", ".join(config.labels) or "none: one value a metric"
+    yield from _divided(config)
+    items = config.items()
+    if items is not None:
+        yield "catalog", f"{items if isinstance(items, int) else len(items):,} items"
+    yield "time", _time(config)
+    if config.state is not None:
+        yield "state", f"in {config.state.path}, every {config.state.interval}"
+    if config.dead_letters is not None:
+        letters = config.dead_letters
+        yield "letters", f"to {letters.path or letters.topic or 'a topic <input>.dlq'}"
+    yield "serves", _served(config.web)
+
+
+def _divided(config: Config) -> Iterator[tuple[str, str]]:
+    """Segments, windows and families."""
+    if config.segments:
+        yield "segments", ", ".join(config.segments)
+    if config.windows is not None:
+        yield "windows", ", ".join([*map(span_text, config.times().spans), LIFETIME])
+    families = config.families()
+    if len(families) > 1 + len(config.segments):
+        yield "families", ", ".join(family.name for family in families)
+
+
+def _source(options: SourceOptions) -> str:
+    table = redacted(msgspec.to_builtins(options))
+    kind = table.pop("type")
+    client = table.pop("kafka", {})
+    said = {name: value for name, value in (table | client).items() if value is not None}
+    return f"{kind}: " + ", ".join(f"{name} = {value}" for name, value in said.items())
+
+
+def _time(config: Config) -> str:
+    event = config.event
+    return f"{event.time} as {event.time_unit}" if event.time else "not read"
+
+
+def _connect(config: Config) -> None:
+    attempts: dict[str, Callable[[], str]] = {
+        "connected": lambda: _try_source(config.source),
+        "free": lambda: _try_addresses(config.web),
+    }
+    failed = False
+    for name, attempt in attempts.items():
+        try:
+            sys.stdout.write(f"{name:<9} {attempt()}\n")
+        except StreamevalError as error:
+            tell(str(error))
+            failed = True
+    if failed:
+        raise Exit(FAILED)
+
+
+def _try_source(options: SourceOptions) -> str:
+    if isinstance(options, KafkaOptions):
+        from streameval.sources.kafka.probe import probe  # noqa: PLC0415  heavy; Kafka sources only
+
+        return probe(options, os.environ)
+    source = source_of(options, os.environ)
+    source.open(Positions())
+    source.close()
+    return f"{source.name} can be read."
+
+
+def _try_addresses(web: WebOptions) -> str:
+    return ", ".join(f"{try_address(each)}{web.prefix}/" for each in web.addresses)
+
+
+def _served(web: WebOptions) -> str:
+    asked = web_security(web.config_file)
+    scheme = "http" if asked.context is None else "https"
+    places = ", ".join(f"{scheme}://{each}{web.prefix}/" for each in web.addresses)
+    users = f" for {len(asked.users)} users" if asked.users else ""
+    return f"{places} with {web.prefix}/metrics and {web.prefix}/api/v1/metrics{users}"

@@ -105,7 +105,7 @@ def compare(  # noqa: PLR0913  each is an option of the command
         Option(
             metavar="VERDICT",
             help="End with status 1 on this: worse (any metric), guardrail (one is broken) or "
-            "untrusted (a check failed). May be repeated."
+            "untrusted (a check failed). May be repeated.",
         ),
     ] = None,
 ) -> None:

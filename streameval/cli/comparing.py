@@ -17,7 +17,7 @@ from streameval.cli.evaluation import Request, configured
 from streameval.cli.evaluation_records import FileCounting, beginning, read_all
 from streameval.comparison import Method
 from streameval.config import Config
-from streameval.config.counting import layout
+from streameval.config.pipeline import layout
 from streameval.errors import SourceError, nearest
 from streameval.experiment import Experiment, Report, Variant, compared
 from streameval.intervals import Audience, Intervals

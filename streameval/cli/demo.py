@@ -1,12 +1,70 @@
-"""`streameval demo`."""
+"""`streameval demo`: the daemon on simulated traffic, with a table in the terminal."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import heapq
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Final, NamedTuple, Protocol
 
+import msgspec
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
 from typer import Option
 
-from streameval.cli.ending import WrongCallError
+from streameval.broker import Broker
+from streameval.cli.ending import WrongCallError, output, tell
+from streameval.config import Config, WebOptions
+from streameval.config.checks import checked
+from streameval.config.options import AttributionOptions, InteractionOptions, WindowsOptions
+from streameval.daemon import Daemon, Stop, configure
+from streameval.errors import StreamevalError
+from streameval.pipeline.fields import EventFields
+from streameval.pipeline.snapshot import LIFETIME, Series, Snapshot
+from streameval.publish import Destination, publish_records
+from streameval.sources.options import FilesOptions, KafkaOptions, SimulatorOptions, SourceOptions
+from streameval.sources.simulated_streams import (
+    GAINS,
+    IGNORED,
+    Impression,
+    Interaction,
+    StreamOptions,
+    line,
+    streams,
+)
+from streameval.sources.simulator import (
+    ITEMS,
+    VARIANTS,
+    Variant,
+    expected_ctr,
+    expected_hit_rate,
+    records,
+)
+
+_METRICS: Final = ("ctr", "hit_rate@10", "ndcg@10", "mrr@10", "recall@10", "item_coverage@10")
+# Panes so short that a chart has a line within the first minute.
+_WINDOWS: Final = WindowsOptions(spans=["1m", "5m", "1h"], lateness="10s", pane="10s")
+# Time runs faster there: a list every four seconds, and interactions up to 25 minutes later.
+_LONGER: Final = WindowsOptions(spans=["15m", "1h", "6h"], lateness="5m", pane="1m")
+_WRITTEN: Final = EventFields(time="ts", time_unit="ms")
+_TIME: Final = EventFields(time="ts", time_unit="iso8601")
+_SECONDS_BETWEEN_LINES: Final = 5.0
+_LISTS: Final = 2_000
+"""So many are made at a time."""
+_PAUSE_MS: Final = 3_600_000
+"""Of event time between two such parts, so that none of the next one is late by the last."""
+_NAMES: Final = {"a": "control", "b": "treatment"}
+_TOPIC: Final = "streameval-demo"
 
 
 def demo(
@@ -29,7 +87,7 @@ def demo(
 ) -> None:
     """Watch the metrics of two variants move, on simulated traffic.
 
-    Nothing else is needed: no Kafka, no configuration. The daemon runs as it would on your own
+    It needs neither Kafka nor a configuration. The daemon runs as it would on your own
     events, with its page, /metrics and /api/v1/metrics at the address that is printed. Event time
     is simulated too: it begins on 2026-01-01, and each event is 10 ms after the one before.
 
@@ -42,7 +100,339 @@ def demo(
     """
     if kafka and attribution:
         raise WrongCallError("--kafka and --attribution are two demos; give one of them.")
-    from streameval.cli.demonstration import Traffic, shown  # noqa: PLC0415  only where used
-
     traffic = Traffic(seed=seed, events_per_second=events_per_second, seconds=seconds)
     shown(traffic, listen=listen, kafka=kafka, attribution=attribution)
+
+
+class Traffic(msgspec.Struct, frozen=True, kw_only=True):
+    """The simulated traffic and its duration.
+
+    Attributes:
+        seed: equal seeds give equal traffic.
+        events_per_second: its pace.
+        seconds: None means until Ctrl-C.
+    """
+
+    seed: int
+    events_per_second: float
+    seconds: float | None
+
+    @property
+    def options(self) -> SimulatorOptions:
+        """The options of the simulator."""
+        return SimulatorOptions(seed=self.seed, events_per_second=self.events_per_second)
+
+
+def shown(traffic: Traffic, *, listen: str, kafka: bool, attribution: bool = False) -> None:
+    """Run the daemon and show what it publishes, until the time is over or a signal stops it.
+
+    Raises:
+        AddressInUseError: something else listens there.
+        ConfigError: the address is not valid.
+        MissingExtraError: `kafka`, and the extra "broker" is not installed.
+        BrokerError: `kafka`, and the broker does not start.
+    """
+    configure(logging.WARNING)
+    if attribution:
+        _show_joined(traffic, listen)
+        return
+    checked("command line", _config(traffic.options, listen))
+    with _source(traffic, kafka=kafka) as source, output(), screen() as show:
+        daemon = Daemon(_config(source, listen), {}, observe=show)
+        with Stop(traffic.seconds).on_signals() as stop:
+            show.address = daemon.address
+            daemon.run(until=stop)
+
+
+def _show_joined(traffic: Traffic, listen: str) -> None:
+    """Run the daemon on two streams: impressions and interactions."""
+    with two_streams(traffic.options) as written, output(), screen() as show:
+        joined = msgspec.structs.replace(
+            _config(written.source, listen),
+            attribution=written.attribution,
+            event=_WRITTEN,
+            metrics=[*_METRICS, "hit_rate(type=purchase)@10", "value_per_list"],
+            windows=_LONGER,
+        )
+        daemon = Daemon(checked("command line", joined), {}, observe=show)
+        with Stop(traffic.seconds).on_signals() as stop:
+            show.address = daemon.address
+            daemon.run(until=stop)
+
+
+def _config(source: SourceOptions, listen: str) -> Config:
+    return Config(
+        metrics=list(_METRICS),
+        labels=["variant"],
+        catalog=ITEMS,
+        windows=_WINDOWS,
+        event=_TIME,
+        source=source,
+        web=WebOptions(listen=listen),
+    )
+
+
+@contextmanager
+def _source(traffic: Traffic, *, kafka: bool) -> Iterator[SourceOptions]:
+    if not kafka:
+        yield traffic.options
+        return
+
+    with through_kafka(traffic.options) as source:
+        yield source
+
+
+class Screen(Protocol):
+    """Shows snapshots.
+
+    Attributes:
+        address: "http://HOST:PORT" of the daemon, or "" before it is known.
+    """
+
+    address: str
+
+    def __call__(self, snapshot: Snapshot) -> None:
+        """Show this one."""
+
+
+@contextmanager
+def screen() -> Iterator[Screen]:
+    """A screen that suits standard output."""
+    if not sys.stdout.isatty():
+        lines = Lines()
+        yield lines
+        lines.finish()
+        return
+    with Live(console=Console(), auto_refresh=False) as live:
+        yield LiveTable(live)
+
+
+class Lines:
+    """The addresses, and then a plain line every five seconds and at the end."""
+
+    def __init__(self) -> None:
+        self.address = ""
+        self._last: Snapshot | None = None
+        self._next = float("-inf")
+
+    def __call__(self, snapshot: Snapshot) -> None:
+        """Write the line, if it is time and something has been counted."""
+        if self._last is None:
+            sys.stdout.write("".join(f"{line}\n" for line in _addresses(self.address)))
+            sys.stdout.flush()
+        self._last = snapshot
+        if snapshot.taken_at >= self._next and snapshot.health.consumed:
+            self._next = snapshot.taken_at + _SECONDS_BETWEEN_LINES
+            self.finish()
+
+    def finish(self) -> None:
+        """Write the line of the last snapshot."""
+        if self._last is not None:
+            sys.stdout.write(f"{_line(self._last)}\n")
+        sys.stdout.flush()
+
+
+class LiveTable:
+    """A table of the variants, redrawn with each snapshot.
+
+    Args:
+        live: where it is drawn.
+    """
+
+    def __init__(self, live: Live) -> None:
+        self.address = ""
+        self._live = live
+
+    def __call__(self, snapshot: Snapshot) -> None:
+        """Redraw the table."""
+        text = Text("\n".join([*_addresses(self.address), _status(snapshot)]))
+        self._live.update(Group(table(snapshot), text), refresh=True)
+
+
+def _line(snapshot: Snapshot) -> str:
+    shown = [f"{snapshot.health.consumed:,} events"]
+    for metric, variants in values(snapshot).items():
+        numbers = "/".join(number(variants.get(variant)) for variant in VARIANTS)
+        shown.append(f"{metric} {numbers}")
+    return "  ".join(shown)
+
+
+def _status(snapshot: Snapshot) -> str:
+    seconds = snapshot.taken_at - snapshot.started_at
+    health = snapshot.health
+    counts = (
+        f"{health.consumed:,} events in {seconds:.0f} s, {sum(health.invalid.values()):,} invalid"
+    )
+    return f"{counts}. {health.trouble or 'Ctrl-C stops it.'}"
+
+
+def _addresses(address: str) -> list[str]:
+    return [
+        f"page        {address}/",
+        f"Prometheus  {address}/metrics",
+        f"API         {address}/api/v1/metrics",
+    ]
+
+
+def table(snapshot: Snapshot) -> Table:
+    """The variants side by side, with the true difference where the simulation knows it."""
+    grid = Table(header_style="bold", title="simulated traffic, values since start")
+    grid.add_column("metric")
+    for name in (*VARIANTS, "difference", "true difference"):
+        grid.add_column(name, justify="right", min_width=10)
+    for metric, variants in values(snapshot).items():
+        found = [variants.get(variant) for variant in VARIANTS]
+        truth = _truth(metric)
+        true = "" if truth is None else f"{truth:+.4f}"
+        grid.add_row(Text(metric), *map(number, found), _difference(found), true)
+    return grid
+
+
+def values(snapshot: Snapshot) -> Mapping[str, Mapping[str, Series]]:
+    """Metric text -> variant -> its series over the lifetime."""
+    found: dict[str, dict[str, Series]] = {}
+    for series in snapshot.series:
+        if series.window == LIFETIME:
+            found.setdefault(series.metric.text, {})[series.labels[0]] = series
+    return found
+
+
+def number(series: Series | None) -> str:
+    """A value to four digits; "-" without one."""
+    if series is None or not series.reading.defined:
+        return "-"
+    return f"{series.reading.value:.4f}"
+
+
+def _difference(found: list[Series | None]) -> str:
+    defined = [each.reading.value for each in found if each is not None and each.reading.defined]
+    return f"{defined[-1] - defined[0]:+.4f}" if len(defined) == len(VARIANTS) else "-"
+
+
+def _truth(metric: str) -> float | None:
+    def true(variant: Variant) -> float | None:
+        if metric == "ctr":
+            return expected_ctr(variant)
+        return expected_hit_rate(variant, 10) if metric == "hit_rate@10" else None
+
+    control, treatment = true(VARIANTS[0]), true(VARIANTS[-1])
+    return None if control is None or treatment is None else treatment - control
+
+
+@contextmanager
+def two_streams(traffic: SimulatorOptions) -> Iterator[Written]:
+    """Write both streams into pipes, at the pace of the traffic."""
+    with TemporaryDirectory(prefix="streameval-demo-") as folder:
+        paths = [str(Path(folder) / name) for name in ("impressions", "interactions")]
+        for path in paths:
+            os.mkfifo(path)
+        writer = threading.Thread(target=_write, args=(traffic, paths), name="streams", daemon=True)
+        writer.start()
+        yield Written(FilesOptions(paths=paths), _joined(paths))
+
+
+class Written(NamedTuple):
+    """The two files, and how to join them."""
+
+    source: FilesOptions
+    attribution: AttributionOptions
+
+
+def _joined(paths: list[str]) -> AttributionOptions:
+    interactions = InteractionOptions(
+        source=paths[1], event_id="event_id", types=dict(GAINS), ignore=[IGNORED]
+    )
+    return AttributionOptions(
+        impressions=paths[0], interactions=[interactions], window="30m", lateness="5m"
+    )
+
+
+def _write(traffic: SimulatorOptions, paths: list[str]) -> None:
+    pace = traffic.events_per_second or 1.0
+    try:
+        with Path(paths[0]).open("wb", 0) as shown, Path(paths[1]).open("wb", 0) as done:
+            files, began = (shown, done), time.monotonic()
+            for number, (stream, record) in enumerate(_records(traffic.seed)):
+                time.sleep(max(0.0, began + number / pace - time.monotonic()))
+                files[stream].write(record + b"\n")
+    except BrokenPipeError:
+        return  # the daemon has stopped reading: the demo is over
+
+
+def _records(seed: int) -> Iterator[tuple[int, bytes]]:
+    """Stream and bytes of each record, endless, in the order of writing."""
+    for part in count():
+        made = streams(StreamOptions(lists=_LISTS, seed=seed + part, invalid=0.0))
+        shift = part * (_PAUSE_MS + _LISTS * 4_000)
+        logs = [_timed(0, made.impressions, shift), _timed(1, made.interactions, shift)]
+        for _, stream, record in heapq.merge(*logs):
+            yield stream, record
+
+
+def _timed(
+    stream: int, log: Iterable[Impression | Interaction | bytes], shift: int
+) -> Iterator[tuple[int, int, bytes]]:
+    """Each record with the newest time in its log so far: the order of writing."""
+    clock = 0
+    for record in log:
+        moved = record if isinstance(record, bytes) else _moved(record, shift)
+        if not isinstance(moved, bytes):
+            clock = max(clock, moved.ts)
+        yield clock, stream, line(moved)
+
+
+def _moved(record: Impression | Interaction, shift: int) -> Impression | Interaction:
+    later = msgspec.structs.replace(record, ts=record.ts + shift)
+    if isinstance(later, Impression):
+        return msgspec.structs.replace(later, variant=_NAMES[later.variant])
+    return later
+
+
+@contextmanager
+def through_kafka(traffic: SimulatorOptions) -> Iterator[KafkaOptions]:
+    """Start a broker and publish the traffic to it, at its pace.
+
+    Raises:
+        MissingExtraError: the extra "broker" is not installed.
+        BrokerError: the broker does not start.
+    """
+    tell("starting a Kafka broker; the first time its 46 jars are fetched.")
+    with Broker() as broker:
+        kafka = {"bootstrap_servers": broker.bootstrap_servers}
+        publisher = _Publisher(traffic, Destination(topic=_TOPIC, kafka=kafka))
+        publisher.start()
+        try:
+            yield KafkaOptions(topics=[_TOPIC], kafka=kafka)
+        finally:
+            publisher.stop()
+
+
+class _Publisher:
+    """A thread that publishes until `stop` is called."""
+
+    def __init__(self, traffic: SimulatorOptions, destination: Destination) -> None:
+        self._traffic = traffic
+        self._destination = destination
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join(timeout=10.0)
+
+    def _run(self) -> None:
+        try:
+            publish_records(self._paced(), self._destination, {})
+        except StreamevalError as error:
+            tell(str(error))
+
+    def _paced(self) -> Iterator[bytes]:
+        started = time.monotonic()
+        pace = self._traffic.events_per_second or 1.0
+        for number, record in enumerate(records(self._traffic)):
+            if self._stopping.wait(max(0.0, started + number / pace - time.monotonic())):
+                return
+            yield record

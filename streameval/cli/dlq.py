@@ -19,12 +19,21 @@ from typer.core import TyperGroup
 
 from streameval.cli.ending import WrongCallError, output, reading, tell
 from streameval.cli.screen import printed
-from streameval.cli.state_stores import moment
+from streameval.cli.state import moment
 from streameval.config import Config, load
+from streameval.dead_letters import replay as work
 from streameval.dead_letters.file import read_letters
+from streameval.dead_letters.replay import (
+    DeadLetterReader,
+)
+from streameval.dead_letters.topic import topics_for
 from streameval.errors import nearest
 from streameval.pipeline.dead_letters import DeadLetter, Identity
 from streameval.pipeline.invalid import REASONS
+from streameval.sources.kafka.settings import (
+    source_config,
+    source_topics,
+)
 from streameval.sources.options import KafkaOptions
 
 SAMPLES: Final = 3
@@ -121,10 +130,6 @@ def replay(
     source = settings.source
     if not isinstance(source, KafkaOptions):
         raise WrongCallError(f"{config}: only records of Kafka topics can be replayed.")
-    from streameval.dead_letters import replay as work  # noqa: PLC0415  heavy; only where used
-    from streameval.sources.kafka.settings import (  # noqa: PLC0415  heavy; only where used
-        source_config,
-    )
 
     selection = work.Selection(topics=source.topics, reasons=reasons, identities=wanted.identities)
     picked = work.selected(wanted.noting(letters.found or ()), selection)
@@ -168,14 +173,6 @@ def _opened(path: Path) -> tuple[Config, _Letters]:
         raise WrongCallError(
             f"{path}: this source keeps no dead letters; name a file in [dead_letters] path."
         )
-    from streameval.dead_letters.replay import (  # noqa: PLC0415  heavy; only where used
-        DeadLetterReader,
-    )
-    from streameval.dead_letters.topic import topics_for  # noqa: PLC0415  likewise
-    from streameval.sources.kafka.settings import (  # noqa: PLC0415  likewise
-        source_config,
-        source_topics,
-    )
 
     with reading(path):
         client = source_config(config.source, os.environ)

@@ -1,10 +1,17 @@
-"""`streameval evaluate`."""
+"""`streameval evaluate`: the options of the command, and the reader that they ask for."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
 from typer import Argument, Option
+
+from streameval.cli.evaluation import Request
+from streameval.cli.evaluation_records import evaluate_records
+from streameval.cli.evaluation_tables import (
+    evaluate_pair,
+    evaluate_tables,
+)
 
 
 def evaluate(  # noqa: PLR0913  each is an option of the command
@@ -110,13 +117,6 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
     empty list, one of the recommendations alone no interaction. Files of RecBole, RePlay and
     trec_eval are read as they are.
     """
-    from streameval.cli.evaluation import Request  # noqa: PLC0415  only where used
-    from streameval.cli.evaluation_records import evaluate_records  # noqa: PLC0415  likewise
-    from streameval.cli.evaluation_tables import (  # noqa: PLC0415  likewise
-        evaluate_pair,
-        evaluate_tables,
-    )
-
     request = Request(
         paths=paths or [],
         recommendations=recommendations,

@@ -15,9 +15,8 @@ from streameval.catalogue import parse
 from streameval.cli.ending import WrongCallError, tell
 from streameval.cli.readings import Taken, write_series
 from streameval.config import Config, WebOptions, load
-from streameval.config.attribution import AttributionOptions, renamed
 from streameval.config.checks import checked
-from streameval.config.durations import DurationError, microseconds
+from streameval.config.options import AttributionOptions, DurationError, microseconds, renamed
 from streameval.errors import nearest
 from streameval.pipeline.fields import EventFields, TimeUnit
 from streameval.pipeline.snapshot import Health, Series, SeriesFamily, Snapshot

@@ -24,9 +24,8 @@ from streameval.cli.evaluation import (
 from streameval.cli.readings import Taken
 from streameval.cli.screen import progress_console
 from streameval.config import Config
-from streameval.config.counting import counting as new_counting
-from streameval.config.counting import layout
-from streameval.config.joining import joint
+from streameval.config.pipeline import counting as new_counting
+from streameval.config.pipeline import joint, layout
 from streameval.errors import SourceError
 from streameval.pipeline.clock import Clock
 from streameval.pipeline.dead_letters import DeadLetter, Examples

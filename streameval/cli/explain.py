@@ -24,8 +24,7 @@ from streameval.attribution.state import JoinedState
 from streameval.cli.ending import FAILED, WrongCallError, tell
 from streameval.cli.evaluation_records import beginning
 from streameval.config import Config, load
-from streameval.config.counting import layout
-from streameval.config.joining import joint
+from streameval.config.pipeline import joint, layout
 from streameval.errors import ConfigError
 from streameval.records import Partition, RecordBatch
 from streameval.sources.build import source_of
@@ -151,7 +150,8 @@ def _source(config: Config, since: str | None) -> Source:
         if since is not None:
             raise WrongCallError("--since: only Kafka topics can be read from a given time on.")
         return source_of(options, os.environ)
-    from streameval.sources.kafka.probe import probe  # noqa: PLC0415  heavy; only where used
+
+    from streameval.sources.kafka.probe import probe  # noqa: PLC0415  heavy; Kafka sources only
 
     options = msgspec.structs.replace(options, start=since or "earliest")
     try:

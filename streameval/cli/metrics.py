@@ -1,10 +1,24 @@
-"""`streameval metrics`."""
+"""`streameval metrics`: lists the catalogue and documents each metric."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import json
+import math
+import sys
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
+from rich.table import Table
 from typer import Argument, Option
+
+from streameval.aliases import aliases
+from streameval.catalogue import catalogue, parameters, parse
+from streameval.cli.ending import output
+from streameval.cli.screen import printed
+from streameval.cli.statistics import STATISTICS
+from streameval.conventions import CONVENTIONS
+from streameval.grammar import written
+from streameval.metric import Definition, Metric, Parameter
 
 
 def metrics(
@@ -25,6 +39,138 @@ def metrics(
     streameval metrics --format json
     ```
     """
-    from streameval.cli.documentation import document  # noqa: PLC0415  only where used
-
     document(name, format)
+
+
+_MEANS: Mapping[str, str] = {
+    "list": "lists",
+    "item": "items shown",
+    "total": "nothing; it is a sum",
+    "slice": "nothing; it is a property of all lists together",
+}
+_DIRECTIONS: Mapping[bool | None, str] = {True: "higher", False: "lower", None: "neither"}
+
+_KINDS: Mapping[type, str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a word",
+}
+
+
+def document(name: str | None, written_as: str) -> None:
+    """Write the catalogue, or the documentation of one metric.
+
+    Raises:
+        MetricError: there is no such metric.
+    """
+    asked = None if name is None else parse(name)
+    chosen = None if asked is None else asked.definition
+    with output():
+        if written_as == "json":
+            content = _entry(chosen) if chosen else list(map(_entry, catalogue().values()))
+            sys.stdout.write(json.dumps(content, indent=2) + "\n")
+        elif asked:
+            sys.stdout.write(_documentation(asked))
+        else:
+            sys.stdout.write(printed(_table()))
+
+
+def _table() -> Table:
+    table = Table(header_style="bold", caption="`streameval metrics NAME` documents one of them.")
+    for heading in ("metric", "what it is", "range", "better", "reads"):
+        table.add_column(heading)
+    for definition in catalogue().values():
+        better = _DIRECTIONS[definition.higher_is_better]
+        name, reads = _spelling(definition), definition.reads
+        table.add_row(name, definition.summary, _range(definition), better, reads)
+    return table
+
+
+def _documentation(metric: Metric) -> str:
+    definition = metric.definition
+    facts = {
+        "range": _range(definition),
+        "better": _DIRECTIONS[definition.higher_is_better],
+        "mean over": _MEANS[definition.per],
+        "reads": f"{definition.reads}: {STATISTICS[definition.reads].what}",
+        "memory": STATISTICS[definition.reads].memory.replace("`", ""),
+        "needs": ", ".join(name for name in definition.inputs if name != "k") or "the events only",
+        "also called": ", ".join(_other_names(definition)) or "nothing else",
+        "source": definition.source,
+    }
+    lines = [_spelling(definition), "", definition.documentation, ""]
+    lines += [f"{name + ':':<12} {fact}" for name, fact in facts.items()]
+    lines += _meaning(metric)
+    lines += ["", "parameters, written like ndcg(gain=exp2)@10:"]
+    lines += [f"  {_choices(each)}" for each in parameters(definition).values()] or ["  none"]
+    return "\n".join(lines) + "\n"
+
+
+def _meaning(metric: Metric) -> list[str]:
+    """What a convention changes, or which conventions there are."""
+    if metric.convention is None:
+        known = [f"{name}:{metric.name}" for name in conventions_of(metric.definition)]
+        return ["", f"conventions: {', '.join(known)}"] if known else []
+    convention = CONVENTIONS[metric.convention]
+    changed = [f"  {name} = {written(v)}" for name, v in convention.metrics[metric.name].items()]
+    return ["", f"as in {convention.system}, {metric.text} means:", *(changed or ["  the same"])]
+
+
+def _other_names(definition: Definition) -> list[str]:
+    of_systems = [
+        f"{system}:{own}"
+        for system in conventions_of(definition)
+        for own, ours in CONVENTIONS[system].spellings.items()
+        if ours == definition.name and own != ours
+    ]
+    ours = catalogue().get(definition.name) is definition
+    return [*aliases(definition.name), *of_systems] if ours else []
+
+
+def conventions_of(definition: Definition) -> list[str]:
+    """The conventions that have a meaning for a metric of the catalogue."""
+    if catalogue().get(definition.name) is not definition:
+        return []
+    return [name for name, each in CONVENTIONS.items() if definition.name in each.metrics]
+
+
+def _entry(definition: Definition) -> dict[str, Any]:
+    lowest, highest = definition.bounds
+    return {
+        "name": definition.name,
+        "aliases": aliases(definition.name),
+        "summary": definition.summary,
+        "documentation": definition.documentation,
+        "bounds": [None if math.isinf(each) else each for each in (lowest, highest)],
+        "higher_is_better": definition.higher_is_better,
+        "mean_over": definition.per,
+        "cut_off": definition.takes_k,
+        "reads": definition.reads,
+        "needs": [name for name in definition.inputs if name != "k"],
+        "conventions": conventions_of(definition),
+        "source": definition.source,
+        "parameters": {
+            name: {"default": each.default, "choices": each.choices}
+            for name, each in parameters(definition).items()
+        },
+    }
+
+
+def _spelling(definition: Definition) -> str:
+    return f"{definition.name}[@k]" if definition.takes_k else definition.name
+
+
+def _range(definition: Definition) -> str:
+    lowest, highest = definition.bounds
+    if math.isinf(lowest):
+        return "any number"
+    return f"{lowest:g} or more" if math.isinf(highest) else f"{lowest:g} to {highest:g}"
+
+
+def _choices(parameter: Parameter) -> str:
+    allowed = _KINDS[type(parameter.default)]
+    if parameter.choices is not None:
+        allowed = ", ".join(map(written, parameter.choices))
+    usual = "(empty)" if parameter.default == "" else written(parameter.default)
+    return f"{parameter.name} = {usual} ({allowed})"

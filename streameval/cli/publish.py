@@ -1,19 +1,26 @@
-"""`streameval publish`."""
+"""`streameval publish`: writes the lines of files to a Kafka topic."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+from rich.progress import (
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from typer import Argument, Option
 
 from streameval.cli.ending import output, tell, wrong_call_where
+from streameval.cli.screen import progress_console
 from streameval.errors import SourceError
-
-if TYPE_CHECKING:
-    from streameval.publish import Destination, Published
+from streameval.publish import Destination, Published
+from streameval.publish import publish as publish_files
+from streameval.sources.opening import size
 
 
 def publish(
@@ -43,9 +50,6 @@ def publish(
 
     Each line is published as it is; the topic then holds the same bytes as the files.
     """
-    from streameval.publish import Destination  # noqa: PLC0415  heavy; only where used
-    from streameval.sources.opening import size  # noqa: PLC0415  likewise
-
     kafka = dict(each.partition("=")[::2] for each in setting or [])
     kafka["bootstrap_servers"] = bootstrap_servers
     with wrong_call_where(SourceError):
@@ -65,16 +69,6 @@ def publish(
 
 def _published(paths: Sequence[str], destination: Destination) -> Published:
     """Publish with progress on a terminal."""
-    from rich.progress import (  # noqa: PLC0415  heavy; only where used
-        Progress,
-        SpinnerColumn,
-        TextColumn,
-        TimeElapsedColumn,
-    )
-
-    from streameval.cli.screen import progress_console  # noqa: PLC0415  likewise
-    from streameval.publish import publish as publish_files  # noqa: PLC0415  likewise
-
     console = progress_console()
     columns = (SpinnerColumn(), TextColumn("{task.completed:,.0f} records"), TimeElapsedColumn())
     with Progress(*columns, console=console, disable=console is None, transient=True) as progress:

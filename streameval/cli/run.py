@@ -1,11 +1,23 @@
-"""`streameval run`."""
+"""`streameval run`: runs the daemon on a configuration."""
 
 from __future__ import annotations
 
+import logging
+import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
-from typer import Argument, Option
+import msgspec
+from typer import Argument, Exit, Option
+
+from streameval.cli.ending import reading, status_of
+from streameval.config import Config, load
+from streameval.config.checks import web_problems
+from streameval.config.web_file import web_security
+from streameval.daemon import Daemon, Stop, configure, emit, restart
+from streameval.daemon.log import level_of
+from streameval.errors import ConfigError, StreamevalError
 
 
 def run(
@@ -38,24 +50,71 @@ def run(
     streameval run streameval.toml
     ```
 
-    Serves a page at /, /metrics for Prometheus, /api/v1/metrics (JSON), /-/healthy and /-/ready.
-    Logs go to standard error. SIGTERM or Ctrl-C ends it in order, with status 0, or 1 where the
-    last checkpoint could not be written; a second one at once. When a source of files is at its
-    end, the daemon goes on serving what it read.
+    It serves a page at /, /metrics for Prometheus, /api/v1/metrics (JSON), /-/healthy and /-/ready.
+    Logs go to standard error. SIGTERM or Ctrl-C stops it cleanly: status 0, or 1 if the
+    last checkpoint could not be written. A second signal stops it at once. At the end of its
+    files the daemon keeps serving.
 
-    With [state], values outlive the process: each start goes on where the newest checkpoint ends,
-    and a record counts once, whatever happened in between. Without it they are since start.
+    With [state], each start resumes from the newest checkpoint, and every record counts once.
+    Without [state], metrics reset on restart.
 
-    SIGHUP reloads: the daemon checks the file as it is now, writes a checkpoint and starts again
-    under it. A file that cannot be used is refused, and the old one stays in force.
+    SIGHUP reloads: the daemon validates the file, writes a checkpoint and restarts with it. An
+    invalid file is refused, and the old configuration stays in force.
 
     ```
     streameval run streameval.toml --web.listen 0.0.0.0:9877 --web.config.file web.yml
     ```
 
-    Options of the web stand above [web] of the file.
+    These options override [web] in the file.
     """
-    from streameval.cli.running import serve  # noqa: PLC0415  only where used
-
     said = {"listen": listen or None, "config_file": web_config, "route_prefix": route_prefix}
     serve(config, said, lifecycle=enable_lifecycle)
+
+
+_OPTIONS: Final = {"listen": "--web.listen", "route_prefix": "--web.route-prefix"}
+
+
+def serve(path: Path, web: Mapping[str, object], *, lifecycle: bool) -> None:
+    """Run the daemon until a signal asks it to stop; a reload starts the program again.
+
+    Args:
+        path: of the configuration.
+        web: keys of [web] given on the command line; None where one is not.
+        lifecycle: whether POST /-/reload is answered.
+
+    Raises:
+        ConfigError: the configuration is not valid.
+        Exit: it failed while running; the log says why.
+    """
+
+    def read() -> Config:
+        return load(path, lambda config: _with(config, web))
+
+    config = read()
+    web_security(config.web.config_file)
+    configure(level_of(config.log_level))
+    try:
+        with reading(path):
+            daemon = Daemon(config, os.environ, reread=read, lifecycle=lifecycle)
+        with Stop().on_signals() as stop:
+            reloads = daemon.run(until=stop)
+    except StreamevalError as error:
+        emit(logging.ERROR, "failed", error=error)
+        raise Exit(status_of(error)) from error
+    emit(logging.INFO, "stopped", signal=stop.signal)
+    if reloads and stop.signal is None:
+        restart()
+
+
+def _with(config: Config, web: Mapping[str, object]) -> Config:
+    said = {
+        name: str(each) if isinstance(each, Path) else each
+        for name, each in web.items()
+        if each is not None
+    }
+    config = msgspec.structs.replace(config, web=msgspec.structs.replace(config.web, **said))
+    for key, problem in web_problems(config):
+        name = key.removeprefix("web.")
+        if name in said:
+            raise ConfigError("the command line", _OPTIONS[name], problem)
+    return config

@@ -13,6 +13,18 @@ import msgspec
 from typer import Option
 
 from streameval.cli.ending import WrongCallError, output
+from streameval.sources.options import SimulatorOptions
+from streameval.sources.simulated_streams import (
+    GAINS,
+    IGNORED,
+    LATENESS,
+    WINDOW,
+    StreamOptions,
+    line,
+    streams,
+)
+from streameval.sources.simulator import Record, records
+from streameval.windows.times import span_text
 
 _UNLESS_SAID: Final = 1000
 _IMPRESSIONS: Final = "impressions.ndjson"
@@ -80,9 +92,6 @@ def simulate(
 
 def _write_events(events: int | None, seed: int, pace: float | None) -> None:
     """Write events on standard output; 1,000 without a pace, and without end at one."""
-    from streameval.sources.options import SimulatorOptions  # noqa: PLC0415  only where used
-    from streameval.sources.simulator import records  # noqa: PLC0415  likewise
-
     many = _UNLESS_SAID if events is None and pace is None else events
     made = records(SimulatorOptions(seed=seed, events=many))
     with output():
@@ -94,7 +103,6 @@ def _write_events(events: int | None, seed: int, pace: float | None) -> None:
 
 
 def _live(made: Iterator[bytes], pace: float) -> Iterator[bytes]:
-    from streameval.sources.simulator import Record  # noqa: PLC0415  only where used
 
     started = time.monotonic()
     for number, record in enumerate(made):
@@ -139,12 +147,6 @@ def _is(path: Path) -> bool:
 
 def _streams(lists: int, seed: int) -> Mapping[str, Iterable[bytes]]:
     """The lines of each file by its name."""
-    from streameval.sources.simulated_streams import (  # noqa: PLC0415  only where used
-        StreamOptions,
-        line,
-        streams,
-    )
-
     made = streams(StreamOptions(lists=lists, seed=seed))
     return {
         _IMPRESSIONS: map(line, made.impressions),
@@ -163,13 +165,6 @@ def _written(path: Path, lines: Iterable[bytes]) -> int:
 
 
 def _config() -> str:
-    from streameval.sources.simulated_streams import (  # noqa: PLC0415  likewise
-        GAINS,
-        IGNORED,
-        LATENESS,
-        WINDOW,
-    )
-    from streameval.windows.times import span_text  # noqa: PLC0415  only where used
 
     metrics = "".join(f'    "{each}",\n' for each in _METRICS)
     types = ", ".join(f"{name} = {gain:g}" for name, gain in GAINS.items())

@@ -11,15 +11,14 @@ from typing import Annotated, NamedTuple
 
 from typer import Argument, Option
 
+from streameval.checkpoints.checkpoint import Header, Place, Skip, Stop
+from streameval.checkpoints.folder import FolderStore
 from streameval.cli.ending import WrongCallError, output
-from streameval.cli.state_stores import store_at
+from streameval.cli.state import store_at
 from streameval.config import load
-from streameval.durability.checkpoint import Header, Place
-from streameval.durability.skipping import Skip, Stop
 from streameval.pipeline.dead_letters import Identity
 from streameval.records import Partition
 from streameval.sources.options import KafkaOptions
-from streameval.stores.folder import FolderStore
 
 
 def skip(
@@ -34,7 +33,7 @@ def skip(
         str | None, Option(metavar="NAME", help="Who skips it; by default USER@HOST.")
     ] = None,
 ) -> None:
-    """Skip one record at which the daemon stops, because counting it fails by a mistake.
+    """Skip one record at which the daemon stops because counting it fails.
 
     ```
     streameval skip streameval.toml --topic events --partition 3 --offset 14

@@ -1,12 +1,35 @@
-"""`streameval state`: inspect, verify, export and merge stores of checkpoints."""
+"""`streameval state`: shows, verifies, exports and merges stores of checkpoints."""
 
 from __future__ import annotations
 
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
+import msgspec
 import typer
-from typer import Argument, Option
+from rich.table import Table
+from typer import Argument, Exit, Option
+
+from streameval.checkpoints.checkpoint import Draft, Header, Part, Place, SavedCheckpoint
+from streameval.checkpoints.disk import store_errors
+from streameval.checkpoints.files import CheckpointFile
+from streameval.checkpoints.folder import FolderStore, read_claim
+from streameval.checkpoints.format import CLAIM, Entry
+from streameval.cli.ending import FAILED, WrongCallError, output, tell
+from streameval.cli.readings import write_readings
+from streameval.cli.screen import printed
+from streameval.config import Config, load
+from streameval.config.config import from_schema
+from streameval.config.pipeline import counting, fitted
+from streameval.errors import DamagedStateError, StateVersionError
+from streameval.pipeline.ingest import Ingest
+from streameval.pipeline.snapshots import of_ingest
+from streameval.records import Partition
 
 _ABOUT = """Inspect, verify, export and merge folders of checkpoints ([state] path).
 
@@ -36,28 +59,24 @@ def show(
     ] = "table",
     as_json: Annotated[bool, Option("--json", help="Short for --format json.")] = False,
 ) -> None:
-    """Tell what each partition's newest sound checkpoint holds.
+    """Show the newest valid checkpoint of each partition.
 
     ```
     streameval state show state
     streameval state show state --json
     ```
     """
-    from streameval.cli.state_show import shown  # noqa: PLC0415  only where used
-
     shown(paths, "json" if as_json else format)
 
 
 @state.command()
 def verify(paths: Paths) -> None:
-    """Check every byte of every checkpoint; status 1 and a sentence for each fault.
+    """Check every byte of every checkpoint; print each fault and exit with status 1.
 
     ```
     streameval state verify state
     ```
     """
-    from streameval.cli.state_verify import verified  # noqa: PLC0415  only where used
-
     verified(paths)
 
 
@@ -77,17 +96,15 @@ def export(
         Literal["table", "json", "csv"], Option(help="How to write it.")
     ] = "json",
 ) -> None:
-    """Write the readings of all states together: every window, and the lifetime.
+    """Print the readings of all states merged: every window, and the lifetime.
 
-    Reads what is saved and nothing else; a daemon may be running on the folder.
+    It only reads checkpoints, so a daemon may be running on the folder.
 
     ```
     streameval state export state
     streameval state export eu/state us/state --format table
     ```
     """
-    from streameval.cli.state_export import exported  # noqa: PLC0415  only where used
-
     exported(paths, partitions=partition or (), config=config, written_as=format)
 
 
@@ -95,16 +112,374 @@ def export(
 def merge(
     paths: Paths,
     *,
-    into: Annotated[Path, Option(metavar="PATH", help="A folder that is not there yet.")],
+    into: Annotated[Path, Option(metavar="PATH", help="A new folder.")],
 ) -> None:
-    """Bring several stores of one group together in a new one: the highest offset wins.
+    """Merge several stores of one group into a new one: the highest offset wins.
 
-    For replicas that kept their state on disks of their own, before they share a folder.
+    For replicas that kept state on their own disks and now share a folder.
 
     ```
     streameval state merge node-1/state node-2/state --into shared/state
     ```
     """
-    from streameval.cli.state_merge import merged  # noqa: PLC0415  only where used
-
     merged(paths, into)
+
+
+_COLUMNS: Mapping[str, str] = {
+    "place": "left",
+    "offset": "right",
+    "counted": "right",
+    "clock": "left",
+    "written": "left",
+    "age": "right",
+    "bytes": "right",
+    "parts": "right",
+    "kept": "right",
+}
+
+
+def shown(paths: Sequence[Path], written_as: str) -> None:
+    """Print what stores hold; status 1 where a newest checkpoint is not valid.
+
+    Raises:
+        WrongCallError: a path is no store.
+        StoreError: one cannot be read.
+    """
+    stores = [_store(store_at(path)) for path in paths]
+    with output():
+        if written_as == "json":
+            sys.stdout.write(json.dumps(stores, indent=2) + "\n")
+        else:
+            sys.stdout.writelines(map(_text, stores))
+    faults = [fault for store in stores for place in store["places"] for fault in place["faults"]]
+    for fault in faults:
+        tell(fault)
+    if faults:
+        raise Exit(FAILED)
+
+
+def _store(store: FolderStore) -> dict[str, Any]:
+    with store_errors(store.path):
+        claim = read_claim(store.disk, store.path)
+    return {
+        "path": str(store.path),
+        "cluster": claim.cluster,
+        "group": claim.group,
+        "places": [_place(store, place) for place in store.places()],
+    }
+
+
+def _place(store: FolderStore, place: Place) -> dict[str, Any]:
+    about = {
+        "topic": place.topic,
+        "identity": place.identity,
+        "partition": place.number,
+        "kept": store.offsets(place),
+    }
+    try:
+        found = store.newest(place)
+    except StateVersionError as error:
+        return {**about, "checkpoint": None, "faults": [str(error)]}
+    saved = found.saved
+    checkpoint = _checkpoint(saved) if isinstance(saved, CheckpointFile) else None
+    return {**about, "checkpoint": checkpoint, "faults": list(found.damaged)}
+
+
+def _checkpoint(saved: CheckpointFile) -> dict[str, Any]:
+    return {
+        "path": str(saved.path),
+        **msgspec.to_builtins(saved.header),
+        "age_seconds": round(time.time() - saved.header.written_at, 3),
+        "bytes": sum(each.size for each in saved.entries),
+        "parts": [_part(each) for each in saved.entries],
+    }
+
+
+def _part(entry: Entry) -> dict[str, Any]:
+    return {
+        "name": entry.name,
+        "bytes": entry.size,
+        "digest": entry.digest,
+        "blob": entry.start is None,
+    }
+
+
+def _text(store: Mapping[str, Any]) -> str:
+    title = f"{store['path']}: cluster {store['cluster']}, group {store['group']}"
+    table = Table(title=title, title_justify="left", header_style="bold")
+    for name, side in _COLUMNS.items():
+        table.add_column(name, justify="right" if side == "right" else "left", overflow="fold")
+    for place in store["places"]:
+        table.add_row(*_row(place))
+    lines = [f"  {name} = {value}\n" for name, value in _settings(store)]
+    return printed(table) + (f"settings\n{''.join(lines)}" if lines else "")
+
+
+def _row(place: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{place['topic']}[{place['partition']}]"
+    found = place["checkpoint"]
+    if found is None:
+        yield from ["none valid", *[""] * (len(_COLUMNS) - 3)]
+    else:
+        yield f"{found['offset']:,}"
+        yield f"{found['counted']:,}"
+        yield clock_text(found["clock"])
+        yield moment(found["written_at"])
+        yield age_text(found["age_seconds"])
+        yield f"{found['bytes']:,}"
+        yield f"{len(found['parts']):,}"
+    yield f"{len(place['kept']):,}"
+
+
+def _settings(store: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+    """Each setting once; the places differ only while settings change."""
+    found = [place["checkpoint"]["settings"] for place in store["places"] if place["checkpoint"]]
+    return sorted({(key, json.dumps(value)) for each in found for key, value in each.items()})
+
+
+def verified(paths: Sequence[Path]) -> None:
+    """Check every checkpoint of stores; says each fault, and ends with status 1 where there is one.
+
+    Raises:
+        WrongCallError: a path is no store.
+        StoreError: one cannot be read.
+    """
+    faults = 0
+    for store in map(store_at, paths):
+        checked = list(_checked(store))
+        found = [fault for fault in checked if fault is not None]
+        for fault in found:
+            tell(fault)
+        faults += len(found)
+        with output():
+            sys.stdout.write(_summary(store, len(checked), len(found)))
+    if faults:
+        raise Exit(FAILED)
+
+
+def _checked(store: FolderStore) -> Iterator[str | None]:
+    """For each file: its fault, or None."""
+    with store_errors(store.path):
+        read_claim(store.disk, store.path)
+    for place in store.places():
+        seen: set[str] = set()
+        for offset in store.offsets(place):
+            try:
+                store.checked(place, offset, seen)
+            except (DamagedStateError, StateVersionError) as error:
+                # A running daemon may have removed it meanwhile.
+                if offset in store.offsets(place):
+                    yield str(error)
+            else:
+                yield None
+
+
+def _summary(store: FolderStore, checked: int, faults: int) -> str:
+    places = len(store.places())
+    verdict = f"{faults:,} not valid" if faults else "all valid"
+    return f"{store.path}: {checked:,} checkpoints of {places:,} partitions, {verdict}\n"
+
+
+def exported(
+    paths: Sequence[Path],
+    *,
+    partitions: Sequence[str],
+    config: Path | None,
+    written_as: str,
+) -> None:
+    """Write the readings of all states together.
+
+    Raises:
+        WrongCallError: there is no state.
+        StreamevalError: a state cannot be read, or not together with the others.
+    """
+    held = held_in(paths, partitions)
+    if not held:
+        raise WrongCallError(f"no state in {', '.join(map(str, paths))}.")
+    made_with, ingest = counted(held, config)
+    write_readings(of_ingest(ingest, labels=made_with.labels, now=time.time()), written_as)
+
+
+def merged(paths: Sequence[Path], into: Path) -> None:
+    """Copy the newest state of every partition into one new store.
+
+    Where several stores have a partition, the highest offset wins, as it does for a daemon.
+
+    Raises:
+        WrongCallError: the target is there already, or the stores belong to several groups.
+        StoreError: a store cannot be read or written.
+    """
+    if into.exists():
+        raise WrongCallError(f"--into {into}: is there already; name a folder that is not.")
+    best: dict[Place, Held] = {}
+    for each in held_in(paths):
+        known = best.get(each.place)
+        if known is None or known.saved.header.offset < each.saved.header.offset:
+            best[each.place] = each
+    cluster, group = _owner(list(best.values()), paths)
+    store = FolderStore(into)
+    store.claim(cluster, group)
+    for _, each in sorted(best.items()):
+        store.save(Draft(header=each.saved.header, parts=_parts(each)))
+    with output():
+        sys.stdout.writelines(
+            f"{place}: offset {each.saved.header.offset:,}, from {each.path}\n"
+            for place, each in sorted(best.items())
+        )
+
+
+def _owner(held: Sequence[Held], paths: Sequence[Path]) -> tuple[str, str]:
+    if not held:
+        raise WrongCallError(f"no state in {', '.join(map(str, paths))}.")
+    owners = sorted({(each.saved.header.cluster, each.saved.header.group) for each in held})
+    if len(owners) > 1:
+        found = " and ".join(f"group {group!r} of cluster {cluster!r}" for cluster, group in owners)
+        raise WrongCallError(
+            f"the stores belong to {found}; offsets of one mean nothing to the other. To read "
+            "their values together, use `streameval state export` with all of them."
+        )
+    return owners[0]
+
+
+def _parts(held: Held) -> list[Part]:
+    return [Part(name=name, content=_content(held, name)) for name in sorted(held.saved.digests)]
+
+
+def _content(held: Held, name: str) -> Callable[[], Iterator[bytes]]:
+    return lambda: iter([held.saved.read(name)])
+
+
+class Held(NamedTuple):
+    """A checkpoint, and the folder that it was found in.
+
+    Attributes:
+        path: of the store.
+        place: of its log.
+        saved: what is held.
+    """
+
+    path: Path
+    place: Place
+    saved: SavedCheckpoint
+
+
+def held_in(paths: Sequence[Path], partitions: Sequence[str] = ()) -> list[Held]:
+    """The newest valid checkpoint of every place; prints the damaged ones.
+
+    Of a topic that was deleted and made again, only the state written last.
+
+    Args:
+        paths: of the stores.
+        partitions: which ones, as TOPIC/NUMBER; none means all.
+
+    Raises:
+        WrongCallError: a path is no store, or there is no such partition.
+        StoreError: a store cannot be read.
+        StateVersionError: a newer release wrote a state.
+    """
+    newest: dict[tuple[Path, str, int], Held] = {}
+    for each in _all(paths):
+        key = (each.path, each.place.topic, each.place.number)
+        known = newest.get(key)
+        if known is None or known.saved.header.written_at < each.saved.header.written_at:
+            newest[key] = each
+    found = [each for _, each in sorted(newest.items())]
+    names = {f"{each.place.topic}/{each.place.number}" for each in found}
+    for name in partitions:
+        if name not in names:
+            known_names = ", ".join(sorted(names)) or "none"
+            problem = f"--partition {name!r}: there is no state of it, but of {known_names}."
+            raise WrongCallError(problem)
+    wanted = set(partitions) or names
+    return [each for each in found if f"{each.place.topic}/{each.place.number}" in wanted]
+
+
+def counted(held: Sequence[Held], config_path: Path | None) -> tuple[Config, Ingest]:
+    """The configuration of the states, and one ingest that has loaded all of them.
+
+    Args:
+        held: at least one.
+        config_path: a configuration to use instead of the saved one.
+
+    Raises:
+        ConfigError: the configuration cannot be used.
+        UnlikeStateError: a state was made with other settings, or others than the others.
+        DamagedStateError: a state is not what was written.
+    """
+    newest = max(held, key=lambda each: each.saved.header.written_at)
+    config = load(config_path) if config_path else from_schema(newest.saved.header.schema)
+    config = fitted(config, newest.saved.header.settings)
+    ingest = counting(config)
+    for number, each in enumerate(held):
+        # Stores of several clusters may have partitions of the same name.
+        partition = Partition(f"{number}:{each.place.topic}", each.place.number)
+        parts = {name: each.saved.read(name) for name in sorted(each.saved.digests)}
+        ingest.restore(partition, _offsets(partition, each.saved.header), parts)
+    return config, ingest
+
+
+def _offsets(partition: Partition, header: Header) -> dict[Partition, int]:
+    """The next offset of each log of the state."""
+    joined = {Partition.of(log): offset for log, offset in header.offsets.items()}
+    return joined or {partition: header.offset}
+
+
+def _all(paths: Iterable[Path]) -> Iterator[Held]:
+    for path in paths:
+        store = store_at(path)
+        for place in store.places():
+            found = store.newest(place)
+            for problem in found.damaged:
+                tell(f"{path}: {place}: {problem}")
+            if found.saved is not None:
+                yield Held(path, place, found.saved)
+
+
+def store_at(path: Path) -> FolderStore:
+    """The store in a folder.
+
+    Raises:
+        WrongCallError: there is none.
+    """
+    if not (path / CLAIM).is_file():
+        raise WrongCallError(
+            f"{path}: no store of checkpoints, for it has no {CLAIM}; "
+            "give the folder that [state] path names."
+        )
+    return FolderStore(path)
+
+
+def moment(seconds: float) -> str:
+    """A time as ISO 8601, UTC.
+
+    Example:
+        >>> moment(1750000000.25)
+        '2025-06-15T15:06:40Z'
+    """
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return f"{seconds:.0f}s"
+
+
+def clock_text(clock: int | None) -> str:
+    """An event time as ISO 8601.
+
+    Example:
+        >>> clock_text(1750000000_000000), clock_text(None)
+        ('2025-06-15T15:06:40Z', 'none')
+    """
+    return "none" if clock is None else moment(clock / 1e6)
+
+
+def age_text(seconds: float) -> str:
+    """An age, in the largest unit that gives at least two.
+
+    Example:
+        >>> age_text(7.25), age_text(7300), age_text(3e6), age_text(-3)
+        ('7s', '2h', '35d', '-3s')
+    """
+    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f}{unit}"
+    return f"{seconds:.0f}s"

@@ -1,41 +1,233 @@
-"""What types cannot say: whether the parts of a configuration make sense together."""
+"""Checks of a whole configuration: what the types of its tables cannot say."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from typing import Final, TypeAlias
 
-from streameval.config.attribution_checks import attribution_problems
-from streameval.config.labels import Problem, label_problems, mapping_problems
-from streameval.config.metric_checks import (
-    experiment_problems,
-    extent_problems,
-    input_problems,
-    metric_problems,
+from streameval.address import HOW, host_and_port
+from streameval.attribution.interactions import InteractionDecoder
+from streameval.attribution.rules import Key
+from streameval.catalogue import catalogue, parameters, parse
+from streameval.config.config import LABELS, Config
+from streameval.config.options import (
+    SECOND,
+    AttributionOptions,
+    DurationError,
+    InteractionOptions,
+    WindowsOptions,
+    durations,
+    microseconds,
 )
-from streameval.config.place_checks import dead_letter_problems
-from streameval.config.settings import Config
-from streameval.config.time_checks import duplicate_problems, duration_problems, window_problems
-from streameval.config.web_checks import web_problems
-from streameval.errors import ConfigError, SourceError, nearest
+from streameval.config.pipeline import impression_fields, interaction_fields
+from streameval.errors import (
+    ConfigError,
+    CutoffExceedsDepthError,
+    MetricError,
+    MissingInputError,
+    SourceError,
+    nearest,
+)
+from streameval.events import LARGEST_GAIN
+from streameval.metric import Metric
 from streameval.pipeline.decode import Decoder
-from streameval.sources.options import KafkaOptions
+from streameval.sources.options import FilesOptions, KafkaOptions
+from streameval.windows.times import FINE, HOUR, span_text
+
+_EMBEDDED_ONLY = {
+    "user_novelty": "what each user had met before, which records do not carry; leave it out here, "
+    "or count it in a program of your own: accumulator.update(..., history=[...])."
+}
+_REMEDIES = {
+    "a catalogue": "add catalog = the number of items, or a file of their ids",
+    "the items' popularity": 'add popularity = { path = "popularity.csv", users = 1000 }',
+    "the items' similarity": 'add similarity = { vectors = "vectors.csv" }',
+}
+
+Problem: TypeAlias = tuple[str, str]
+"""A dotted key, and the problem with it."""
+
+_LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+_RESERVED = frozenset({"k", "le", "quantile", "window", "job", "instance", "convention", "metric"})
+_HOST: Final = re.compile(r"(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
+_PREFIX: Final = re.compile(r"/|(/[A-Za-z0-9._~-]+)+/?")
 
 
 def checked(path: str, config: Config) -> Config:
-    """The configuration itself, if it makes sense.
+    """Check what the types of the tables cannot; returns the configuration.
 
     Args:
         path: the file, for errors.
-        config: what its types allowed.
+        config: to check.
 
     Raises:
-        ConfigError: the first thing that does not make sense.
+        ConfigError: the first problem.
     """
     for check in _CHECKS:
         for key, problem in check(config):
             raise ConfigError(path, key, problem)
     return config
+
+
+def metric_problems(config: Config) -> Iterator[Problem]:
+    """No metric, an unknown one, or the same one twice."""
+    if not config.metrics and not config.metric:
+        yield "metrics", 'no metric is asked for; give some, for example metrics = ["ndcg@10"].'
+    seen: dict[str, str] = {}
+    for place, text in _places(config).items():
+        key = f"{place}.name" if place.startswith("metric[") else place
+        try:
+            metric = parse(text)
+        except MetricError as error:
+            yield key, str(error)
+            continue
+        if missing := _EMBEDDED_ONLY.get(metric.definition.name):
+            yield key, f"{text!r} needs {missing}"
+        canonical = metric.text
+        if canonical in seen:
+            yield key, f"{text!r} is {seen[canonical]} again; remove one."
+        seen.setdefault(canonical, place)
+
+
+def _places(config: Config) -> dict[str, str]:
+    places = {f"metrics[{index}]": text for index, text in enumerate(config.metrics)}
+    return places | {f"metric[{index}]": each.name for index, each in enumerate(config.metric)}
+
+
+def experiment_problems(config: Config) -> Iterator[Problem]:
+    """An experiment without intervals, of an unknown label, or that contradicts itself."""
+    experiment = config.experiment
+    if experiment is None:
+        return
+    if config.intervals is None:
+        yield "experiment", "needs intervals; add intervals = { confidence = 0.95 }."
+    if problem := absence(experiment.label, config.labels, "`labels`"):
+        yield "experiment.label", f"{experiment.label!r} is {problem}"
+    elif not _compared(config, experiment.label):
+        yield "experiment.label", f"no metric is kept by {experiment.label!r}."
+    try:
+        experiment.check(_compared(config, experiment.label))
+    except ConfigError as error:
+        yield f"experiment.{error.key}", error.problem
+
+
+def _compared(config: Config, label: str) -> list[Metric]:
+    """The metrics that are kept by a label."""
+    found = [group.metrics for group in config.families() if label in group.dimensions]
+    return list(dict.fromkeys(metric for metrics in found for metric in metrics))
+
+
+def extent_problems(config: Config) -> Iterator[Problem]:
+    """A [[metric]] with windows, labels or segments that are not configured."""
+    windows = config.windows.spans if config.windows is not None else []
+    spans = {microseconds(text) for text in windows}
+    for number, metric in enumerate(config.metric):
+        for index, text in enumerate(metric.windows or []):
+            if microseconds(text) not in spans:
+                yield (
+                    f"metric[{number}].windows[{index}]",
+                    f"{text!r} is {absence(text, windows, '[windows] spans')}",
+                )
+        named = {"labels": (metric.labels, config.labels)}
+        named["segments"] = (metric.segments, config.segments)
+        for what, (chosen, known) in named.items():
+            for index, name in enumerate(chosen or []):
+                if problem := absence(name, known, f"`{what}`"):
+                    yield f"metric[{number}].{what}[{index}]", f"{name!r} is {problem}"
+
+
+def input_problems(config: Config) -> Iterator[Problem]:
+    """Metrics without the catalogue, file or ranks that they need."""
+    try:
+        config.accumulator()
+    except SourceError as error:
+        yield "popularity or similarity", str(error)
+    except MetricError as error:
+        places = {parse(text).text: place for place, text in _places(config).items()}
+        yield places.get(getattr(error, "metric", ""), "metrics"), _in_keys(error)
+
+
+def _in_keys(error: MetricError) -> str:
+    """What an Accumulator lacks, in keys of the file."""
+    if isinstance(error, CutoffExceedsDepthError):
+        wanted = "the whole list" if error.k is None else f"rank {error.k}"
+        problem = f"but depth = {error.depth} keeps fewer ranks; raise it, or leave it out"
+        return f"{error.metric!r} needs {wanted}, {problem}."
+    if isinstance(error, MissingInputError):
+        return f"{error.metric!r} needs {error.needs}; {_REMEDIES.get(error.needs, error.remedy)}."
+    return str(error)
+
+
+def _catalog(config: Config) -> Iterator[Problem]:
+    try:
+        items = config.items()
+    except SourceError as error:
+        yield "catalog", str(error)
+    except ValueError as error:
+        yield "catalog", f"{config.catalog}: {error}; give one id a line."
+    else:
+        if isinstance(items, frozenset) and not items:
+            yield "catalog", f"{config.catalog} holds no id; give one id a line."
+
+
+def label_problems(config: Config) -> Iterator[Problem]:
+    """Labels and segments that are repeated or not valid label names."""
+    named = [(f"labels[{index}]", name) for index, name in enumerate(config.labels)]
+    named += [(f"segments[{index}]", name) for index, name in enumerate(config.segments)]
+    first: dict[str, str] = {}
+    for key, name in named:
+        if name in first:
+            yield key, f"{name!r} is {first[name]} again; remove one."
+        if problem := _unfitness(name):
+            yield key, f"{problem}; choose another name and map it under [event.labels]."
+        first.setdefault(name, key)
+    if LABELS in config.segments:
+        problem = f"{LABELS!r} is what streameval calls the series without a segment"
+        key = f"segments[{config.segments.index(LABELS)}]"
+        yield key, f"{problem}; choose another name and map it under [event.labels]."
+
+
+def _unfitness(name: str) -> str | None:
+    if not _LABEL.fullmatch(name):
+        return f"{name!r} is no label name (letters, digits and _, not beginning with a digit)"
+    if name.startswith("__"):
+        return f"{name!r} begins with __, which Prometheus keeps for itself"
+    if name in _RESERVED:
+        return f"{name!r} is a label that streameval or Prometheus writes itself"
+    for definition in catalogue().values():
+        if name in parameters(definition):
+            return f"{name!r} is a parameter of the metric {definition.name!r}, written as a label"
+    return None
+
+
+def mapping_problems(config: Config) -> Iterator[Problem]:
+    """Names in [event.labels] and label_values that are neither labels nor segments."""
+    known = "`labels` and `segments`" if config.segments else "`labels`"
+    for table, mapping in (
+        ("event.labels", config.event.labels),
+        ("label_values", config.label_values),
+    ):
+        for name in mapping:
+            if problem := absence(name, config.dimensions(), known):
+                yield f"{table}.{name}", problem
+
+
+def absence(name: str, among: Sequence[str], called: str) -> str | None:
+    """The problem with a name that is not among the allowed ones, or None.
+
+    Args:
+        name: to look for.
+        among: the allowed names.
+        called: where they are configured.
+    """
+    if name in among:
+        return None
+    known = ", ".join(map(repr, among)) or "none yet"
+    offered = nearest(name, among)
+    hint = f" Did you mean {' or '.join(map(repr, offered))}?" if offered else ""
+    return f"not among {called} ({known}).{hint}"
 
 
 def _time(config: Config) -> Iterator[Problem]:
@@ -52,6 +244,76 @@ def _fields(config: Config) -> Iterator[Problem]:
         Decoder(config.event, config.dimensions())
     except ConfigError as error:
         yield f"event.{error.key}", error.problem
+
+
+def duration_problems(config: Config) -> Iterator[Problem]:
+    """Durations that are not valid or too short."""
+    for key, text, least in _durations(config):
+        try:
+            length = microseconds(text)
+        except DurationError as error:
+            yield key, str(error)
+            continue
+        if length < least:
+            yield key, f"found {text!r}; at least {span_text(least)} is needed."
+
+
+def _durations(config: Config) -> Iterator[tuple[str, str, int]]:
+    """Key, text and minimum of each duration."""
+    yield "labels_idle", config.labels_idle, SECOND
+    yield "max_ahead", config.max_ahead, SECOND
+    yield "web.first_exposure", config.web.first_exposure, 0
+    if config.dedup is not None:
+        yield "dedup", config.dedup, SECOND
+    if config.windows is not None:
+        yield "windows.pane", config.windows.pane, SECOND
+        yield "windows.lateness", config.windows.lateness, 0
+        for index, span in enumerate(config.windows.spans):
+            yield f"windows.spans[{index}]", span, SECOND
+    for number, metric in enumerate(config.metric):
+        for index, span in enumerate(metric.windows or []):
+            yield f"metric[{number}].windows[{index}]", span, SECOND
+    if config.attribution is not None:
+        yield from durations(config.attribution)
+    if config.state is not None:
+        yield "state.interval", config.state.interval, SECOND
+
+
+def window_problems(config: Config) -> Iterator[Problem]:
+    """Windows without event time; panes and spans that do not divide each other."""
+    if config.windows is None:
+        return
+    if config.event.time is None:
+        yield "windows", "windows are of event time, and no field holds it; name it in event.time."
+    yield from _pane_problems(config.windows)
+    yield from _span_problems(config.windows)
+
+
+def _pane_problems(windows: WindowsOptions) -> Iterator[Problem]:
+    if HOUR % microseconds(windows.pane):
+        allowed = "'10s', '1m', '5m', '15m' or '1h'"
+        yield "windows.pane", f"found {windows.pane!r}; it must divide an hour, like {allowed}."
+
+
+def _span_problems(windows: WindowsOptions) -> Iterator[Problem]:
+    pane, lengths = microseconds(windows.pane), list(map(microseconds, windows.spans))
+    for index, (text, length) in enumerate(zip(windows.spans, lengths, strict=True)):
+        key = f"windows.spans[{index}]"
+        if length in lengths[:index]:
+            yield key, f"{text!r} is windows.spans[{lengths.index(length)}] again; remove one."
+        if length % pane:
+            yield key, f"{text!r} is no multiple of the pane, {windows.pane!r}."
+        elif length > FINE and length % HOUR:
+            yield key, f"{text!r}: above 2h, where hours are kept, give a multiple of 1h."
+
+
+def duplicate_problems(config: Config) -> Iterator[Problem]:
+    """Deduplication without its fields."""
+    if config.dedup is not None:
+        for name, what in (("event_id", "the event's identity"), ("time", "event time")):
+            if getattr(config.event, name) is None:
+                problem = f"missing beside dedup = {config.dedup!r}; name the field of {what}."
+                yield f"event.{name}", problem
 
 
 def _start(config: Config) -> Iterator[Problem]:
@@ -71,16 +333,122 @@ def _is_start(text: str) -> bool:
         return False
 
 
-def _catalog(config: Config) -> Iterator[Problem]:
-    try:
-        items = config.items()
-    except SourceError as error:
-        yield "catalog", str(error)
-    except ValueError as error:
-        yield "catalog", f"{config.catalog}: {error}; give one id a line."
+def dead_letter_problems(config: Config) -> Iterator[Problem]:
+    """Dead letters with two destinations, none, or a topic without a Kafka source."""
+    options = config.dead_letters
+    if options is None:
+        return
+    if options.topic is not None and options.path is not None:
+        yield "dead_letters", "give either topic or path, not both."
+    if isinstance(config.source, KafkaOptions):
+        if options.topic in config.source.topics:
+            problem = f"{options.topic!r} is read by [source] itself; give another."
+            yield "dead_letters.topic", problem
+    elif options.path is None:
+        key = "dead_letters" if options.topic is None else "dead_letters.topic"
+        yield key, "the source is no Kafka cluster; give path = a file."
+
+
+def attribution_problems(config: Config) -> Iterator[Problem]:
+    """Streams that are not read or read twice; fields that a join needs."""
+    options = config.attribution
+    if options is None:
+        return
+    yield from _stream_problems(config, options)
+    if config.event.time is None:
+        yield "event.time", "missing: a join is by event time; name its field and unit."
+    if config.dedup is not None:
+        problem = "with [attribution] the lists are told apart by request_id, and interactions by"
+        yield "dedup", f"{problem} event_id in [[attribution.interactions]]; leave dedup out."
+    for index, name in enumerate(options.per):
+        if problem_ := absence(name, config.labels, "`labels`"):
+            yield f"attribution.per[{index}]", problem_
+    if options.per and options.key == "request_id":
+        yield "attribution.per", 'a request id names one list; per is for key = "user_item".'
+    if config.event.time is not None:
+        yield from _impression_problems(config, options)
+        for index, each in enumerate(options.interactions):
+            yield from _field_problems(config, each, f"attribution.interactions[{index}]")
+
+
+def _stream_problems(config: Config, options: AttributionOptions) -> Iterator[Problem]:
+    source = config.source
+    if isinstance(source, KafkaOptions):
+        key, read = "source.topics", source.topics
+    elif isinstance(source, FilesOptions):
+        key, read = "source.paths", source.paths
     else:
-        if isinstance(items, frozenset) and not items:
-            yield "catalog", f"{config.catalog} holds no id; give one id a line."
+        yield "attribution", "the simulator has joined events; read a topic or files in [source]."
+        return
+    named = [each for stream in options.streams for each in stream]
+    for index, stream in enumerate(options.streams):
+        where = f"attribution.interactions[{index - 1}].source" if index else ""
+        if not stream:
+            yield where or "attribution.impressions", "names nothing; give a topic or a file."
+        for each in stream:
+            if each not in read:
+                known = ", ".join(map(repr, read))
+                problem = f"{each!r} is not among {key} ({known}); name it there too."
+                yield where or "attribution.impressions", problem
+            if named.count(each) > 1:
+                problem = f"{each!r} stands in two streams; each topic or file belongs to one."
+                yield where or "attribution.impressions", problem
+    for each in read:
+        if each not in named:
+            problem = f"{each!r} is in no stream of [attribution]; add it there or leave it out."
+            yield key, problem
+
+
+def _impression_problems(config: Config, options: AttributionOptions) -> Iterator[Problem]:
+    try:
+        fields = impression_fields(config.event, options)
+        Decoder(fields, config.dimensions(), shown_only=True)
+    except ConfigError as error:
+        own = error.key == "event_id"
+        yield "attribution.request_id" if own else f"event.{error.key}", error.problem
+
+
+def _field_problems(config: Config, each: InteractionOptions, where: str) -> Iterator[Problem]:
+    if (each.time is None) != (each.time_unit is None):
+        yield f"{where}.time", "give time and time_unit together, or neither."
+    for name, gain in each.types.items():
+        if not abs(gain) <= LARGEST_GAIN:
+            yield f"{where}.types.{name}", f"found {gain}; a gain is a number up to 2^1000."
+    for name in each.ignore:
+        if name in each.types:
+            yield f"{where}.ignore", f"{name!r} has a gain in types; it cannot do both."
+    try:
+        InteractionDecoder(interaction_fields(config, each), _key(config))
+    except ConfigError as error:
+        yield f"{where}.{error.key}", error.problem
+
+
+def _key(config: Config) -> Key:
+    return config.attribution.key if config.attribution else "request_id"
+
+
+def web_problems(config: Config) -> Iterator[Problem]:
+    """Addresses that are not valid or given twice, invalid host names, an invalid prefix.
+
+    The web configuration file is not read here: only the daemon may be permitted to.
+    """
+    web = config.web
+    if not web.addresses:
+        yield "web.listen", 'found []; give at least one address, for example "127.0.0.1:9877".'
+    for each in web.addresses:
+        if host_and_port(each) is None:
+            yield "web.listen", f"found {each!r}; {HOW}."
+    for each in sorted(set(web.addresses)):
+        if web.addresses.count(each) > 1 and not each.endswith(":0"):
+            yield "web.listen", f"found {each!r} twice; give each address once."
+    for each in web.allowed_hosts:
+        if not _HOST.fullmatch(each):
+            problem = "give a name without port, for example 'eval.example' or '*.example'."
+            yield "web.allowed_hosts", f"found {each!r}; {problem}"
+    steps = web.route_prefix.split("/")
+    if not _PREFIX.fullmatch(web.route_prefix) or "." in steps or ".." in steps:
+        problem = "give a path that begins with a slash, for example '/streameval'."
+        yield "web.route_prefix", f"found {web.route_prefix!r}; {problem}"
 
 
 _CHECKS: tuple[Callable[[Config], Iterator[Problem]], ...] = (

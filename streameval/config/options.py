@@ -1,14 +1,22 @@
-"""The smaller tables of the configuration, one struct a table."""
+"""The tables of the configuration: a Struct for each, and what it loads."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import csv
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
 
 from streameval.address import host_and_port
-from streameval.durability.policies import Policies
+from streameval.checkpoints.settings import Policies
+from streameval.context import Popularity, Similarity
+from streameval.errors import MetricError, SourceError
+from streameval.events import Id
+from streameval.pipeline.fields import TimeUnit
+from streameval.sources.files import lines
 
 
 class WebOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -109,3 +117,231 @@ class DeadLetterOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     path: str | None = None
     max_ratio: Annotated[float, Meta(gt=0, le=1)] = 0.05
     max_run: Annotated[int, Meta(ge=1)] = 1000
+
+
+class InteractionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A stream of interactions; at least one.
+
+    Attributes:
+        source: its topic or file, or a list of several; as [source] names them.
+        request_id: path of the id of the list, where that is the key.
+        user: path of the user, where the key is user and item; None means as in [event].
+        item: path of the item's id.
+        time: path of event time; None means as in [event].
+        time_unit: how it is written; None means as in [event].
+        event_id: path of its identity, by which it is counted once; None means that it has none.
+        type: path of its type, for example "click".
+        gain: path of what it is worth; where None or absent in a record, its type says that.
+        types: type -> what it is worth; where given, other types do not count.
+        ignore: types that do not count.
+    """
+
+    source: str | list[str]
+    request_id: str = "request_id"
+    user: str | None = None
+    item: str = "item"
+    time: str | None = None
+    time_unit: TimeUnit | None = None
+    event_id: str | None = None
+    type: str = "type"
+    gain: str | None = None
+    types: dict[str, float] = {}
+    ignore: list[str] = []
+
+    @property
+    def sources(self) -> list[str]:
+        """Its topics or files."""
+        return [self.source] if isinstance(self.source, str) else self.source
+
+
+class AttributionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Impressions and interactions that lie in streams of their own become events.
+
+    Records of impressions are read as [event] says, without interactions.
+
+    Attributes:
+        impressions: topic or file of the lists shown, or a list of several; as [source] names
+            them.
+        interactions: streams of what people did.
+        key: "request_id": an interaction names its list; "user_item": it belongs to the latest
+            list that showed the item to the user.
+        request_id: path of the id in impressions; None means "request_id" where that is the key,
+            and none otherwise.
+        window: an interaction counts if it comes so long after its list was shown, or sooner.
+        lateness: a record so much older than the newest one of its own log is late.
+        idle_timeout: a log without records for so long, by the wall clock, is waited for no
+            longer; None waits.
+        combine: several interactions with an item of a list are worth the most of them ("max"),
+            or all together ("sum").
+        per: labels by which "user_item" attributes separately, for example the variant.
+        max_open: most records that may wait in each partition.
+        max_bytes: most memory that they may take, roughly.
+    """
+
+    impressions: str | list[str]
+    interactions: Annotated[list[InteractionOptions], Meta(min_length=1)]
+    key: Literal["request_id", "user_item"] = "request_id"
+    request_id: str | None = None
+    window: str = "30m"
+    lateness: str = "2m"
+    idle_timeout: str | None = None
+    combine: Literal["max", "sum"] = "max"
+    per: list[str] = []
+    max_open: Annotated[int, Meta(ge=1)] = 1_000_000
+    max_bytes: Annotated[int, Meta(ge=1)] = 1_000_000_000
+
+    @property
+    def streams(self) -> list[list[str]]:
+        """Topics or files of each stream, that of impressions first."""
+        shown = [self.impressions] if isinstance(self.impressions, str) else self.impressions
+        return [shown, *(each.sources for each in self.interactions)]
+
+    @property
+    def names(self) -> list[str]:
+        """The name of each stream: its first topic or file."""
+        return [stream[0] for stream in self.streams]
+
+    def settings(self) -> dict[str, Any]:
+        """The settings that must be the same to resume from a checkpoint."""
+        plain: dict[str, Any] = msgspec.to_builtins(self)
+        beside = ("idle_timeout", "max_open", "max_bytes")
+        return {name: value for name, value in plain.items() if name not in beside}
+
+
+def renamed(options: AttributionOptions, names: Mapping[str, str]) -> AttributionOptions:
+    """The options with renamed topics or files; names not given stay."""
+    shown, *others = [[names.get(each, each) for each in stream] for stream in options.streams]
+    streams = zip(options.interactions, others, strict=True)
+    replace = msgspec.structs.replace
+    interactions = [replace(each, source=there) for each, there in streams]
+    return replace(options, impressions=shown, interactions=interactions)
+
+
+def durations(options: AttributionOptions) -> Iterator[tuple[str, str, int]]:
+    """Key, text and minimum in microseconds of each duration."""
+    second = 1_000_000
+    yield "attribution.window", options.window, second
+    yield "attribution.lateness", options.lateness, 0
+    if options.idle_timeout is not None:
+        yield "attribution.idle_timeout", options.idle_timeout, second
+
+
+T = TypeVar("T")
+
+
+class PopularityOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How many users had to do with each item before.
+
+    Attributes:
+        path: a file of "item,count" lines; plain, .gz or .zst. A first line whose count is no
+            number is taken for a header.
+        users: users in all; by default the sum of the counts.
+    """
+
+    path: str
+    users: Annotated[float, Meta(gt=0)] | None = None
+
+
+class SimilarityOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How alike two items are; one of the two files.
+
+    Attributes:
+        vectors: a file of "item,x1,x2,..." lines; two items' similarity is the cosine.
+        pairs: a file of "item,item,similarity" lines; pairs that are not there are 0.
+    """
+
+    vectors: str | None = None
+    pairs: str | None = None
+
+
+def popularity(options: PopularityOptions, as_id: Callable[[str], Id]) -> Popularity:
+    """The popularity in a file.
+
+    Raises:
+        SourceError: the file cannot be read, or a line is not valid.
+    """
+    rows = _rows(options.path, 2, lambda row: (as_id(row[0]), _number(row[1])))
+    return Popularity(dict(rows), users=options.users)
+
+
+def similarity(options: SimilarityOptions, as_id: Callable[[str], Id]) -> Similarity:
+    """The similarity in a file.
+
+    Raises:
+        SourceError: the file cannot be read, or a line is not valid.
+        MetricError: both or neither of vectors and pairs are given.
+    """
+    if (options.vectors is None) == (options.pairs is None):
+        raise MetricError("similarity: give either vectors or pairs")
+    if options.vectors is not None:
+        found = list(_rows(options.vectors, 2, lambda row: (as_id(row[0]), _numbers(row[1:]))))
+        return Similarity([item for item, _ in found], vectors=[vector for _, vector in found])
+    pairs = _rows(str(options.pairs), 3, lambda row: (_pair(row, as_id), _number(row[2])))
+    return Similarity.of_pairs(dict(pairs))
+
+
+def _rows(path: str, columns: int, read: Callable[[list[str]], T]) -> Iterator[T]:
+    for number, row in enumerate(csv.reader(line.decode() for line in lines(path)), 1):
+        if not row:
+            continue
+        try:
+            if len(row) < columns:
+                problem = f"{len(row)} columns where {columns} are needed"
+                raise ValueError(problem)  # noqa: TRY301  told with the line's number, like others
+            yield read(row)
+        except ValueError as error:
+            if number > 1:
+                raise SourceError(f"{path}:{number}", str(error), "correct the line") from None
+
+
+def _pair(row: list[str], as_id: Callable[[str], Id]) -> tuple[Id, Id]:
+    return as_id(row[0]), as_id(row[1])
+
+
+def _numbers(texts: list[str]) -> list[float]:
+    return [_number(text) for text in texts]
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        message = f"{text!r} is not a number"
+        raise ValueError(message) from None
+
+
+SECOND = 1_000_000
+HOW = "give a whole number and s, m, h or d, for example '90s', '5m', '1h' or '7d'"
+
+_UNITS = {"d": 86_400 * SECOND, "h": 3_600 * SECOND, "m": 60 * SECOND, "s": SECOND}
+_DURATION = re.compile(r"(?P<number>[0-9]{1,9})(?P<unit>[smhd])")
+_LOOSE = re.compile(r"\s*(?P<number>[0-9]{1,9})\s*(?P<unit>[smhd])[a-z]*\s*", re.IGNORECASE)
+_LONGEST = 36_500 * _UNITS["d"]
+
+
+class DurationError(ValueError):
+    """The text is not a duration."""
+
+
+def microseconds(text: str) -> int:
+    """How long a duration is; 0 or more.
+
+    Raises:
+        DurationError: the text is not a duration, or longer than a hundred years.
+
+    Example:
+        >>> microseconds("90s"), microseconds("1h")
+        (90000000, 3600000000)
+    """
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise DurationError(f"found {text!r}; {HOW}.{_hint(text)}")
+    length = int(found["number"]) * _UNITS[found["unit"]]
+    if length > _LONGEST:
+        raise DurationError(f"found {text!r}; that is more than a hundred years.")
+    return length
+
+
+def _hint(text: str) -> str:
+    found = _LOOSE.fullmatch(text)
+    return f" Did you mean '{found['number']}{found['unit'].lower()}'?" if found else ""

@@ -1,20 +1,32 @@
-"""From a TOML file to a Config, or to one sentence about what is wrong with it."""
+"""Reads a TOML file into a Config, or raises an error that names the key and the remedy."""
 
 from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable
+import typing
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from streameval.config.attribution import renamed
 from streameval.config.checks import checked
-from streameval.config.mistakes import explained
-from streameval.config.settings import Config
-from streameval.errors import ConfigError
+from streameval.config.config import Config
+from streameval.config.options import (
+    AttributionOptions,
+    DeadLetterOptions,
+    InteractionOptions,
+    MetricOptions,
+    PopularityOptions,
+    SimilarityOptions,
+    StateOptions,
+    WebOptions,
+    WindowsOptions,
+    renamed,
+)
+from streameval.errors import ConfigError, nearest
+from streameval.pipeline.fields import EventFields
 from streameval.sources.opening import STDIN
 from streameval.sources.options import FilesOptions, SourceOptions
 
@@ -34,11 +46,11 @@ def load(
 
     Args:
         path: of the file.
-        change: what is said elsewhere in place of it, before it is looked at as a whole.
-        source: what is read where the file says nothing of it; None where it must.
+        change: applied before the checks, for options of the command line.
+        source: used where the file has no [source]; None where it must have one.
 
     Raises:
-        ConfigError: names the file, the key, what was found there and what is allowed.
+        ConfigError: names the file, the key, the value and what is allowed.
     """
     table = _table(Path(path))
     if source is not None:
@@ -105,3 +117,170 @@ def _beside_files(path: Path, options: T) -> T:
     }
     there = {name: str(path.parent / file) for name, file in named.items() if file is not None}
     return msgspec.structs.replace(options, **there)
+
+
+_MESSAGE = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<key>.*)`)?")
+_FIELD = re.compile(r"Object .* field `(?P<name>.*)`")
+_EXPECTED = re.compile(
+    r"Expected `(?P<kinds>[^`]*)`(?: of length >= (?P<length>\d+))?"
+    r"(?: (?P<bound>>=?) (?P<limit>[\d.]+))?(?:, got `.*`)?"
+)
+_KINDS = {
+    "str": "text in quotes",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a table",
+}
+_EXAMPLES = {
+    "metrics": 'metrics = ["ndcg@10"]',
+    "source": '[source] with type = "kafka", "files" or "simulator"',
+    "source.topics": 'topics = ["recommendation-events"]',
+    "source.paths": 'paths = ["events.ndjson.gz"]',
+    "source.type": 'type = "kafka"',
+    "windows.spans": 'spans = ["5m", "1h", "24h"]',
+    "metric.name": 'name = "item_coverage@10"',
+    "state.path": 'path = "state"',
+    "popularity.path": 'path = "popularity.csv"',
+    "attribution.impressions": 'impressions = "impressions"',
+    "attribution.interactions": '[[attribution.interactions]] with source = "clicks"',
+    "attribution.interactions.source": 'source = "clicks"',
+}
+_TABLES: Mapping[str, type[msgspec.Struct]] = {
+    "": Config,
+    "event": EventFields,
+    "windows": WindowsOptions,
+    "metric": MetricOptions,
+    "popularity": PopularityOptions,
+    "similarity": SimilarityOptions,
+    "state": StateOptions,
+    "dead_letters": DeadLetterOptions,
+    "web": WebOptions,
+    "attribution": AttributionOptions,
+    "attribution.interactions": InteractionOptions,
+}
+_SOURCES: Mapping[str, type[msgspec.Struct]] = {
+    str(each.__struct_config__.tag): each for each in typing.get_args(SourceOptions)
+}
+
+
+def explained(
+    path: str,
+    message: str,
+    table: Mapping[str, Any],
+    tables: Mapping[str, type[msgspec.Struct]] | None = None,
+) -> ConfigError:
+    """The ConfigError for an error of msgspec.
+
+    Args:
+        path: the file.
+        message: of msgspec.
+        table: the content of the file.
+        tables: name -> struct of each table; by default those of a configuration.
+    """
+    tables = _tables(table) if tables is None else tables
+    found = _MESSAGE.fullmatch(message)
+    what, key = (found["what"], found["key"] or "") if found else (message, "")
+    if field := _FIELD.fullmatch(what):
+        return _about_a_key(path, f"{key}.{field['name']}".lstrip("."), tables, what)
+    key, value = _exact(key, table)
+    if expected := _EXPECTED.fullmatch(what):
+        problem = f"found {_shown(value)}; give {_wanted(expected)}."
+    elif what.startswith("Invalid"):
+        problem = _not_a_choice(value, _choices(key, tables))
+    else:
+        problem = what
+    return ConfigError(path, key, problem)
+
+
+def _about_a_key(
+    path: str, key: str, tables: Mapping[str, type[msgspec.Struct]], what: str
+) -> ConfigError:
+    if "missing" in what:
+        usual = re.sub(r"\[\d+\]", "", key)
+        example = f"; for example {_EXAMPLES[usual]}" if usual in _EXAMPLES else ""
+        return ConfigError(path, key, f"this key is missing{example}.")
+    section, name = _parted(key)
+    known = _keys(tables[section])
+    elsewhere = [
+        f"{_bracketed(other)} {name}".strip() for other, it in tables.items() if name in _keys(it)
+    ]
+    meant = " or ".join([repr(each) for each in nearest(name, known)] or elsewhere)
+    hint = f" Did you mean {meant}?" if meant else ""
+    return ConfigError(path, key, f"unknown key.{hint} Allowed here: {', '.join(known)}.")
+
+
+def _wanted(expected: re.Match[str]) -> str:
+    kinds = [_KINDS.get(kind, kind) for kind in expected["kinds"].split(" | ") if kind != "null"]
+    wanted = " or ".join(kinds)
+    if expected["length"]:
+        return f"{wanted} of at least {expected['length']}"
+    if expected["limit"]:
+        beyond = "of at least" if expected["bound"] == ">=" else "above"
+        return f"{wanted} {beyond} {float(expected['limit']):g}"
+    return wanted
+
+
+def _not_a_choice(value: object, choices: list[str]) -> str:
+    offered = nearest(str(value), choices)
+    hint = f" Did you mean {' or '.join(map(repr, offered))}?" if offered else ""
+    return f"found {_shown(value)}; allowed are {', '.join(map(repr, choices))}.{hint}"
+
+
+def _choices(key: str, tables: Mapping[str, type[msgspec.Struct]]) -> list[str]:
+    section, name = _parted(key)
+    if key == "source.type":
+        return list(_SOURCES)
+    hint = typing.get_type_hints(tables[section]).get(name)
+    return [choice for literal in _literals(hint) for choice in typing.get_args(literal)]
+
+
+def _literals(hint: object) -> Iterator[object]:
+    if typing.get_origin(hint) is Literal:
+        yield hint
+    else:
+        for argument in typing.get_args(hint):
+            yield from _literals(argument)
+
+
+def _tables(table: Mapping[str, Any]) -> dict[str, type[msgspec.Struct]]:
+    source = table.get("source")
+    chosen = source.get("type") if isinstance(source, dict) else None
+    if isinstance(chosen, str) and chosen in _SOURCES:
+        return {**_TABLES, "source": _SOURCES[chosen]}
+    return dict(_TABLES)
+
+
+def _parted(key: str) -> tuple[str, str]:
+    """The table of a key, without an index, and its name in it."""
+    section, _, name = key.rpartition(".")
+    return section.partition("[")[0], name
+
+
+def _bracketed(section: str) -> str:
+    several = section in {"metric", "attribution.interactions"}
+    return f"[[{section}]]" if several else f"[{section}]" if section else ""
+
+
+def _keys(struct: type[msgspec.Struct]) -> list[str]:
+    tag = struct.__struct_config__.tag_field
+    return ([tag] if tag else []) + [field.name for field in msgspec.structs.fields(struct)]
+
+
+def _exact(key: str, table: Mapping[str, Any]) -> tuple[str, Any]:
+    """The key and its value; msgspec writes [...] for an unnamed entry of a table."""
+    found: Any = table
+    section = key.removesuffix("[...]")
+    for step in re.findall(r"[^.\[\]]+", section):
+        found = found[int(step)] if isinstance(found, list) else found[step]
+    if section == key:
+        return key, found
+    others = [name for name, value in found.items() if not isinstance(value, str)]
+    name = (others or list(found))[0]
+    return f"{section}.{name}", found[name]
+
+
+def _shown(value: object) -> str:
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from streameval.config.mistakes import explained
+from streameval.config.reading import explained
 from streameval.errors import ConfigError
 from streameval.exporters.web.webconfig import TABLES, Security, WebConfig
 

@@ -1,24 +1,24 @@
-"""From a configuration to the parts of a daemon."""
+"""Builds the parts of a daemon from a configuration."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
+from streameval.checkpoints.checkpointer import Checkpointer, MemoryOnly
+from streameval.checkpoints.folder import FolderStore
+from streameval.checkpoints.settings import CheckpointSettings
 from streameval.config import Config
-from streameval.config.counting import counting, fitted
-from streameval.config.durations import SECOND, microseconds
-from streameval.config.options import DeadLetterOptions, StateOptions
-from streameval.config.schema import schema
-from streameval.daemon.clock import Clock
+from streameval.config.config import schema
+from streameval.config.options import SECOND, DeadLetterOptions, StateOptions, microseconds
+from streameval.config.pipeline import counting, fitted
 from streameval.dead_letters.queue import dead_letters_of
-from streameval.durability.keeper import Keeper
-from streameval.durability.terms import Terms
-from streameval.durability.transient import Transient
 from streameval.pipeline.dead_letters import DeadLetters
 from streameval.pipeline.evidence import Evidence
 from streameval.pipeline.ingest import Ingest
@@ -29,7 +29,6 @@ from streameval.records import RecordBatch
 from streameval.sources.build import source_of, tails_of
 from streameval.sources.options import KafkaOptions
 from streameval.sources.source import Source
-from streameval.stores.folder import FolderStore
 
 _BUDGET = 60.0
 """Seconds for the last checkpoints, where no group waits for them."""
@@ -52,7 +51,7 @@ class Assembly(msgspec.Struct, kw_only=True):
     config: Config
     source: Source
     ingest: Ingest
-    owner: Keeper | Transient
+    owner: Checkpointer | MemoryOnly
     letters: DeadLetters | None
     snapshots: Snapshots
     worker: Executor
@@ -114,25 +113,25 @@ def assembled(
         config=config,
         source=source,
         ingest=ingest,
-        owner=Transient(ingest, letters, clock, worker),
+        owner=MemoryOnly(ingest, letters, clock, worker),
         letters=letters,
         snapshots=pictures(config, source, ingest.layout, clock.wall()),
         worker=worker,
         tails=tails_of(config.source, environment),
     )
     if kept is not None and config.state is not None:
-        agreed = terms(config, config.state, source)
-        parts.owner = _keeper(parts, kept, agreed, clock, worker)
+        settings = checkpoint_settings(config, config.state, source)
+        parts.owner = _checkpointer(parts, kept, settings, clock, worker)
     return parts
 
 
-def _keeper(
-    parts: Assembly, kept: FolderStore, agreed: Terms, clock: Clock, worker: Executor
-) -> Keeper:
-    return Keeper(
+def _checkpointer(
+    parts: Assembly, kept: FolderStore, settings: CheckpointSettings, clock: Clock, worker: Executor
+) -> Checkpointer:
+    return Checkpointer(
         parts.ingest,
         kept,
-        agreed,
+        settings,
         commit=parts.source.commit,
         evidence=Evidence(parts.ingest),
         letters=parts.letters,
@@ -157,13 +156,15 @@ def store(options: StateOptions) -> FolderStore:
     return FolderStore(Path(options.path))
 
 
-def terms(config: Config, options: StateOptions, source: Source) -> Terms:
-    """Under which terms state is kept."""
-    return Terms(
+def checkpoint_settings(
+    config: Config, options: StateOptions, source: Source
+) -> CheckpointSettings:
+    """What the checkpointer needs to know of the configuration."""
+    return CheckpointSettings(
         release=version("streameval"),
         cluster=lambda: source.cluster,
         group=config.source.group if isinstance(config.source, KafkaOptions) else source.cluster,
-        settings=config.settings(),
+        fingerprint=config.settings(),
         schema=schema(config),
         policies=options,
         interval=microseconds(options.interval) / SECOND,
@@ -183,3 +184,17 @@ def _letters(config: Config) -> DeadLetterOptions | None:
     if config.dead_letters is None and config.state is not None:
         return DeadLetterOptions() if isinstance(config.source, KafkaOptions) else None
     return config.dead_letters
+
+
+class Clock(NamedTuple):
+    """Sources of time; tests replace them.
+
+    Attributes:
+        wall: seconds since the epoch, for people.
+        monotonic: seconds that only grow, for measuring.
+        sleep: waits so many seconds.
+    """
+
+    wall: Callable[[], float] = time.time
+    monotonic: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep

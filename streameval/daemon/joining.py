@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from streameval.attribution.grouping import Grouped, require_together
 from streameval.attribution.state import JoinedState
 from streameval.attribution.stats import JoinStats
-from streameval.config.durations import SECOND, microseconds
-from streameval.config.joining import joint
+from streameval.config.options import SECOND, microseconds
+from streameval.config.pipeline import joint
 from streameval.daemon.assembly import Assembly
 from streameval.daemon.garbage import Uncollected
 from streameval.pipeline.joined import JoinHealth
@@ -97,7 +97,7 @@ class Joining:
         idle = [log for log in state.logs.slowest if self._is_idle(log, expected[log])]
         if idle and state.blocked:
             state.propose(idle)
-            owner.hasten()
+            owner.checkpoint_soon()
 
     def _is_idle(self, log: Partition, expected: int) -> bool:
         """Whether nothing has come for long, and the source knows of nothing more."""

@@ -1,26 +1,32 @@
-"""The ingest loop: poll, count, save, and now and then publish a picture of it all."""
+"""The polling loop: counts batches, checkpoints, publishes snapshots, and logs what happens."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+import logging
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager
 
-from streameval.daemon.assembly import Assembly
-from streameval.daemon.clock import Clock
+from streameval.checkpoints.interfaces import LogEvent
+from streameval.daemon.assembly import Assembly, Clock
 from streameval.daemon.garbage import Garbage
 from streameval.daemon.joining import Joining, owner_of
-from streameval.daemon.reports import Advice, InvalidRecords, SourceTrouble, tell_news
-from streameval.daemon.snapshot_reader import SnapshotReader
+from streameval.daemon.log import emit
 from streameval.errors import StreamevalError
 from streameval.pipeline.circumstances import Circumstances
+from streameval.pipeline.dead_letters import DeadLetter
+from streameval.pipeline.ingest import IngestCopy
 from streameval.pipeline.snapshot import ReloadHealth, Snapshot
+from streameval.pipeline.snapshots import Snapshots
 from streameval.records import Assignment, Owner, Partition, RecordBatch
 
 _LONGEST_WAIT = 0.2
-"""Seconds; a signal is noticed within them."""
+"""Seconds within which a signal is noticed."""
 
 _STUCK = 60.0
-"""Seconds; no batch and no snapshot takes so long."""
+"""Seconds; longer than any batch or snapshot takes."""
 
 
 class Loop:
@@ -58,11 +64,11 @@ class Loop:
 
     @property
     def turning(self) -> bool:
-        """Whether it has got on with its work lately; may be asked from any thread."""
+        """Whether the loop has made progress lately; safe to call from any thread."""
         return self._clock.monotonic() - self._turned_at < _STUCK
 
     def run(self, until: Callable[[], bool]) -> None:
-        """Read until told to stop; then save, and take one last snapshot.
+        """Read until stopped; then save and take a last snapshot.
 
         What has been polled is counted before it ends. A source that has finished is waited on
         all the same, so that its values can still be looked at. Where it ends by an error, no
@@ -93,10 +99,10 @@ class Loop:
         self._ready = self._ready or (source.joined and source.trouble is None)
         for batch in batches:
             owner.apply(batch)
-            owner.turn()
+            owner.advance()
             self._show_when_due()
         self._joining.turn()
-        owner.turn()
+        owner.advance()
         self._show_when_due()
         self._turned_at = self._clock.monotonic()
         self._garbage.turn(idle=not batches)
@@ -135,7 +141,7 @@ class Loop:
             self._advice.observe(snapshot.health.trouble)
 
     def _tell(self) -> None:
-        tell_news(self._parts.owner.take_news())
+        log_all(self._parts.owner.take_log_events())
         self._trouble.observe(self._parts.source.trouble)
         ingest = self._parts.ingest
         self._invalid.observe(ingest.take_invalid(), ingest.tally.invalid)
@@ -182,3 +188,197 @@ class OwnedShare:
         """These are no longer ours."""
         self._owner.lost(partitions)
         self._mine.difference_update(partitions)
+
+
+_SHORTEST = 1.0
+_COST_MULTIPLE = 20.0
+
+
+class Pace:
+    """Paces costly work: at most once a second and at most 5 % of the time.
+
+    The cheaper of the last two times counts: one that was slow by chance, or the first after a
+    restart that reads everything, does not delay the next.
+
+    Args:
+        clock: seconds that only grow.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._next = clock()
+        self._before = 0.0
+
+    @property
+    def remaining(self) -> float:
+        """Seconds until the next run; 0 when it is due."""
+        return max(0.0, self._next - self._clock())
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Time one run; the next is due max(1 s, 20 x its cost) after its start."""
+        start = self._clock()
+        yield
+        cost = self._clock() - start
+        self._next = start + max(_SHORTEST, _COST_MULTIPLE * min(cost, self._before))
+        self._before = cost
+
+
+class SnapshotReader:
+    """Takes snapshots on a thread of its own, one at a time.
+
+    Args:
+        snapshots: takes them.
+        publish: handed each with what it was taken of, on that thread; must be quick.
+        clock: where time comes from.
+        thread: runs one after the other; shut down at the end.
+    """
+
+    def __init__(
+        self,
+        snapshots: Snapshots,
+        publish: Callable[[Snapshot, Circumstances], None],
+        clock: Clock,
+        thread: Executor,
+    ) -> None:
+        self._snapshots = snapshots
+        self._publish = publish
+        self._clock = clock
+        self._pace = Pace(clock.monotonic)
+        self._thread = thread
+        self._taking: Future[None] | None = None
+
+    @property
+    def due_in(self) -> float:
+        """Seconds until the next snapshot should begin; infinite while one is being taken.
+
+        Raises:
+            StreamevalError: the last one failed.
+        """
+        if self._taking is not None:
+            if not self._taking.done():
+                return float("inf")
+            self._taking.result()
+            self._taking = None
+        return self._pace.remaining
+
+    def begin(self, counts: IngestCopy, around: Circumstances) -> None:
+        """Take a snapshot on the other thread."""
+        self._taking = self._thread.submit(self._take, counts, around)
+
+    def finish(self, counts: IngestCopy, around: Circumstances) -> None:
+        """Take the last snapshot and wait for it."""
+        self.begin(counts, around)
+        self._thread.shutdown()
+        if self._taking is not None:
+            self._taking.result()
+
+    def _take(self, counts: IngestCopy, around: Circumstances) -> None:
+        with self._pace.turn():
+            self._publish(self._snapshots.take(counts, self._clock.wall(), around), around)
+
+
+_IN_FULL = 3
+_SECONDS = 10.0
+_PATIENCE = 2.0
+
+
+class InvalidRecords:
+    """Logs the first few invalid records of each reason, and the number of the others.
+
+    Args:
+        clock: seconds that only grow; a summary comes every 10 of them, at most.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._told: Counter[str] = Counter()
+        self._in_full: Counter[str] = Counter()
+        self._next = clock()
+
+    def observe(self, examples: Sequence[DeadLetter], counts: Mapping[str, int]) -> None:
+        """Log the records that the pipeline found invalid.
+
+        Args:
+            examples: some of the records since the last call.
+            counts: how many there were in all, by reason.
+        """
+        for record in examples:
+            if self._in_full[record.reason] < _IN_FULL:
+                self._in_full[record.reason] += 1
+                self._told[record.reason] += 1
+                _tell(record)
+        if self._clock() >= self._next:
+            self.summarize(counts)
+
+    def summarize(self, counts: Mapping[str, int]) -> None:
+        """Log the number of records not logged yet, if any."""
+        more = {reason: count - self._told[reason] for reason, count in counts.items()}
+        more = {reason: count for reason, count in more.items() if count}
+        if more:
+            emit(logging.WARNING, "invalid_records", more=sum(more.values()), **more)
+            self._told.update(more)
+            self._next = self._clock() + _SECONDS
+
+
+class SourceTrouble:
+    """Logs when trouble of the source begins, changes and ends.
+
+    Connecting takes a moment; only what lasts for two seconds is told.
+
+    Args:
+        clock: seconds that only grow.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._since: float | None = None
+        self._told: str | None = None
+
+    def observe(self, trouble: str | None) -> None:
+        """Log a change in the trouble that the source reports."""
+        if trouble is None:
+            self._end()
+            return
+        self._since = self._clock() if self._since is None else self._since
+        if trouble != self._told and self._clock() - self._since >= _PATIENCE:
+            self._told = trouble
+            emit(logging.WARNING, "source_trouble", trouble=trouble)
+
+    def _end(self) -> None:
+        if self._told is not None and self._since is not None:
+            seconds = round(self._clock() - self._since, 1)
+            emit(logging.INFO, "source_recovered", after_seconds=seconds)
+        self._since = self._told = None
+
+
+class Advice:
+    """Logs advice about suspicious events: each sentence once, whatever its numbers."""
+
+    def __init__(self) -> None:
+        self._given: set[str] = set()
+
+    def observe(self, advice: str | None) -> None:
+        """Log new advice of the pipeline."""
+        kind = None if advice is None else re.sub(r"[\d,]+", "", advice)
+        if kind is not None and kind not in self._given:
+            self._given.add(kind)
+            emit(logging.WARNING, "advice", advice=advice)
+
+
+def log_all(log_events: Sequence[LogEvent]) -> None:
+    """Log the events of the checkpointer."""
+    for each in log_events:
+        emit(getattr(logging, each.level.upper()), each.event.replace(" ", "_"), **each.fields)
+
+
+def _tell(record: DeadLetter) -> None:
+    emit(
+        logging.WARNING,
+        "invalid_record",
+        reason=record.reason,
+        partition=str(record.partition),
+        offset=record.offset,
+        detail=record.message,
+        preview=record.preview,
+    )

@@ -1,20 +1,22 @@
-"""The whole daemon: a source, the loop that counts it, and a server of what the loop publishes."""
+"""Runs the daemon, from a configuration to the end of the process."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from importlib.metadata import version
+from types import FrameType
 from typing import Any
 
 import msgspec
 
 from streameval.config import Config
-from streameval.config.durations import SECOND, microseconds
+from streameval.config.options import SECOND, microseconds
 from streameval.config.web_file import web_security
-from streameval.daemon.assembly import assembled
-from streameval.daemon.clock import Clock
+from streameval.daemon.assembly import Clock, assembled
 from streameval.daemon.log import emit
 from streameval.daemon.loop import Loop
 from streameval.daemon.reload import Reload, check_start
@@ -157,3 +159,42 @@ class Daemon:
 
 def _shown(config: Config) -> dict[str, Any]:
     return redacted(msgspec.to_builtins(config))
+
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class Stop:
+    """Whether to stop: after SIGTERM or SIGINT, or after a given time.
+
+    Args:
+        seconds: time to run; None to run until a signal.
+        clock: seconds that only grow.
+    """
+
+    def __init__(
+        self, seconds: float | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._clock = clock
+        self._deadline = None if seconds is None else clock() + seconds
+        self.signal: str | None = None
+
+    def __call__(self) -> bool:
+        """Whether it is time to stop."""
+        over = self._deadline is not None and self._clock() >= self._deadline
+        return over or self.signal is not None
+
+    @contextmanager
+    def on_signals(self) -> Iterator[Stop]:
+        """Stop on the first signal of the block; a second one ends the process at once."""
+        before = {each: signal.signal(each, self._ask) for each in _SIGNALS}
+        try:
+            yield self
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
+
+    def _ask(self, number: int, _frame: FrameType | None) -> None:
+        self.signal = signal.Signals(number).name
+        for each in _SIGNALS:
+            signal.signal(each, signal.SIG_DFL)

@@ -16,12 +16,12 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
+from streameval.checkpoints.restore import other_settings, same_shape
 from streameval.config import Config
-from streameval.config.counting import counting, fitted
 from streameval.config.options import StateOptions
+from streameval.config.pipeline import counting, fitted
 from streameval.daemon.assembly import store
 from streameval.daemon.log import emit
-from streameval.durability.checks import other_settings, same_shape
 from streameval.errors import StreamevalError, UnlikeStateError
 from streameval.exporters.web import try_address
 from streameval.pipeline.snapshot import ReloadHealth
@@ -123,7 +123,7 @@ def _check_state(new: Config, options: StateOptions) -> None:
     differing = other_settings(new.settings(), saved) if saved else None
     decoding_only = options.on_other_settings == "accept" and same_shape(new.settings(), saved)
     if differing is not None and not decoding_only:
-        options.obey("on_other_settings", options.path, differing)
+        options.enforce("on_other_settings", options.path, differing)
         return
     for place in checkpoints.places()[:1]:
         found = checkpoints.newest(place).saved
@@ -135,5 +135,5 @@ def _check_state(new: Config, options: StateOptions) -> None:
         try:
             ingest.restore(partition, logs or {partition: found.header.offset}, parts)
         except UnlikeStateError as error:
-            problem = f"its state cannot go on: {error}".rstrip(".")
-            options.obey("on_other_settings", str(place), problem)
+            problem = f"its state cannot be loaded: {error}".rstrip(".")
+            options.enforce("on_other_settings", str(place), problem)

@@ -13,8 +13,7 @@ from prometheus_client.samples import Sample as ClientSample
 from prometheus_client.utils import floatToGoString
 
 from streameval.exporters.families import Family, Sample
-from streameval.exporters.memory import memory_limit
-from streameval.exporters.operations import build_information, operations
+from streameval.exporters.operations import build_information, memory_limit, operations
 from streameval.exporters.samples import FIRST_EXPOSURE, Counters, MetricFamilies
 from streameval.pipeline.snapshot import Snapshot
 

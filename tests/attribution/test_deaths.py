@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from streameval.broker import Broker
-from streameval.stores.folder import FolderStore
+from streameval.checkpoints.folder import FolderStore
 from tests.attribution.test_daemon import streams
 from tests.attribution.topics import PARTITIONS, lines, send
 from tests.cli.program import ran

@@ -11,7 +11,7 @@ import pytest
 from streameval.attribution.logs import MAX_AHEAD
 from streameval.attribution.state import JoinedState
 from streameval.attribution.stats import JoinStats
-from streameval.config.attribution import AttributionOptions, InteractionOptions
+from streameval.config.options import AttributionOptions, InteractionOptions
 from streameval.errors import SourceError, TooManyOpenError, UnevenStreamsError, UnlikeStateError
 from streameval.records import Partition, RecordBatch
 from tests.attribution.offline import Case

@@ -19,8 +19,8 @@ import msgspec
 import psutil
 
 from streameval.config import Config
-from streameval.config.counting import counting, layout
 from streameval.config.options import WindowsOptions
+from streameval.config.pipeline import counting, layout
 from streameval.pipeline.circumstances import Circumstances
 from streameval.pipeline.decode import Decoder
 from streameval.pipeline.direct import Direct

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from streameval.config.attribution import AttributionOptions, InteractionOptions
-from streameval.config.counting import counting
-from streameval.config.settings import Config
+from streameval.config.config import Config
+from streameval.config.options import AttributionOptions, InteractionOptions
+from streameval.config.pipeline import counting
 from streameval.pipeline.fields import EventFields
 from streameval.pipeline.ingest import Ingest
 from streameval.records import Partition, RecordBatch

@@ -12,21 +12,21 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from streameval.checkpoints.checkpoint import SavedCheckpoint
+from streameval.checkpoints.checkpointer import Checkpointer
+from streameval.checkpoints.folder import FolderStore
+from streameval.checkpoints.settings import CheckpointSettings
 from streameval.config import Config
-from streameval.config.counting import counting
 from streameval.config.options import WindowsOptions
-from streameval.daemon.clock import Clock
+from streameval.config.pipeline import counting
+from streameval.daemon.assembly import Clock
 from streameval.daemon.garbage import Garbage, set_aside
-from streameval.durability.keeper import Keeper
-from streameval.durability.store import Saved
-from streameval.durability.terms import Terms
 from streameval.pipeline.evidence import Evidence
 from streameval.pipeline.fields import EventFields
 from streameval.pipeline.ingest import Ingest
 from streameval.records import Assignment, Partition, RecordBatch
 from streameval.sources.options import SimulatorOptions
 from streameval.sources.simulator import EPOCH
-from streameval.stores.folder import FolderStore
 
 PARTITIONS = tuple(Partition("events", number) for number in range(4))
 CELLS = 100_000
@@ -42,7 +42,7 @@ class _Run(msgspec.Struct):
     """Parts of a daemon, without a source."""
 
     ingest: Ingest
-    keeper: Keeper
+    checkpointer: Checkpointer
     worker: Executor
 
 
@@ -51,14 +51,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name, interval in (("without checkpoints", 1e9), ("checkpoints", INTERVAL)):
             run = _made(FolderStore(Path(folder) / name), interval)
-            run.keeper.assigned([_assignment(each) for each in PARTITIONS])
+            run.checkpointer.assigned([_assignment(each) for each in PARTITIONS])
             batches = _batches()
             while min(map(run.ingest.positions.__getitem__, PARTITIONS)) * 20 < CELLS * 2:
-                run.keeper.apply(next(batches))
+                run.checkpointer.apply(next(batches))
             with Garbage(time.monotonic) as garbage:
                 turns = list(_turns(run, batches, garbage))
             _print(name, turns)
-            run.keeper.finish()
+            run.checkpointer.finish()
             run.worker.shutdown()
         _print_restore(FolderStore(Path(folder) / "checkpoints"))
 
@@ -71,9 +71,9 @@ def _turns(
     while time.monotonic() < until:
         batch = next(batches)
         wall, work = time.perf_counter(), time.thread_time()
-        run.keeper.apply(batch)
+        run.checkpointer.apply(batch)
         kept = time.thread_time()
-        run.keeper.turn()
+        run.checkpointer.advance()
         kept = time.thread_time() - kept
         garbage.turn(idle=False)
         yield time.perf_counter() - wall, time.thread_time() - work, kept
@@ -92,7 +92,7 @@ def _print_restore(store: FolderStore) -> None:
     sizes = [sum(len(saved.read(part)) for part in saved.digests) for saved in _saved(store)]
     wall, work = time.perf_counter(), time.process_time()
     with set_aside():
-        run.keeper.assigned([_assignment(each) for each in PARTITIONS])
+        run.checkpointer.assigned([_assignment(each) for each in PARTITIONS])
     wall, work = time.perf_counter() - wall, time.process_time() - work
     print(
         f"restored {sum(sizes) / 1e6:.0f} MB of {len(sizes)} partitions in {wall:.2f} s;", end=" "
@@ -101,7 +101,7 @@ def _print_restore(store: FolderStore) -> None:
     run.worker.shutdown()
 
 
-def _saved(store: FolderStore) -> Iterator[Saved]:
+def _saved(store: FolderStore) -> Iterator[SavedCheckpoint]:
     for place in sorted(store.places()):
         saved = store.newest(place).saved
         if saved is not None:
@@ -118,14 +118,14 @@ def _made(store: FolderStore, interval: float) -> _Run:
         windows=WindowsOptions(spans=["5m", "1h", "24h"]),
     )
     ingest, worker = counting(config), ThreadPoolExecutor(max_workers=1)
-    keeper = Keeper(
+    checkpointer = Checkpointer(
         ingest,
         store,
-        Terms(
+        CheckpointSettings(
             release="0",
             cluster=lambda: "benchmark",
             group="benchmark",
-            settings=config.settings(),
+            fingerprint=config.settings(),
             interval=interval,
         ),
         commit=lambda _: None,
@@ -134,7 +134,7 @@ def _made(store: FolderStore, interval: float) -> _Run:
         clock=Clock(),
         worker=worker,
     )
-    return _Run(ingest, keeper, worker)
+    return _Run(ingest, checkpointer, worker)
 
 
 def _assignment(partition: Partition) -> Assignment:

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from streameval.durability.checkpoint import Draft, Header, Part, Place
-from streameval.stores.folder import FolderStore
+from streameval.checkpoints.checkpoint import Draft, Header, Part, Place
+from streameval.checkpoints.folder import FolderStore
 
 PLACE = Place("shop.events", "Zq3kTgZrQ1-xbW5uZ2fQ0A", 0)
 PIECE = random.Random(1).randbytes(1 << 14)

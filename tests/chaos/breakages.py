@@ -8,53 +8,56 @@ from typing import Any
 
 import msgspec
 
+from streameval.checkpoints.committer import DurableCheckpoint
+from streameval.checkpoints.restore import RestorePlanner
+from streameval.checkpoints.scheduler import CheckpointScheduler
 from streameval.dead_letters.queue import Queue
-from streameval.durability.confirming import Confirmed
-from streameval.durability.resuming import Resuming
-from streameval.durability.saving import Saving
 
 
 def commit_first() -> None:
     """The group is told before the checkpoint is written."""
-    saving: Any = Saving
-    submitted = saving._submitted
+    scheduler: Any = CheckpointScheduler
+    submitted = scheduler._submitted
 
-    def hasty(self: Any, holding: Any) -> Any:
-        self._confirming._commit({holding.partition: holding.position})
-        return submitted(self, holding)
+    def hasty(self: Any, checkpoints: Any) -> Any:
+        self._committer._commit({checkpoints.partition: checkpoints.position})
+        return submitted(self, checkpoints)
 
-    saving._submitted = hasty
+    scheduler._submitted = hasty
 
 
 def count_first() -> None:
     """Counters show what no checkpoint covers yet."""
-    saving: Any = Saving
-    submitted = saving._submitted
+    scheduler: Any = CheckpointScheduler
+    submitted = scheduler._submitted
 
-    def hasty(self: Any, holding: Any) -> Any:
-        holding.took_early = holding.totals_now() if holding.showing else None
-        if holding.took_early is not None:
-            place, fold = holding.resumption.place, holding._evidence.folding(holding.partition)
-            confirmed = Confirmed(
-                place, holding.position, holding.offsets, holding.took_early, fold
+    def hasty(self: Any, checkpoints: Any) -> Any:
+        checkpoints.took_early = checkpoints.totals_now() if checkpoints.showing else None
+        if checkpoints.took_early is not None:
+            durable = DurableCheckpoint(
+                place=checkpoints.plan.place,
+                offset=checkpoints.position,
+                offsets=checkpoints.offsets,
+                totals=checkpoints.took_early,
+                fold=checkpoints._evidence.folding(checkpoints.partition),
             )
-            self._confirming._show(holding.partition, confirmed)
-        return submitted(self, holding)
+            self._committer._show(checkpoints.partition, durable)
+        return submitted(self, checkpoints)
 
-    saving._submitted = hasty
+    scheduler._submitted = hasty
 
 
 def restore_late() -> None:
     """Reading goes on one record behind the checkpoint."""
-    resuming: Any = Resuming
-    onward = resuming._onward
+    planner: Any = RestorePlanner
+    onward = planner._resume
 
     def late(self: Any, assignment: Any, saved: Any, **named: Any) -> Any:
         found = onward(self, assignment, saved, **named)
         after = min(found.offset + 1, assignment.end)
         return msgspec.structs.replace(found, offsets={assignment.partition: after})
 
-    resuming._onward = late
+    planner._resume = late
 
 
 def letters_forgotten() -> None:

@@ -8,10 +8,9 @@ from contextlib import closing
 
 from kafka import KafkaAdminClient
 
-from streameval.durability.checkpoint import Place
-from streameval.durability.store import Saved
+from streameval.checkpoints.checkpoint import Place, SavedCheckpoint
+from streameval.checkpoints.folder import FolderStore
 from streameval.sources.kafka.cluster import Cluster
-from streameval.stores.folder import FolderStore
 from tests.chaos.configuration import Setting
 from tests.chaos.log import Content
 from tests.chaos.truth import Fold, dead_letters, ends
@@ -61,7 +60,7 @@ def progress(setting: Setting, *, ended: bool = False) -> Faults:
     ]
 
 
-def saved(setting: Setting) -> dict[int, Saved]:
+def saved(setting: Setting) -> dict[int, SavedCheckpoint]:
     """The newest sound checkpoint of each partition of the topic as it is now, by its number."""
     with closing(Cluster({"bootstrap_servers": setting.address})) as cluster:
         described = cluster.topics([setting.topic])

@@ -31,16 +31,16 @@ class Point(NamedTuple):
     about: str = ""
 
 
-_DISK = ("streameval.stores.disk", "RealDisk")
+_DISK = ("streameval.checkpoints.disk", "RealDisk")
 _GROUP = ("streameval.sources.kafka.source", "KafkaSource")
-_KEEPER = ("streameval.durability.keeper", "Keeper")
+_CHECKPOINTER = ("streameval.checkpoints.checkpointer", "Checkpointer")
 _LETTERS = ("streameval.dead_letters.topic", "DeadLetterTopics")
-_SAVING = ("streameval.durability.saving", "Saving")
+_SCHEDULER = ("streameval.checkpoints.scheduler", "CheckpointScheduler")
 _BLOB, _CHECKPOINT = "/blobs/", ".checkpoint"
 
 POINTS: Mapping[str, Point] = MappingProxyType(
     {
-        "in-first": Point(*_SAVING, "first"),
+        "in-first": Point(*_SCHEDULER, "first"),
         "before-letters": Point(*_LETTERS, "write"),
         "amid-letters": Point(*_LETTERS, "_answered"),
         "after-letters": Point(*_LETTERS, "write", after=True),
@@ -52,9 +52,9 @@ POINTS: Mapping[str, Point] = MappingProxyType(
         "before-commit": Point(*_GROUP, "commit"),
         "after-commit": Point(*_GROUP, "commit", after=True),
         "in-restore": Point("streameval.pipeline.ingest", "Ingest", "restore"),
-        "in-revoke": Point(*_KEEPER, "revoked", reach=1),
-        "after-revoke": Point(*_KEEPER, "revoked", after=True, reach=1),
-        "in-finish": Point(*_KEEPER, "finish", reach=1),
+        "in-revoke": Point(*_CHECKPOINTER, "revoked", reach=1),
+        "after-revoke": Point(*_CHECKPOINTER, "revoked", after=True, reach=1),
+        "in-finish": Point(*_CHECKPOINTER, "finish", reach=1),
     }
 )
 """Every step of beginning, of a checkpoint, of taking over, of giving away, and of ending."""

@@ -88,7 +88,7 @@ def torn(stage: Stage) -> Faults:
         with stage.daemon(setting, "last-words") as daemon:
             stage.settled(setting, daemon)
             stage.demand(daemon.stop() == 0, "it did not end in order")
-            told = daemon.said("a damaged checkpoint was passed over")
+            told = daemon.said("a damaged checkpoint was skipped")
             stage.demand(told == 2, f"of 2 damaged checkpoints, {told} were told of")
     return stage.finished(setting, writer, exact=True)
 

@@ -10,7 +10,7 @@ from hashlib import blake2b
 from kafka import KafkaConsumer, TopicPartition
 
 from streameval.config import load
-from streameval.config.counting import counting
+from streameval.config.pipeline import counting
 from streameval.daemon.assembly import pictures
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.pipeline.circumstances import Circumstances

@@ -15,9 +15,9 @@ from types import MappingProxyType
 from typing import Any
 
 import streameval.daemon.process
+from streameval.checkpoints.disk import RealDisk
 from streameval.cli import main
 from streameval.pipeline.ingest import Ingest
-from streameval.stores.disk import RealDisk
 from tests.chaos.breakages import BREAKAGES
 from tests.chaos.points import POINTS, deadly
 

@@ -6,24 +6,14 @@ import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
+from streameval.cli.app import COMMANDS, app
 from tests.cli.program import command, ran
 from tests.effort import PATIENCE
-
-COMMANDS = (
-    "demo",
-    "run",
-    "check",
-    "evaluate",
-    "simulate",
-    "publish",
-    "metrics",
-    "state",
-    "dlq",
-    "explain",
-)
 
 
 def test_its_version_is_the_packages() -> None:
@@ -91,7 +81,7 @@ def test_a_wrong_call_gets_one_line_and_status_2(
 
 
 def test_its_help_loads_nothing_heavy() -> None:
-    heavy = "{'kafka', 'starlette', 'uvicorn', 'prometheus_client'}"
+    heavy = "{'kafka', 'starlette', 'uvicorn', 'prometheus_client', 'streameval.config'}"
     code = (
         "import sys; from streameval.cli.app import status; status(['--help']); "
         f"print(sorted({heavy} & set(sys.modules)), file=sys.stderr)"
@@ -100,6 +90,13 @@ def test_its_help_loads_nothing_heavy() -> None:
         [sys.executable, "-c", code], capture_output=True, timeout=PATIENCE, check=False
     )
     assert done.stderr == b"[]\n"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_of_commands_says_what_their_help_says(name: str) -> None:
+    program: Any = typer.main.get_command(app)
+    _, command, _ = program.resolve_command(typer.Context(program), [name])
+    assert " ".join(command.help.split("\n\n")[0].split()) == COMMANDS[name]
 
 
 def test_a_reader_that_leaves_early_is_no_error() -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from streameval.durability.checkpoint import Place
-from streameval.stores.folder import FolderStore
-from streameval.stores.naming import file_of, folder_of
+from streameval.checkpoints.checkpoint import Place
+from streameval.checkpoints.folder import FolderStore
+from streameval.checkpoints.format import file_of, folder_of
 from tests.cli.program import ran
 from tests.stores.drafts import NOON, PLACE, draft, whole
 
@@ -92,7 +92,7 @@ def test_show_passes_over_what_is_damaged_and_says_so(state: Path) -> None:
     (folder_of(state, PLACE) / file_of(4230)).write_bytes(b"rubbish")
     done = ran("state", "show", state)
     assert done.returncode == 1
-    assert "offset 4,230 is passed over" in done.stderr
+    assert "offset 4,230 is skipped" in done.stderr
     assert " 220 " in done.stdout
 
 
@@ -101,13 +101,13 @@ def test_show_tells_of_a_later_version(state: Path) -> None:
     done = ran("state", "show", state)
     assert done.returncode == 1
     assert "state version 3 is not known" in done.stderr
-    assert "none sound" in done.stdout
+    assert "none valid" in done.stdout
 
 
 def test_verify_says_that_all_is_sound(state: Path) -> None:
     done = ran("state", "verify", state, state)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "3 checkpoints of 2 partitions, all sound" in done.stdout
+    assert "3 checkpoints of 2 partitions, all valid" in done.stdout
     assert len(done.stdout.splitlines()) == 2
 
 
@@ -119,7 +119,7 @@ def test_verify_says_each_fault_and_fails(state: Path) -> None:
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 2
     assert str(folder / file_of(4230)) in done.stderr
-    assert "2 not sound" in done.stdout
+    assert "2 not valid" in done.stdout
 
 
 @pytest.mark.parametrize("command", ["show", "verify"])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from streameval.checkpoints.restore import other_settings
 from streameval.config import Config
-from streameval.config.counting import fitted
-from streameval.durability.checks import other_settings
+from streameval.config.pipeline import fitted
 from streameval.sources.options import SimulatorOptions
 
 

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.config import Config, load
-from streameval.config.durations import DurationError, microseconds
-from streameval.config.families import Group
-from streameval.config.options import MetricOptions, WindowsOptions
+from streameval.config.config import Group
+from streameval.config.options import DurationError, MetricOptions, WindowsOptions, microseconds
 from streameval.pipeline.fields import EventFields
 from streameval.sources.options import SimulatorOptions
 from streameval.windows.times import HOUR, SECOND, Times, span_text

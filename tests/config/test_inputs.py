@@ -45,8 +45,8 @@ def test_similarity_comes_as_vectors_or_as_pairs(
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ("a,1\nb,many\n", "popularity.csv:2: 'many' is no number; mend the line."),
-        ("a,1\nb\n", "popularity.csv:2: 1 columns where 2 are needed; mend the line."),
+        ("a,1\nb,many\n", "popularity.csv:2: 'many' is not a number; correct the line."),
+        ("a,1\nb\n", "popularity.csv:2: 1 columns where 2 are needed; correct the line."),
     ],
 )
 def test_a_line_that_makes_no_sense_is_named(tmp_path: Path, content: str, sentence: str) -> None:

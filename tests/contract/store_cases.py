@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from streameval.durability.store import Store
-from streameval.stores.folder import FolderStore
+from streameval.checkpoints.checkpoint import Store
+from streameval.checkpoints.folder import FolderStore
 from tests.stores.forgetful import ForgetfulDisk
 from tests.stores.memory import MemoryStore
 

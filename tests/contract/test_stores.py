@@ -8,8 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from streameval.durability.checkpoint import Place
-from streameval.durability.skipping import Stop
+from streameval.checkpoints.checkpoint import Place, Stop
 from streameval.errors import ForeignStoreError, StateVersionError
 from tests.contract.store_cases import CASES, Opened
 from tests.stores.drafts import PLACE, contents, draft, part, whole
@@ -37,7 +36,7 @@ def test_an_empty_store_has_nothing(opened: Opened) -> None:
     assert opened().places() == []
     found = opened().newest(PLACE)
     assert found.saved is None
-    assert list(found.passed_over) == []
+    assert list(found.damaged) == []
 
 
 def test_what_was_saved_is_found_by_another_process(opened: Opened) -> None:
@@ -165,7 +164,7 @@ def test_what_is_set_aside_is_not_loaded_and_what_comes_later_is(opened: Opened)
         opened().save(draft(offset))
     opened().save(draft(260, version=99))
     for _ in range(2):
-        opened().set_aside(PLACE)
+        opened().archive(PLACE)
         assert opened().newest(PLACE).saved is None
         assert opened().places() == [other]
     opened().save(draft(30))

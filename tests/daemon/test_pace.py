@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streameval.daemon.snapshot_reader import Pace
+from streameval.daemon.loop import Pace
 from tests.daemon.hands import Hands
 
 

@@ -11,7 +11,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from streameval.cli.checking import checked
+from streameval.cli.check import checked
 from streameval.config import load
 from streameval.errors import ConfigError
 from streameval.events import Event

@@ -42,7 +42,8 @@ def _commands(command: Any, name: str) -> Iterator[str]:
         yield from ("| option | value | default | |", "|---|---|---|---|")
         yield from (*map(_option, options), "")
     for each in getattr(command, "commands", {}):
-        yield from _commands(command.commands[each], f"{name} {each}")
+        _, found, _ = command.resolve_command(typer.Context(command), [each])
+        yield from _commands(found, f"{name} {each}")
 
 
 def _usage(command: Any, name: str) -> Iterator[str]:

@@ -134,7 +134,7 @@ def _words(kind: Type) -> str:
     if isinstance(kind, UnionType):
         return " or ".join(_words(each) for each in kind.types if not isinstance(each, NoneType))
     if isinstance(kind, LiteralType) and isinstance(kind.values[0], int):
-        return ", ".join(f"`{value}`" for value in sorted(kind.values))
+        return ", ".join(f"`{value}`" for value in sorted(kind.values, key=str))
     if isinstance(kind, LiteralType):
         return ", ".join(f'`"{value}"`' for value in sorted(kind.values, key=_fail_first))
     if isinstance(kind, ListType):

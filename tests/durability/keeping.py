@@ -7,12 +7,11 @@ from typing import Any
 
 import msgspec
 
-from streameval.daemon.clock import Clock
-from streameval.durability.keeper import Keeper
-from streameval.durability.news import News
-from streameval.durability.policies import Policies
-from streameval.durability.store import Store
-from streameval.durability.terms import Terms
+from streameval.checkpoints.checkpoint import Store
+from streameval.checkpoints.checkpointer import Checkpointer
+from streameval.checkpoints.interfaces import LogEvent
+from streameval.checkpoints.settings import CheckpointSettings, Policies
+from streameval.daemon.assembly import Clock
 from streameval.pipeline.dead_letters import Identity
 from streameval.pipeline.evidence import Evidence
 from streameval.records import Assignment, Partition, RecordBatch
@@ -22,7 +21,9 @@ from tests.durability.process import Letters
 from tests.stores.memory import MemoryStore
 
 P = Partition("events", 0)
-TERMS = Terms(release="0.1.0", cluster=lambda: "c1", group="g1", settings={"pane": "1m"})
+SETTINGS = CheckpointSettings(
+    release="0.1.0", cluster=lambda: "c1", group="g1", fingerprint={"pane": "1m"}
+)
 
 
 def assignment(**changed: Any) -> Assignment:
@@ -51,7 +52,7 @@ class Kept:
         safe: records whose dead letters are durable.
     """
 
-    def __init__(self, store: Store | None = None, **terms: Any) -> None:
+    def __init__(self, store: Store | None = None, **settings: Any) -> None:
         self.now = 0.0
         self.store = store or MemoryStore()
         self.commits: list[Mapping[Partition, int]] = []
@@ -59,10 +60,10 @@ class Kept:
         self.ingest = ingest()
         self.safe: set[Identity] = set()
         self.letters = Letters(self.safe, lambda _: None)
-        self.keeper = Keeper(
+        self.checkpointer = Checkpointer(
             self.ingest,
             self.store,
-            msgspec.structs.replace(TERMS, **terms),
+            msgspec.structs.replace(SETTINGS, **settings),
             commit=self._commit,
             evidence=Evidence(self.ingest),
             letters=self.letters,
@@ -73,31 +74,31 @@ class Kept:
     def assign(self, **changed: Any) -> int:
         """Hand partition 0 over; returns where it begins."""
         given = assignment(**changed)
-        return self.keeper.assigned([given])[given.partition]
+        return self.checkpointer.assigned([given])[given.partition]
 
     def count(self, start: int, stop: int) -> None:
         """Count these offsets of partition 0."""
-        self.keeper.apply(batch(start, stop))
+        self.checkpointer.apply(batch(start, stop))
 
     def checkpoint(self) -> None:
         """Let a round take place."""
-        self.now += TERMS.interval
+        self.now += SETTINGS.interval
         for _ in range(5):
-            self.keeper.turn()
+            self.checkpointer.advance()
 
     @property
     def shown(self) -> int:
         """How many events the counters show."""
-        return self.keeper.counted.get((0, ("x",), METRIC), (0.0, 0))[1]
+        return self.checkpointer.counted.get((0, ("x",), METRIC), (0.0, 0))[1]
 
     @property
     def events(self) -> Sequence[str]:
         """What the news since the last time was about."""
         return [each.event for each in self.news()]
 
-    def news(self) -> Sequence[News]:
+    def news(self) -> Sequence[LogEvent]:
         """Since the last time."""
-        return self.keeper.take_news()
+        return self.checkpointer.take_log_events()
 
     def _commit(self, positions: Mapping[Partition, int]) -> str | None:
         if self.trouble is None:
@@ -105,12 +106,12 @@ class Kept:
         return self.trouble
 
 
-def after(offset: int, store: Store | None = None, **terms: Any) -> Store:
+def after(offset: int, store: Store | None = None, **settings: Any) -> Store:
     """A store with a checkpoint at this offset, written by a process that is gone."""
-    kept = Kept(store, **terms)
+    kept = Kept(store, **settings)
     kept.assign()
     kept.count(0, offset)
-    kept.keeper.finish()
+    kept.checkpointer.finish()
     return kept.store
 
 

@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from streameval.daemon.clock import Clock
-from streameval.durability.keeper import Keeper
-from streameval.durability.needs import Totals
-from streameval.durability.terms import Terms
+from streameval.checkpoints.checkpointer import Checkpointer
+from streameval.checkpoints.folder import FolderStore
+from streameval.checkpoints.interfaces import Totals
+from streameval.checkpoints.settings import CheckpointSettings
+from streameval.daemon.assembly import Clock
 from streameval.errors import DeadLetterError
 from streameval.pipeline.dead_letters import DeadLetter, Identity
 from streameval.pipeline.evidence import Evidence
 from streameval.records import Partition, RecordBatch
-from streameval.stores.folder import FolderStore
 from tests.durability.counting import ingest
 from tests.durability.inline import Inline
 from tests.logs.group import Group
@@ -23,8 +23,8 @@ from tests.stores.forgetful import ForgetfulDisk
 
 DISK: Final = Path("/disk")
 STORE: Final = DISK / "state"
-TERMS: Final = Terms(
-    release="0.1.0", cluster=lambda: "c1", group="g1", settings={"pane": "1m"}, interval=10.0
+SETTINGS: Final = CheckpointSettings(
+    release="0.1.0", cluster=lambda: "c1", group="g1", fingerprint={"pane": "1m"}, interval=10.0
 )
 
 Passing = Callable[[str], None]
@@ -72,17 +72,17 @@ class Process:
         self.last: RecordBatch | None = None
         self._group = group
         self._passing = passing
-        self.keeper = Keeper(
+        self.checkpointer = Checkpointer(
             self.ingest,
             FolderStore(STORE, disk),
-            TERMS,
+            SETTINGS,
             commit=self._commit,
             evidence=Evidence(self.ingest),
             letters=self.letters,
             clock=Clock(wall=lambda: 1_000_000.0 + self.now, monotonic=lambda: self.now),
             worker=Inline(),
         )
-        self.source.open(self.keeper)
+        self.source.open(self.checkpointer)
         group.hold(name)
 
     @property
@@ -93,25 +93,25 @@ class Process:
     @property
     def counted(self) -> Totals:
         """What its counters show."""
-        return self.keeper.counted
+        return self.checkpointer.counted
 
     def work(self, partition: Partition | None = None, count: int = 0) -> None:
         """Poll once, and count what comes."""
         if partition is not None:
             self._group.deliver(self.name, partition, count)
         for batch in self.source.poll(0):
-            self.keeper.apply(batch)
+            self.checkpointer.apply(batch)
             self.last = batch
 
     def checkpoint(self) -> None:
         """Let a round of checkpoints take place."""
-        self.now += TERMS.interval
+        self.now += SETTINGS.interval
         for _ in range(len(self.positions) + 1):
-            self.keeper.turn()
+            self.checkpointer.advance()
 
     def end(self) -> None:
         """Leave in order, as after SIGTERM."""
-        self.keeper.finish()
+        self.checkpointer.finish()
         self.source.close()
 
     def _commit(self, positions: Mapping[Partition, int]) -> str | None:

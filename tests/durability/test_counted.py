@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streameval.durability.counted import Durable
-from streameval.durability.needs import Fold
+from streameval.checkpoints.committer import DurableCounters
+from streameval.checkpoints.interfaces import Fold
 from streameval.pipeline.snapshot import CountedKey
 from streameval.records import Partition
 
@@ -29,7 +29,7 @@ def folding(*gone: CountedKey) -> Fold:
 
 
 def test_what_was_restored_is_shown_at_zero_and_what_comes_is_added() -> None:
-    durable = Durable()
+    durable = DurableCounters()
     durable.begin(P, {A: (2.0, 4)}, same)
     assert durable.totals() == {A: (0.0, 0)}
     durable.publish(P, {A: (2.5, 6), B: (1.0, 1)}, same, same)
@@ -37,7 +37,7 @@ def test_what_was_restored_is_shown_at_zero_and_what_comes_is_added() -> None:
 
 
 def test_a_partition_that_leaves_keeps_what_was_shown_and_comes_again_from_there() -> None:
-    durable = Durable()
+    durable = DurableCounters()
     durable.begin(P, {}, same)
     durable.publish(P, {A: (2.0, 4)}, same, same)
     durable.leave(P)
@@ -48,7 +48,7 @@ def test_a_partition_that_leaves_keeps_what_was_shown_and_comes_again_from_there
 
 
 def test_partitions_add_up() -> None:
-    durable = Durable()
+    durable = DurableCounters()
     for partition in (P, Q):
         durable.begin(partition, {}, same)
         durable.publish(partition, {A: (1.0, 2)}, same, same)
@@ -56,7 +56,7 @@ def test_partitions_add_up() -> None:
 
 
 def test_a_value_that_folds_stops_and_the_other_takes_only_what_comes_later() -> None:
-    durable = Durable()
+    durable = DurableCounters()
     durable.begin(P, {OTHER: (1.0, 1)}, same)
     durable.publish(P, {A: (5.0, 10), OTHER: (1.0, 1)}, same, same)
     durable.publish(P, {OTHER: (6.5, 13)}, folding(A), same)
@@ -64,7 +64,7 @@ def test_a_value_that_folds_stops_and_the_other_takes_only_what_comes_later() ->
 
 
 def test_a_value_that_other_partitions_fold_stops_too() -> None:
-    durable = Durable()
+    durable = DurableCounters()
     durable.begin(P, {}, same)
     durable.publish(P, {A: (5.0, 10)}, same, same)
     durable.publish(P, {A: (6.0, 12)}, same, folding(A))
@@ -74,7 +74,7 @@ def test_a_value_that_other_partitions_fold_stops_too() -> None:
 
 
 def test_a_sum_that_is_an_ulp_lower_does_not_fall() -> None:
-    durable = Durable()
+    durable = DurableCounters()
     durable.begin(P, {A: (0.1, 1)}, same)
     durable.publish(P, {A: (0.1 + 0.2, 2)}, same, same)
     before = durable.totals()
@@ -83,7 +83,7 @@ def test_a_sum_that_is_an_ulp_lower_does_not_fall() -> None:
 
 
 def test_nothing_is_shown_of_a_partition_that_has_not_begun() -> None:
-    durable = Durable()
+    durable = DurableCounters()
     durable.publish(P, {A: (1.0, 1)}, same, same)
     assert durable.totals() == {}
 
@@ -97,7 +97,7 @@ def test_nothing_is_shown_of_a_partition_that_has_not_begun() -> None:
 def test_all_that_comes_after_the_baseline_is_shown_once(
     counts: list[list[str]], folds: list[str], at: int, baseline: int
 ) -> None:
-    durable, totals = Durable(), dict[CountedKey, tuple[float, int]]()
+    durable, totals = DurableCounters(), dict[CountedKey, tuple[float, int]]()
     durable.begin(P, {}, same)
     after = 0
     for number, values in enumerate(counts):

@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from streameval.durability.checkpoint import Draft, Place
-from streameval.durability.skipping import Skip
-from streameval.durability.store import Store
+from streameval.checkpoints.checkpoint import Draft, Found, Place, Skip, Store
 from streameval.errors import (
     DamagedStateError,
     SourceError,
@@ -19,7 +17,7 @@ from streameval.errors import (
 )
 from streameval.pipeline.decode import Decoded, Decoder
 from tests.durability.keeping import Kept, P, after, batch
-from tests.stores.memory import MemoryFound, MemorySaved, MemoryStore
+from tests.stores.memory import MemorySaved, MemoryStore
 
 
 class Failing(MemoryStore):
@@ -54,13 +52,13 @@ class Rotting(MemoryStore):
 
     rotten = 1
 
-    def newest(self, place: Place) -> MemoryFound:
+    def newest(self, place: Place) -> Found:
         found = super().newest(place)
         if found.saved is None or not self.rotten:
             return found
         self.rotten -= 1
         header = self.saved[place].pop(found.saved.header.offset).header
-        return MemoryFound(saved=Unreadable(header, {"meta": b""}))
+        return Found(saved=Unreadable(header, {"meta": b""}))
 
 
 class Unreadable(MemorySaved):
@@ -107,10 +105,10 @@ def test_checkpoints_are_made_after_the_interval_and_only_of_what_changed() -> N
     kept.assign()
     kept.count(0, 5)
     kept.now = 9.9
-    kept.keeper.turn()
+    kept.checkpointer.advance()
     assert len(store.drafts) == 1
     kept.now = 10.0
-    kept.keeper.turn()
+    kept.checkpointer.advance()
     assert [draft.header.offset for draft in store.drafts] == [0, 5]
     kept.checkpoint()
     assert len(store.drafts) == 2
@@ -120,10 +118,10 @@ def test_checkpoints_are_made_after_so_many_records() -> None:
     kept = Kept(store := Recorded(), events=5)
     kept.assign()
     kept.count(0, 4)
-    kept.keeper.turn()
+    kept.checkpointer.advance()
     assert len(store.drafts) == 1
     kept.count(4, 5)
-    kept.keeper.turn()
+    kept.checkpointer.advance()
     assert store.drafts[-1].header.offset == 5
 
 
@@ -151,24 +149,24 @@ def test_a_failed_checkpoint_shows_and_commits_nothing_and_is_tried_again() -> N
     store.full = True
     kept.checkpoint()
     assert (kept.shown, kept.commits[-1]) == (0, {P: 0})
-    assert kept.keeper.health.failures == {"store": 1, "dead_letters": 0, "timeout": 0}
+    assert kept.checkpointer.health.failures == {"store": 1, "dead_letters": 0, "timeout": 0}
     (news,) = kept.news()
     assert "no space left on device" in news.fields["problem"]
     store.full = False
     kept.checkpoint()
     assert (kept.shown, kept.commits[-1]) == (5, {P: 5})
-    assert kept.keeper.health.offsets == {P: 5}
+    assert kept.checkpointer.health.offsets == {P: 5}
 
 
 def test_a_last_checkpoint_that_fails_ends_with_an_error() -> None:
     store = Failing()
     kept = Kept(store)
     kept.assign()
-    kept.keeper.finish()
+    kept.checkpointer.finish()
     kept.count(0, 5)
     store.full = True
     with pytest.raises(UnsavedStateError, match=r"events.*no space left on device") as raised:
-        kept.keeper.finish()
+        kept.checkpointer.finish()
     assert len(raised.value.places) == 1
 
 
@@ -190,8 +188,8 @@ def test_what_the_group_does_not_take_is_not_shown_until_it_does() -> None:
     kept.count(0, 5)
     kept.trouble = "the group refused the commit"
     kept.checkpoint()
-    assert (kept.shown, kept.keeper.commit_failures) == (0, 1)
-    assert kept.keeper.health.offsets == {P: 5}
+    assert (kept.shown, kept.checkpointer.commit_failures) == (0, 1)
+    assert kept.checkpointer.health.offsets == {P: 5}
     kept.trouble = None
     kept.checkpoint()
     assert (kept.shown, kept.commits[-1]) == (5, {P: 5})
@@ -202,7 +200,7 @@ def test_what_is_revoked_is_saved_and_gone_and_its_counters_stay() -> None:
     kept = Kept(store)
     kept.assign()
     kept.count(0, 5)
-    kept.keeper.revoked([P])
+    kept.checkpointer.revoked([P])
     assert (kept.shown, kept.commits) == (5, [{P: 5}])
     assert not kept.ingest.positions
     assert Kept(store).assign(committed=5) == 5
@@ -213,7 +211,7 @@ def test_what_is_lost_is_forgotten_unsaved() -> None:
     kept = Kept(store)
     kept.assign()
     kept.count(0, 5)
-    kept.keeper.lost([P])
+    kept.checkpointer.lost([P])
     assert (kept.shown, kept.commits, kept.ingest.positions) == (0, [], {})
     assert Kept(store).assign() == 0
 
@@ -223,7 +221,7 @@ def test_no_budget_leaves_the_work_to_the_next_owner() -> None:
     kept = Kept(store, budget=0.0)
     kept.assign()
     kept.count(0, 5)
-    kept.keeper.revoked([P])
+    kept.checkpointer.revoked([P])
     assert kept.shown == 0
     heir = Kept(store)
     assert heir.assign() == 0
@@ -236,7 +234,7 @@ def test_a_partition_that_comes_back_is_not_shown_twice_though_its_checkpoint_is
     kept.checkpoint()
     assert isinstance(kept.store, MemoryStore)
     del next(iter(kept.store.saved.values()))[5]
-    kept.keeper.lost([P])
+    kept.checkpointer.lost([P])
     assert kept.assign() == 0
     kept.count(0, 7)
     kept.checkpoint()
@@ -247,9 +245,9 @@ def test_abandoning_saves_nothing_not_even_when_partitions_are_revoked_after_it(
     kept = Kept(store := Recorded())
     kept.assign()
     kept.count(0, 5)
-    kept.keeper.abandon()
+    kept.checkpointer.abandon()
     kept.checkpoint()
-    kept.keeper.revoked([P])
+    kept.checkpointer.revoked([P])
     assert [draft.header.offset for draft in store.drafts] == [0]
 
 
@@ -258,7 +256,7 @@ def test_a_batch_that_comes_twice_is_refused_and_changes_nothing() -> None:
     kept.assign()
     kept.count(0, 5)
     with pytest.raises(SourceError, match="came again"):
-        kept.keeper.apply(batch(3, 8))
+        kept.checkpointer.apply(batch(3, 8))
     assert kept.ingest.positions == {P: 5}
 
 
@@ -280,7 +278,7 @@ def test_a_record_that_is_skipped_between_two_processes_is_passed_and_safe_befor
     monkeypatch.setattr(Decoder, "decode_many", mistaken)
     with pytest.raises(UncountableRecordError, match="--topic events --partition 0 --offset 7"):
         kept.count(5, 10)
-    kept.keeper.abandon()
+    kept.checkpointer.abandon()
     ((place, (stop,)),) = store.stops.items()
     assert (stop.offset, str(stop.record)) == (7, "events/0/7")
     store.skipped[place] = [Skip(stop=stop, by="ada", at=0)]
@@ -288,5 +286,5 @@ def test_a_record_that_is_skipped_between_two_processes_is_passed_and_safe_befor
     assert heir.assign(committed=5) == 5
     heir.count(5, 10)
     heir.checkpoint()
-    assert (heir.shown, heir.keeper.health.offsets) == (4, {P: 10})
+    assert (heir.shown, heir.checkpointer.health.offsets) == (4, {P: 10})
     assert heir.safe == {stop.record}

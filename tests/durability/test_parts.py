@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from streameval.daemon.clock import Clock
-from streameval.durability.outbox import Outbox
-from streameval.durability.splitting import split
-from streameval.durability.transient import Transient
+from streameval.checkpoints.checkpointer import MemoryOnly, split
+from streameval.checkpoints.scheduler import Outbox
+from streameval.daemon.assembly import Clock
 from streameval.errors import DeadLetterError
 from streameval.pipeline.dead_letters import DeadLetter
 from streameval.records import Origin, Partition, RecordBatch
@@ -107,15 +106,15 @@ def test_without_a_destination_nothing_waits() -> None:
 def test_without_a_store_everything_begins_where_it_is_configured() -> None:
     now = [0.0]
     counts, small = ingest(), Small(100)
-    owner = Transient(counts, small, Clock(monotonic=lambda: now[0]), Inline())
+    owner = MemoryOnly(counts, small, Clock(monotonic=lambda: now[0]), Inline())
     assert owner.assigned([assignment(start=4, committed=50)]) == {P: 4}
     owner.apply(batch(4, 6))
     owner.apply(RecordBatch(partition=P, values=[b"garbage"], offsets=[6], next_offset=7))
     assert (counts.positions, small.waiting) == ({P: 7}, [6])
-    owner.turn()
+    owner.advance()
     assert small.safe == []
     now[0] = 10.0
-    owner.turn()
+    owner.advance()
     assert small.safe == [6]
     assert (owner.counted, owner.health) == (None, None)
     owner.revoked([P])
@@ -125,12 +124,12 @@ def test_without_a_store_everything_begins_where_it_is_configured() -> None:
 def test_without_a_store_letters_that_are_not_safe_are_told_of_and_tried_again() -> None:
     now = [0.0]
     small = Small(100)
-    owner = Transient(ingest(), small, Clock(monotonic=lambda: now[0]), Inline())
+    owner = MemoryOnly(ingest(), small, Clock(monotonic=lambda: now[0]), Inline())
     small.refusing = True
     now[0] = 10.0
-    owner.turn()
-    owner.turn()
-    assert [each.event for each in owner.take_news()] == ["dead letters are not safe yet"]
+    owner.advance()
+    owner.advance()
+    assert [each.event for each in owner.take_log_events()] == ["dead letters are not safe yet"]
     with pytest.raises(DeadLetterError):
         owner.finish()
     owner.abandon()

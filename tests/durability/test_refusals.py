@@ -8,19 +8,18 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from streameval.durability.checkpoint import Draft, Place
-from streameval.durability.policies import CHOICES, Policies
-from streameval.durability.store import Store
+from streameval.checkpoints.checkpoint import Draft, Found, Place, Store
+from streameval.checkpoints.settings import CHOICES, Policies
 from streameval.errors import ForeignStoreError, RefusedStateError, StateVersionError
 from streameval.records import Partition
 from tests.durability.keeping import Kept, after, assignment, with_policy
-from tests.stores.memory import MemoryFound, MemoryStore
+from tests.stores.memory import MemoryStore
 
 
 class Newer(MemoryStore):
     """Its newest checkpoint is of a later release."""
 
-    def newest(self, place: Place) -> MemoryFound:
+    def newest(self, place: Place) -> Found:
         if place in self.saved:
             raise StateVersionError("the checkpoint", 2, 1)
         return super().newest(place)
@@ -29,10 +28,10 @@ class Newer(MemoryStore):
 class Torn(MemoryStore):
     """Its newest checkpoint is damaged, and so passed over."""
 
-    def newest(self, place: Place) -> MemoryFound:
+    def newest(self, place: Place) -> Found:
         found = super().newest(place)
-        torn = ["offset 20 is passed over"] if found.saved else []
-        return MemoryFound(saved=found.saved, passed_over=torn)
+        torn = ["offset 20 is skipped"] if found.saved else []
+        return Found(saved=found.saved, damaged=torn)
 
 
 class Case(NamedTuple):
@@ -41,7 +40,7 @@ class Case(NamedTuple):
     Attributes:
         store: what is there.
         given: how the assignment differs.
-        terms: how the terms differ.
+        settings: how the settings differ.
         says: part of the sentence.
         begins: where it begins when told to go on.
         state: how many events are in the state then.
@@ -53,20 +52,20 @@ class Case(NamedTuple):
     says: str
     begins: int
     state: int
-    terms: Mapping[str, Any] = MappingProxyType({})
+    settings: Mapping[str, Any] = MappingProxyType({})
     skipped: int = 0
 
 
 class AllTorn(MemoryStore):
     """Every checkpoint in it is damaged."""
 
-    def newest(self, place: Place) -> MemoryFound:
-        torn = ["offset 10 is passed over"] if place in self.saved else []
-        return MemoryFound(saved=None, passed_over=torn)
+    def newest(self, place: Place) -> Found:
+        torn = ["offset 10 is skipped"] if place in self.saved else []
+        return Found(saved=None, damaged=torn)
 
 
 CASES = {
-    "on_damaged": Case(lambda: after(10, AllTorn()), {}, "no checkpoint of it is sound", 0, 0),
+    "on_damaged": Case(lambda: after(10, AllTorn()), {}, "no checkpoint of it is valid", 0, 0),
     "on_retention": Case(
         lambda: after(10), {"begin": 15}, "5 offsets were never counted", 15, 10, skipped=5
     ),
@@ -88,7 +87,7 @@ CASES = {
         'pane is "5m" here and was "1m"',
         0,
         0,
-        {"settings": {"pane": "5m"}},
+        {"fingerprint": {"pane": "5m"}},
     ),
     "on_foreign_progress": Case(
         lambda: after(10), {"committed": 30}, "has committed offset 30", 10, 10
@@ -99,7 +98,7 @@ CASES = {
 @pytest.mark.parametrize("policy", CASES)
 def test_it_is_refused_with_a_sentence_that_names_the_policy(policy: str) -> None:
     case = CASES[policy]
-    kept = Kept(case.store(), **case.terms)
+    kept = Kept(case.store(), **case.settings)
     with pytest.raises(RefusedStateError, match=case.says) as refused:
         kept.assign(**case.given)
     assert refused.value.policy == policy
@@ -113,12 +112,12 @@ def test_it_is_refused_with_a_sentence_that_names_the_policy(policy: str) -> Non
 def test_it_goes_on_where_the_policy_says_so_and_tells_of_it(policy: str) -> None:
     case = CASES[policy]
     kept = Kept(
-        case.store(), policies=with_policy(policy, next(iter(CHOICES[policy]))), **case.terms
+        case.store(), policies=with_policy(policy, next(iter(CHOICES[policy]))), **case.settings
     )
     assert kept.assign(**case.given) == case.begins
     (state,) = kept.ingest.partitions.values()
     assert state.tally.valid == case.state
-    assert kept.keeper.health.skipped == case.skipped
+    assert kept.checkpointer.health.skipped == case.skipped
     news = kept.news()[-1]
     assert case.says in news.fields["problem"]
 
@@ -132,7 +131,7 @@ ACCEPT = with_policy("on_other_settings", "accept")
 
 
 def test_other_decoding_alone_may_be_accepted_and_what_was_counted_stays() -> None:
-    kept = Kept(after(10), settings={"pane": "1m", "event": {"time": "at"}}, policies=ACCEPT)
+    kept = Kept(after(10), fingerprint={"pane": "1m", "event": {"time": "at"}}, policies=ACCEPT)
     assert kept.assign() == 10
     (state,) = kept.ingest.partitions.values()
     assert state.tally.valid == 10
@@ -141,7 +140,7 @@ def test_other_decoding_alone_may_be_accepted_and_what_was_counted_stays() -> No
 
 
 def test_another_shape_is_refused_even_so() -> None:
-    kept = Kept(after(10), settings={"pane": "5m"}, policies=ACCEPT)
+    kept = Kept(after(10), fingerprint={"pane": "5m"}, policies=ACCEPT)
     with pytest.raises(RefusedStateError, match="pane is"):
         kept.assign()
     assert not kept.ingest.positions
@@ -149,12 +148,13 @@ def test_another_shape_is_refused_even_so() -> None:
 
 def test_a_restart_is_not_undone_by_the_next_start() -> None:
     store = after(10)
-    terms = {"settings": {"pane": "5m"}, "policies": with_policy("on_other_settings", "restart")}
-    kept = Kept(store, **terms)
+    policies = with_policy("on_other_settings", "restart")
+    settings = {"fingerprint": {"pane": "5m"}, "policies": policies}
+    kept = Kept(store, **settings)
     kept.assign()
     kept.count(0, 4)
-    kept.keeper.finish()
-    again = Kept(store, settings={"pane": "5m"})
+    kept.checkpointer.finish()
+    again = Kept(store, fingerprint={"pane": "5m"})
     assert again.assign(committed=4) == 4
     assert again.events == []
 
@@ -183,7 +183,7 @@ def test_a_rebuild_that_is_cut_off_goes_on_without_counting_twice() -> None:
     kept = Kept(store, policies=with_policy("on_foreign_progress", "rebuild"))
     kept.assign(committed=30)
     kept.count(10, 25)
-    kept.keeper.finish()
+    kept.checkpointer.finish()
     heir = Kept(store, policies=with_policy("on_foreign_progress", "rebuild"))
     assert heir.assign(committed=30) == 25
     heir.count(25, 37)
@@ -195,7 +195,7 @@ def test_a_commit_that_a_damaged_file_explains_needs_no_policy() -> None:
     kept = Kept(after(10, Torn()))
     assert kept.assign(committed=20) == 10
     assert kept.events == [
-        "a damaged checkpoint was passed over",
+        "a damaged checkpoint was skipped",
         "state is rebuilt up to the group's commit",
     ]
     kept.count(10, 23)
@@ -204,7 +204,7 @@ def test_a_commit_that_a_damaged_file_explains_needs_no_policy() -> None:
 
 
 def test_a_commit_without_any_checkpoint_is_foreign() -> None:
-    with pytest.raises(RefusedStateError, match="no sound one is there"):
+    with pytest.raises(RefusedStateError, match="none is valid"):
         Kept().assign(committed=1)
     assert Kept().assign(committed=0) == 0
 
@@ -225,7 +225,7 @@ def test_nothing_is_begun_unless_everything_may_go_on() -> None:
 
     fresh = assignment(partition=Partition("events", 1))
     with pytest.raises(RefusedStateError):
-        kept.keeper.assigned([fresh, assignment(end=7)])
+        kept.checkpointer.assigned([fresh, assignment(end=7)])
     assert not kept.ingest.positions
     assert [place.number for place in store.places()] == [0]
 

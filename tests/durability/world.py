@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
-from streameval.durability.checkpoint import Place
+from streameval.checkpoints.checkpoint import Place
+from streameval.checkpoints.folder import FolderStore
 from streameval.errors import SourceError
 from streameval.pipeline.dead_letters import Identity
 from streameval.records import Partition
-from streameval.stores.folder import FolderStore
 from streameval.windows.times import BEYOND
 from tests.durability.counting import METRIC, digests
 from tests.durability.process import DISK, STORE, Process
@@ -122,7 +122,7 @@ class World:
             return
         before = process.positions[batch.partition]
         try:
-            process.keeper.apply(batch)
+            process.checkpointer.apply(batch)
         except SourceError:
             assert process.positions[batch.partition] == before
         else:
@@ -160,7 +160,7 @@ class World:
             assert bad <= safe, "letters are safe before the checkpoint that passes them"
             assert safe <= self.truth.bad(partition, self.log.end(partition))
         for process in self.processes.values():
-            for partition, offset in process.keeper.health.offsets.items():
+            for partition, offset in process.checkpointer.health.offsets.items():
                 assert offset <= process.positions[partition], "checkpoint <= processed"
 
     def _look(self) -> None:
@@ -177,7 +177,7 @@ class World:
         for partition in PARTITIONS:
             place = Place(TOPIC, self.log.identity(TOPIC) or "", partition.number)
             found = store.newest(place)
-            assert not found.passed_over, found.passed_over
+            assert not found.damaged, found.damaged
             assert found.saved is not None
             offset = self._durable[partition] = found.saved.header.offset
             assert found.saved.digests == self.truth.pieces(partition, offset)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streameval.exporters.memory import memory_limit
+from streameval.exporters.operations import memory_limit
 from streameval.exporters.prometheus import PrometheusExporter
 from tests.exporters.expositions import at, samples
 

@@ -14,8 +14,7 @@ import pytest
 from streameval.catalogue import catalogue
 from streameval.config import load
 from streameval.exporters.families import Family
-from streameval.exporters.memory import memory_limit
-from streameval.exporters.operations import build_information, operations
+from streameval.exporters.operations import build_information, memory_limit, operations
 from streameval.pipeline.invalid import REASONS
 from streameval.pipeline.joined import JoinHealth, StreamHealth
 from streameval.records import Partition

@@ -9,8 +9,8 @@ import pytest
 
 from streameval.broker import Broker
 from streameval.config import Config
-from streameval.config.counting import counting
 from streameval.config.options import WindowsOptions
+from streameval.config.pipeline import counting
 from streameval.pipeline.fields import EventFields
 from streameval.pipeline.ingest import Ingest
 from streameval.pipeline.snapshots import of_ingest

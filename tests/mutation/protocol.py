@@ -10,57 +10,60 @@ from typing import Any
 import msgspec
 import pytest
 
-from streameval.durability.checkpoint import Part
-from streameval.durability.confirming import Confirmed, Confirming
-from streameval.durability.counted import Durable
-from streameval.durability.holding import Holding, Outcome
-from streameval.durability.keeper import Keeper
-from streameval.durability.outbox import Outbox
-from streameval.durability.resuming import Resuming, Resumption
-from streameval.durability.saving import Saving
+from streameval.checkpoints import files, folder
+from streameval.checkpoints.checkpoint import Part
+from streameval.checkpoints.checkpointer import Checkpointer
+from streameval.checkpoints.committer import DurableCheckpoint, DurableCounters, OffsetCommitter
+from streameval.checkpoints.restore import RestorePlan, RestorePlanner
+from streameval.checkpoints.scheduler import (
+    CheckpointScheduler,
+    Outbox,
+    PartitionCheckpoints,
+)
 from streameval.pipeline import partition as counting
 from streameval.records import Assignment, Partition
-from streameval.stores import folder, reading
 from streameval.windows import lateness
 from tests.durability.running import run
 from tests.mutation.mistake import Broken, Mistake
 
 
-def _before_each_save(act: Callable[[Saving, Holding], None]) -> Broken:
+def _before_each_save(act: Callable[[CheckpointScheduler, PartitionCheckpoints], None]) -> Broken:
     def broken(patch: pytest.MonkeyPatch) -> None:
-        kept = Saving._submitted
+        kept = CheckpointScheduler._submitted
 
-        def submitted(self: Saving, holding: Holding) -> Future[Outcome]:
-            act(self, holding)
-            return kept(self, holding)
+        def submitted(
+            self: CheckpointScheduler, checkpoints: PartitionCheckpoints
+        ) -> Future[DurableCheckpoint]:
+            act(self, checkpoints)
+            return kept(self, checkpoints)
 
-        patch.setattr(Saving, "_submitted", submitted)
+        patch.setattr(CheckpointScheduler, "_submitted", submitted)
 
     return broken
 
 
-def _commit(self: Saving, holding: Holding) -> None:
-    self._confirming._commit({holding.partition: holding.position})
+def _commit(self: CheckpointScheduler, checkpoints: PartitionCheckpoints) -> None:
+    self._committer._commit({checkpoints.partition: checkpoints.position})
 
 
-def _publish(self: Saving, holding: Holding) -> None:
-    if holding.showing:
-        evidence = self._confirming._evidence
-        totals, fold = holding.totals_now(), evidence.folding(holding.partition)
-        self._confirming._durable.publish(holding.partition, totals, fold, evidence.shown())
+def _publish(self: CheckpointScheduler, checkpoints: PartitionCheckpoints) -> None:
+    if checkpoints.showing:
+        evidence = self._committer._evidence
+        totals, fold = checkpoints.totals_now(), evidence.folding(checkpoints.partition)
+        self._committer._counters.publish(checkpoints.partition, totals, fold, evidence.shown())
 
 
 def _begins_elsewhere(choose: Callable[[Assignment, int], int]) -> Broken:
     def broken(patch: pytest.MonkeyPatch) -> None:
-        kept = Resuming.decide
+        kept = RestorePlanner.plan
 
-        def decide(self: Resuming, assignment: Assignment) -> Resumption:
+        def plan(self: RestorePlanner, assignment: Assignment) -> RestorePlan:
             found = kept(self, assignment)
             offset = max(0, choose(assignment, found.offset))
             offsets = {assignment.partition: offset}
             return msgspec.structs.replace(found, offsets=offsets)
 
-        patch.setattr(Resuming, "decide", decide)
+        patch.setattr(RestorePlanner, "plan", plan)
 
     return broken
 
@@ -82,49 +85,53 @@ def _no_flush_of_dead_letters(patch: pytest.MonkeyPatch) -> None:
 
 
 def _a_refused_commit_is_shown_all_the_same(patch: pytest.MonkeyPatch) -> None:
-    kept = Confirming.add
+    kept = OffsetCommitter.add
 
-    def add(self: Confirming, partition: Partition, confirmed: Confirmed) -> None:
-        kept(self, partition, confirmed)
-        self._show(partition, confirmed)
+    def add(
+        self: OffsetCommitter, partition: Partition, durable_checkpoint: DurableCheckpoint
+    ) -> None:
+        kept(self, partition, durable_checkpoint)
+        self._show(partition, durable_checkpoint)
 
-    patch.setattr(Confirming, "add", add)
+    patch.setattr(OffsetCommitter, "add", add)
 
 
 def _what_is_lost_is_saved_and_shown(patch: pytest.MonkeyPatch) -> None:
-    kept = Keeper.lost
+    kept = Checkpointer.lost
 
-    def lost(self: Keeper, partitions: Sequence[Partition]) -> None:
+    def lost(self: Checkpointer, partitions: Sequence[Partition]) -> None:
         self._save_all(partitions)
-        for partition, confirmed in self._confirming._waiting.items():
-            self._confirming._show(partition, confirmed)
+        for partition, durable_checkpoint in self._committer._waiting.items():
+            self._committer._show(partition, durable_checkpoint)
         kept(self, partitions)
 
-    patch.setattr(Keeper, "lost", lost)
+    patch.setattr(Checkpointer, "lost", lost)
 
 
 def _counters_begin_at_what_was_restored(patch: pytest.MonkeyPatch) -> None:
-    kept = Durable.begin
-    patch.setattr(Durable, "begin", lambda self, of, _, shown: kept(self, of, {}, shown))
+    kept = DurableCounters.begin
+    patch.setattr(DurableCounters, "begin", lambda self, of, _, shown: kept(self, of, {}, shown))
 
 
 def _the_lowest_checkpoint_is_loaded(patch: pytest.MonkeyPatch) -> None:
-    kept = reading.offsets_in
+    kept = files.offsets_in
     patch.setattr(folder, "offsets_in", lambda *of: kept(*of)[::-1])
 
 
 def _what_has_changed_is_taken_for_settled(patch: pytest.MonkeyPatch) -> None:
-    kept = Holding._part
+    kept = PartitionCheckpoints._part
 
-    def part(self: Holding, section: Any) -> Part:
-        mark = self._marks.get(section.name)
+    def part(self: PartitionCheckpoints, section: Any) -> Part:
+        mark = self._versions.get(section.name)
         return kept(self, section if mark is None else section._replace(version=mark.version))
 
-    patch.setattr(Holding, "_part", part)
+    patch.setattr(PartitionCheckpoints, "_part", part)
 
 
 def _folded_values_begin_at_zero(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Durable, "_move", lambda self, lines, key, *_: self._settle(lines.pop(key)))
+    patch.setattr(
+        DurableCounters, "_move", lambda self, lines, key, *_: self._settle(lines.pop(key))
+    )
 
 
 _SCHEDULES = 150

@@ -8,13 +8,11 @@ from typing import Any
 
 import pytest
 
-from streameval.durability.checkpoint import Place
-from streameval.stores import folder, writing
-from streameval.stores.disk import Disk
-from streameval.stores.folder import FolderStore
-from streameval.stores.layout import Layout
-from streameval.stores.naming import BLOBS, file_of
-from streameval.stores.reading import FoundSaved
+from streameval.checkpoints import files, folder
+from streameval.checkpoints.checkpoint import Found, Place
+from streameval.checkpoints.disk import Disk
+from streameval.checkpoints.folder import FolderStore
+from streameval.checkpoints.format import BLOBS, Layout, file_of
 from tests.mutation.mistake import Broken, Mistake
 from tests.stores import crashing
 from tests.stores.forgetful import ForgetfulDisk
@@ -39,7 +37,7 @@ def _no_sync_of(*wanted: Callable[[Path], bool]) -> Callable[[pytest.MonkeyPatch
 
 def _rename_before_write(monkeypatch: pytest.MonkeyPatch) -> None:
     def write(disk: Disk, place: Path, draft: Any, known: Mapping[str, int]) -> Any:
-        blobs = writing._write_blobs(disk, place, [p for p in draft.parts if p.settled], known)
+        blobs = files._write_blobs(disk, place, [p for p in draft.parts if p.settled], known)
         layout = Layout(draft, blobs)
         disk.create(place / file_of(draft.header.offset), layout)
         disk.sync(place / file_of(draft.header.offset))
@@ -52,7 +50,7 @@ def _rename_before_write(monkeypatch: pytest.MonkeyPatch) -> None:
 def _found_is_not_synced(monkeypatch: pytest.MonkeyPatch) -> None:
     newest = FolderStore._newest
 
-    def unsynced(store: FolderStore, place: Place) -> FoundSaved:
+    def unsynced(store: FolderStore, place: Place) -> Found:
         with monkeypatch.context() as patched:
             patched.setattr(ForgetfulDisk, "sync_folder", lambda *_: None)
             return newest(store, place)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from streameval.stores.folder import FolderStore
+from streameval.checkpoints.folder import FolderStore
 from tests.stores.drafts import PLACE, draft, whole
 from tests.stores.forgetful import Crash, ForgetfulDisk, failing_at
 
@@ -56,7 +56,7 @@ def _found(disk: ForgetfulDisk) -> int | None:
     store = FolderStore(STORE, disk)
     store.claim("c1", "g1")
     found = store.newest(PLACE)
-    assert not found.passed_over, found.passed_over
+    assert not found.damaged, found.damaged
     return None if found.saved is None else whole(found.saved)
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 
-from streameval.durability.checkpoint import VERSION, Draft, Header, Part, Place
-from streameval.durability.store import Saved
+from streameval.checkpoints.checkpoint import VERSION, Draft, Header, Part, Place, SavedCheckpoint
 
 PLACE = Place("shop.events", "Zq3kTgZrQ1-xbW5uZ2fQ0A", 3)
 NOON = 1_750_000_000.0
@@ -65,7 +64,7 @@ def part(
     return Part(name=name, content=content, settled=settled, digest=digest if with_digest else None)
 
 
-def whole(saved: Saved | None, place: Place = PLACE) -> int:
+def whole(saved: SavedCheckpoint | None, place: Place = PLACE) -> int:
     """The offset of a checkpoint whose every part is as it was saved."""
     assert saved is not None
     offset = saved.header.offset

@@ -51,7 +51,7 @@ class _Change(NamedTuple):
 
 
 class ForgetfulDisk:
-    """See `streameval.stores.disk.Disk`.
+    """See `streameval.checkpoints.disk.Disk`.
 
     Attributes:
         steps: every call so far.

@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 
-import msgspec
-
-from streameval.durability.checkpoint import VERSION, Draft, Header, Place
-from streameval.durability.skipping import Skip, Stop
-from streameval.durability.store import Saved
+from streameval.checkpoints.checkpoint import VERSION, Draft, Found, Header, Place, Skip, Stop
 from streameval.errors import ForeignStoreError, StateVersionError
 
 
 class MemorySaved:
-    """See `Saved`."""
+    """See `SavedCheckpoint`."""
 
     def __init__(self, header: Header, parts: Mapping[str, bytes]) -> None:
         self.header = header
@@ -26,13 +22,6 @@ class MemorySaved:
 
     def read(self, part: str) -> bytes:
         return self._parts[part]
-
-
-class MemoryFound(msgspec.Struct, kw_only=True):
-    """See `Found`."""
-
-    saved: Saved | None
-    passed_over: Sequence[str] = ()
 
 
 class MemoryStore:
@@ -61,14 +50,14 @@ class MemoryStore:
     def places(self) -> list[Place]:
         return sorted(self.saved)
 
-    def newest(self, place: Place) -> MemoryFound:
+    def newest(self, place: Place) -> Found:
         found = self.saved.get(place)
         if not found:
-            return MemoryFound(saved=None)
+            return Found(saved=None)
         saved = found[max(found)]
         if saved.header.version != VERSION:
             raise StateVersionError(str(place), saved.header.version, VERSION)
-        return MemoryFound(saved=saved)
+        return Found(saved=saved)
 
     def save(self, draft: Draft) -> Mapping[str, str]:
         parts = {part.name: b"".join(part.content()) for part in draft.parts}
@@ -82,5 +71,5 @@ class MemoryStore:
     def skips(self, place: Place) -> Sequence[Skip]:
         return self.skipped.get(place, [])
 
-    def set_aside(self, place: Place) -> None:
+    def archive(self, place: Place) -> None:
         self.saved.pop(place, None)

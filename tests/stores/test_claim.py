@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from streameval.checkpoints.folder import FolderStore
 from streameval.errors import ForeignStoreError, StateVersionError, StoreError
-from streameval.stores.folder import FolderStore
 from tests.stores.drafts import PLACE, draft, whole
 from tests.stores.forgetful import Crash, ForgetfulDisk, failing_at, refusing
 
@@ -93,8 +93,8 @@ def test_without_links_the_first_still_wins(
         (errno.ENOSPC, "no space left on device; free some space there"),
         (errno.EACCES, "permission denied; let this user read and write there"),
         (errno.EROFS, "read-only file system; mount it for writing"),
-        (errno.EIO, "input/output error; look at the disk"),
-        (errno.ESTALE, "stale file handle; look at the disk"),
+        (errno.EIO, "input/output error; check the disk"),
+        (errno.ESTALE, "stale file handle; check the disk"),
     ],
 )
 def test_what_the_disk_refuses_says_what_to_do(number: int, remedy: str) -> None:
@@ -113,9 +113,9 @@ def test_what_the_disk_refuses_says_what_to_do(number: int, remedy: str) -> None
 def test_a_file_where_the_folder_should_be_is_told(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("")
     for path in (tmp_path / "state", tmp_path / "state" / "deeper"):
-        with pytest.raises(StoreError, match="a file stands where a folder should"):
+        with pytest.raises(StoreError, match="a file is in the way of a folder"):
             FolderStore(path).claim("c1", "g1")
-    with pytest.raises(StoreError, match="a file stands where a folder should"):
+    with pytest.raises(StoreError, match="a file is in the way of a folder"):
         FolderStore(tmp_path / "state").save(draft(1))
 
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streameval.stores.cleaning import GRACE, Listed, kept
-from streameval.stores.folder import FolderStore
-from streameval.stores.naming import BLOBS, file_of, folder_of
+from streameval.checkpoints.files import GRACE, Listed, kept
+from streameval.checkpoints.folder import FolderStore
+from streameval.checkpoints.format import BLOBS, file_of, folder_of
 from tests.stores.drafts import NOON, PLACE, draft, whole
 from tests.stores.forgetful import Crash, ForgetfulDisk, refusing
 
@@ -115,7 +115,7 @@ def test_a_former_owner_that_saves_late_does_no_harm(disk: ForgetfulDisk) -> Non
 
 def store_of(disk: ForgetfulDisk) -> int:
     found = FolderStore(STORE, disk).newest(PLACE)
-    assert not found.passed_over
+    assert not found.damaged
     return whole(found.saved)
 
 
@@ -141,7 +141,7 @@ def test_what_cannot_be_removed_is_told_and_harms_no_save(disk: ForgetfulDisk) -
     for offset in (1, 2, 3):
         store.save(draft(offset))
     told = store.trouble or ""
-    assert "older checkpoints stay" in told
+    assert "older checkpoints were not removed" in told
     assert "permission denied" in told
     disk.before = lambda _: None
     store.save(draft(4))
@@ -182,7 +182,7 @@ def test_what_was_set_aside_keeps_its_blobs(disk: ForgetfulDisk) -> None:
     store = FolderStore(STORE, disk)
     store.save(draft(110))
     kept_blobs = set(blobs(disk))
-    store.set_aside(PLACE)
+    store.archive(PLACE)
     disk.now += 10 * GRACE
     store.save(draft(220))
     store.save(draft(230))

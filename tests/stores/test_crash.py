@@ -8,8 +8,8 @@ from contextlib import suppress
 
 import pytest
 
+from streameval.checkpoints.folder import FolderStore
 from streameval.errors import StoreError
-from streameval.stores.folder import FolderStore
 from tests.effort import sampled
 from tests.stores import crashing
 from tests.stores.crashing import AFTER, BEFORE, STORE, prepared, steps

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from streameval.checkpoints.folder import FolderStore
+from streameval.checkpoints.format import BLOBS, file_of, folder_of
 from streameval.errors import DamagedStateError, StateVersionError, StoreError
-from streameval.stores.folder import FolderStore
-from streameval.stores.naming import BLOBS, file_of, folder_of
 from tests.stores.drafts import PLACE, draft, whole
 from tests.stores.forgetful import ForgetfulDisk
 
@@ -42,8 +42,8 @@ def _flipped(content: bytes, place: int, bit: int = 0) -> bytes:
 def _passed_over(disk: ForgetfulDisk, said: str) -> None:
     found = FolderStore(STORE, disk).newest(PLACE)
     assert whole(found.saved) == 110
-    (sentence,) = found.passed_over
-    assert sentence.startswith("offset 220 is passed over: ")
+    (sentence,) = found.damaged
+    assert sentence.startswith("offset 220 is skipped: ")
     assert said in sentence
 
 
@@ -105,7 +105,7 @@ def test_a_file_under_another_name_or_of_another_place_is_noticed(
     disk.create(FOLDER / file_of(300), [content])
     found = store.newest(PLACE)
     assert whole(found.saved) == 220
-    assert "says that it is of shop.events[3] at offset 220" in found.passed_over[0]
+    assert "says that it is of shop.events[3] at offset 220" in found.damaged[0]
 
 
 def test_nothing_sound_is_nothing_with_every_reason(
@@ -115,7 +115,7 @@ def test_nothing_sound_is_nothing_with_every_reason(
         disk.overwrite(FOLDER / file_of(offset), b"")
     found = store.newest(PLACE)
     assert found.saved is None
-    assert len(found.passed_over) == 2
+    assert len(found.damaged) == 2
 
 
 def test_a_torn_file_of_a_later_version_is_passed_over(
@@ -144,7 +144,7 @@ def test_a_part_that_changed_since_it_was_found_is_refused(
 def test_a_store_that_vanished_is_not_an_empty_one(store: FolderStore, disk: ForgetfulDisk) -> None:
     disk.remove(STORE / "store.json")
     for call in (lambda: store.newest(PLACE), lambda: store.save(draft(300))):
-        with pytest.raises(StoreError, match="has gone; see that the disk is mounted"):
+        with pytest.raises(StoreError, match="has gone; check that the disk is mounted"):
             call()
 
 

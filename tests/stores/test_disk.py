@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streameval.stores.disk import Disk, RealDisk
+from streameval.checkpoints.disk import Disk, RealDisk
 from tests.stores.forgetful import ForgetfulDisk
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from streameval.answers import answers
 from streameval.catalogue import parse
-from streameval.stores.folder import FolderStore
+from streameval.checkpoints.folder import FolderStore
 from streameval.windows.views import Views
 from tests.stores import golden
 

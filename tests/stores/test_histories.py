@@ -16,9 +16,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from streameval.checkpoints.files import GRACE, Cleaner
+from streameval.checkpoints.folder import FolderStore
 from streameval.errors import DamagedStateError
-from streameval.stores.cleaning import GRACE, Cleaner
-from streameval.stores.folder import FolderStore
 from tests.stores.drafts import NOON, PLACE, draft, whole
 from tests.stores.forgetful import Crash, ForgetfulDisk, failing_at
 
@@ -77,15 +77,15 @@ class Histories(RuleBasedStateMachine):
         self.disk.now += GRACE + 1
 
     @rule()
-    def set_aside(self) -> None:
-        self.stores[0].set_aside(PLACE)
+    def archive(self) -> None:
+        self.stores[0].archive(PLACE)
         self.durable.clear()
         self.perhaps.clear()
 
     @invariant()
     def the_highest_is_there_and_whole(self) -> None:
         found = FolderStore(STORE, self.disk).newest(PLACE)
-        assert not found.passed_over
+        assert not found.damaged
         offset = -1 if found.saved is None else whole(found.saved)
         assert offset >= max(self.durable, default=-1)
         assert offset in self.durable | self.perhaps | {-1}

@@ -1,0 +1,227 @@
+"""What a checkpoint holds, and the contract of every store of checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from streameval.pipeline.dead_letters import Identity
+from streameval.records import Partition
+
+VERSION = 2
+"""Of the format; docs/state.md describes it."""
+
+
+class Place(NamedTuple):
+    """The log that a state belongs to.
+
+    Attributes:
+        topic: its name.
+        identity: the id of the topic; differs after it is deleted and made again.
+        number: of the partition.
+    """
+
+    topic: str
+    identity: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}[{self.number}]"
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True):
+    """The header of a checkpoint; enough to read the state without a configuration.
+
+    Attributes:
+        version: of the format.
+        release: of streameval, which wrote it.
+        cluster: id of the Kafka cluster, or its equivalent in other sources.
+        group: the consumer group.
+        place: the log.
+        offset: the next offset to count.
+        counted: counters have shown the records below it.
+        clock: largest event time, microseconds since the epoch; None before the first.
+        settings: must be the same to resume: decoding, labels, panes, depth.
+        schema: what is counted, for reading the state elsewhere.
+        written_at: wall-clock seconds since the epoch; for people only.
+        partitions: how many the topic had when this state began; None where unknown.
+        offsets: of joined logs, log -> its next offset; `offset` grows with them.
+    """
+
+    version: int = VERSION
+    release: str
+    cluster: str
+    group: str
+    place: Place
+    offset: int
+    counted: int
+    clock: int | None
+    settings: Mapping[str, Any]
+    written_at: float
+    partitions: int | None = None
+    schema: Mapping[str, Any] = {}
+    offsets: Mapping[str, int] = {}
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """One part of a state, for example one pane of one family.
+
+    Attributes:
+        name: unique in its checkpoint: "meta", "labels/past", "labels/60/28333333", ...
+        content: its canonical bytes, in chunks of a few milliseconds each.
+        settled: whether it is the same as in the last checkpoint; then it becomes a blob.
+        digest: of its bytes, where known.
+    """
+
+    name: str
+    content: Callable[[], Iterator[bytes]]
+    settled: bool = False
+    digest: str | None = None
+
+
+class Draft(msgspec.Struct, frozen=True, kw_only=True):
+    """A checkpoint to write.
+
+    Attributes:
+        header: of the checkpoint.
+        parts: sorted by name.
+    """
+
+    header: Header
+    parts: Sequence[Part]
+
+
+class Stop(msgspec.Struct, frozen=True, kw_only=True):
+    """A record that a process could not count; it ended there.
+
+    Attributes:
+        topic: of the record.
+        partition: its number.
+        offset: of the record in its partition.
+        problem: why it could not be counted.
+        at: seconds since the epoch.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    problem: str
+    at: float
+
+    @property
+    def record(self) -> Identity:
+        """Names the record."""
+        return Identity(Partition(self.topic, self.partition), self.offset)
+
+
+class Skip(msgspec.Struct, frozen=True, kw_only=True):
+    """The order of an operator to pass a record.
+
+    Attributes:
+        stop: the record, and why it could not be counted.
+        by: who gave it.
+        at: seconds since the epoch.
+    """
+
+    stop: Stop
+    by: str
+    at: float
+
+    @property
+    def message(self) -> str:
+        """Who, when and why; the message of its dead letter."""
+        moment = datetime.fromtimestamp(round(self.at), UTC).isoformat()
+        return f"skipped by {self.by} at {moment}; counting it failed ({self.stop.problem})"
+
+
+class SavedCheckpoint(Protocol):
+    """A valid checkpoint in a store."""
+
+    @property
+    def header(self) -> Header:
+        """Its header."""
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """Part name -> digest of its bytes; equal states have equal digests."""
+
+    def read(self, part: str) -> bytes:
+        """The bytes of a part.
+
+        Raises:
+            DamagedStateError: they are not what was written.
+        """
+
+
+class Found(msgspec.Struct, kw_only=True):
+    """What a store has of one place.
+
+    Attributes:
+        saved: the newest valid checkpoint, or None.
+        damaged: one message for each newer file that is damaged.
+    """
+
+    saved: SavedCheckpoint | None
+    damaged: Sequence[str] = ()
+
+
+class Store(Protocol):
+    """Checkpoints by place and offset, shared by all replicas; the highest valid offset wins."""
+
+    def claim(self, cluster: str, group: str) -> None:
+        """Claim the store for a cluster and group; the first claim decides.
+
+        Raises:
+            ForeignStoreError: it belongs to another cluster or group.
+            StoreError: the store cannot be used, or has checkpoints and no claim.
+        """
+
+    def places(self) -> list[Place]:
+        """Every place that has a checkpoint, sorted."""
+
+    def newest(self, place: Place) -> Found:
+        """The valid checkpoint of the highest offset, after a check of all its bytes.
+
+        Raises:
+            StateVersionError: the newest has a version that this release does not know.
+            StoreError: the store cannot be read.
+        """
+
+    def save(self, draft: Draft) -> Mapping[str, str]:
+        """Write a checkpoint atomically; it is durable when this returns.
+
+        Keeps the two newest of the place, and the newest of each format version.
+
+        Returns:
+            Part name -> digest.
+
+        Raises:
+            StoreError: the write failed; the store is unchanged.
+        """
+
+    def note(self, place: Place, stop: Stop) -> None:
+        """Remember that a record could not be counted; durable when this returns.
+
+        Raises:
+            StoreError: it could not be written.
+        """
+
+    def skips(self, place: Place) -> Sequence[Skip]:
+        """Records that are not to be counted, in any order.
+
+        Raises:
+            DamagedStateError: an order to skip one cannot be read.
+            StoreError: the store cannot be read.
+        """
+
+    def archive(self, place: Place) -> None:
+        """Archive all checkpoints of a place: they are kept and never loaded again.
+
+        A call that was interrupted can be repeated.
+
+        Raises:
+            StoreError: it failed.
+        """

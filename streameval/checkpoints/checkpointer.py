@@ -1,0 +1,390 @@
+"""Owns the assigned partitions: restores, counts and checkpoints them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor, Future
+from shlex import quote
+from typing import Final
+
+from streameval.checkpoints.checkpoint import Stop, Store
+from streameval.checkpoints.committer import Commit, DurableCounters, OffsetCommitter
+from streameval.checkpoints.interfaces import Clock, Counts, Evidence, LogEvent, Totals
+from streameval.checkpoints.restore import RestorePlan, RestorePlanner
+from streameval.checkpoints.scheduler import CheckpointScheduler, Outbox, PartitionCheckpoints
+from streameval.checkpoints.settings import CheckpointSettings
+from streameval.errors import (
+    DamagedStateError,
+    DeadLetterError,
+    UncountableRecordError,
+    UnlikeStateError,
+    UnsavedStateError,
+)
+from streameval.pipeline.dead_letters import DeadLetters
+from streameval.pipeline.snapshot import CheckpointHealth
+from streameval.records import Assignment, Partition, RecordBatch
+
+_LAST_SECONDS: Final = 8.0
+"""Process managers usually wait ten before they kill."""
+
+
+class Checkpointer:
+    """Owns partitions: restores each from its newest checkpoint and saves it at intervals.
+
+    Every method runs on the polling thread; only the worker has a thread of its own.
+
+    Args:
+        counts: the state of the partitions.
+        store: keeps the checkpoints.
+        settings: of checkpoints.
+        commit: commits offsets to the group, as `Source.commit` does.
+        evidence: reads what counters show.
+        letters: receives invalid records; None where they are only counted.
+        clock: source of time.
+        worker: writes one checkpoint after the other.
+    """
+
+    def __init__(
+        self,
+        counts: Counts,
+        store: Store,
+        settings: CheckpointSettings,
+        *,
+        commit: Commit,
+        evidence: Evidence,
+        letters: DeadLetters | None,
+        clock: Clock,
+        worker: Executor,
+    ) -> None:
+        self._skipped = 0
+        self._counts = counts
+        self._store = store
+        self._clock = clock
+        self._settings = settings
+        self._evidence = evidence
+        self._outbox = Outbox(letters)
+        self._counters = DurableCounters()
+        self._committer = OffsetCommitter(commit, self._counters, evidence)
+        self._scheduler = CheckpointScheduler(
+            store, self._outbox, self._committer, settings=settings, clock=clock, worker=worker
+        )
+        self._owned: dict[Partition, PartitionCheckpoints] = {}
+        self._log_events: list[LogEvent] = []
+        self._claimed = False
+        self._abandoned = False
+
+    def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
+        """Restore each partition from its newest valid checkpoint; see `Owner.assigned`.
+
+        No partition starts unless all of them may. A partition that starts empty has a
+        checkpoint when this returns, so where it started is never in doubt.
+
+        Raises:
+            ForeignStoreError: the store belongs to another cluster or group.
+            RefusedStateError: resuming would be wrong, and no policy allows it.
+            StoreError: the store cannot be used.
+        """
+        if not self._claimed:
+            self._store.claim(self._settings.cluster(), self._settings.group)
+            self._claimed = True
+        self.lost([each.partition for each in assignments if each.partition in self._owned])
+        planner = RestorePlanner(self._store, self._settings, self._committer.shown)
+        plans = [planner.plan(each) for each in assignments]
+        loaded = [self._load(planner, each) for each in plans]
+        return {log: offset for each in loaded for log, offset in each.offsets.items()}
+
+    def revoked(self, partitions: Sequence[Partition]) -> None:
+        """Save them within the budget; the next owner counts what was not saved."""
+        self._save_all(partitions)
+        self.lost(partitions)
+
+    def lost(self, partitions: Sequence[Partition]) -> None:
+        """Drop what is not durable of them; the counters keep what they have shown."""
+        self._committer.forget(partitions)
+        for partition in sorted(partitions):
+            if self._owned.pop(partition, None) is not None:
+                self._counters.leave(partition)
+                self._evidence.leave(partition)
+                self._counts.drop(partition)
+
+    def apply(self, batch: RecordBatch) -> None:
+        """Count a batch and send its invalid records to the dead letters.
+
+        Raises:
+            SourceError: it begins before its partition's position.
+            UncountableRecordError: counting failed by a mistake; says which record to skip.
+        """
+        checkpoints = self._owned[self._counts.home(batch.partition)]
+        for piece in _slices(checkpoints, batch):
+            if not checkpoints.showing and checkpoints.passes(piece):
+                self._show(checkpoints)
+            self._count(checkpoints, piece)
+        self._scheduler.events += len(batch.values)
+        self._outbox.send(self._counts.take_letters())
+
+    def _count(self, checkpoints: PartitionCheckpoints, batch: RecordBatch) -> None:
+        try:
+            self._counts.apply(batch)
+        except UncountableRecordError as error:
+            if error.offset is None:
+                raise
+            topic, number = batch.partition
+            stop = Stop(
+                topic=topic,
+                partition=number,
+                offset=error.offset,
+                problem=error.problem,
+                at=self._clock.wall(),
+            )
+            self._store.note(checkpoints.plan.place, stop)
+            remedy = (
+                "Nothing after it is counted. To make it a dead letter and go on: streameval skip "
+                f"CONFIG --topic {quote(topic)} --partition {number} --offset {error.offset}"
+            )
+            raise UncountableRecordError(
+                error.where, error.offsets, error.problem, remedy
+            ) from error
+
+    def saved(self, partition: Partition, position: int) -> bool:
+        """Whether a checkpoint covers this position."""
+        checkpoints = self._owned.get(partition)
+        return (
+            checkpoints is not None
+            and checkpoints.offset is not None
+            and checkpoints.offset >= position
+        )
+
+    def checkpoint_soon(self) -> None:
+        """Begin the next checkpoints at the next call of `advance`."""
+        self._scheduler.checkpoint_soon()
+
+    def advance(self) -> None:
+        """Continue checkpoints; called between batches, takes a few milliseconds."""
+        if not self._abandoned:
+            self._log_events += self._scheduler.advance(self._owned)
+
+    def finish(self) -> None:
+        """Save all changed partitions within a few seconds, at the end of the process.
+
+        Raises:
+            UnsavedStateError: some partitions could not be saved.
+        """
+        self._save_all(list(self._owned), _LAST_SECONDS)
+        unsaved = [each for _, each in sorted(self._owned.items()) if each.changed]
+        if unsaved:
+            places = [str(each.plan.place) for each in unsaved]
+            fields = [each.fields for each in self._log_events if "problem" in each.fields]
+            problem = str(fields[-1]["problem"]) if fields else "there was no time left"
+            raise UnsavedStateError(places, problem)
+
+    def abandon(self) -> None:
+        """End without another checkpoint: the records counted last must be read again."""
+        self._abandoned = True
+        self._log_events += self._scheduler.wait(self._owned.values())
+
+    @property
+    def counted(self) -> Totals:
+        """The evidence that became durable since this process started."""
+        return self._counters.totals()
+
+    @property
+    def health(self) -> CheckpointHealth:
+        """Success, failures and offsets of checkpoints."""
+        offsets = {
+            log: offset
+            for _, checkpoints in sorted(self._owned.items())
+            for log, offset in checkpoints.durable.items()
+        }
+        return CheckpointHealth(
+            last_success=self._scheduler.last_success,
+            failures=dict(self._scheduler.failures),
+            offsets=offsets,
+            skipped=self._skipped,
+        )
+
+    @property
+    def commit_failures(self) -> int:
+        """Commits that failed."""
+        return self._committer.failures
+
+    def take_log_events(self) -> Sequence[LogEvent]:
+        """The log events since the last call."""
+        taken, self._log_events = self._log_events, []
+        return taken
+
+    def _save_all(self, partitions: Sequence[Partition], most: float = math.inf) -> None:
+        if self._abandoned:
+            return
+        chosen = [self._owned[each] for each in sorted(partitions) if each in self._owned]
+        self._log_events += self._scheduler.save(chosen, most)
+
+    def _load(
+        self, planner: RestorePlanner, plan: RestorePlan, *, once_more: bool = True
+    ) -> RestorePlan:
+        self._log_events += plan.log_events
+        saved = plan.saved
+        if saved is None:
+            return self._begin(plan)
+        try:
+            parts = {name: saved.read(name) for name in sorted(saved.digests)}
+            self._counts.restore(plan.assignment.partition, plan.offsets, parts)
+        except UnlikeStateError as error:
+            problem = f"its state cannot be loaded: {error}".rstrip(".")
+            assignment = plan.assignment
+            return self._load(planner, planner.restart(assignment, "on_other_settings", problem))
+        except DamagedStateError:
+            # It was valid when it was planned and is damaged now; an older one may be valid.
+            if not once_more:
+                raise
+            plan = planner.plan(plan.assignment)
+            return self._load(planner, plan, once_more=False)
+        checkpoints = self._own(plan)
+        checkpoints.restored(saved)
+        self._skipped += plan.skipped
+        return plan
+
+    def _begin(self, plan: RestorePlan) -> RestorePlan:
+        if plan.archive:
+            self._store.archive(plan.place)
+        self._counts.begin(plan.assignment.partition, plan.offsets)
+        self._scheduler.first(self._own(plan))
+        return plan
+
+    def _own(self, plan: RestorePlan) -> PartitionCheckpoints:
+        checkpoints = PartitionCheckpoints(plan, self._counts, self._evidence, self._store)
+        self._owned[checkpoints.partition] = checkpoints
+        skips = self._store.skips(plan.place)
+        self._counts.skip({each.stop.record: each.message for each in skips})
+        if checkpoints.position >= checkpoints.counted:
+            self._show(checkpoints)
+        return checkpoints
+
+    def _show(self, checkpoints: PartitionCheckpoints) -> None:
+        checkpoints.showing = True
+        self._counters.begin(
+            checkpoints.partition, checkpoints.totals_now(), self._evidence.shown()
+        )
+
+
+def _slices(checkpoints: PartitionCheckpoints, batch: RecordBatch) -> list[RecordBatch]:
+    """Split a batch where counters begin; joined logs begin with a whole batch."""
+    if checkpoints.showing or checkpoints.joined:
+        return [batch]
+    return split(batch, checkpoints.counted)
+
+
+def split(batch: RecordBatch, offset: int) -> list[RecordBatch]:
+    """The records below an offset and the others; one batch where all lie on one side.
+
+    Example:
+        >>> from streameval.records import Partition
+        >>> batch = RecordBatch(
+        ...     partition=Partition("events", 0), values=[b"a", b"b"], offsets=[4, 6], next_offset=7
+        ... )
+        >>> [(piece.offsets, piece.next_offset) for piece in split(batch, 5)]
+        [([4], 5), ([6], 7)]
+    """
+    below = sum(each < offset for each in batch.offsets)
+    if below == 0 or batch.next_offset <= offset:
+        return [batch]
+    head = batch.piece(0, below, offset)
+    return [head, batch.piece(below, len(batch.offsets), batch.next_offset)]
+
+
+INTERVAL = 10.0
+"""Seconds between flushes of dead letters."""
+
+
+class MemoryOnly:
+    """Owns partitions without checkpoints: state lives in memory and starts empty.
+
+    Args:
+        counts: what is counted.
+        letters: receives invalid records; None where they are only counted.
+        clock: source of time.
+        worker: flushes dead letters.
+    """
+
+    counted: Totals | None = None
+    health: CheckpointHealth | None = None
+    commit_failures = 0
+
+    def __init__(
+        self, counts: Counts, letters: DeadLetters | None, clock: Clock, worker: Executor
+    ) -> None:
+        self._counts = counts
+        self._outbox = Outbox(letters)
+        self._clock = clock
+        self._worker = worker
+        self._flushed_at = clock.monotonic()
+        self._flush: Future[None] | None = None
+        self._log_events: list[LogEvent] = []
+
+    def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
+        """Start each partition empty at its configured offset."""
+        for each in assignments:
+            self._counts.begin(each.partition, {log.partition: log.start for log in each.logs})
+        return {log.partition: log.start for each in assignments for log in each.logs}
+
+    def revoked(self, partitions: Sequence[Partition]) -> None:
+        """Forget them."""
+        self.lost(partitions)
+
+    def lost(self, partitions: Sequence[Partition]) -> None:
+        """Forget them."""
+        for partition in partitions:
+            self._counts.drop(partition)
+
+    def apply(self, batch: RecordBatch) -> None:
+        """Count a batch and send its invalid records to the dead letters.
+
+        Raises:
+            SourceError: it begins before its partition's position.
+        """
+        self._counts.apply(batch)
+        self._outbox.send(self._counts.take_letters())
+
+    def saved(self, _partition: Partition, _position: int) -> bool:
+        """Always true: there is no checkpoint to wait for."""
+        return True
+
+    def checkpoint_soon(self) -> None:
+        """Do nothing: there are no checkpoints."""
+
+    def advance(self) -> None:
+        """Flush dead letters at intervals; called between batches."""
+        if self._flush is not None and self._flush.done():
+            self._take(self._flush)
+        due = self._clock.monotonic() - self._flushed_at >= INTERVAL
+        if due and self._flush is None:
+            self._flushed_at = self._clock.monotonic()
+            self._flush = self._worker.submit(self._outbox.flush)
+
+    def finish(self) -> None:
+        """Flush dead letters.
+
+        Raises:
+            DeadLetterError: the flush failed.
+        """
+        self._outbox.flush()
+
+    def abandon(self) -> None:
+        """Try to flush dead letters."""
+        try:
+            self._outbox.flush()
+        except DeadLetterError:
+            return  # the error that ends the process is reported instead
+
+    def take_log_events(self) -> Sequence[LogEvent]:
+        """The log events since the last call."""
+        taken, self._log_events = self._log_events, []
+        return taken
+
+    def _take(self, flush: Future[None]) -> None:
+        self._flush = None
+        try:
+            flush.result()
+        except DeadLetterError as error:
+            fields = {"problem": str(error)}
+            self._log_events.append(LogEvent("warning", "dead letters are not safe yet", fields))

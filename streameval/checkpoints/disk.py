@@ -1,0 +1,179 @@
+"""The calls a store makes to a disk, and what to do when one fails."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Protocol
+
+from streameval.errors import StoreError
+
+_NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+_NO_FOLDER_SYNC: Final = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS})
+_BUFFER: Final = 1 << 20
+
+
+class Disk(Protocol):
+    """Files and folders; every call may raise OSError. Only synced data is durable."""
+
+    def create(self, path: Path, slices: Iterable[bytes]) -> None:
+        """Create a file of these bytes, written chunk by chunk; not yet durable.
+
+        Raises:
+            FileExistsError: there is one of that name.
+        """
+
+    def sync(self, path: Path) -> None:
+        """Make the bytes of a file durable; its name becomes so with its folder."""
+
+    def make_folder(self, path: Path) -> None:
+        """Create a folder in an existing one.
+
+        Raises:
+            FileExistsError: there is something of that name.
+            FileNotFoundError: its parent does not exist.
+        """
+
+    def sync_folder(self, path: Path) -> None:
+        """Make the entries of a folder durable: files created, renamed and removed."""
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Rename a file atomically, replacing the target."""
+
+    def rename_new(self, source: Path, target: Path) -> None:
+        """Rename a file where the target does not exist.
+
+        Raises:
+            FileExistsError: the target exists.
+        """
+
+    def remove(self, path: Path) -> None:
+        """Remove a file."""
+
+    def names(self, folder: Path) -> list[str]:
+        """The names in a folder, sorted.
+
+        Raises:
+            FileNotFoundError: the folder does not exist.
+            NotADirectoryError: it is a file.
+        """
+
+    def read(self, path: Path, start: int, size: int) -> bytes:
+        """At most `size` bytes from `start`; fewer at the end of the file."""
+
+    def size(self, path: Path) -> int:
+        """Bytes of a file."""
+
+    def modified(self, path: Path) -> float:
+        """Modification time in seconds, by the clock of the disk or its server."""
+
+
+class RealDisk:
+    """The mounted file systems of this machine."""
+
+    def create(self, path: Path, slices: Iterable[bytes]) -> None:
+        """See `Disk.create`."""
+        with path.open("xb", buffering=_BUFFER) as file:
+            for piece in slices:
+                file.write(piece)
+
+    def sync(self, path: Path) -> None:
+        """See `Disk.sync`."""
+        _sync(path, os.O_RDWR)
+
+    def make_folder(self, path: Path) -> None:
+        """See `Disk.make_folder`."""
+        path.mkdir()
+
+    def sync_folder(self, path: Path) -> None:
+        """See `Disk.sync_folder`; ignored where the file system has no such call."""
+        try:
+            _sync(path, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError as error:
+            if error.errno not in _NO_FOLDER_SYNC:
+                raise
+
+    def rename(self, source: Path, target: Path) -> None:
+        """See `Disk.rename`."""
+        source.replace(target)
+
+    def rename_new(self, source: Path, target: Path) -> None:
+        """See `Disk.rename_new`; without hard links, two concurrent calls may both succeed."""
+        try:
+            os.link(source, target)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            if target.exists():
+                raise FileExistsError(
+                    errno.EEXIST, os.strerror(errno.EEXIST), str(target)
+                ) from None
+            source.rename(target)
+            return
+        source.unlink()
+
+    def remove(self, path: Path) -> None:
+        """See `Disk.remove`."""
+        path.unlink()
+
+    def names(self, folder: Path) -> list[str]:
+        """See `Disk.names`."""
+        return sorted(each.name for each in folder.iterdir())
+
+    def read(self, path: Path, start: int, size: int) -> bytes:
+        """See `Disk.read`."""
+        with path.open("rb", buffering=0) as file:
+            file.seek(start)
+            return file.read(size)
+
+    def size(self, path: Path) -> int:
+        """See `Disk.size`."""
+        return path.stat().st_size
+
+    def modified(self, path: Path) -> float:
+        """See `Disk.modified`."""
+        return path.stat().st_mtime
+
+
+def _sync(path: Path, flags: int) -> None:
+    descriptor = os.open(path, flags | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    finally:
+        os.close(descriptor)
+
+
+_ELSEWHERE = "or name another folder under [state] path"
+_REMEDIES: Final[Mapping[int, str]] = {
+    errno.ENOSPC: f"free some space there, {_ELSEWHERE}",
+    errno.EDQUOT: f"free some space there or raise the quota, {_ELSEWHERE}",
+    errno.EACCES: f"let this user read and write there, {_ELSEWHERE}",
+    errno.EPERM: f"let this user read and write there, {_ELSEWHERE}",
+    errno.EROFS: f"mount it for writing, {_ELSEWHERE}",
+    errno.EIO: f"check the disk and the kernel log, {_ELSEWHERE}",
+    errno.ENOTDIR: "a file is in the way of a folder; name a folder under [state] path",
+    errno.EEXIST: "a file is in the way of a folder; name a folder under [state] path",
+    errno.ENAMETOOLONG: "give the file that is read a shorter path",
+    errno.ENOENT: "check that the disk is mounted",
+}
+
+
+@contextmanager
+def store_errors(store: Path) -> Iterator[None]:
+    """Raise a StoreError for each OSError of the block.
+
+    Raises:
+        StoreError: names the path, the problem and the remedy.
+    """
+    try:
+        yield
+    except OSError as error:
+        where = str(error.filename or store)
+        problem = (error.strerror or str(error)).lower()
+        remedy = _REMEDIES.get(error.errno or 0, f"check the disk, {_ELSEWHERE}")
+        raise StoreError(where, problem, remedy) from error

@@ -1,0 +1,319 @@
+"""A store of checkpoints in a folder that all replicas share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from streameval.checkpoints.checkpoint import Draft, Found, Header, Place, Skip, Stop
+from streameval.checkpoints.disk import Disk, RealDisk, store_errors
+from streameval.checkpoints.files import (
+    CheckpointFile,
+    Cleaner,
+    archive,
+    make_folders,
+    offsets_in,
+    read_checked,
+    read_unchecked,
+    temporary,
+    write,
+)
+from streameval.checkpoints.format import (
+    BLOBS,
+    CLAIM,
+    SKIPS,
+    Entry,
+    decoded,
+    file_of,
+    folder_of,
+    number_of,
+)
+from streameval.checkpoints.skips import read_skips, read_stops, write_skip, write_stop
+from streameval.errors import DamagedStateError, ForeignStoreError, StateVersionError, StoreError
+
+_REAL: Final = RealDisk()
+_TRIES: Final = 5
+_VERSION: Final = 1
+_LARGEST: Final = 1 << 20
+
+
+class FolderStore:
+    """A store on a disk; `Store` is its contract, docs/state.md describes its bytes.
+
+    One thread at a time may save a place; places are independent.
+
+    Attributes:
+        path: the folder.
+        trouble: why the cleaning after the last save failed, or None.
+
+    Args:
+        path: the folder; `claim` creates it.
+        disk: reads and writes it.
+    """
+
+    def __init__(self, path: Path, disk: Disk = _REAL) -> None:
+        self.path = path
+        self.disk = disk
+        self.trouble: str | None = None
+        self._claimed = False
+        self._made: set[Place] = set()
+        self._known: dict[Place, Mapping[str, int]] = {}
+        self._cleaner = Cleaner(disk)
+
+    def claim(self, cluster: str, group: str) -> None:
+        """See `Store.claim`."""
+        with store_errors(self.path):
+            make_folders(self.disk, self.path, self.path)
+            self._refuse_unclaimed()
+            claim(self.disk, self.path, Claim(cluster=cluster, group=group))
+        self._claimed = True
+
+    def _refuse_unclaimed(self) -> None:
+        """Refuse a folder whose checkpoints may belong to another cluster or group."""
+        # List places first: a process claims the store before it writes a checkpoint.
+        kept = self.places()
+        if not kept or CLAIM in self.disk.names(self.path):
+            return
+        headers = [header for place in kept for header in self._headers(place)]
+        owners = {claim_text(Claim(cluster=each.cluster, group=each.group)) for each in headers}
+        said = f"; its checkpoints say {' or '.join(sorted(owners))}" if owners else ""
+        problem = f"there are checkpoints of {len(kept)} partitions, and no {CLAIM} says whose"
+        remedy = f"bring {CLAIM} back{said}, or name another folder under [state] path"
+        raise StoreError(str(self.path), problem, remedy)
+
+    def places(self) -> list[Place]:
+        """See `Store.places`."""
+        with store_errors(self.path):
+            return sorted(place for place in self._places() if self.offsets(place))
+
+    def _places(self) -> Iterator[Place]:
+        for topic_part in self._within(self.path):
+            for identity_part in self._within(self.path / topic_part):
+                topic, identity = decoded(topic_part), decoded(identity_part)
+                for number in map(number_of, self._within(self.path / topic_part / identity_part)):
+                    if topic is not None and identity is not None and number is not None:
+                        yield Place(topic, identity, number)
+
+    def _within(self, folder: Path) -> list[str]:
+        """Names in it that belong to a place; none where it is no folder, or is gone."""
+        with suppress(NotADirectoryError, FileNotFoundError):
+            return [name for name in self.disk.names(folder) if decoded(name) is not None]
+        return []
+
+    def settings(self) -> Mapping[str, Any]:
+        """The settings in the header written last; empty without a checkpoint.
+
+        Skips damaged files, and reads headers only.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        with store_errors(self.path):
+            headers = [header for place in self._places() for header in self._headers(place)]
+        last = max(headers, key=lambda header: header.written_at, default=None)
+        return {} if last is None else last.settings
+
+    def _headers(self, place: Place) -> Iterator[Header]:
+        folder = folder_of(self.path, place)
+        for offset in offsets_in(self.disk, folder)[-1:]:
+            with suppress(DamagedStateError, StateVersionError, FileNotFoundError):
+                yield read_unchecked(self.disk, folder / file_of(offset)).header
+
+    def offsets(self, place: Place) -> list[int]:
+        """The offsets of all its checkpoints, valid or not, ascending."""
+        with store_errors(self.path):
+            return offsets_in(self.disk, folder_of(self.path, place))
+
+    def checked(self, place: Place, offset: int, seen: set[str] | None = None) -> CheckpointFile:
+        """One checkpoint, after a check of all its bytes; `seen`: blobs already checked.
+
+        Raises:
+            StateVersionError: its version is not one that this release reads.
+            DamagedStateError: it is not what was written.
+            StoreError: it cannot be read.
+        """
+        with store_errors(self.path):
+            path = folder_of(self.path, place) / file_of(offset)
+            try:
+                return read_checked(self.disk, path, place, seen)
+            except FileNotFoundError as error:
+                raise DamagedStateError(str(path), "it has gone") from error
+
+    def newest(self, place: Place) -> Found:
+        """See `Store.newest`."""
+        with store_errors(self.path):
+            self._check_claim()
+            for _ in range(_TRIES):
+                # Another process removed a superseded file: list again.
+                with suppress(FileNotFoundError):
+                    return self._newest(place)
+        folder = folder_of(self.path, place)
+        raise StoreError(str(folder), "its files vanish while they are read", "try again")
+
+    def _newest(self, place: Place) -> Found:
+        folder = folder_of(self.path, place)
+        damaged: list[str] = []
+        for offset in reversed(offsets_in(self.disk, folder)):
+            try:
+                saved = read_checked(self.disk, folder / file_of(offset), place)
+            except DamagedStateError as error:
+                damaged.append(f"offset {offset:,} is skipped: {error.what}: {error.problem}")
+                continue
+            # Its writer may have been killed before this.
+            self.disk.sync_folder(folder)
+            self._remember_blobs(place, saved.entries)
+            return Found(saved=saved, damaged=damaged)
+        return Found(saved=None, damaged=damaged)
+
+    def save(self, draft: Draft) -> Mapping[str, str]:
+        """See `Store.save`."""
+        place = draft.header.place
+        folder = folder_of(self.path, place)
+        with store_errors(self.path):
+            self._check_claim()
+            if place not in self._made:
+                make_folders(self.disk, folder / BLOBS, self.path)
+                self._made.add(place)
+            entries = write(self.disk, folder, draft, self._known.get(place, {}))
+        self._remember_blobs(place, entries)
+        self._clean(folder, draft)
+        return {each.name: each.digest for each in entries}
+
+    def note(self, place: Place, stop: Stop) -> None:
+        """See `Store.note`."""
+        with store_errors(self.path):
+            self._check_claim()
+            make_folders(self.disk, self._skips_of(place), self.path)
+            write_stop(self.disk, self._skips_of(place), stop)
+
+    def stops(self, place: Place) -> Sequence[Stop]:
+        """Records that could not be counted, passed since or not.
+
+        Raises:
+            DamagedStateError: a note of one cannot be read.
+            StoreError: the store cannot be read.
+        """
+        with store_errors(self.path):
+            return read_stops(self.disk, self._skips_of(place))
+
+    def skip(self, place: Place, skip: Skip) -> bool:
+        """Order that a record is skipped, which was noted before; durable when this returns.
+
+        Returns:
+            Whether nobody had ordered it before.
+
+        Raises:
+            StoreError: it could not be written.
+        """
+        with store_errors(self.path):
+            return write_skip(self.disk, self._skips_of(place), skip)
+
+    def skips(self, place: Place) -> Sequence[Skip]:
+        """See `Store.skips`."""
+        with store_errors(self.path):
+            return read_skips(self.disk, self._skips_of(place))
+
+    def _skips_of(self, place: Place) -> Path:
+        return folder_of(self.path, place) / SKIPS
+
+    def archive(self, place: Place) -> None:
+        """See `Store.set_aside`."""
+        self._known.pop(place, None)
+        if offsets := self.offsets(place):
+            with store_errors(self.path):
+                archive(self.disk, folder_of(self.path, place), offsets)
+
+    def _remember_blobs(self, place: Place, entries: Sequence[Entry]) -> None:
+        self._known[place] = {each.digest: each.size for each in entries if each.start is None}
+
+    def _clean(self, folder: Path, draft: Draft) -> None:
+        """Remove superseded files; the checkpoint is durable, so a failure waits for the next."""
+        self.trouble = None
+        try:
+            with store_errors(self.path):
+                self._cleaner.clean(self.path, folder, draft.header)
+        except StoreError as error:
+            self.trouble = f"older checkpoints were not removed: {error}"
+
+    def _check_claim(self) -> None:
+        if self._claimed:
+            try:
+                self.disk.size(self.path / CLAIM)
+            except FileNotFoundError as error:
+                raise StoreError(
+                    str(self.path), f"{CLAIM} has gone", "check that the disk is mounted"
+                ) from error
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of store.json.
+
+    Attributes:
+        version: of the store.
+        cluster: id of the Kafka cluster, or its equivalent in other sources.
+        group: the consumer group.
+    """
+
+    version: int = _VERSION
+    cluster: str
+    group: str
+
+
+def claim(disk: Disk, store: Path, wanted: Claim) -> None:
+    """Write the claim where there is none, and compare it with the existing one.
+
+    Raises:
+        ForeignStoreError: the store belongs to another cluster or group.
+        StateVersionError: a later release made it.
+        StoreError: the file is not a claim.
+        OSError: the disk failed.
+    """
+    if CLAIM not in disk.names(store):
+        _write(disk, store, wanted)
+    disk.sync_folder(store)
+    found = read_claim(disk, store)
+    for what in ("cluster", "group"):
+        here, there = getattr(wanted, what), getattr(found, what)
+        if here != there:
+            raise ForeignStoreError(str(store), what, here, there)
+
+
+def read_claim(disk: Disk, store: Path) -> Claim:
+    """The claim of a store.
+
+    Raises:
+        StateVersionError: a later release made it.
+        StoreError: the file is not a claim.
+        OSError: the disk failed; FileNotFoundError without a claim.
+    """
+    path = store / CLAIM
+    try:
+        said = msgspec.json.decode(disk.read(path, 0, _LARGEST), type=dict[str, object])
+        if said.get("version") != _VERSION:
+            raise StateVersionError(str(path), said.get("version"), _VERSION)
+        return msgspec.convert(said, Claim)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise StoreError(
+            str(path),
+            f"it does not say whose state this is ({error})",
+            "bring it back from a copy, or remove it once you have seen that the folder is right",
+        ) from error
+
+
+def claim_text(wanted: Claim) -> str:
+    """The content of store.json, in one line."""
+    return msgspec.json.encode(wanted).decode()
+
+
+def _write(disk: Disk, store: Path, wanted: Claim) -> None:
+    with temporary(disk, store / CLAIM) as path:
+        disk.create(path, [claim_text(wanted).encode() + b"\n"])
+        disk.sync(path)
+        try:
+            disk.rename_new(path, store / CLAIM)
+        except FileExistsError:
+            disk.remove(path)

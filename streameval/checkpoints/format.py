@@ -1,0 +1,248 @@
+"""The bytes and the names of checkpoint files; docs/state.md describes them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+from urllib.parse import quote, unquote
+
+import msgspec
+
+from streameval.checkpoints.checkpoint import VERSION, Draft, Header, Place
+from streameval.errors import DamagedStateError, StateVersionError
+
+MAGIC: Final = b"streameval checkpoint "
+SEAL: Final = 65
+"""Bytes of the digest that ends every file, in every version: 64 hexadecimal ones and a newline."""
+_TAIL: Final = 21 + SEAL
+_CHUNK: Final = 1 << 20
+_HEAD: Final = 1 << 14
+Read: TypeAlias = Callable[[int, int], bytes]
+"""(start, size) -> at most so many bytes of a file."""
+CLAIM: Final = "store.json"
+BLOBS: Final = "blobs"
+ARCHIVE: Final = "aside"
+SKIPS: Final = "skips"
+TEMPORARY: Final = ".tmp"
+_EMPTY: Final = "%"
+_DOTTED: Final = frozenset({".", "..", CLAIM})
+_CHECKPOINT: Final = re.compile(r"([0-9]{20})\.checkpoint")
+_NUMBER: Final = re.compile(r"0|[1-9][0-9]*")
+
+
+class Layout:
+    """The bytes of a checkpoint file, encoded while they are written.
+
+    Args:
+        draft: the checkpoint.
+        blobs: the parts that are blobs, by name.
+    """
+
+    def __init__(self, draft: Draft, blobs: Mapping[str, Entry]) -> None:
+        self._draft = draft
+        self._blobs = blobs
+        self.entries: list[Entry] = []
+
+    def __iter__(self) -> Iterator[bytes]:
+        whole = Digested(self._lines())
+        yield from whole
+        yield whole.digest.encode() + b"\n"
+
+    def _lines(self) -> Iterator[bytes]:
+        header = self._draft.header
+        head = b"%s%d\n%s\n" % (MAGIC, header.version, _json(header))
+        yield head
+        position = len(head)
+        for part in self._draft.parts:
+            entry = self._blobs.get(part.name)
+            if entry is None:
+                content = Digested(part.content())
+                yield from content
+                entry = Entry(
+                    name=part.name, size=content.size, digest=content.digest, start=position
+                )
+                position += entry.size
+            self.entries.append(entry)
+        yield _json(self.entries) + b"\n"
+        yield b"%020d " % position
+
+
+class Digested:
+    """Iterates over chunks, and keeps the digest and number of their bytes."""
+
+    def __init__(self, slices: Iterable[bytes]) -> None:
+        self._slices = slices
+        self._digest = blake2b(digest_size=32)
+        self.size = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        for piece in self._slices:
+            self._digest.update(piece)
+            self.size += len(piece)
+            yield piece
+
+    @property
+    def digest(self) -> str:
+        """Of the bytes so far, hexadecimal."""
+        return self._digest.hexdigest()
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """The table entry of a part.
+
+    Attributes:
+        name: of the part.
+        size: bytes.
+        digest: blake2b of 32 bytes over them, hexadecimal.
+        start: their position in the file; None where they are a blob named by the digest.
+    """
+
+    name: str
+    size: int
+    digest: str
+    start: int | None
+
+
+class Content(msgspec.Struct, frozen=True, kw_only=True):
+    """The header of a file and its table of parts."""
+
+    header: Header
+    entries: Sequence[Entry]
+
+
+def content_of(what: str, read: Read, size: int) -> Content:
+    """What a whole file says.
+
+    Raises:
+        StateVersionError: its version is not one that this release reads.
+        DamagedStateError: it contradicts itself.
+    """
+    version, _ = opening(what, read)
+    if version not in READERS:
+        raise StateVersionError(what, version, VERSION)
+    return READERS[version](what, read, size)
+
+
+def opening(what: str, read: Read) -> tuple[int, Mapping[str, Any]]:
+    """Version and header of a file, of any version; quick, and without a check of the rest.
+
+    Raises:
+        DamagedStateError: it does not begin as a checkpoint does.
+    """
+    size = _HEAD
+    while (found := read(0, size)).count(b"\n") < 2 and len(found) == size:
+        size *= 2
+    first, _, rest = found.partition(b"\n")
+    header, ended, _ = rest.partition(b"\n")
+    digits = first.removeprefix(MAGIC)
+    if not (first.startswith(MAGIC) and digits.isdigit() and ended):
+        raise DamagedStateError(what, "it does not begin as a checkpoint does")
+    return int(digits), _decoded(what, header, dict[str, Any])
+
+
+def _json(value: object) -> bytes:
+    return msgspec.json.encode(value, order="deterministic")
+
+
+def digest_of(read: Read, size: int) -> str:
+    """Of the first `size` bytes, hexadecimal."""
+    digest = blake2b(digest_size=32)
+    for start in range(0, size, _CHUNK):
+        digest.update(read(start, min(_CHUNK, size - start)))
+    return digest.hexdigest()
+
+
+def check_whole(what: str, read: Read, size: int) -> None:
+    """See that a file of any version is what was written.
+
+    Raises:
+        DamagedStateError: it is not.
+    """
+    if read(0, len(MAGIC)) != MAGIC:
+        raise DamagedStateError(what, "it does not begin as a checkpoint does")
+    if size < SEAL or read(size - SEAL, SEAL) != digest_of(read, size - SEAL).encode() + b"\n":
+        raise DamagedStateError(what, "its bytes do not have the digest that it ends with")
+
+
+def _version_2(what: str, read: Read, size: int) -> Content:
+    tail = read(size - _TAIL, _TAIL)
+    position = tail[:20]
+    if len(tail) < _TAIL or not position.isdigit():
+        raise DamagedStateError(what, "it does not say where its table of parts is")
+    start = int(position)
+    entries = _decoded(what, read(start, max(size - _TAIL - start, 0)), list[Entry])
+    _check_positions(what, entries, start)
+    try:
+        header = msgspec.convert(opening(what, read)[1], Header)
+    except msgspec.ValidationError as error:
+        raise DamagedStateError(what, f"{error}") from error
+    return Content(header=header, entries=entries)
+
+
+def _check_positions(what: str, entries: Sequence[Entry], end: int) -> None:
+    inside = all(each.start is None or 0 < each.start <= end - each.size for each in entries)
+    if not inside or len({each.name for each in entries}) < len(entries):
+        raise DamagedStateError(what, "its table of parts contradicts itself")
+
+
+def _decoded(what: str, line: bytes, kind: Any) -> Any:
+    try:
+        return msgspec.json.decode(line, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise DamagedStateError(what, f"{error}") from error
+
+
+READERS: Final[Mapping[int, Callable[[str, Read, int], Content]]] = {2: _version_2}
+"""Format version -> reader. A new format adds its reader and keeps the previous one."""
+
+
+def folder_of(store: Path, place: Place) -> Path:
+    """Where a place's checkpoints are: <store>/<topic>/<topic id>/<partition>."""
+    return store / encoded(place.topic) / encoded(place.identity) / str(place.number)
+
+
+def encoded(name: str) -> str:
+    """A name as one part of a path; `decoded` gives it back.
+
+    Example:
+        >>> encoded("shop.events-2"), encoded("data/day 1.ndjson"), encoded("..")
+        ('shop.events-2', 'data%2Fday%201.ndjson', '%2E%2E')
+    """
+    if name in _DOTTED:
+        return name.replace(".", "%2E")
+    return quote(name, safe="", errors="surrogateescape") or _EMPTY
+
+
+def decoded(part: str) -> str | None:
+    """The name that a part of a path stands for; None where it is none of ours.
+
+    Example:
+        >>> decoded("data%2Fday%201.ndjson"), decoded("lost+found")
+        ('data/day 1.ndjson', None)
+    """
+    name = "" if part == _EMPTY else unquote(part, errors="surrogateescape")
+    return name if encoded(name) == part else None
+
+
+def number_of(part: str) -> int | None:
+    """The partition that a folder's name says; None where it is none of ours."""
+    return int(part) if _NUMBER.fullmatch(part) else None
+
+
+def file_of(offset: int) -> str:
+    """The name of the checkpoint of an offset; the highest sorts last.
+
+    Example:
+        >>> file_of(4711)
+        '00000000000000004711.checkpoint'
+    """
+    return f"{offset:020d}.checkpoint"
+
+
+def offset_of(name: str) -> int | None:
+    """The offset that a file's name says; None where it is no checkpoint."""
+    found = _CHECKPOINT.fullmatch(name)
+    return int(found[1]) if found else None

@@ -1,0 +1,370 @@
+"""Plans how each assigned partition resumes: from a checkpoint, from the start, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from streameval.checkpoints.checkpoint import Header, Place, SavedCheckpoint, Store
+from streameval.checkpoints.interfaces import LogEvent
+from streameval.checkpoints.settings import CheckpointSettings, Policies
+from streameval.errors import StateVersionError
+from streameval.records import Assignment, Partition
+
+
+class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """How a partition resumes.
+
+    Attributes:
+        assignment: of the partition.
+        place: of its checkpoints.
+        offsets: the first offset to read in each log.
+        counted: records below it are never shown in counters.
+        saved: the checkpoint to load; None to start empty.
+        given_up: whether what was saved must be set aside, and the group's commit moved.
+        partitions: how many the topic had when this state began; None where unknown.
+        skipped: offsets that the log lost before they were counted.
+        log_events: to be logged.
+    """
+
+    assignment: Assignment
+    place: Place
+    offsets: Mapping[Partition, int]
+    counted: int
+    saved: SavedCheckpoint | None = None
+    archive: bool = False
+    partitions: int | None = None
+    skipped: int = 0
+    log_events: Sequence[LogEvent] = ()
+
+    @property
+    def offset(self) -> int:
+        """The sum of the first offsets of all logs."""
+        return sum(self.offsets.values())
+
+
+class RestorePlanner:
+    """Plans one assignment after the other; changes nothing.
+
+    Args:
+        store: has the checkpoints.
+        settings: of checkpoints.
+        shown: place -> offset up to which this process has shown counters already.
+    """
+
+    def __init__(
+        self, store: Store, settings: CheckpointSettings, shown: Mapping[Place, int]
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._policies = settings.policies
+        self._shown = shown
+        self._places = store.places()
+
+    def plan(self, assignment: Assignment) -> RestorePlan:
+        """Find the newest valid checkpoint; check it against log, group and settings.
+
+        Raises:
+            RefusedStateError: resuming would be wrong, and no policy allows it.
+            StoreError: the store cannot be read.
+        """
+        partition = assignment.partition
+        place = Place(partition.topic, assignment.identity, partition.number)
+        try:
+            found = self._store.newest(place)
+        except StateVersionError as error:
+            return self.restart(assignment, "on_unknown_version", str(error).rstrip("."))
+        torn = [
+            _warning(place, "a damaged checkpoint was skipped", problem=problem)
+            for problem in found.damaged
+        ]
+        if found.saved is None and torn:
+            problem = f"no checkpoint of it is valid: {'; '.join(found.damaged)}"
+            plan = self.restart(assignment, "on_damaged", problem)
+        elif found.saved is None:
+            plan = self._first(assignment, place)
+        else:
+            plan = self._resume(assignment, found.saved, torn=bool(torn))
+        return msgspec.structs.replace(plan, log_events=[*torn, *plan.log_events])
+
+    def restart(self, assignment: Assignment, policy: str, problem: str) -> RestorePlan:
+        """Start over and archive the saved state, where the policy allows it.
+
+        Raises:
+            RefusedStateError: it does not allow it.
+        """
+        partition = assignment.partition
+        place = Place(partition.topic, assignment.identity, partition.number)
+        self._policies.enforce(policy, str(place), problem)
+        event = _warning(place, "state was archived", policy=policy, problem=problem)
+        offsets = {log.partition: log.start for log in assignment.logs}
+        return RestorePlan(
+            assignment=assignment,
+            place=place,
+            offsets=offsets,
+            counted=sum(offsets.values()),
+            archive=True,
+            partitions=assignment.partitions,
+            log_events=[event],
+        )
+
+    def _accepts(self, header: Header, difference: str, log_events: list[LogEvent]) -> bool:
+        """Whether only decoding differs and the policy accepts that.
+
+        Raises:
+            RefusedStateError: the policy is "accept", and more than decoding differs.
+        """
+        if self._policies.on_other_settings != "accept":
+            return False
+        if not same_shape(self._settings.fingerprint, header.settings):
+            Policies().enforce("on_other_settings", str(header.place), difference)
+        log_events.append(_warning(header.place, "other decoding was accepted", problem=difference))
+        return True
+
+    def _first(self, assignment: Assignment, place: Place) -> RestorePlan:
+        problem = new_partition(place.number, self._known(place))
+        if problem is None:
+            remade = recreated(place, self._places)
+            if remade is not None:
+                return self.restart(assignment, "on_recreated", remade)
+        log_events = []
+        offsets = {log.partition: log.start for log in assignment.logs}
+        if problem is not None:
+            self._policies.enforce("on_new_partitions", str(place), problem)
+            log_events.append(_warning(place, "a new partition was accepted", problem=problem))
+            offsets = {log.partition: log.begin for log in assignment.logs}
+        counted = self._counted(assignment, place, offsets, log_events)
+        return RestorePlan(
+            assignment=assignment,
+            place=place,
+            offsets=offsets,
+            counted=counted,
+            partitions=assignment.partitions,
+            log_events=log_events,
+        )
+
+    def _resume(self, assignment: Assignment, saved: SavedCheckpoint, *, torn: bool) -> RestorePlan:
+        header, log_events = saved.header, list[LogEvent]()
+        difference = other_settings(self._settings.fingerprint, header.settings)
+        if difference is not None and not self._accepts(header, difference, log_events):
+            return self.restart(assignment, "on_other_settings", difference)
+        saved_at = saved_offsets(assignment, header)
+        for log in assignment.logs:
+            problem = truncated(saved_at[log.partition], log.end)
+            if problem is not None:
+                return self.restart(assignment, "on_truncated", problem)
+        offsets = {
+            log.partition: self._past_retention(
+                log, saved_at[log.partition], header.place, log_events
+            )
+            for log in assignment.logs
+        }
+        skipped = sum(offsets.values()) - sum(saved_at.values())
+        counted = self._counted(
+            assignment, header.place, offsets, log_events, torn=torn, found=True
+        )
+        beside = header.offset - sum(saved_at.values())
+        return RestorePlan(
+            assignment=assignment,
+            place=header.place,
+            offsets=offsets,
+            counted=max(counted + beside, header.counted, self._shown.get(header.place, 0)),
+            saved=saved,
+            partitions=header.partitions,
+            skipped=skipped,
+            log_events=log_events,
+        )
+
+    def _past_retention(
+        self, assignment: Assignment, offset: int, place: Place, log_events: list[LogEvent]
+    ) -> int:
+        problem = lost_records(offset, assignment.begin)
+        if problem is None:
+            return offset
+        self._policies.enforce("on_retention", _where(assignment, place), problem)
+        log_events.append(
+            _warning(place, "records were lost before they were counted", problem=problem)
+        )
+        return assignment.begin
+
+    def _counted(
+        self,
+        assignment: Assignment,
+        place: Place,
+        offsets: Mapping[Partition, int],
+        log_events: list[LogEvent],
+        *,
+        torn: bool = False,
+        found: bool = False,
+    ) -> int:
+        """The offset below which counters show nothing.
+
+        A damaged checkpoint explains a commit that is ahead of the others.
+        """
+        counted = 0
+        for log in assignment.logs:
+            offset, committed = offsets[log.partition], log.committed
+            problem = foreign_progress(offset, committed, found=found)
+            if problem is not None:
+                if not torn:
+                    self._policies.enforce("on_foreign_progress", _where(log, place), problem)
+                event = "state is rebuilt up to the group's commit"
+                log_events.append(_warning(place, event, problem=problem))
+            counted += max(offset, committed or 0)
+        return counted
+
+    def _known(self, place: Place) -> int | None:
+        """The number of partitions of the topic when its oldest state began."""
+        known = [self._partitions(each) for each in self._places if each[:2] == place[:2]]
+        return min((count for count in known if count is not None), default=None)
+
+    def _partitions(self, place: Place) -> int | None:
+        try:
+            saved = self._store.newest(place).saved
+        except StateVersionError:
+            return None
+        return None if saved is None else saved.header.partitions
+
+
+def _where(log: Assignment, place: Place) -> str:
+    """The log in question, among those of the place."""
+    return str(log.partition if log.partition.topic != place.topic else place)
+
+
+def saved_offsets(assignment: Assignment, header: Header) -> dict[Partition, int]:
+    """The next offset of each log of a state; a log it does not know starts."""
+    if not assignment.members:
+        return {assignment.partition: header.offset}
+    return {
+        log.partition: header.offsets.get(str(log.partition), log.start)
+        for log in assignment.members
+    }
+
+
+def _warning(place: Place, event: str, **fields: str) -> LogEvent:
+    return LogEvent("warning", event, {"partition": str(place), **fields})
+
+
+_LONGEST = 120
+
+
+def lost_records(offset: int, begin: int) -> str | None:
+    """The log has lost the records that the state counts next.
+
+    Example:
+        >>> lost_records(400, 500)
+        'its state ends at offset 400 and its log begins at 500: 100 offsets were never counted'
+        >>> lost_records(500, 500)
+    """
+    if offset >= begin:
+        return None
+    return (
+        f"its state ends at offset {offset} and its log begins at {begin}: "
+        f"{begin - offset} offsets were never counted"
+    )
+
+
+def truncated(offset: int, end: int) -> str | None:
+    """The state has counted records that the log does not have."""
+    if offset <= end:
+        return None
+    return f"its state ends at offset {offset} and its log at {end}: the log has lost records"
+
+
+def other_settings(here: Mapping[str, Any], saved: Mapping[str, Any]) -> str | None:
+    """The state was made with other settings; names them.
+
+    Example:
+        >>> other_settings({"pane": 60, "labels": ["a"]}, {"pane": 30, "labels": ["a"]})
+        'its state was made with other settings: pane is 60 here and was 30'
+        >>> other_settings({"event": {"time": "at"}}, {"event": {"time": "ts"}})
+        'its state was made with other settings: event.time is "at" here and was "ts"'
+    """
+    depth = saved.get("depth")
+    names_depth = depth is not None and depth != here.get("depth")
+    here, saved = _flat(here), _flat(saved)
+    difference = [
+        f"{key} is {_shown(here, key)} here and was {_shown(saved, key)}"
+        for key in sorted({*here, *saved})
+        if _shown(here, key, None) != _shown(saved, key, None)
+    ]
+    if not difference:
+        return None
+    message = f"its state was made with other settings: {'; '.join(difference)}"
+    if not names_depth:
+        return message
+    return f"{message} (it can be kept with depth = {depth} and no cut-off beyond that)"
+
+
+def same_shape(here: Mapping[str, Any], saved: Mapping[str, Any]) -> bool:
+    """Whether only decoding differs, so that counting can continue.
+
+    Example:
+        >>> same_shape({"event": {"time": "ts"}, "pane": 60}, {"event": {"time": "at"}, "pane": 60})
+        True
+        >>> same_shape({"pane": 60}, {"pane": 30})
+        False
+    """
+    return {**here, "event": None} == {**saved, "event": None}
+
+
+def foreign_progress(offset: int, committed: int | None, *, found: bool) -> str | None:
+    """The group has committed beyond every checkpoint.
+
+    Args:
+        offset: of the checkpoint, or where counting would start.
+        committed: by the group; None for nothing.
+        found: whether there is a checkpoint.
+    """
+    if committed is None or committed <= offset:
+        return None
+    newest = f"the newest valid one ends at {offset}" if found else "none is valid"
+    return (
+        f"the group has committed offset {committed}, and of its checkpoints {newest}: "
+        "another store was in use, or files are missing"
+    )
+
+
+def recreated(place: Place, places: Iterable[Place]) -> str | None:
+    """There is state of a topic of this name with another id."""
+    former = {other.identity for other in places if other.topic == place.topic}
+    former.discard(place.identity)
+    if not former:
+        return None
+    return (
+        f"the topic was deleted and made again: its id is {place.identity}, and there is state "
+        f"of {', '.join(sorted(former))}"
+    )
+
+
+def new_partition(number: int, known: int | None) -> str | None:
+    """The topic did not have this partition when the state of the others began.
+
+    Args:
+        number: of the partition.
+        known: how many there were then; None where unknown.
+    """
+    if known is None or number < known:
+        return None
+    return (
+        f"the topic had {known} partitions when its state began, and this one is new: keys may "
+        "have moved to it"
+    )
+
+
+def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested tables as table.key, so that a message names single keys."""
+    flat: dict[str, Any] = {}
+    for key, value in settings.items():
+        inner = value.items() if isinstance(value, Mapping) and value else ()
+        flat |= {f"{key}.{name}": each for name, each in inner} or {key: value}
+    return flat
+
+
+def _shown(settings: Mapping[str, Any], key: str, longest: int | None = _LONGEST) -> str:
+    if key not in settings:
+        return "absent"
+    text = msgspec.json.encode(settings[key], order="sorted").decode()
+    return text if longest is None or len(text) <= longest else f"{text[:longest]}..."

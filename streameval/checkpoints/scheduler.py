@@ -1,0 +1,401 @@
+"""Copies the state of partitions and writes their checkpoints on a schedule."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future
+from threading import Lock
+from typing import NamedTuple
+
+from streameval.checkpoints.checkpoint import Draft, Header, Part, Place, SavedCheckpoint, Store
+from streameval.checkpoints.committer import DurableCheckpoint, OffsetCommitter, SectionVersion
+from streameval.checkpoints.interfaces import Clock, Counts, Evidence, Fold, LogEvent, Totals
+from streameval.checkpoints.restore import RestorePlan
+from streameval.checkpoints.settings import CheckpointSettings
+from streameval.errors import DamagedStateError, DeadLetterError, StoreError
+from streameval.pipeline.dead_letters import DeadLetter, DeadLetters
+from streameval.records import Partition, RecordBatch
+from streameval.windows.sections import Section
+
+_FAILURES = (StoreError, DeadLetterError, DamagedStateError)
+_REASONS = ("store", "dead_letters", "timeout")
+
+
+class CheckpointScheduler:
+    """Writes checkpoints in rounds: at each interval, one of every partition that has changed.
+
+    Args:
+        store: receives the checkpoints.
+        outbox: holds the dead letters that must be durable first.
+        committer: takes each durable checkpoint.
+        settings: interval and time limits.
+        clock: source of time.
+        worker: writes one checkpoint after the other.
+
+    Attributes:
+        events: records counted since the last round began.
+        failures: failed checkpoints by reason; the next round tries again.
+        last_success: time of the last written checkpoint, seconds since the epoch, or None.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        outbox: Outbox,
+        committer: OffsetCommitter,
+        *,
+        settings: CheckpointSettings,
+        clock: Clock,
+        worker: Executor,
+    ) -> None:
+        self.events = 0
+        self.failures = dict.fromkeys(_REASONS, 0)
+        self.last_success: float | None = None
+        self._store = store
+        self._outbox = outbox
+        self._committer = committer
+        self._settings = settings
+        self._clock = clock
+        self._worker = worker
+        self._began_at = clock.monotonic()
+        self._soon = False
+        self._queue: list[Partition] = []
+
+    def checkpoint_soon(self) -> None:
+        """Begin a round at the next call of `advance`."""
+        self._soon = True
+
+    def advance(self, owned: Mapping[Partition, PartitionCheckpoints]) -> list[LogEvent]:
+        """Take finished checkpoints and begin the next; copies at most one partition."""
+        log_events = self._take_done(owned.values())
+        if self._due():
+            self._began_at, self.events, self._soon = self._clock.monotonic(), 0, False
+            self._queue = sorted(partition for partition, each in owned.items() if each.changed)
+            log_events += self._commit()
+        if self._queue and not any(each.job for each in owned.values()):
+            checkpoints = owned.get(self._queue.pop(0))
+            if checkpoints is not None and checkpoints.changed:
+                checkpoints.job = self._submitted(checkpoints)
+                log_events += self._take_done([checkpoints])
+        return log_events
+
+    def first(self, checkpoints: PartitionCheckpoints) -> None:
+        """Write the first checkpoint of a partition before returning.
+
+        Raises:
+            DeadLetterError: dead letters of other partitions are not durable.
+            StoreError: the write failed.
+        """
+        copy = checkpoints.copy(self._settings, self._clock.wall())
+        self._written(checkpoints, copy.save(self._store, self._outbox))
+
+    def save(
+        self, chosen: Collection[PartitionCheckpoints], most: float = math.inf
+    ) -> list[LogEvent]:
+        """Save the changed partitions; begin and await nothing beyond the budget.
+
+        Args:
+            chosen: the partitions to save.
+            most: limit in seconds, where it is below the budget.
+        """
+        until = self._clock.monotonic() + min(most, self._settings.budget)
+        log_events = self.wait(chosen, until)
+        for checkpoints in chosen:
+            idle = checkpoints.job is None and checkpoints.changed
+            if idle and self._clock.monotonic() < until:
+                checkpoints.job = self._submitted(checkpoints)
+                log_events += self.wait([checkpoints], until)
+        return log_events + self._commit()
+
+    def wait(
+        self, chosen: Iterable[PartitionCheckpoints], until: float | None = None
+    ) -> list[LogEvent]:
+        """Wait for the checkpoints in progress, within the budget."""
+        if until is None:
+            until = self._clock.monotonic() + self._settings.budget
+        log_events = []
+        for checkpoints in chosen:
+            if checkpoints.job is not None:
+                remaining = max(0.0, until - self._clock.monotonic())
+                log_events += self._take(checkpoints, checkpoints.job, remaining)
+        return log_events
+
+    def _due(self) -> bool:
+        if self._queue:
+            return False
+        if self._soon:
+            return True
+        enough = self._settings.events is not None and self.events >= self._settings.events
+        return enough or self._clock.monotonic() - self._began_at >= self._settings.interval
+
+    def _submitted(self, checkpoints: PartitionCheckpoints) -> Future[DurableCheckpoint]:
+        copy = checkpoints.copy(self._settings, self._clock.wall())
+        return self._worker.submit(lambda: copy.save(self._store, self._outbox))
+
+    def _take_done(self, chosen: Iterable[PartitionCheckpoints]) -> list[LogEvent]:
+        log_events = []
+        for checkpoints in chosen:
+            if checkpoints.job is not None and checkpoints.job.done():
+                log_events += self._take(checkpoints, checkpoints.job, 0.0)
+                log_events += self._commit()
+        return log_events
+
+    def _take(
+        self, checkpoints: PartitionCheckpoints, job: Future[DurableCheckpoint], seconds: float
+    ) -> list[LogEvent]:
+        try:
+            durable = job.result(seconds)
+        except TimeoutError:
+            return [self._failed(checkpoints, "timeout", "it was not written in time")]
+        except _FAILURES as error:
+            checkpoints.job = None
+            checkpoints.forget_versions()
+            reason = "dead_letters" if isinstance(error, DeadLetterError) else "store"
+            return [self._failed(checkpoints, reason, str(error))]
+        checkpoints.job = None
+        self._written(checkpoints, durable)
+        return []
+
+    def _written(self, checkpoints: PartitionCheckpoints, durable: DurableCheckpoint) -> None:
+        self.last_success = self._clock.wall()
+        checkpoints.written(durable)
+        if durable.offset >= checkpoints.counted:
+            self._committer.add(checkpoints.partition, durable)
+
+    def _commit(self) -> list[LogEvent]:
+        failure = self._committer.commit()
+        return [] if failure is None else [failure]
+
+    def _failed(self, checkpoints: PartitionCheckpoints, reason: str, problem: str) -> LogEvent:
+        self.failures[reason] += 1
+        where = str(checkpoints.plan.place)
+        fields = {"partition": where, "offset": checkpoints.offset, "problem": problem}
+        return LogEvent("warning", "a checkpoint was not written", fields)
+
+
+class PartitionCheckpoints:
+    """The checkpoints of one partition: what the last one covers, and a copy for the next.
+
+    Attributes:
+        plan: how the partition resumed.
+        offset: covered by the newest checkpoint; None before the first.
+        durable: the covered offset of each log of the partition.
+        counted: records below it are never shown in counters.
+        showing: whether its counters have begun.
+        job: the checkpoint that is being written.
+    """
+
+    def __init__(self, plan: RestorePlan, counts: Counts, evidence: Evidence, store: Store) -> None:
+        self.plan = plan
+        self.partition = plan.assignment.partition
+        self.offset: int | None = None
+        self.durable: Mapping[Partition, int] = {}
+        self.counted = plan.counted
+        self.showing = False
+        self.job: Future[DurableCheckpoint] | None = None
+        self._counts = counts
+        self._evidence = evidence
+        self._store = store
+        self._saved: SavedCheckpoint | None = None
+        self._versions: Mapping[str, SectionVersion] = {}
+
+    @property
+    def position(self) -> int:
+        """The next offset to count; for joined logs, a number that grows with each record."""
+        return self._counts.partitions[self.partition].position
+
+    @property
+    def offsets(self) -> dict[Partition, int]:
+        """The next offset of each log of the partition."""
+        found = self._counts.partitions[self.partition].progress()
+        return {log: each.position for log, each in found.items()}
+
+    @property
+    def joined(self) -> bool:
+        """Whether several logs are joined into this partition."""
+        return bool(self.plan.assignment.members)
+
+    def passes(self, batch: RecordBatch) -> bool:
+        """Whether this batch holds records that no counter has shown before."""
+        if self.position >= self.counted:
+            return True
+        return not self.joined and batch.next_offset > self.counted
+
+    @property
+    def changed(self) -> bool:
+        """Whether records were counted since the newest checkpoint."""
+        return self.position != self.offset
+
+    def restored(self, saved: SavedCheckpoint) -> None:
+        """Record that the state equals this checkpoint."""
+        versions = {section.name: section.version for section in self._sections()}
+        self._saved = saved
+        self._versions = {
+            name: SectionVersion(versions[name], digest, apart=False)
+            for name, digest in saved.digests.items()
+            if name in versions
+        }
+        self.offset = saved.header.offset
+        self.durable = self.offsets
+
+    def written(self, durable: DurableCheckpoint) -> None:
+        """Record that this checkpoint is durable."""
+        self.offset, self._versions, self._saved = durable.offset, durable.versions, None
+        self.durable = durable.offsets
+
+    def forget_versions(self) -> None:
+        """Make the next checkpoint write all of its content, after a failure."""
+        self._versions, self._saved = {}, None
+
+    def totals_now(self) -> Totals:
+        """All evidence counted so far."""
+        return self._evidence.totals(self.partition)()
+
+    def copy(self, settings: CheckpointSettings, written_at: float) -> StateCopy:
+        """Copy the state at the present position; takes milliseconds."""
+        sections = self._sections()
+        header = self._header(settings, written_at)
+        return StateCopy(
+            draft=Draft(header=header, parts=[self._part(section) for section in sections]),
+            offsets=self.offsets,
+            versions={section.name: section.version for section in sections},
+            totals=self._evidence.totals(self.partition) if self.showing else None,
+            fold=self._evidence.folding(self.partition),
+        )
+
+    def _sections(self) -> list[Section]:
+        return list(self._counts.sections(self.partition))
+
+    def _header(self, settings: CheckpointSettings, written_at: float) -> Header:
+        return Header(
+            release=settings.release,
+            cluster=settings.cluster(),
+            group=settings.group,
+            place=self.plan.place,
+            offset=self.position,
+            counted=max(self.position, self.counted),
+            clock=self._counts.partitions[self.partition].clock,
+            settings=settings.fingerprint,
+            schema=settings.schema,
+            written_at=written_at,
+            partitions=self.plan.partitions,
+            offsets={str(log): offset for log, offset in self.offsets.items()}
+            if self.joined
+            else {},
+        )
+
+    def _part(self, section: Section) -> Part:
+        last = self._versions.get(section.name)
+        if last is None or last.version != section.version:
+            return Part(name=section.name, content=section.content())
+        content = self._content(section, last)
+        return Part(name=section.name, content=content, settled=True, digest=last.digest)
+
+    def _content(self, section: Section, last: SectionVersion) -> Callable[[], Iterator[bytes]]:
+        name, saved, place = section.name, self._saved, self.plan.place
+        if saved is not None:
+            return lambda: iter([saved.read(name)])
+        # A store that has a blob of this digest reads no content, so do not copy any.
+        return (lambda: _reread(self._store, place, name)) if last.apart else section.content()
+
+
+def _reread(store: Store, place: Place, part: str) -> Iterator[bytes]:
+    saved = store.newest(place).saved
+    if saved is None or part not in saved.digests:
+        problem = f"{part} of {place}, which an earlier checkpoint wrote, is gone"
+        raise StoreError("state", problem, "the next checkpoint writes it again")
+    yield saved.read(part)
+
+
+class StateCopy(NamedTuple):
+    """A copy of one partition at one offset; the worker encodes and writes it.
+
+    Attributes:
+        draft: the checkpoint to write.
+        offsets: the next offset of each log of the partition.
+        versions: section name -> version.
+        totals: reads the evidence of the copy; None where counters do not show it.
+        fold: how the partition folds label values.
+    """
+
+    draft: Draft
+    offsets: Mapping[Partition, int]
+    versions: Mapping[str, int]
+    totals: Callable[[], Totals] | None
+    fold: Fold
+
+    def save(self, store: Store, outbox: Outbox) -> DurableCheckpoint:
+        """Flush dead letters, then write the checkpoint.
+
+        Raises:
+            DeadLetterError: dead letters below its offset are not durable.
+            StoreError: the write failed.
+        """
+        outbox.flush()
+        digests = store.save(self.draft)
+        apart = {part.name: part.settled for part in self.draft.parts}
+        return DurableCheckpoint(
+            place=self.draft.header.place,
+            offset=self.draft.header.offset,
+            offsets=self.offsets,
+            versions={
+                name: SectionVersion(version, digests[name], apart[name])
+                for name, version in self.versions.items()
+            },
+            totals=None if self.totals is None else self.totals(),
+            fold=self.fold,
+        )
+
+
+class Outbox:
+    """Sends dead letters, and keeps those that cannot be sent yet; never drops one.
+
+    Args:
+        letters: receives them; None where invalid records are only counted.
+    """
+
+    def __init__(self, letters: DeadLetters | None) -> None:
+        self._letters = letters
+        self._waiting: list[DeadLetter] = []
+        self._lock = Lock()
+
+    def send(self, letters: Sequence[DeadLetter]) -> None:
+        """Send them, or keep them for the next flush; never raises."""
+        if self._letters is None or not letters:
+            return
+        with self._lock:
+            self._waiting.extend(letters)
+            try:
+                self._send()
+            except DeadLetterError:
+                return  # the flush before the next checkpoint raises it again
+
+    def flush(self) -> None:
+        """Return when every letter sent before is durable; safe to call on another thread.
+
+        Raises:
+            DeadLetterError: the flush failed; letters that may not be durable are kept.
+        """
+        if self._letters is None:
+            return
+        with self._lock:
+            full = self._try()
+        self._letters.flush()
+        if full:
+            with self._lock:
+                self._send()
+            self._letters.flush()
+
+    def _try(self) -> bool:
+        """Send what waits; returns whether the queue is full."""
+        try:
+            self._send()
+        except DeadLetterError:
+            return True
+        return False
+
+    def _send(self) -> None:
+        if self._letters is not None and self._waiting:
+            self._letters.send(self._waiting)
+            self._waiting = []

@@ -1,0 +1,304 @@
+"""The whole configuration, and how its metrics are grouped by labels, segments and windows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from streameval.accumulator import Accumulator
+from streameval.catalogue import parse
+from streameval.config.options import (
+    AttributionOptions,
+    DeadLetterOptions,
+    MetricOptions,
+    PopularityOptions,
+    SimilarityOptions,
+    StateOptions,
+    WebOptions,
+    WindowsOptions,
+    microseconds,
+    popularity,
+    similarity,
+)
+from streameval.errors import DamagedStateError
+from streameval.events import Id
+from streameval.experiment import Experiment
+from streameval.intervals import Intervals
+from streameval.metric import Metric
+from streameval.pipeline.fields import EventFields
+from streameval.plan import WHOLE, planned
+from streameval.sources.files import lines
+from streameval.sources.options import SourceOptions
+from streameval.statistics.exposures import MAX_ITEMS
+from streameval.windows.times import Times, span_text
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A configuration file; a metric and `source` are required.
+
+    Attributes:
+        metrics: what to read, for example "ndcg@10".
+        source: where the records come from.
+        metric: what to read in fewer places, one table a metric.
+        labels: fields of a record whose values split every metric.
+        segments: fields whose values split every metric once more, each for itself.
+        label_cap: most values of a label or segment with series of their own, besides those named.
+        label_values: label or segment -> values that always have series of their own.
+        max_series: most combinations of label values, for each family of series.
+        labels_idle: label values without an event for longer are no longer shown.
+        windows: which spans of event time are read besides the lifetime.
+        dedup: event ids are remembered so long, in event time; None means that they are not.
+        max_ahead: an event so far ahead of the recent ones of its log must be confirmed by others.
+        catalog: how many items there are, or a file of their ids, one a line.
+        popularity: how many users had to do with each item before.
+        similarity: how alike two items are.
+        depth: ranks kept; None means the largest cut-off asked for.
+        max_items: most distinct items counted exactly for coverage.
+        intervals: how sure values are, by groups of users; None means that it is not kept.
+        experiment: variants that are compared with a control; needs intervals.
+        event: which field of a record holds what.
+        attribution: streams that are joined; None means that each record is an event.
+        state: where state is kept; None means that it ends with the process.
+        dead_letters: where records go that are no events; None means that they are only counted.
+        log_level: what is less important is not logged.
+        web: where to listen.
+    """
+
+    metrics: list[str] = []
+    source: SourceOptions
+    metric: list[MetricOptions] = []
+    labels: list[str] = []
+    segments: list[str] = []
+    label_cap: Annotated[int, Meta(ge=1)] = 50
+    label_values: dict[str, list[str]] = {}
+    max_series: Annotated[int, Meta(ge=1)] = 1000
+    labels_idle: str = "24h"
+    windows: WindowsOptions | None = None
+    dedup: str | None = None
+    max_ahead: str = "1m"
+    catalog: Annotated[int, Meta(ge=1)] | str | None = None
+    popularity: PopularityOptions | None = None
+    similarity: SimilarityOptions | None = None
+    depth: Annotated[int, Meta(ge=1)] | None = None
+    max_items: Annotated[int, Meta(ge=1)] = MAX_ITEMS
+    intervals: Intervals | None = None
+    experiment: Experiment | None = None
+    event: EventFields = EventFields()
+    attribution: AttributionOptions | None = None
+    state: StateOptions | None = None
+    dead_letters: DeadLetterOptions | None = None
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    web: WebOptions = WebOptions()
+
+    def dimensions(self) -> list[str]:
+        """Labels and segments: what the decoder reads of every event, in this order."""
+        return [*self.labels, *self.segments]
+
+    def times(self) -> Times:
+        """How event time is divided."""
+        if self.windows is None:
+            return Times()
+        return Times(
+            pane=microseconds(self.windows.pane),
+            spans=tuple(sorted(map(microseconds, self.windows.spans))),
+            lateness=microseconds(self.windows.lateness),
+        )
+
+    def families(self) -> tuple[Group, ...]:
+        """The metrics, grouped by labels, segment and windows."""
+        spans = self.times().spans
+        extent = Extent(labels=self.labels, segments=self.segments, spans=spans)
+        everywhere = [MetricOptions(name=text) for text in self.metrics]
+        return grouped(extent, (_kept(each, extent) for each in [*everywhere, *self.metric]))
+
+    def accumulator(self) -> Accumulator:
+        """A new accumulator of all metrics; reads the files that the configuration names.
+
+        Raises:
+            MetricError: a metric cannot be understood, or lacks its inputs.
+            SourceError: a file cannot be read.
+        """
+        return Accumulator(*self._all(), **self._inputs(), depth=self.depth)
+
+    def accumulators(self) -> list[tuple[Group, Accumulator]]:
+        """The families, each with an empty accumulator of its metrics; all have the same depth.
+
+        Raises:
+            MetricError: a metric cannot be understood, or lacks its inputs.
+            SourceError: a file cannot be read.
+        """
+        inputs, depth = self._inputs(), self.kept_depth() or WHOLE
+        return [
+            (group, Accumulator(*group.metrics, **inputs, depth=depth)) for group in self.families()
+        ]
+
+    def kept_depth(self) -> int | None:
+        """Ranks kept of every list; None keeps whole lists."""
+        return planned(self._all(), self.depth, self.max_items).depth
+
+    def settings(self) -> dict[str, Any]:
+        """The settings that must be the same to resume from a checkpoint; plain values."""
+        return {
+            "event": msgspec.to_builtins(self.event),
+            "labels": list(self.labels),
+            "segments": list(self.segments),
+            "pane": self.times().pane,
+            "depth": self.kept_depth(),
+            "max_items": self.max_items,
+        } | ({} if self.attribution is None else {"attribution": self.attribution.settings()})
+
+    def items(self) -> int | frozenset[Id] | None:
+        """The catalogue: how many items, or which; None where none is configured.
+
+        Raises:
+            SourceError: the file of the catalogue cannot be read.
+            ValueError: an id in it is no integer where `ids` says "integer", or no text.
+        """
+        if not isinstance(self.catalog, str):
+            return self.catalog
+        ids = (line.decode().strip() for line in lines(self.catalog))
+        return frozenset(map(int, ids)) if self.event.ids == "integer" else frozenset(ids)
+
+    def _all(self) -> list[Metric]:
+        return [parse(text) for text in (*self.metrics, *(each.name for each in self.metric))]
+
+    def _inputs(self) -> dict[str, Any]:
+        as_id = int if self.event.ids == "integer" else str
+        return {
+            "catalog": self.items(),
+            "popularity": popularity(self.popularity, as_id) if self.popularity else None,
+            "similarity": similarity(self.similarity, as_id) if self.similarity else None,
+            "max_items": self.max_items,
+            "intervals": self.intervals,
+            "ids": "integer" if self.event.ids == "integer" else "text",
+        }
+
+
+def _kept(asked: MetricOptions, extent: Extent) -> Kept:
+    spans = extent.spans if asked.windows is None else map(microseconds, asked.windows)
+    return Kept(
+        metric=parse(asked.name),
+        labels=frozenset(extent.labels if asked.labels is None else asked.labels),
+        spans=frozenset(spans),
+        segments=frozenset(extent.segments if asked.segments is None else asked.segments),
+    )
+
+
+LABELS = "labels"
+"""Name of the family split by all labels and no segment."""
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """The extent in which one metric is kept.
+
+    Attributes:
+        metric: which one.
+        labels: by which labels it is split.
+        spans: in which windows it is read, microseconds.
+        segments: by which segments it is split besides.
+    """
+
+    metric: Metric
+    labels: frozenset[str]
+    spans: frozenset[int]
+    segments: frozenset[str]
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True):
+    """Metrics that share one family of series.
+
+    Attributes:
+        name: its identity in saved state: "labels", "country", "labels(variant)[24h]"; a
+            function of what is kept, whatever the order in the file.
+        segment: the one dimension besides the labels, if any.
+        dimensions: labels in the order of the configuration, and the segment.
+        metrics: in the order of the configuration.
+        spans: of the windows, microseconds, ascending.
+    """
+
+    name: str
+    segment: str | None
+    dimensions: tuple[str, ...]
+    metrics: tuple[Metric, ...]
+    spans: tuple[int, ...]
+
+
+class Extent(msgspec.Struct, frozen=True, kw_only=True):
+    """The configured labels, segments and windows.
+
+    Attributes:
+        labels: as configured.
+        segments: likewise.
+        spans: of all windows, microseconds.
+    """
+
+    labels: Sequence[str]
+    segments: Sequence[str]
+    spans: Sequence[int]
+
+
+def grouped(extent: Extent, kept: Iterable[Kept]) -> tuple[Group, ...]:
+    """The groups: by labels alone first, then by segment; in each the largest extent first."""
+    found: dict[tuple[frozenset[str], frozenset[int], str | None], list[Metric]] = {}
+    for each in kept:
+        for segment in (None, *(name for name in extent.segments if name in each.segments)):
+            found.setdefault((each.labels, each.spans, segment), []).append(each.metric)
+    groups = [_group(extent, *how, metrics) for how, metrics in found.items()]
+    place = {name: index for index, name in enumerate((None, *extent.segments))}
+    return tuple(sorted(groups, key=lambda group: (place[group.segment], group.name)))
+
+
+def _group(
+    extent: Extent,
+    labels: frozenset[str],
+    spans: frozenset[int],
+    segment: str | None,
+    metrics: list[Metric],
+) -> Group:
+    some = "" if labels == set(extent.labels) else f"({','.join(sorted(labels))})"
+    read = "" if spans == set(extent.spans) else f"[{','.join(map(span_text, sorted(spans)))}]"
+    last = () if segment is None else (segment,)
+    return Group(
+        name=f"{segment or LABELS}{some}{read}",
+        segment=segment,
+        dimensions=(*(name for name in extent.labels if name in labels), *last),
+        metrics=tuple(metrics),
+        spans=tuple(sorted(spans)),
+    )
+
+
+_LEFT_OUT: Final = ("source", "state", "dead_letters", "log_level", "web")
+"""Sources and outputs do not affect what is counted."""
+
+
+def schema(config: Config) -> dict[str, Any]:
+    """What is needed to read a state elsewhere, as plain values.
+
+    It names the files of the configuration (catalogue, popularity, similarity); reading the state
+    needs them.
+
+    Example:
+        >>> from streameval.sources.options import SimulatorOptions
+        >>> config = Config(metrics=["ctr"], source=SimulatorOptions(), labels=["variant"])
+        >>> from_schema(schema(config)) == config
+        True
+    """
+    plain: dict[str, Any] = msgspec.to_builtins(config)
+    default = msgspec.to_builtins(Config(source=config.source))
+    kept = {name: value for name, value in plain.items() if name not in _LEFT_OUT}
+    return {name: value for name, value in sorted(kept.items()) if value != default[name]}
+
+
+def from_schema(saved: Mapping[str, Any]) -> Config:
+    """The configuration that a state was made with; its source is a stand-in.
+
+    Raises:
+        DamagedStateError: it is not what `schema` gave.
+    """
+    try:
+        return msgspec.convert({**saved, "source": {"type": "simulator"}}, Config)
+    except msgspec.ValidationError as error:
+        raise DamagedStateError("the schema of the state", str(error)) from error

@@ -1,0 +1,165 @@
+"""Builds the pipeline that a configuration asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from streameval.accumulator import Accumulator
+from streameval.attribution.interactions import InteractionDecoder, InteractionFields
+from streameval.attribution.joint import Joint
+from streameval.attribution.rules import Rules
+from streameval.config.config import Config, Group
+from streameval.config.options import AttributionOptions, InteractionOptions, microseconds
+from streameval.pipeline.decode import Decoder
+from streameval.pipeline.direct import Direct, Front
+from streameval.pipeline.fields import EventFields
+from streameval.pipeline.ingest import Ingest
+from streameval.pipeline.layout import Layout
+from streameval.pipeline.limits import Limits
+from streameval.plan import WHOLE
+from streameval.windows.family import FamilySpec
+from streameval.windows.labels import FoldingOptions
+
+
+def counting(config: Config, *, keep_letters: bool = False, limits: Limits | None = None) -> Ingest:
+    """An empty pipeline; reads the files that the configuration names.
+
+    Args:
+        config: of the pipeline.
+        keep_letters: whether to keep invalid records for `take_letters`.
+        limits: of invalid records, beyond which counting stops; None for no limit.
+
+    Raises:
+        ConfigError: the fields of an event contradict each other.
+        MetricError: a metric cannot be understood, or lacks its inputs.
+        SourceError: a file cannot be read.
+    """
+    kept, dimensions = layout(config), config.dimensions()
+    front: Front = (
+        Direct(Decoder(config.event, dimensions), kept)
+        if config.attribution is None
+        else joint(config, config.attribution, kept)
+    )
+    return Ingest(front, keep_letters=keep_letters, limits=limits)
+
+
+def fitted(config: Config, settings: Mapping[str, Any]) -> Config:
+    """The configuration with the depth of a saved state, where that is deeper.
+
+    Metrics may change between starts. Without a configured depth, a smaller cut-off does not
+    discard the state.
+
+    Args:
+        config: as written.
+        settings: of the state, from `Config.settings`.
+    """
+    if config.depth is not None or "depth" not in settings:
+        return config
+    needed, saved = config.kept_depth(), settings["depth"]
+    if needed is None and _ranked(config):
+        return config
+    if needed is not None and saved is not None and saved <= needed:
+        return config
+    return msgspec.structs.replace(config, depth=WHOLE if saved is None else saved)
+
+
+def layout(config: Config) -> Layout:
+    """What is kept of each partition.
+
+    Raises:
+        MetricError: a metric cannot be understood, or lacks its inputs.
+        SourceError: a file that the configuration names cannot be read.
+    """
+    return Layout(
+        families=[_spec(config, group, empty) for group, empty in config.accumulators()],
+        times=config.times(),
+        dedup=None if config.dedup is None else microseconds(config.dedup),
+        max_ahead=microseconds(config.max_ahead),
+        intervals=config.intervals,
+        experiment=config.experiment,
+    )
+
+
+def _ranked(config: Config) -> bool:
+    metrics = [metric for group in config.families() for metric in group.metrics]
+    return any(metric.definition.reads in ("hits", "lists") for metric in metrics)
+
+
+def _spec(config: Config, group: Group, empty: Accumulator) -> FamilySpec:
+    named = [frozenset(config.label_values.get(name, ())) for name in group.dimensions]
+    return FamilySpec(
+        name=group.name,
+        dimensions=group.dimensions,
+        columns=tuple(map(config.dimensions().index, group.dimensions)),
+        spans=group.spans,
+        metrics=empty.metrics,
+        table=empty.table.empty(),
+        folding=FoldingOptions(
+            cap=config.label_cap, named=tuple(named), max_series=config.max_series
+        ),
+    )
+
+
+def joint(config: Config, options: AttributionOptions, layout: Layout) -> Joint:
+    """The front that joins impressions and interactions.
+
+    Raises:
+        ConfigError: the fields of a record contradict each other.
+    """
+    interactions = [
+        InteractionDecoder(interaction_fields(config, each), options.key)
+        for each in options.interactions
+    ]
+    decoder = Decoder(
+        impression_fields(config.event, options), config.dimensions(), shown_only=True
+    )
+    return Joint(
+        decoder,
+        interactions,
+        options.streams,
+        rules(config, options),
+        layout,
+    )
+
+
+def rules(config: Config, options: AttributionOptions) -> Rules:
+    """The rules of the join."""
+    dimensions = config.dimensions()
+    return Rules(
+        key=options.key,
+        window=microseconds(options.window),
+        lateness=microseconds(options.lateness),
+        combine=options.combine,
+        per=tuple(dimensions.index(name) for name in options.per),
+        max_open=options.max_open,
+        max_bytes=options.max_bytes,
+    )
+
+
+def impression_fields(event: EventFields, options: AttributionOptions) -> EventFields:
+    """Fields of an impression: those of an event, whose identity is the request."""
+    by_request = "request_id" if options.key == "request_id" else None
+    return msgspec.structs.replace(event, event_id=options.request_id or by_request)
+
+
+def interaction_fields(config: Config, each: InteractionOptions) -> InteractionFields:
+    """Fields of an interaction; those it does not name are as in [event]."""
+    options, event = config.attribution, config.event
+    by_request = options is None or options.key == "request_id"
+    return InteractionFields(
+        key=each.request_id if by_request else each.user or event.user,
+        item=each.item,
+        time=each.time or event.time or "",
+        time_unit=each.time_unit or event.time_unit or "s",
+        type=each.type,
+        gain=each.gain,
+        event_id=each.event_id,
+        types=each.types,
+        ignore=frozenset(each.ignore),
+        ids=event.ids,
+        max_id_bytes=event.max_id_bytes,
+        max_label_bytes=event.max_label_bytes,
+    )

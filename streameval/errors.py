@@ -1,0 +1,477 @@
+"""Every error of this package: typed, with its data, and a message that says what to do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+
+
+class StreamevalError(Exception):
+    """Root of all errors raised on purpose by this package."""
+
+
+def nearest(text: str, known: Iterable[str]) -> list[str]:
+    """The known names closest to a misspelt one, best first; at most three."""
+    return difflib.get_close_matches(text.lower(), list(known), n=3, cutoff=0.6)
+
+
+def _suggestion(text: str, known: Iterable[str]) -> str:
+    names = nearest(text, known)
+    return f" Did you mean {' or '.join(repr(name) for name in names)}?" if names else ""
+
+
+class MetricError(StreamevalError):
+    """A metric cannot be parsed or read."""
+
+
+class MetricSyntaxError(MetricError):
+    """The text of a metric does not follow the grammar."""
+
+    def __init__(self, text: str, problem: str) -> None:
+        self.text = text
+        self.problem = problem
+        super().__init__(
+            f"metric {text!r}: {problem}. Write [convention:]name[(parameter=value,...)][@k], "
+            "for example 'ndcg@10' or 'ndcg(gain=exp2)@10'."
+        )
+
+
+class UnknownMetricError(MetricError):
+    """No metric of that name."""
+
+    def __init__(self, text: str, known: Iterable[str]) -> None:
+        self.text = text
+        self.known = sorted(known)
+        super().__init__(
+            f"unknown metric {text!r}.{_suggestion(text, self.known)} "
+            f"Known: {', '.join(self.known)}."
+        )
+
+
+class AbsentMetricError(MetricError):
+    """A known system has a metric of that name, and this package does not."""
+
+    def __init__(self, text: str, name: str, system: str) -> None:
+        self.text, self.name, self.system = text, name, system
+        super().__init__(
+            f"{text!r}: {name} of {system} is not among the metrics here; "
+            "`streameval metrics` lists those that are."
+        )
+
+
+class UnknownConventionError(MetricError):
+    """No convention and no module has that name."""
+
+    def __init__(self, text: str, known: Iterable[str]) -> None:
+        self.text = text
+        self.known = sorted(known)
+        super().__init__(
+            f"unknown convention {text!r}, and no module of that name can be found."
+            f"{_suggestion(text, self.known)} Known conventions: {', '.join(self.known)}."
+        )
+
+
+class MetricModuleError(MetricError):
+    """The module that a metric of somebody's own is in fails while it is imported."""
+
+    def __init__(self, module: str, error: Exception) -> None:
+        self.module = module
+        self.error = error
+        super().__init__(
+            f"module {module!r} cannot be imported: {type(error).__name__}: {error}. "
+            "Import it in Python to see where it fails."
+        )
+
+
+class UndeclaredMetricError(MetricError):
+    """What was given as a metric is not one."""
+
+    def __init__(self, found: object) -> None:
+        self.found = found
+        super().__init__(
+            f"{found!r} is no metric; give a metric's text, for example 'ndcg@10', or a function "
+            "decorated with @streameval.metric(...), with a cut-off as metric_at(function, k=10)."
+        )
+
+
+class MetricDeclarationError(MetricError, TypeError):
+    """A function is declared a metric without what every metric must say of itself."""
+
+    def __init__(self, *functions: object) -> None:
+        self.functions = functions
+        names = [getattr(each, "__name__", repr(each)) for each in functions]
+        above = f" above {', '.join(names)}" if names else ""
+        super().__init__(
+            f"@metric{above} needs parentheses with bounds= and source= at least: write "
+            "@metric(bounds=(0, 1), source='where the formula is from')."
+        )
+
+
+class MetricLawError(MetricError, AssertionError):
+    """A metric breaks a law that every metric keeps."""
+
+    def __init__(self, metric: str, law: str, detail: str, events: Sequence[object]) -> None:
+        self.metric = metric
+        self.law = law
+        self.detail = detail
+        self.events = events
+        shown = "".join(f"\n    {event}" for event in events) or " no events at all"
+        super().__init__(f"metric {metric!r} breaks the law {law!r}: {detail}. On:{shown}")
+
+
+class MetricParameterError(MetricError):
+    """A metric does not have that parameter, or not that value of it."""
+
+    def __init__(self, metric: str, parameter: str, found: object, allowed: str) -> None:
+        self.metric = metric
+        self.parameter = parameter
+        self.found = found
+        self.allowed = allowed
+        super().__init__(f"metric {metric!r}: {parameter} = {found!r} is not possible; {allowed}.")
+
+
+class CutoffExceedsDepthError(MetricError):
+    """A cut-off lies beyond the ranks that were kept."""
+
+    def __init__(self, metric: str, k: int | None, depth: int) -> None:
+        self.metric = metric
+        self.k = k
+        self.depth = depth
+        wanted = "the whole list" if k is None else f"rank {k}"
+        super().__init__(
+            f"metric {metric!r} needs {wanted}, but only the first {depth} ranks are kept. "
+            f"Name it when the Accumulator is made, or pass a larger depth="
+        )
+
+
+class NotKeptError(MetricError):
+    """A value needs a statistic that was not kept from the start."""
+
+    def __init__(self, metric: str, why: str) -> None:
+        self.metric = metric
+        self.why = why
+        super().__init__(
+            f"metric {metric!r} cannot be read: {why}. Name it when the Accumulator is made."
+        )
+
+
+class MissingInputError(MetricError):
+    """A metric needs something that was not given (a catalogue, scores, ...)."""
+
+    def __init__(self, metric: str, needs: str, remedy: str) -> None:
+        self.metric = metric
+        self.needs = needs
+        self.remedy = remedy
+        super().__init__(f"metric {metric!r} needs {needs}; {remedy}.")
+
+
+class UndefinedMetricError(MetricError):
+    """The convention asked for has no value where its original raises an error."""
+
+    def __init__(self, metric: str, why: str) -> None:
+        self.metric = metric
+        self.why = why
+        super().__init__(f"metric {metric!r} is undefined: {why}.")
+
+
+class NotComparableError(MetricError):
+    """A metric keeps nothing by user group to compare."""
+
+    def __init__(self, metric: str, why: str) -> None:
+        self.metric = metric
+        self.why = why
+        super().__init__(f"metric {metric!r} cannot be compared. {why}")
+
+
+class SuspiciousEventsWarning(UserWarning):
+    """The events are probably not what was meant: many lists and never a hit, for example."""
+
+
+class UnlikeStateError(StreamevalError):
+    """States made with different settings cannot be merged or loaded."""
+
+    def __init__(self, what: str, left: object, right: object) -> None:
+        self.what = what
+        self.left = left
+        self.right = right
+        super().__init__(
+            f"unlike {what}: here {_unlike(left, right)}; there {_unlike(right, left)}. Only "
+            "states made with the same settings can be merged or loaded."
+        )
+
+
+def _unlike(one: object, other: object) -> str:
+    """What one has and the other lacks."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        told = [f"{name} = {one[name]}" for name in one if one[name] != other.get(name)]
+    elif isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        told = [str(each) for each in one if each not in other]
+    else:
+        return repr(one)
+    return ", ".join(told) or "nothing more"
+
+
+class StateVersionError(StreamevalError):
+    """A saved state has a version that this release does not know."""
+
+    def __init__(self, what: str, found: object, known: int) -> None:
+        self.what = what
+        self.found = found
+        self.known = known
+        super().__init__(
+            f"{what}: state version {found!r} is not known; this release reads version {known}. "
+            "Use the release that wrote it, or a newer one."
+        )
+
+
+class DamagedStateError(StreamevalError):
+    """A saved state is not what this package wrote."""
+
+    def __init__(self, what: str, problem: str) -> None:
+        self.what = what
+        self.problem = problem
+        super().__init__(
+            f"{what}: the saved state is damaged ({problem}). Nothing was loaded; use another copy."
+        )
+
+
+class StoreError(StreamevalError):
+    """Checkpoints cannot be written or read."""
+
+    def __init__(self, store: str, problem: str, remedy: str) -> None:
+        self.store = store
+        self.problem = problem
+        self.remedy = remedy
+        super().__init__(f"{store}: {problem}; {remedy}.")
+
+
+class ForeignStoreError(StoreError):
+    """The store holds the state of another cluster or group."""
+
+    def __init__(self, store: str, what: str, here: str, there: str) -> None:
+        self.what = what
+        self.here = here
+        self.there = there
+        problem = f"its state belongs to {what} {there!r}, and this process reads {here!r}"
+        super().__init__(store, problem, "name another folder under [state] path")
+
+
+class UnsavedStateError(StreamevalError):
+    """The process ends before its last records are in a checkpoint."""
+
+    def __init__(self, places: Sequence[str], problem: str) -> None:
+        self.places = places
+        self.problem = problem
+        super().__init__(
+            f"the last checkpoint of {', '.join(places)} was not written: {problem.rstrip('.')}. "
+            "What was counted after the checkpoint before it is counted again at the next start."
+        )
+
+
+class TooManyOpenError(StreamevalError):
+    """More lists wait for interactions than the configured limit."""
+
+    def __init__(self, limit: str, waiting: int, allowed: int) -> None:
+        self.limit = limit
+        self.waiting = waiting
+        self.allowed = allowed
+        what = "bytes of lists and interactions" if limit == "max_bytes" else "records"
+        super().__init__(
+            f"{waiting:,} {what} wait for the end of their window, and [attribution] {limit} = "
+            f"{allowed}. Nothing was dropped. Raise {limit}, or make the window shorter; reading "
+            "more slowly does not help."
+        )
+
+
+class UncountableRecordError(StreamevalError):
+    """Counting a record fails; not for what it says, which makes it invalid, but by a mistake.
+
+    Attributes:
+        offset: of the record; None where it could not be told which of several it is.
+    """
+
+    def __init__(self, where: str, offsets: tuple[int, int], problem: str, remedy: str) -> None:
+        self.where = where
+        self.offsets = offsets
+        self.problem = problem
+        self.remedy = remedy
+        first, last = offsets
+        self.offset = first if first == last else None
+        which = f"offset {first}: the record cannot be counted"
+        if self.offset is None:
+            which = f"offsets {first} to {last}: one of the records cannot be counted"
+        super().__init__(f"{where} {which} ({problem}). {remedy}.")
+
+
+class RefusedStateError(StreamevalError):
+    """Resuming from a checkpoint would be wrong, and no policy allows it."""
+
+    def __init__(self, where: str, problem: str, policy: str, choices: Mapping[str, str]) -> None:
+        self.where = where
+        self.problem = problem
+        self.policy = policy
+        self.choices = choices
+        offered = " or ".join(f'{policy} = "{it}" ({does})' for it, does in choices.items())
+        super().__init__(f"{where}: {problem}. To go on, set [state] {offered}.")
+
+
+class InvalidEventError(StreamevalError):
+    """An event handed to an Accumulator is not a valid event."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        self.reason = reason
+        self.detail = detail
+        super().__init__(f"invalid event ({reason}): {detail}.")
+
+
+class ConfigError(StreamevalError):
+    """The configuration is not valid."""
+
+    def __init__(self, path: str, key: str, problem: str) -> None:
+        self.path = path
+        self.key = key
+        self.problem = problem
+        where = f"{path}: {key}" if key else path
+        super().__init__(f"{where}: {problem}")
+
+
+class SourceError(StreamevalError):
+    """A source cannot be read."""
+
+    def __init__(self, source: str, problem: str, remedy: str) -> None:
+        self.source = source
+        self.problem = problem
+        self.remedy = remedy
+        super().__init__(f"{source}: {problem}; {remedy}.")
+
+
+class MissingExtraError(StreamevalError):
+    """A feature needs an optional extra of the package."""
+
+    def __init__(self, what: str, extra: str, error: ImportError) -> None:
+        self.what = what
+        self.extra = extra
+        self.error = error
+        problem = " ".join(str(error).split()) or type(error).__name__
+        install = " ".join(f"'{each}'" for each in _requirements(extra))
+        super().__init__(
+            f"{what} needs the extra {extra!r}, which cannot be imported ({problem}); "
+            f"pip install {install}."
+        )
+
+
+def _requirements(extra: str) -> list[str]:
+    """The requirements of an extra for pip; also valid for an installation from source."""
+    from importlib.metadata import PackageNotFoundError, requires  # noqa: PLC0415  slow, and rare
+
+    try:
+        known = requires("streameval") or []
+    except PackageNotFoundError:
+        known = []
+    parts = (each.partition(";") for each in known)
+    chosen = (f'extra == "{extra}"', f"extra == '{extra}'")
+    found = [name.strip() for name, _, marker in parts if marker.strip() in chosen]
+    return found or [f"streameval[{extra}]"]
+
+
+class BrokerError(StreamevalError):
+    """The Kafka broker does not start."""
+
+    def __init__(self, problem: str, remedy: str) -> None:
+        self.problem = problem
+        self.remedy = remedy
+        super().__init__(f"the Kafka broker does not start: {problem}; {remedy}.")
+
+
+class PublishError(StreamevalError):
+    """Records could not be written to a topic; carries the number written before."""
+
+    def __init__(self, topic: str, published: int, problem: str, remedy: str) -> None:
+        self.topic = topic
+        self.published = published
+        self.problem = problem
+        self.remedy = remedy
+        super().__init__(f"topic {topic!r}, after {published:,} records: {problem}; {remedy}.")
+
+
+class AddressInUseError(StreamevalError):
+    """The address to listen on is in use or not permitted."""
+
+    def __init__(self, address: str, problem: str) -> None:
+        self.address = address
+        self.problem = problem
+        super().__init__(
+            f"cannot listen on {address}: {problem}; choose another address with "
+            "[web] listen, --web.listen (run) or --listen (demo)."
+        )
+
+
+class DeadLetterError(StreamevalError):
+    """Dead letters could not be written; no record was skipped."""
+
+    def __init__(self, destination: str, problem: str, remedy: str) -> None:
+        self.destination = destination
+        self.problem = problem
+        self.remedy = remedy
+        super().__init__(f"dead letters to {destination}: {problem}; {remedy}.")
+
+
+class UnevenStreamsError(StreamevalError):
+    """Streams to be joined do not have the same partitions."""
+
+    def __init__(
+        self, number: int, counts: Mapping[str, int | None], missing: Sequence[str]
+    ) -> None:
+        self.number = number
+        self.counts = counts
+        self.missing = missing
+        told = ", ".join(f"{topic} has {count}" for topic, count in counts.items())
+        found = (
+            f"partition {number} of {', '.join(missing)} did not come with it"
+            if missing
+            else (f"their numbers of partitions differ: {told}")
+        )
+        super().__init__(
+            f"[attribution] joins partition {number} of all its topics, and {found}. Give all "
+            "topics the same number of partitions, write records of one key to the same one "
+            "(request id or user as the record's key, the same partitioner), and let the range "
+            "assignor share them out."
+        )
+
+
+class SplitKeyError(StreamevalError):
+    """Records of one key are in different partitions of joined streams."""
+
+    def __init__(self, key: str, places: Mapping[str, int]) -> None:
+        self.key = key
+        self.places = places
+        told = " and ".join(f"partition {number} of {topic}" for topic, number in places.items())
+        super().__init__(
+            f"{key!r} is in {told}, so its records can never meet. Write all topics with the join "
+            "key (request id or user) as the record's key and with the same partitioner (murmur2 "
+            "in Java and kafka-python; partitioner=murmur2_random in librdkafka), then begin anew."
+        )
+
+
+class TooManyInvalidError(StreamevalError):
+    """Too many records are invalid; consuming has stopped."""
+
+    def __init__(self, invalid: int, of: int, limit: str, example: str) -> None:
+        self.invalid = invalid
+        self.of = of
+        self.limit = limit
+        self.example = example
+        super().__init__(
+            f"{invalid:,} of the last {of:,} records are invalid, more than {limit}: consuming "
+            f"has stopped, and nothing was passed over. The last one: {example}. See that [event] "
+            "describes what producers write, or raise the limit under [dead_letters]."
+        )
+
+
+class NotShownError(StreamevalError):
+    """These accumulators cannot be exported together."""
+
+    def __init__(self, found: str, remedy: str) -> None:
+        self.found = found
+        self.remedy = remedy
+        super().__init__(f"these accumulators cannot be shown: {found}; {remedy}.")

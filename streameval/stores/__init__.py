@@ -1,1 +1,0 @@
-"""Where checkpoints are kept; one contract (durability/store.py), one suite."""
