@@ -5,23 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from functools import partial
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from streameval.columns import Coded
 from streameval.context import Context
-from streameval.events import Batch, Id
 from streameval.formulas import called, values_of
 from streameval.metric import Metric
 from streameval.population import counting, items_shown
-from streameval.statistics.arrays import BoolArray, IntArray
-from streameval.statistics.groups import UNGROUPED, Summed, Values
+from streameval.statistics.arrays import IntArray
+from streameval.statistics.groups import Summed, Values
 from streameval.statistics.lists import POSITIONED, GradedLists, Lists
-from streameval.statistics.userhash import HashArray, user_hashes
-
-DAY: Final = 86_400 * 1_000_000
-"""Microseconds of a day."""
 
 
 def summed(metric: Metric, column: int, context: Context) -> Summed:
@@ -56,50 +50,6 @@ def of_event(found: float | Iterable[float] | None) -> tuple[float, int]:
     values = () if found is None else (found,) if isinstance(found, (int, float)) else found
     finite = [value for value in values if math.isfinite(value)]
     return math.fsum(finite), len(finite)
-
-
-class Seen(NamedTuple):
-    """Who saw each list of a batch, and when; shape (lists,) each.
-
-    Attributes:
-        hashes: of the user; of the event's id where no user is named.
-        named: whether a user is named.
-        grouped: whether there is a hash at all.
-        days: days since the epoch; 0 without event time.
-    """
-
-    hashes: HashArray
-    named: BoolArray
-    grouped: BoolArray
-    days: IntArray
-
-    def groups(self, width: int) -> IntArray:
-        """The group of each list, or UNGROUPED."""
-        groups = (self.hashes & np.uint64(width - 1)).astype(np.int64)
-        return groups if self.grouped.all() else np.where(self.grouped, groups, UNGROUPED)
-
-
-def seen(batch: Batch | Coded) -> Seen:
-    """Who saw the lists of a batch, and when.
-
-    Example:
-        >>> batch = Batch(recommendations=[[], []], interactions=[[], []], users=["u1", None])
-        >>> seen(batch).groups(256).tolist()
-        [38, -1]
-    """
-    lists, days = len(batch), np.zeros(len(batch), np.int64)
-    if batch.times is not None:
-        days = np.array([each or 0 for each in batch.times], np.int64) // DAY
-    users = batch.users or [None] * lists
-    known: list[Id] = [user for user in users if user is not None]
-    if len(known) == lists:
-        every = np.ones(lists, np.bool_)
-        return Seen(user_hashes(known), every, every, days)
-    pairs = [*zip(users, batch.event_ids or [None] * lists, strict=True)]
-    named = np.array([user is not None for user, _ in pairs])
-    grouped = named | np.array([event is not None for _, event in pairs])
-    known = [(event or "") if user is None else user for user, event in pairs]
-    return Seen(user_hashes(known), named, grouped, days)
 
 
 def _of_lists(metric: Metric, context: Context, lists: Lists) -> Values:

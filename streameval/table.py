@@ -16,7 +16,7 @@ from streameval.context import Context
 from streameval.errors import DamagedStateError, StateVersionError, UnlikeStateError
 from streameval.events import Batch, Id, Interactions
 from streameval.formulas import Formula, formula, needed_inputs, values_of
-from streameval.grouping import bounded, of_event, seen, summed
+from streameval.grouping import bounded, of_event, summed
 from streameval.ids import IdKind
 from streameval.metric import Metric
 from streameval.plan import Plan, hits_options, name_of, need
@@ -292,6 +292,8 @@ class Table:
         self.audience = next(
             (each for each in statistics.values() if isinstance(each, Users)), None
         )
+        if self.groups is not None:
+            self.groups.users = self.audience
         self._formulas: list[tuple[Formula, Values, EventsOfUsers | None]] = []
         for metric in self.plan.events:
             values = self._values(f"events:{metric.per_list}")
@@ -342,10 +344,9 @@ class Table:
         return self.groups.of_events(texts.index(metric.per_list), bounded=bounded(metric))
 
     def _count_users(self, users: Users, batch: Batch | Coded, cells: Cells) -> None:
-        found = seen(batch)
-        users.add(cells, found.hashes, found.named)
         if self.groups is not None:
-            self.groups.begin(cells, found.days, found.groups(self.plan.groups))
+            self.groups.begin(len(batch))
+        users.take(batch, cells)
 
     def _count_lists(self, lists: int, cells: Cells) -> None:
         if isinstance(cells, int):

@@ -15,14 +15,12 @@ from streameval.statistics.arrays import FloatArray, IntArray, distinct, grouped
 from streameval.statistics.exact import approximate, limbs
 from streameval.statistics.lists import Lists, Outcome, Outcomes
 from streameval.statistics.relation import Relation, Shape
-from streameval.statistics.statistic import Cells, Statistic
+from streameval.statistics.statistic import Statistic
+from streameval.statistics.users import Seen, Users
 from streameval.statistics.vocabulary import Items
 
 MOST_DAYS: Final = 90
 """Days of a cell that are kept apart; what is older is summed with the oldest of them."""
-
-UNGROUPED: Final = -1
-"""In place of the group of a list that belongs to none."""
 
 _MOST_WAITING: Final = 65_536
 _LARGEST: Final = 2.0
@@ -77,6 +75,9 @@ class Groups(Statistic):
     Args:
         options: its identity.
         items: not used.
+
+    Attributes:
+        users: says who saw the lists that are pending, in their order.
     """
 
     shapes: ClassVar[Mapping[str, Shape]] = {"sums": Shape(keys=3), "exact": Shape(5, counts=3)}
@@ -86,7 +87,7 @@ class Groups(Statistic):
         super().__init__(options, items)
         self.relations["sums"] = Relation(Shape(keys=3, counts=2 * len(options.metrics)))
         self._sources: list[ListsOfUsers | EventsOfUsers] = []
-        self._where: list[tuple[IntArray, IntArray, IntArray]] = []
+        self.users: Users | None = None
         self._waiting = 0
         self._room = MOST_DAYS
 
@@ -100,28 +101,20 @@ class Groups(Statistic):
         self._sources.append(source := EventsOfUsers(column, bounded=bounded))
         return source
 
-    def begin(self, cells: Cells, days: Cells, groups: IntArray) -> None:
-        """Say where the lists that come next belong; every source takes all of them in order.
-
-        Args:
-            cells: where each is counted.
-            days: event day of each, days since the epoch.
-            groups: group of the user of each, or UNGROUPED; shape (lists,).
-        """
+    def begin(self, lists: int) -> None:
+        """So many lists come next; `users` and every source take all of them in order."""
         if self._waiting >= _MOST_WAITING:
             self.fold()
-        each = groups.shape
-        self._where.append((np.broadcast_to(cells, each), np.broadcast_to(days, each), groups))
         for source in self._sources:
             source.first = self._waiting
-        self._waiting += groups.size
+        self._waiting += lists
 
     def fold(self) -> None:
         """Move what is pending into the relations, and sum up the oldest days."""
-        if self._waiting:
-            where = [np.concatenate(each) for each in zip(*self._where, strict=True)]
-            owners = _Owners(where, self.options)
-            self._where, self._waiting = [], 0
+        seen = () if self.users is None else self.users.seen()
+        self._waiting = 0
+        if seen and self._sources:
+            owners = _Owners(seen, self.options)
             for source in self._sources:
                 for part in source.taken():
                     owners.add(part)
@@ -340,8 +333,10 @@ class _Owners:
         exact: what is summed exactly: keys and counts of rows.
     """
 
-    def __init__(self, where: Sequence[IntArray], of: GroupsOptions) -> None:
-        cells, days, groups = where
+    def __init__(self, seen: Sequence[Seen], of: GroupsOptions) -> None:
+        cells, days = (np.concatenate([each[at] for each in seen]) for at in (0, 4))
+        hashes, grouped = (np.concatenate([each[at] for each in seen]) for at in (1, 3))
+        groups = (hashes & np.uint64(of.groups - 1)).astype(np.int64)
         one = bool((cells == cells[0]).all())
         known, place = (cells[:1], 0) if one else np.unique(cells, return_inverse=True)
         first, width = int(days.min()), of.groups
@@ -353,7 +348,7 @@ class _Owners:
         place, rest = np.divmod(every, span * width)
         self.keys = [known[place], rest // width + first, rest % width]
         # Lists without a group are summed in a place of their own, which is left out at the end.
-        self._owner = np.where(groups == UNGROUPED, every.size, codes)
+        self._owner = np.where(grouped, codes, every.size)
         self._sums = np.zeros((2 * len(of.metrics), every.size + 1), np.int64)
         self.exact: list[tuple[list[IntArray], list[IntArray]]] = []
 

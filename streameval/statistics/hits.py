@@ -11,7 +11,7 @@ import numpy as np
 
 from streameval.columns import Coded
 from streameval.events import Batch, Id, Interactions
-from streameval.statistics.arrays import BoolArray, IntArray, grouped, sums
+from streameval.statistics.arrays import BoolArray, IntArray, grouped, occurrences, sums
 from streameval.statistics.groups import ListsOfUsers
 from streameval.statistics.hitcells import HitCells
 from streameval.statistics.lists import (
@@ -180,19 +180,29 @@ class Hits(Statistic):
         if positions is not None or dict in set(map(type, acts)):
             placed = positions or repeat(None)
             outcomes = map(self._profiler.outcome, shown, acts, placed)
+        if positions is not None:
+            self._take_ranks(positions, cells, each)
+        codes, names = each.take(outcomes, len(batch))
+        if isinstance(cells, int):
+            code, count = occurrences(codes)
+            cell = np.full_like(code, cells)
+        else:
+            (cell, code), (count,) = grouped([cells, codes], [np.ones_like(codes)])
+        for at, number, lists in zip(cell.tolist(), code.tolist(), count.tolist(), strict=True):
+            self._add_outcome(at, names[number], lists)
+        self._wait_for_all()
+
+    def _take_ranks(
+        self, positions: Sequence[Sequence[int] | None], cells: Cells, each: ListsOfUsers
+    ) -> None:
         ranks = [
             (row, rank)
-            for row, own in enumerate(positions or ())
+            for row, own in enumerate(positions)
             for rank in self._profiler.ranks_shown(own or ())
         ]
-        where = np.broadcast_to(cells, len(batch))
+        where = np.broadcast_to(cells, len(positions))
         self._shown.update((int(where[row]), rank) for row, rank in ranks)
         each.take_ranks(ranks)
-        codes, names = each.take(outcomes, len(batch))
-        (cell, code), (count,) = grouped([where, codes], [np.ones_like(codes)])
-        for key in zip(cell.tolist(), code.tolist(), count.tolist(), strict=True):
-            self._add_outcome(key[0], names[key[1]], key[2])
-        self._wait_for_all()
 
     def _count_recent(self) -> None:
         recent, self._recent = self._recent, []

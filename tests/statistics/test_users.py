@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streameval.events import Batch
 from streameval.statistics.userhash import user_hashes
 from streameval.statistics.users import Users, UsersOptions
 from streameval.statistics.vocabulary import Items
@@ -69,7 +70,7 @@ def test_fewer_groups_nest_in_more() -> None:
 def _counted(hashes: list[int], most: int) -> Users:
     users = Users(UsersOptions(max_users=most), Items())
     for each in hashes:
-        users.add(0, np.array([each], np.uint64), np.array([True]))
+        users._add(HERE, np.array([each], np.uint64).view(np.int64), np.array([True]))
         users.fold()
     return users
 
@@ -85,8 +86,8 @@ def test_a_sample_holds_every_user_below_its_threshold(hashes: list[int], most: 
 
 def test_users_above_the_cap_are_estimated() -> None:
     users = Users(UsersOptions(max_users=1_024), Items())
-    hashes = user_hashes([f"u{number % 20_000}" for number in range(50_000)])
-    users.add(0, hashes, np.ones(hashes.size, np.bool_))
+    names = [f"u{number % 20_000}" for number in range(50_000)]
+    users.take(Batch(recommendations=names, interactions=names, users=names), 0)
     (found,) = users.view(HERE)
     assert found.hashes.size <= 1_024
     assert 0.8 < found.users / 20_000 < 1.2
