@@ -23,7 +23,7 @@ from streameval.statistics.groups import MOST_DAYS
 from streameval.uncertainty import interval
 from tests.contract.inputs import inputs
 from tests.contract.metric_cases import CASES, NAMES, a_text_of_each, stream
-from tests.effort import dear
+from tests.effort import dear, sampled
 from tests.metrics.preparation import Shown
 from tests.metrics.summaries import RefusedError
 from tests.metrics.twins import twins
@@ -100,7 +100,7 @@ def bits(accumulator: Accumulator) -> tuple[object, ...]:
     return (json.dumps(accumulator.state_dict()), *found)
 
 
-@pytest.mark.parametrize(("name", "k"), CASES)
+@pytest.mark.parametrize(("name", "k"), sampled(CASES, 12))
 def test_the_sums_of_each_group_are_those_of_its_lists(name: str, k: int | None) -> None:
     texts = [text for text in texts_of(name, k) if parse(text).has_interval]
     if not texts:
