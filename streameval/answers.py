@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from streameval.errors import NotKeptError, UndefinedMetricError
 from streameval.formulas import called, check_inputs
-from streameval.intervals import Audience, GroupSums, Intervals, Kind
+from streameval.intervals import GroupSums, Intervals, Kind
 from streameval.metric import Metric
 from streameval.plan import check_depth, exposed, name_of, need
 from streameval.population import counted, items_shown, missed, spoiling
@@ -103,11 +103,10 @@ def with_intervals(
     reason, users = ungrouped(metric, table), table.audience
     if reason is not None or users is None:
         return [replace(reading, no_interval=reason) for reading in readings]
-    sums = grouped(metric, table, cells, how.groups) or ()
-    return [
-        _with_interval(metric, reading, one, audience, how)
-        for reading, one, audience in zip(readings, sums, users.view(cells), strict=True)
-    ]
+    groups = None if how.groups is None else min(how.groups, table.plan.groups)
+    sums = grouped(metric, table, cells, groups) or ()
+    named = users.named(cells).tolist()
+    return [_with_interval(metric, *each, how) for each in zip(readings, sums, named, strict=True)]
 
 
 def rests_on(metric: Metric, table: Table) -> frozenset[str]:
@@ -151,7 +150,7 @@ def advice(table: Table, cells: IntArray, before: int = 0) -> list[str | None]:
 
 
 def _with_interval(
-    metric: Metric, reading: Reading, sums: GroupSums, audience: Audience, how: How
+    metric: Metric, reading: Reading, sums: GroupSums, named: int, how: How
 ) -> Reading:
     if not reading.defined or not math.isfinite(reading.value):
         return replace(reading, no_interval=f"{metric.text} has no finite value.")
@@ -159,7 +158,7 @@ def _with_interval(
     found = interval(sums, how.intervals, how.kind, how.precision, bounds=bounds)
     if found is not None:
         return replace(reading, interval=found)
-    if audience.lists == audience.anonymous:
+    if not named:
         reason = "No list names its user, and lists of one user resemble each other: give users."
     elif pooled(sums).groups < FEWEST_GROUPS:
         reason = f"Too few users: they count as fewer than {FEWEST_GROUPS} groups of equal size."

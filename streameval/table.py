@@ -109,13 +109,19 @@ class Table:
             made["users"] = Users(UsersOptions(), self.items)
         self.become(dict(sorted(made.items())))
 
-    def count(self, batch: Batch | Coded, cells: Cells = 0) -> None:
-        """Count events, in one cell or each in its own (shape (events,))."""
+    def count(self, batch: Batch | Coded, cells: Cells = 0, times: IntArray | None = None) -> None:
+        """Count events.
+
+        Args:
+            batch: the events.
+            cells: one for all of them, or the own of each; shape (events,).
+            times: event time of each, microseconds since the epoch; by default as the batch says.
+        """
         if not len(batch):
             return
         if self.audience is not None:
             # Lists must come in their order, whatever cells they are of.
-            self._count_users(self.audience, batch, cells)
+            self._count_users(self.audience, batch, cells, times)
             _count(self._told, batch, cells)
         self._count_lists(len(batch), cells)
         _count_by_cell(self._counting, batch, cells)
@@ -343,10 +349,12 @@ class Table:
             return None
         return self.groups.of_events(texts.index(metric.per_list), bounded=bounded(metric))
 
-    def _count_users(self, users: Users, batch: Batch | Coded, cells: Cells) -> None:
+    def _count_users(
+        self, users: Users, batch: Batch | Coded, cells: Cells, times: IntArray | None
+    ) -> None:
         if self.groups is not None:
             self.groups.begin(len(batch))
-        users.take(batch, cells)
+        users.take(batch, cells, times)
 
     def _count_lists(self, lists: int, cells: Cells) -> None:
         if isinstance(cells, int):

@@ -43,6 +43,8 @@ def events(
             positions=_beside(parts, "positions", _positions),
             scores=_beside(parts, "scores", _scores),
             baselines=_beside(parts, "baselines", _baseline(shown)),
+            users=_beside(parts, "users", _user),
+            event_ids=_beside(parts, "requests", _request),
         ),
         places=range(len(rows)),
         times=np.concatenate(times),
@@ -74,6 +76,14 @@ def _beside(
         return None
     column = [read(bucket, place) for bucket, places in parts for place in places]
     return column if any(each is not None for each in column) else None
+
+
+def _user(bucket: ShownBucket, place: int) -> str | None:
+    return bucket.users[place] or None if bucket.users else None
+
+
+def _request(bucket: ShownBucket, place: int) -> str | None:
+    return bucket.requests[place] or None if bucket.users and bucket.requests else None
 
 
 def _positions(bucket: ShownBucket, place: int) -> list[int] | None:

@@ -83,7 +83,7 @@ class Joiner:
         self.accounts = [Account() for _ in range(max(streams) + 1)]
         self._streams = streams
         self._trace = trace
-        self.shown = Shown(rules.bucket, users=rules.key == "user_item")
+        self.shown = Shown(rules.bucket, users=rules.keeps_users)
         self.reported = ReportedShelf(rules.bucket)
         self._requests = Index()
         self._users = Index() if rules.key == "user_item" else None

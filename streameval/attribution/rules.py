@@ -26,6 +26,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
             belongs to one list of each combination of their values.
         max_open: most lists and interactions that may wait at a time, in each partition.
         max_bytes: most memory that they may take, roughly.
+        users: whether it is kept who saw each list, for metrics and intervals that need it.
     """
 
     key: Key = "request_id"
@@ -35,6 +36,12 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     per: tuple[int, ...] = ()
     max_open: int = 1_000_000
     max_bytes: int = 1_000_000_000
+    users: bool = False
+
+    @property
+    def keeps_users(self) -> bool:
+        """Whether anything needs to know who saw a list."""
+        return self.users or self.key == "user_item"
 
     @property
     def bucket(self) -> int:

@@ -181,6 +181,8 @@ class Shown:
             bucket.requests.extend(requests)
             self.size += sum(map(len, requests))
         if self._keeps_users and decoded.users is not None:
+            # A bucket may have been saved by a configuration that did not ask for users.
+            bucket.users.extend([""] * (len(bucket) - len(bucket.users)))
             bucket.users.extend([decoded.users[row] or "" for row in rows])
         self.size += _ROW_BYTES * len(rows) + 4 * (len(bucket.items) - begin)
         self._extend_beside(bucket, batch, rows, begin)

@@ -136,7 +136,13 @@ def rules(config: Config, options: AttributionOptions) -> Rules:
         per=tuple(dimensions.index(name) for name in options.per),
         max_open=options.max_open,
         max_bytes=options.max_bytes,
+        users=config.intervals is not None or _reads_users(config),
     )
+
+
+def _reads_users(config: Config) -> bool:
+    metrics = (metric for group in config.families() for metric in group.metrics)
+    return any(metric.definition.reads == "users" for metric in metrics)
 
 
 def impression_fields(event: EventFields, options: AttributionOptions) -> EventFields:

@@ -62,6 +62,7 @@ def _batches(parts: Sequence[Batch]) -> Batch:
         typed=column("typed", ()),
         histories=column("histories"),
         users=column("users"),
+        event_ids=column("event_ids"),
     )
 
 

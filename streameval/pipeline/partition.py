@@ -191,6 +191,9 @@ class PartitionState:
             decoded = decoded.keep(counts)
             starts = None if starts is None else starts[counts]
             clocks = None if clocks is None else clocks[counts]
+        batch = decoded.batch
+        if self._layout.intervals is not None and decoded.event_ids is not None:
+            batch = msgspec.structs.replace(batch, event_ids=decoded.event_ids)
         times = decoded.times
         if times is not None and clocks is not None:
             times = np.where(clocks == NEVER, times, np.minimum(times, clocks))
@@ -199,7 +202,7 @@ class PartitionState:
             if self.time.is_final:
                 family.advance(self.time.now)
             family.give_up(given_up)
-            family.update(decoded.batch, decoded.dimensions, starts, times)
+            family.update(batch, decoded.dimensions, starts, times)
 
     def _meta(self) -> Callable[[], Iterator[bytes]]:
         state = {

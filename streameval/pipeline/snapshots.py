@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from streameval.answers import advice, answers, rests_on
+from streameval.answers import How, advice, answers, rests_on, with_intervals
 from streameval.pipeline.circumstances import Circumstances
 from streameval.pipeline.experiments import ExperimentReader
 from streameval.pipeline.history import History
@@ -28,6 +28,9 @@ from streameval.table import Table
 from streameval.windows.labels import Labels
 from streameval.windows.times import SECOND, span_text
 from streameval.windows.views import Views
+
+WINDOW_GROUPS: Final = 64
+"""User groups of windows: fewer, for a window has fewer lists."""
 
 
 class _Read(NamedTuple):
@@ -163,10 +166,22 @@ class Snapshots:
         numbers = slices.tolist()
         rows: dict[int, list[Series]] = {number: [] for number in numbers}
         for metric, moment in zip(view.spec.metrics, since, strict=True):
-            for number, reading in zip(numbers, answers(metric, table, slices), strict=True):
+            readings = answers(metric, table, slices)
+            if (how := self._how(window)) is not None:
+                readings = with_intervals(metric, readings, table, slices, how)
+            for number, reading in zip(numbers, readings, strict=True):
                 labels = view.labels(number)
                 rows[number].append(Series(metric, labels, reading, window, index, moment))
         return rows
+
+    def _how(self, window: str) -> How | None:
+        """Values of all time may be looked at always; those of a window are one among many."""
+        intervals = self._layout.intervals
+        if intervals is None:
+            return None
+        if window == LIFETIME:
+            return How(intervals)
+        return How(intervals, "pointwise", groups=WINDOW_GROUPS)
 
     def _asleep(self, view: Views, clock: int | None) -> frozenset[int]:
         """Slices that had no event for long enough."""

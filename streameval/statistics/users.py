@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain, pairwise, repeat
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -33,6 +33,10 @@ class UsersOptions(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     max_users: int = MOST_USERS
+
+
+_Taken: TypeAlias = tuple[IntArray, IntArray, Sequence[Any], Sequence[Any]]
+"""Of one batch: cells, days, users, ids of events; the last two may be empty."""
 
 
 class Seen(NamedTuple):
@@ -88,7 +92,7 @@ class Users(Sampled):
     def __init__(self, options: UsersOptions, items: Items) -> None:
         super().__init__(options, items)
         self.waiting = 0
-        self._taken: list[tuple[Any, ...]] = []
+        self._taken: list[_Taken] = []
         self._seen: list[Seen] = []
 
     @property
@@ -101,11 +105,21 @@ class Users(Sampled):
         hashes = np.ascontiguousarray(codes, np.int64).view(np.uint64)
         return np.ldexp((hashes >> np.uint64(11)).astype(np.float64), -53)
 
-    def take(self, batch: Batch | Coded, cells: Cells) -> None:
-        """Count who saw lists, later: many users are hashed at once."""
-        columns = (batch.users, batch.event_ids, batch.times)
+    def take(self, batch: Batch | Coded, cells: Cells, times: IntArray | None = None) -> None:
+        """Count who saw lists, later: many users are hashed at once.
+
+        Args:
+            batch: the lists.
+            cells: where each is counted.
+            times: event time of each, microseconds; by default as the batch says.
+        """
+        if times is None:
+            times = np.zeros(len(batch), np.int64)
+            if batch.times is not None:
+                times = np.array([at or 0 for at in batch.times], np.int64)
+        users, events = ([*(each or ())] for each in (batch.users, batch.event_ids))
         where = np.full(len(batch), cells, np.int64)
-        self._taken.append((where, *(None if each is None else [*each] for each in columns)))
+        self._taken.append((where, times // _DAY, users, events))
         self.waiting += len(batch)
 
     def fold(self) -> None:
@@ -136,6 +150,12 @@ class Users(Sampled):
         else:
             self.relations["users"].add([cells, hashes], [ones[kept]])
 
+    def named(self, cells: IntArray) -> IntArray:
+        """How many lists of each of these cells name their user."""
+        self.fold()
+        owner, (kind, lists) = self.relations["lists"].of(cells)
+        return sums(owner, lists * (kind == _NAMED), cells.size)
+
     def view(self, cells: IntArray) -> list[Audience]:
         """The users of each of these cells."""
         self.fold()
@@ -156,29 +176,20 @@ class Users(Sampled):
         ]
 
 
-def _seen(taken: Sequence[tuple[Any, ...]]) -> Seen:
-    """Of batches, each as cells, users, ids of events and their times."""
-    cells = np.concatenate([where for where, *_ in taken])
-    lengths = [len(where) for where, *_ in taken]
-    users, events, times = (
-        _joined([each[column] for each in taken], lengths) for column in (1, 2, 3)
-    )
-    days = np.zeros(cells.size, np.int64)
-    if times is not None:
-        days = np.array([at or 0 for at in times], np.int64) // _DAY
-    named = grouped = np.full(cells.size, users is not None)
-    known = users or [None] * cells.size
-    if type(None) in set(map(type, known)):
-        named = np.array([user is not None for user in known])
-        both = zip(known, events or known, strict=True)
-        known = [event if user is None else user for user, event in both]
-        grouped = np.array([each is not None for each in known])
-        known = ["" if each is None else each for each in known]
-    return Seen(cells, user_hashes(known), named, grouped, days)
+def _seen(taken: Sequence[_Taken]) -> Seen:
+    cells, days = (np.concatenate([each[column] for each in taken]) for column in (0, 1))
+    users = _joined([(len(own), known) for own, _, known, _ in taken])
+    events = _joined([(len(own), known) for own, _, _, known in taken])
+    named = grouped = np.ones(cells.size, np.bool_)
+    if type(None) in set(map(type, users)):
+        named = np.array([user is not None for user in users])
+        pairs = zip(users, events, strict=True)
+        users = [event if user is None else user for user, event in pairs]
+        grouped = np.array([each is not None for each in users])
+        users = ["" if each is None else each for each in users]
+    return Seen(cells, user_hashes(users), named, grouped, days)
 
 
-def _joined(columns: Sequence[Sequence[Any] | None], lengths: Sequence[int]) -> list[Any] | None:
-    if all(column is None for column in columns):
-        return None
-    pairs = zip(columns, lengths, strict=True)
-    return [*chain.from_iterable(repeat(None, n) if own is None else own for own, n in pairs)]
+def _joined(columns: Sequence[tuple[int, Sequence[Any]]]) -> list[Any]:
+    """Columns one after the other; None for each list of those that are empty."""
+    return [*chain.from_iterable(own or repeat(None, lists) for lists, own in columns)]

@@ -142,7 +142,7 @@ class Family:
             self._move(assigned.moves)
         cells = assigned.numbers + (self._numbers_of(starts) << _SLICE_BITS)
         one = bool((cells == cells[0]).all())
-        self._open.count(batch, int(cells[0]) if one else cells)
+        self._open.count(batch, int(cells[0]) if one else cells, times)
         self._seen.count(assigned.numbers, times)
         self.version = next_version()
 
