@@ -151,6 +151,16 @@ def support_help(name: str, metric: Metric) -> str:
     return f"How many {_COUNTED[metric.definition.per]} are behind {name}_window_mean."
 
 
+def interval_help(name: str, end: str) -> str:
+    """HELP of the ends of intervals."""
+    which = "Lower" if end.endswith("_low") else "Upper"
+    return (
+        f"{which} end of the interval of {name}_window_mean. That of the lifetime holds however "
+        "often it is looked at; that of another window is for one look, never to be alerted on. "
+        "Absent with too few users. Intervals of several series do not add up."
+    )
+
+
 def gauge_help(metric: Metric, windowed: bool) -> str:  # noqa: FBT001  says which of two
     """HELP of a value that does not add up."""
     statistic = str(metric.values.get("statistic", "mean"))

@@ -16,6 +16,7 @@ from streameval.exporters.families import (
     Sample,
     family_name,
     gauge_help,
+    interval_help,
     mean_help,
     metric_labels,
     slice_labels,
@@ -114,6 +115,8 @@ class MetricSamples(msgspec.Struct, frozen=True, kw_only=True):
         summary: samples of its counters; unused where it does not count up.
         means: of its means by window; None where there are none.
         supports: of what is behind those; likewise.
+        lows: of the lower ends of their intervals; None where there are none.
+        highs: of the upper ends; likewise.
         gauge: of its value; None where it counts up.
     """
 
@@ -125,6 +128,8 @@ class MetricSamples(msgspec.Struct, frozen=True, kw_only=True):
     summary: list[Sample]
     means: list[Sample] | None
     supports: list[Sample] | None
+    lows: list[Sample] | None
+    highs: list[Sample] | None
     gauge: list[Sample] | None
 
     def labels(self, values: tuple[str, ...], window: str | None = None) -> dict[str, str]:
@@ -142,6 +147,9 @@ class MetricSamples(msgspec.Struct, frozen=True, kw_only=True):
             mean = reading.value if reading.total is None else reading.total / reading.count
             self.means.append(Sample(f"{self.name}_window_mean", labels, mean))
             self.supports.append(Sample(f"{self.name}_window_support", labels, reading.count))
+        if reading.interval is not None and self.lows is not None and self.highs is not None:
+            self.lows.append(Sample(f"{self.name}_window_low", labels, reading.interval.low))
+            self.highs.append(Sample(f"{self.name}_window_high", labels, reading.interval.high))
 
 
 class FamilySet:
@@ -155,6 +163,8 @@ class FamilySet:
         self._snapshot = snapshot
         self._metrics = {entry.metric.text: entry.metric for entry in snapshot.series}
         self._windowed = is_windowed(snapshot)
+        readings = [entry.reading for entry in snapshot.series]
+        self._sure = any(each.interval or each.no_interval for each in readings)
         self._families: dict[str, Family] = {}
         self._samples: dict[str, list[Sample]] = {}
         self._found: dict[tuple[int, str], MetricSamples] = {}
@@ -185,6 +195,9 @@ class FamilySet:
         summary = self._of(name, "summary", summary_help(name, metric)) if up else []
         means = self._of(f"{name}_window_mean", "gauge", mean_help(metric)) if by_window else None
         support = f"{name}_window_support"
+        sure = by_window and self._sure and metric.has_interval
+        ends = [f"{name}_window_{end}" for end in ("low", "high")] if sure else []
+        found = [self._of(each, "gauge", interval_help(name, each)) for each in ends]
         return MetricSamples(
             family=family.name,
             name=name,
@@ -194,6 +207,8 @@ class FamilySet:
             summary=summary,
             means=means,
             supports=self._of(support, "gauge", support_help(name, metric)) if by_window else None,
+            lows=found[0] if sure else None,
+            highs=found[1] if sure else None,
             gauge=None if up else self._of(name, "gauge", gauge_help(metric, self._windowed)),
         )
 

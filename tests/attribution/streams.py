@@ -130,6 +130,7 @@ class Run:
         self._trace = trace
         self.front = joint(case, **limits)
         self.events: list[tuple[Any, ...]] = []
+        self.seen: list[tuple[str | None, Any]] = []
         self.logs = {
             log_name(stream, number): log
             for stream, logs in enumerate(case.streams)
@@ -156,6 +157,12 @@ class Run:
         self.state.restore(held)
         assert self.content() == held
 
+    def take_over(self, other: Run) -> None:
+        """Go on from what another one would have saved."""
+        found = other.state.progress().items()
+        self.state = self._new({log: each.position for log, each in found})
+        self.state.restore(other.content())
+
     def end(self) -> Joined:
         """Read the rest; nothing more comes."""
         for partition, log in self.logs.items():
@@ -173,6 +180,7 @@ class Run:
 
     def _keep(self, found: Decoded) -> None:
         self.events.extend(_events(found))
+        self.seen.extend((event.event_id, event.user) for event in found.batch.events())
 
 
 def _encoded(record: dict[str, Any] | None) -> bytes | None:

@@ -113,6 +113,8 @@ def test_the_api_has_each_reading_with_its_labels_and_null_where_undefined(site:
         "estimated": False,
         "low": None,
         "high": None,
+        "interval": None,
+        "no_interval": None,
         "problem": None,
         "difference": None,
     }

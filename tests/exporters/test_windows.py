@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from streameval.exporters.prometheus import PrometheusExporter
+from streameval.intervals import Interval
 from streameval.pipeline.snapshot import LIFETIME, Counted, CountedKey
 from tests.exporters.expositions import Hands, at, samples
 from tests.exporters.pictures import (
@@ -47,6 +49,25 @@ def test_a_mean_has_one_gauge_for_each_window_and_what_is_behind_it(
     assert at(read, "ndcg_window_mean", **labels, window="lifetime") == 0.75
     assert at(read, "ndcg_window_support", **labels, window="lifetime") == 8
     assert at(read, "ndcg_sum", **labels) == 6
+
+
+def test_a_mean_with_an_interval_has_a_gauge_for_each_end(exporter: PrometheusExporter) -> None:
+    known = Interval(low=0.5, high=1.0, confidence=0.95, kind="anytime", groups=200.0)
+    sure = windowed(mean("ndcg@10", ("a",), 6.0, 8), LIFETIME)
+    unsure = windowed(mean("ndcg@10", ("a",), 1.0, 4), "5m")
+    read = samples(
+        exporter,
+        picture(
+            replace(unsure, reading=replace(unsure.reading, no_interval="Too few users.")),
+            replace(sure, reading=replace(sure.reading, interval=known)),
+        ),
+    )
+    labels = {**_A, "k": "10"}
+    assert at(read, "ndcg_window_low", **labels, window="lifetime") == 0.5
+    assert at(read, "ndcg_window_high", **labels, window="lifetime") == 1.0
+    assert at(read, "ndcg_window_low", **labels, window="5m") is None
+    without = samples(exporter, picture(sure, version=2))
+    assert at(without, "ndcg_window_low", **labels, window="lifetime") is None
 
 
 def test_counters_follow_the_lifetime_and_no_window(exporter: PrometheusExporter) -> None:

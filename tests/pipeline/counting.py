@@ -33,7 +33,7 @@ def layout(
     dedup: int | None = None,
     **more: Any,
 ) -> Layout:
-    empty = Accumulator(*metrics)
+    empty = Accumulator(*metrics, intervals=more.get("intervals"))
     spec = FamilySpec(
         name="labels",
         metrics=empty.metrics,

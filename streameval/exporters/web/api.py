@@ -200,7 +200,9 @@ def document(snapshot: Snapshot, status: State | None = None) -> bytes:
     where there is one), `segment` (its name, else null), `window`, `since` (event time from which
     on the value is complete, seconds since the epoch; null for all history), `value`, `count`,
     `lists`, `total` (null where the metric is not a mean), `estimated`, `low` and `high` (certain
-    bounds of a value that is not exact), `problem` (why a convention has no value, else null) and
+    bounds of a value that is not exact), `interval` (its `low`, `high`, `confidence`, `kind` and
+    `groups`, else null), `no_interval` (why there is none where intervals are configured, else
+    null), `problem` (why a convention has no value, else null) and
     `difference` (the value minus the control's, null where there is none). `comparison` says
     which label is compared and which of its values is the control; null where there is one only.
     `experiment` has the `checks` and `comparisons` of the configured experiment, else null.
@@ -254,6 +256,8 @@ def _entry(entry: Series, family: SeriesFamily, difference: float | None) -> dic
         "estimated": reading.estimated,
         "low": reading.low,
         "high": reading.high,
+        "interval": reading.interval,
+        "no_interval": reading.no_interval,
         "problem": reading.problem if isinstance(reading, UndefinedReading) else None,
         "difference": difference,
     }

@@ -1,0 +1,56 @@
+"""A list that comes out of the join names its user, where anything asks."""
+
+from __future__ import annotations
+
+from tests.attribution.offline import Case, Log
+from tests.attribution.streams import Run
+
+WHO = ["u1", "u2", None, "u1", "u3", "u2"]
+LISTS = [
+    {"ts": at, "request_id": f"r{at}", "user": user, "variant": "x", "shown": ["a", "b"]}
+    for at, user in enumerate(WHO)
+]
+CLICKS = [
+    {"ts": 3, "request_id": "r1", "user": "u2", "item": "a", "type": "click", "event_id": "1"},
+    {"ts": 60, "request_id": "r9", "user": "u2", "item": "a", "type": "click", "event_id": "2"},
+]
+CASE = Case(
+    streams=[[[dict(each) for each in LISTS]], [[dict(each) for each in CLICKS]]],
+    key="request_id",
+    window=5,
+    lateness=2,
+    combine="max",
+    per_variant=False,
+    gains={"click": 1.0},
+)
+EXPECTED = [(each["request_id"], each["user"]) for each in LISTS]
+
+
+def test_joined_lists_name_their_users_and_requests_after_a_restart_too() -> None:
+    whole, split = Run(CASE, users=True), Run(CASE, users=True)
+    for partition in split.logs:
+        split.feed(partition, 3)
+        split.restart()
+    for run in (whole, split):
+        run.end()
+        assert sorted(run.seen) == EXPECTED
+    assert whole.content() == split.content()
+
+
+def test_users_are_not_kept_where_nothing_asks() -> None:
+    run = Run(CASE)
+    run.end()
+    assert set(run.seen) == {(None, None)}
+
+
+def test_lists_saved_without_users_go_on_beside_those_with() -> None:
+    at_once: Log = [{**each, "ts": 0} for each in LISTS]
+    case = CASE._replace(streams=[[at_once], CASE.streams[1]])
+    before, after = Run(case), Run(case, users=True)
+    shown, acts = before.logs
+    before.feed(acts, 2)
+    before.feed(shown, 3)
+    after.take_over(before)
+    after.end()
+    without = [(f"r{at}", None) for at in range(3)]
+    assert sorted(after.seen) == [*without, *EXPECTED[3:]]
