@@ -26,9 +26,14 @@ from streameval.broker import Broker
 from streameval.cli.ending import WrongCallError, output, tell
 from streameval.config import Config, WebOptions
 from streameval.config.checks import checked
-from streameval.config.options import AttributionOptions, InteractionOptions, WindowsOptions
+from streameval.config.options import (
+    AttributionOptions,
+    InteractionOptions,
+    OptionError,
+    WindowsOptions,
+)
 from streameval.daemon import Daemon, Stop, configure
-from streameval.errors import StreamevalError
+from streameval.errors import ConfigError, StreamevalError
 from streameval.pipeline.fields import EventFields
 from streameval.pipeline.snapshot import LIFETIME, Series, Snapshot
 from streameval.publish import Destination, publish_records
@@ -168,8 +173,15 @@ def _config(source: SourceOptions, listen: str) -> Config:
         windows=_WINDOWS,
         event=_TIME,
         source=source,
-        web=WebOptions(listen=listen),
+        web=_web(listen),
     )
+
+
+def _web(listen: str) -> WebOptions:
+    try:
+        return WebOptions(listen=listen)
+    except OptionError as error:
+        raise ConfigError("the command line", "--listen", error.problem) from None
 
 
 @contextmanager

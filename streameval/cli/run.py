@@ -13,7 +13,7 @@ from typer import Argument, Exit, Option
 
 from streameval.cli.ending import reading, status_of
 from streameval.config import Config, load
-from streameval.config.checks import web_problems
+from streameval.config.options import OptionError
 from streameval.config.web_file import web_security
 from streameval.daemon import Daemon, Stop, configure, emit, restart
 from streameval.daemon.log import level_of
@@ -112,9 +112,7 @@ def _with(config: Config, web: Mapping[str, object]) -> Config:
         for name, each in web.items()
         if each is not None
     }
-    config = msgspec.structs.replace(config, web=msgspec.structs.replace(config.web, **said))
-    for key, problem in web_problems(config):
-        name = key.removeprefix("web.")
-        if name in said:
-            raise ConfigError("the command line", _OPTIONS[name], problem)
-    return config
+    try:
+        return msgspec.structs.replace(config, web=msgspec.structs.replace(config.web, **said))
+    except OptionError as error:
+        raise ConfigError("the command line", _OPTIONS[error.key], error.problem) from None

@@ -5,20 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
-from streameval.address import HOW, host_and_port
 from streameval.attribution.interactions import InteractionDecoder
 from streameval.attribution.rules import Key
 from streameval.catalogue import catalogue, parameters, parse
 from streameval.config.config import LABELS, Config
 from streameval.config.options import (
-    SECOND,
     AttributionOptions,
-    DurationError,
     InteractionOptions,
-    WindowsOptions,
-    durations,
+    duration_problem,
     microseconds,
 )
 from streameval.config.pipeline import impression_fields, interaction_fields
@@ -30,11 +26,9 @@ from streameval.errors import (
     SourceError,
     nearest,
 )
-from streameval.events import LARGEST_GAIN
 from streameval.metric import Metric
 from streameval.pipeline.decode import Decoder
 from streameval.sources.options import FilesOptions, KafkaOptions
-from streameval.windows.times import FINE, HOUR, span_text
 
 _EMBEDDED_ONLY = {
     "user_novelty": "what each user had met before, which records do not carry; leave it out here, "
@@ -51,8 +45,6 @@ Problem: TypeAlias = tuple[str, str]
 
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _RESERVED = frozenset({"k", "le", "quantile", "window", "job", "instance", "convention", "metric"})
-_HOST: Final = re.compile(r"(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
-_PREFIX: Final = re.compile(r"/|(/[A-Za-z0-9._~-]+)+/?")
 
 
 def checked(path: str, config: Config) -> Config:
@@ -247,64 +239,23 @@ def _fields(config: Config) -> Iterator[Problem]:
 
 
 def duration_problems(config: Config) -> Iterator[Problem]:
-    """Durations that are not valid or too short."""
-    for key, text, least in _durations(config):
-        try:
-            length = microseconds(text)
-        except DurationError as error:
-            yield key, str(error)
-            continue
-        if length < least:
-            yield key, f"found {text!r}; at least {span_text(least)} is needed."
-
-
-def _durations(config: Config) -> Iterator[tuple[str, str, int]]:
-    """Key, text and minimum of each duration."""
-    yield "labels_idle", config.labels_idle, SECOND
-    yield "max_ahead", config.max_ahead, SECOND
-    yield "web.first_exposure", config.web.first_exposure, 0
-    if config.dedup is not None:
-        yield "dedup", config.dedup, SECOND
-    if config.windows is not None:
-        yield "windows.pane", config.windows.pane, SECOND
-        yield "windows.lateness", config.windows.lateness, 0
-        for index, span in enumerate(config.windows.spans):
-            yield f"windows.spans[{index}]", span, SECOND
-    for number, metric in enumerate(config.metric):
-        for index, span in enumerate(metric.windows or []):
-            yield f"metric[{number}].windows[{index}]", span, SECOND
-    if config.attribution is not None:
-        yield from durations(config.attribution)
-    if config.state is not None:
-        yield "state.interval", config.state.interval, SECOND
+    """Durations outside of tables that are not valid or too short."""
+    named = {
+        "labels_idle": config.labels_idle,
+        "max_ahead": config.max_ahead,
+        "dedup": config.dedup,
+    }
+    for key, text in named.items():
+        if text is not None and (problem := duration_problem(text)):
+            yield key, problem
 
 
 def window_problems(config: Config) -> Iterator[Problem]:
-    """Windows without event time; panes and spans that do not divide each other."""
+    """Windows without event time."""
     if config.windows is None:
         return
     if config.event.time is None:
         yield "windows", "windows are of event time, and no field holds it; name it in event.time."
-    yield from _pane_problems(config.windows)
-    yield from _span_problems(config.windows)
-
-
-def _pane_problems(windows: WindowsOptions) -> Iterator[Problem]:
-    if HOUR % microseconds(windows.pane):
-        allowed = "'10s', '1m', '5m', '15m' or '1h'"
-        yield "windows.pane", f"found {windows.pane!r}; it must divide an hour, like {allowed}."
-
-
-def _span_problems(windows: WindowsOptions) -> Iterator[Problem]:
-    pane, lengths = microseconds(windows.pane), list(map(microseconds, windows.spans))
-    for index, (text, length) in enumerate(zip(windows.spans, lengths, strict=True)):
-        key = f"windows.spans[{index}]"
-        if length in lengths[:index]:
-            yield key, f"{text!r} is windows.spans[{lengths.index(length)}] again; remove one."
-        if length % pane:
-            yield key, f"{text!r} is no multiple of the pane, {windows.pane!r}."
-        elif length > FINE and length % HOUR:
-            yield key, f"{text!r}: above 2h, where hours are kept, give a multiple of 1h."
 
 
 def duplicate_problems(config: Config) -> Iterator[Problem]:
@@ -334,12 +285,10 @@ def _is_start(text: str) -> bool:
 
 
 def dead_letter_problems(config: Config) -> Iterator[Problem]:
-    """Dead letters with two destinations, none, or a topic without a Kafka source."""
+    """Dead letters without a destination, or a topic without a Kafka source."""
     options = config.dead_letters
     if options is None:
         return
-    if options.topic is not None and options.path is not None:
-        yield "dead_letters", "give either topic or path, not both."
     if isinstance(config.source, KafkaOptions):
         if options.topic in config.source.topics:
             problem = f"{options.topic!r} is read by [source] itself; give another."
@@ -363,8 +312,6 @@ def attribution_problems(config: Config) -> Iterator[Problem]:
     for index, name in enumerate(options.per):
         if problem_ := absence(name, config.labels, "`labels`"):
             yield f"attribution.per[{index}]", problem_
-    if options.per and options.key == "request_id":
-        yield "attribution.per", 'a request id names one list; per is for key = "user_item".'
     if config.event.time is not None:
         yield from _impression_problems(config, options)
         for index, each in enumerate(options.interactions):
@@ -409,14 +356,6 @@ def _impression_problems(config: Config, options: AttributionOptions) -> Iterato
 
 
 def _field_problems(config: Config, each: InteractionOptions, where: str) -> Iterator[Problem]:
-    if (each.time is None) != (each.time_unit is None):
-        yield f"{where}.time", "give time and time_unit together, or neither."
-    for name, gain in each.types.items():
-        if not abs(gain) <= LARGEST_GAIN:
-            yield f"{where}.types.{name}", f"found {gain}; a gain is a number up to 2^1000."
-    for name in each.ignore:
-        if name in each.types:
-            yield f"{where}.ignore", f"{name!r} has a gain in types; it cannot do both."
     try:
         InteractionDecoder(interaction_fields(config, each), _key(config))
     except ConfigError as error:
@@ -425,30 +364,6 @@ def _field_problems(config: Config, each: InteractionOptions, where: str) -> Ite
 
 def _key(config: Config) -> Key:
     return config.attribution.key if config.attribution else "request_id"
-
-
-def web_problems(config: Config) -> Iterator[Problem]:
-    """Addresses that are not valid or given twice, invalid host names, an invalid prefix.
-
-    The web configuration file is not read here: only the daemon may be permitted to.
-    """
-    web = config.web
-    if not web.addresses:
-        yield "web.listen", 'found []; give at least one address, for example "127.0.0.1:9877".'
-    for each in web.addresses:
-        if host_and_port(each) is None:
-            yield "web.listen", f"found {each!r}; {HOW}."
-    for each in sorted(set(web.addresses)):
-        if web.addresses.count(each) > 1 and not each.endswith(":0"):
-            yield "web.listen", f"found {each!r} twice; give each address once."
-    for each in web.allowed_hosts:
-        if not _HOST.fullmatch(each):
-            problem = "give a name without port, for example 'eval.example' or '*.example'."
-            yield "web.allowed_hosts", f"found {each!r}; {problem}"
-    steps = web.route_prefix.split("/")
-    if not _PREFIX.fullmatch(web.route_prefix) or "." in steps or ".." in steps:
-        problem = "give a path that begins with a slash, for example '/streameval'."
-        yield "web.route_prefix", f"found {web.route_prefix!r}; {problem}"
 
 
 _CHECKS: tuple[Callable[[Config], Iterator[Problem]], ...] = (
@@ -465,7 +380,6 @@ _CHECKS: tuple[Callable[[Config], Iterator[Problem]], ...] = (
     _start,
     dead_letter_problems,
     attribution_problems,
-    web_problems,
     _catalog,
     input_problems,
 )

@@ -5,18 +5,92 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
 
+from streameval.address import HOW as HOW_TO_LISTEN
 from streameval.address import host_and_port
 from streameval.checkpoints.settings import Policies
 from streameval.context import Popularity, Similarity
-from streameval.errors import MetricError, SourceError
-from streameval.events import Id
+from streameval.errors import ConfigError, SourceError
+from streameval.events import LARGEST_GAIN, Id
 from streameval.pipeline.fields import TimeUnit
 from streameval.sources.files import lines
+from streameval.windows.times import FINE, HOUR, span_text
+
+T = TypeVar("T")
+
+SECOND = 1_000_000
+HOW = "give a whole number and s, m, h or d, for example '90s', '5m', '1h' or '7d'"
+
+_HOST: Final = re.compile(r"(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
+_PREFIX: Final = re.compile(r"/|(/[A-Za-z0-9._~-]+)+/?")
+
+_UNITS = {"d": 86_400 * SECOND, "h": 3_600 * SECOND, "m": 60 * SECOND, "s": SECOND}
+_DURATION = re.compile(r"(?P<number>[0-9]{1,9})(?P<unit>[smhd])")
+_LOOSE = re.compile(r"\s*(?P<number>[0-9]{1,9})\s*(?P<unit>[smhd])[a-z]*\s*", re.IGNORECASE)
+_LONGEST = 36_500 * _UNITS["d"]
+
+
+class DurationError(ValueError):
+    """The text is not a duration."""
+
+
+def microseconds(text: str) -> int:
+    """How long a duration is; 0 or more.
+
+    Raises:
+        DurationError: the text is not a duration, or longer than a hundred years.
+
+    Example:
+        >>> microseconds("90s"), microseconds("1h")
+        (90000000, 3600000000)
+    """
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise DurationError(f"found {text!r}; {HOW}.{_hint(text)}")
+    length = int(found["number"]) * _UNITS[found["unit"]]
+    if length > _LONGEST:
+        raise DurationError(f"found {text!r}; that is more than a hundred years.")
+    return length
+
+
+def _hint(text: str) -> str:
+    found = _LOOSE.fullmatch(text)
+    return f" Did you mean '{found['number']}{found['unit'].lower()}'?" if found else ""
+
+
+class OptionError(ConfigError, ValueError):
+    """A table is not valid; `key` is the key in it.
+
+    A ValueError too: msgspec then says which table of the file it is.
+    """
+
+    def __init__(self, key: str, problem: str) -> None:
+        super().__init__("", key, problem)
+
+
+def _refuse(problems: Iterator[tuple[str, str]]) -> None:
+    """Raise the first problem; a pair of a key and what is wrong with it."""
+    for key, problem in problems:
+        raise OptionError(key, problem)
+
+
+def duration_problem(text: str, least: int = SECOND) -> str | None:
+    """Why a text is not a duration of at least so many microseconds, or None."""
+    try:
+        length = microseconds(text)
+    except DurationError as error:
+        return str(error)
+    return f"found {text!r}; at least {span_text(least)} is needed." if length < least else None
+
+
+def _durations(named: Mapping[str, str | None], least: int = SECOND) -> Iterator[tuple[str, str]]:
+    for key, text in named.items():
+        if text is not None and (problem := duration_problem(text, least)):
+            yield key, problem
 
 
 class WebOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -41,6 +115,32 @@ class WebOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     health_without_auth: bool = False
     max_connections: Annotated[int, Meta(ge=1)] = 512
     first_exposure: str = "60s"
+
+    def __post_init__(self) -> None:
+        """Refuse addresses, host names and a prefix that are not valid.
+
+        It does not read the web configuration file: only the daemon may be permitted to.
+        """
+        _refuse(self._problems())
+
+    def _problems(self) -> Iterator[tuple[str, str]]:
+        if not self.addresses:
+            yield "listen", 'found []; give at least one address, for example "127.0.0.1:9877".'
+        for each in self.addresses:
+            if host_and_port(each) is None:
+                yield "listen", f"found {each!r}; {HOW_TO_LISTEN}."
+        for each in sorted(set(self.addresses)):
+            if self.addresses.count(each) > 1 and not each.endswith(":0"):
+                yield "listen", f"found {each!r} twice; give each address once."
+        for each in self.allowed_hosts:
+            if not _HOST.fullmatch(each):
+                problem = "give a name without port, for example 'eval.example' or '*.example'."
+                yield "allowed_hosts", f"found {each!r}; {problem}"
+        steps = self.route_prefix.split("/")
+        if not _PREFIX.fullmatch(self.route_prefix) or "." in steps or ".." in steps:
+            problem = "give a path that begins with a slash, for example '/streameval'."
+            yield "route_prefix", f"found {self.route_prefix!r}; {problem}"
+        yield from _durations({"first_exposure": self.first_exposure}, 0)
 
     @property
     def addresses(self) -> list[str]:
@@ -72,6 +172,28 @@ class WindowsOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     lateness: str = "2m"
     pane: str = "1m"
 
+    def __post_init__(self) -> None:
+        """Refuse durations that are not valid, and panes and spans that do not divide."""
+        _refuse(self._problems())
+
+    def _problems(self) -> Iterator[tuple[str, str]]:
+        spans = {f"spans[{index}]": span for index, span in enumerate(self.spans)}
+        yield from _durations({"pane": self.pane, **spans})
+        yield from _durations({"lateness": self.lateness}, 0)
+        pane = microseconds(self.pane)
+        if HOUR % pane:
+            allowed = "'10s', '1m', '5m', '15m' or '1h'"
+            yield "pane", f"found {self.pane!r}; it must divide an hour, like {allowed}."
+        lengths = list(map(microseconds, self.spans))
+        for (key, text), length in zip(spans.items(), lengths, strict=True):
+            first = lengths.index(length)
+            if key != f"spans[{first}]":
+                yield key, f"{text!r} is windows.spans[{first}] again; remove one."
+            if length % pane:
+                yield key, f"{text!r} is no multiple of the pane, {self.pane!r}."
+            elif length > FINE and length % HOUR:
+                yield key, f"{text!r}: above 2h, where hours are kept, give a multiple of 1h."
+
 
 class MetricOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A metric that is kept in fewer places than the others.
@@ -88,6 +210,11 @@ class MetricOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     windows: list[str] | None = None
     segments: list[str] | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse windows that are not durations."""
+        windows = enumerate(self.windows or [])
+        _refuse(_durations({f"windows[{index}]": text for index, text in windows}))
+
 
 class StateOptions(Policies, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where state is kept, how often, and what happens when it does not fit the log.
@@ -101,6 +228,10 @@ class StateOptions(Policies, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     path: str
     interval: str = "10s"
     events: Annotated[int, Meta(ge=1)] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse an interval that is not a duration."""
+        _refuse(_durations({"interval": self.interval}))
 
 
 class DeadLetterOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -117,6 +248,11 @@ class DeadLetterOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     path: str | None = None
     max_ratio: Annotated[float, Meta(gt=0, le=1)] = 0.05
     max_run: Annotated[int, Meta(ge=1)] = 1000
+
+    def __post_init__(self) -> None:
+        """Refuse two destinations."""
+        if self.topic is not None and self.path is not None:
+            raise OptionError("", "give either topic or path, not both.")
 
 
 class InteractionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -147,6 +283,20 @@ class InteractionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     gain: str | None = None
     types: dict[str, float] = {}
     ignore: list[str] = []
+
+    def __post_init__(self) -> None:
+        """Refuse half a time, gains beyond the range, and types that are ignored and counted."""
+        _refuse(self._problems())
+
+    def _problems(self) -> Iterator[tuple[str, str]]:
+        if (self.time is None) != (self.time_unit is None):
+            yield "time", "give time and time_unit together, or neither."
+        for name, gain in self.types.items():
+            if not abs(gain) <= LARGEST_GAIN:
+                yield f"types.{name}", f"found {gain}; a gain is a number up to 2^1000."
+        for name in self.ignore:
+            if name in self.types:
+                yield "ignore", f"{name!r} has a gain in types; it cannot do both."
 
     @property
     def sources(self) -> list[str]:
@@ -190,6 +340,16 @@ class AttributionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     max_open: Annotated[int, Meta(ge=1)] = 1_000_000
     max_bytes: Annotated[int, Meta(ge=1)] = 1_000_000_000
 
+    def __post_init__(self) -> None:
+        """Refuse durations that are not valid, and `per` where a request id names the list."""
+        _refuse(self._problems())
+
+    def _problems(self) -> Iterator[tuple[str, str]]:
+        yield from _durations({"window": self.window, "idle_timeout": self.idle_timeout})
+        yield from _durations({"lateness": self.lateness}, 0)
+        if self.per and self.key == "request_id":
+            yield "per", 'a request id names one list; per is for key = "user_item".'
+
     @property
     def streams(self) -> list[list[str]]:
         """Topics or files of each stream, that of impressions first."""
@@ -217,18 +377,6 @@ def renamed(options: AttributionOptions, names: Mapping[str, str]) -> Attributio
     return replace(options, impressions=shown, interactions=interactions)
 
 
-def durations(options: AttributionOptions) -> Iterator[tuple[str, str, int]]:
-    """Key, text and minimum in microseconds of each duration."""
-    second = 1_000_000
-    yield "attribution.window", options.window, second
-    yield "attribution.lateness", options.lateness, 0
-    if options.idle_timeout is not None:
-        yield "attribution.idle_timeout", options.idle_timeout, second
-
-
-T = TypeVar("T")
-
-
 class PopularityOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How many users had to do with each item before.
 
@@ -253,6 +401,11 @@ class SimilarityOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     vectors: str | None = None
     pairs: str | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse both files, or none."""
+        if (self.vectors is None) == (self.pairs is None):
+            raise OptionError("", "give either vectors or pairs.")
+
 
 def popularity(options: PopularityOptions, as_id: Callable[[str], Id]) -> Popularity:
     """The popularity in a file.
@@ -269,10 +422,7 @@ def similarity(options: SimilarityOptions, as_id: Callable[[str], Id]) -> Simila
 
     Raises:
         SourceError: the file cannot be read, or a line is not valid.
-        MetricError: both or neither of vectors and pairs are given.
     """
-    if (options.vectors is None) == (options.pairs is None):
-        raise MetricError("similarity: give either vectors or pairs")
     if options.vectors is not None:
         found = list(_rows(options.vectors, 2, lambda row: (as_id(row[0]), _numbers(row[1:]))))
         return Similarity([item for item, _ in found], vectors=[vector for _, vector in found])
@@ -308,40 +458,3 @@ def _number(text: str) -> float:
     except ValueError:
         message = f"{text!r} is not a number"
         raise ValueError(message) from None
-
-
-SECOND = 1_000_000
-HOW = "give a whole number and s, m, h or d, for example '90s', '5m', '1h' or '7d'"
-
-_UNITS = {"d": 86_400 * SECOND, "h": 3_600 * SECOND, "m": 60 * SECOND, "s": SECOND}
-_DURATION = re.compile(r"(?P<number>[0-9]{1,9})(?P<unit>[smhd])")
-_LOOSE = re.compile(r"\s*(?P<number>[0-9]{1,9})\s*(?P<unit>[smhd])[a-z]*\s*", re.IGNORECASE)
-_LONGEST = 36_500 * _UNITS["d"]
-
-
-class DurationError(ValueError):
-    """The text is not a duration."""
-
-
-def microseconds(text: str) -> int:
-    """How long a duration is; 0 or more.
-
-    Raises:
-        DurationError: the text is not a duration, or longer than a hundred years.
-
-    Example:
-        >>> microseconds("90s"), microseconds("1h")
-        (90000000, 3600000000)
-    """
-    found = _DURATION.fullmatch(text)
-    if found is None:
-        raise DurationError(f"found {text!r}; {HOW}.{_hint(text)}")
-    length = int(found["number"]) * _UNITS[found["unit"]]
-    if length > _LONGEST:
-        raise DurationError(f"found {text!r}; that is more than a hundred years.")
-    return length
-
-
-def _hint(text: str) -> str:
-    found = _LOOSE.fullmatch(text)
-    return f" Did you mean '{found['number']}{found['unit'].lower()}'?" if found else ""

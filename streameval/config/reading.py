@@ -18,6 +18,7 @@ from streameval.config.options import (
     DeadLetterOptions,
     InteractionOptions,
     MetricOptions,
+    OptionError,
     PopularityOptions,
     SimilarityOptions,
     StateOptions,
@@ -58,7 +59,7 @@ def load(
     try:
         config = msgspec.convert(table, Config)
     except msgspec.ValidationError as error:
-        raise explained(str(path), str(error), table) from None
+        raise explained(str(path), error, table) from None
     return checked(str(path), change(_beside(Path(path), config)))
 
 
@@ -167,7 +168,7 @@ _SOURCES: Mapping[str, type[msgspec.Struct]] = {
 
 def explained(
     path: str,
-    message: str,
+    error: msgspec.ValidationError,
     table: Mapping[str, Any],
     tables: Mapping[str, type[msgspec.Struct]] | None = None,
 ) -> ConfigError:
@@ -175,13 +176,16 @@ def explained(
 
     Args:
         path: the file.
-        message: of msgspec.
+        error: of msgspec.
         table: the content of the file.
         tables: name -> struct of each table; by default those of a configuration.
     """
     tables = _tables(table) if tables is None else tables
-    found = _MESSAGE.fullmatch(message)
-    what, key = (found["what"], found["key"] or "") if found else (message, "")
+    found = _MESSAGE.fullmatch(str(error))
+    what, key = (found["what"], found["key"] or "") if found else (str(error), "")
+    if isinstance(error.__cause__, OptionError):
+        within = error.__cause__
+        return ConfigError(path, f"{key}.{within.key}".strip("."), within.problem)
     if field := _FIELD.fullmatch(what):
         return _about_a_key(path, f"{key}.{field['name']}".lstrip("."), tables, what)
     key, value = _exact(key, table)

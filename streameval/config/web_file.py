@@ -36,7 +36,7 @@ def web_config(path: str) -> WebConfig:
         # Scalars are texts until here: a user named 123 or "no" is a text, a number is one.
         return msgspec.convert(table, WebConfig, strict=False)
     except msgspec.ValidationError as error:
-        raise explained(path, str(error), table, TABLES) from None
+        raise explained(path, error, table, TABLES) from None
 
 
 def _table(path: str) -> dict[str, Any]:

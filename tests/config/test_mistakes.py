@@ -13,7 +13,8 @@ from streameval.errors import ConfigError, MetricError
 _SOURCE = '[source]\ntype = "simulator"\n'
 _KEYS = (
     "metrics, source, metric, labels, segments, label_cap, label_values, max_series, labels_idle, "
-    "windows, dedup, max_ahead, catalog, popularity, similarity, depth, max_items, event, "
+    "windows, dedup, max_ahead, catalog, popularity, similarity, depth, max_items, intervals, "
+    "experiment, event, "
     "attribution, state, dead_letters, log_level, web"
 )
 _KAFKA = '[source]\ntype = "kafka"\ntopics = ["t"]\n'
