@@ -21,7 +21,8 @@ def compare(  # noqa: PLR0913  each is an option of the command
         list[str],
         Argument(
             metavar="PATH...",
-            help="Files of events as `streameval evaluate` reads them: JSON lines, parquet or CSV.",
+            help="Files of events as `streameval evaluate` reads them: JSON lines, parquet or CSV; "
+            "or folders of checkpoints ([state] path).",
         ),
     ],
     *,
@@ -60,16 +61,27 @@ def compare(  # noqa: PLR0913  each is an option of the command
         bool, Option("--same-users", help="Each user is meant to meet several variants.")
     ] = False,
     method: Annotated[
-        Literal["fixed", "anytime"],
-        Option(help="One planned look, or as many as you like (wider)."),
-    ] = "fixed",
+        Literal["fixed", "anytime"] | None,
+        Option(
+            help="One planned look, or as many as you like (wider).",
+            show_default="fixed for files, anytime for states",
+        ),
+    ] = None,
     confidence: Annotated[
-        float, Option(min=0.5, max=0.9999, help="How often intervals cover the truth.")
-    ] = 0.95,
+        float | None,
+        Option(
+            min=0.501, max=0.9999, help="How often intervals cover the truth.", show_default="0.95"
+        ),
+    ] = None,
     precision: Annotated[
-        float,
-        Option(min=0.0001, max=1.0, help="Lift that matters: a smaller one is no difference."),
-    ] = 0.02,
+        float | None,
+        Option(
+            min=0.0001,
+            max=1.0,
+            help="Lift that matters: a smaller one is no difference.",
+            show_default="0.02",
+        ),
+    ] = None,
     since: Annotated[
         str | None, Option(metavar="DATE", help="First day that counts (UTC), like 2026-03-01.")
     ] = None,
@@ -89,7 +101,8 @@ def compare(  # noqa: PLR0913  each is an option of the command
         ),
     ] = None,
     config: Annotated[
-        str | None, Option(help="Take metrics, catalog and [event] from this file.")
+        str | None,
+        Option(help="Take metrics, catalog, [event], intervals and [experiment] from this file."),
     ] = None,
     time: Annotated[
         str | None, Option(help="Field of event time: days are compared each for itself.")
@@ -116,6 +129,7 @@ def compare(  # noqa: PLR0913  each is an option of the command
     streameval compare week.parquet -m ndcg@10 --primary ndcg@10 --guardrail ctr=-0.01
     streameval compare events.ndjson -m ctr --time ts --time-unit s --shares control=9,new=1
     streameval compare events.ndjson -m ctr --method anytime --format json --fail-on worse
+    streameval compare state    # what a daemon has saved, all partitions together
     ```
 
     Events must name their users, under `user` unless --column user=FIELD says otherwise: a user's
@@ -134,14 +148,14 @@ def compare(  # noqa: PLR0913  each is an option of the command
             columns=column or [],
             separators=separator or [],
             metrics=metric or [],
-            labels=[by or "variant"],
+            labels=[by] if by else [],
             config=config,
             time=time,
             time_unit=time_unit,
             format=format,
         ),
         Asked(
-            control=control or "control",
+            control=control,
             primary=primary or [],
             guardrails=guardrail or [],
             shares=shares,

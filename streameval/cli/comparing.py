@@ -4,31 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
-from typing import cast
+from pathlib import Path
+from typing import NamedTuple, cast
 
 import msgspec
-import numpy as np
 from typer import Exit
 
 from streameval.accumulator import Accumulator
+from streameval.catalogue import parse
+from streameval.checkpoints.format import CLAIM
 from streameval.cli.comparison_report import Written, write_report
 from streameval.cli.ending import FAILED, WrongCallError, tell, wrong_call_where
 from streameval.cli.evaluation import Request, configured
 from streameval.cli.evaluation_records import FileCounting, beginning, read_all
+from streameval.cli.evaluation_tables import of_kind, read_tables
+from streameval.cli.state import counted, held_in
 from streameval.comparison import Method
 from streameval.config import Config
 from streameval.config.pipeline import layout
-from streameval.errors import SourceError, nearest
+from streameval.errors import InvalidEventError, SourceError, nearest
 from streameval.experiment import Experiment, Report, Variant, compared
 from streameval.intervals import Audience, Intervals
+from streameval.metric import Metric
 from streameval.pipeline.decode import Decoded
 from streameval.pipeline.labels import MISSING_LABEL
+from streameval.pipeline.snapshots import variants_in
 from streameval.sources.files import FilesSource
 from streameval.sources.options import FilesOptions
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What the caller says of the experiment; as `Experiment`, but as text.
+    """What the caller says of the experiment, as text; what is not said is as configured.
 
     Attributes:
         control: value of the label.
@@ -36,38 +42,46 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         guardrails: "metric=lift" each.
         shares: "variant=share,..."; None for equal ones.
         same_users: whether users meet several variants by design.
-        method: what bounds must hold for.
+        method: what bounds must hold for; by default "fixed" for files, "anytime" for states.
         confidence: of intervals.
         precision: lift that matters.
         since: first day.
         fail_on: verdicts that end in status 1.
     """
 
-    control: str
+    control: str | None
     primary: Sequence[str]
     guardrails: Sequence[str]
     shares: str | None
     same_users: bool
-    method: Method
-    confidence: float
-    precision: float
+    method: Method | None
+    confidence: float | None
+    precision: float | None
     since: str | None
     fail_on: Sequence[str]
 
-    def experiment(self, label: str) -> Experiment:
-        """The same as an experiment.
+    def experiment(self, known: Experiment) -> Experiment:
+        """An experiment with what was said in place of what is known of it.
 
         Raises:
             WrongCallError: a text is none that can be read.
         """
-        return Experiment(
-            label=label,
-            control=self.control,
-            since=_date(self.since),
-            shares=dict(_pairs("--shares", (self.shares or "").split(","))),
-            primary=list(self.primary),
-            guardrails=dict(_pairs("--guardrail", self.guardrails)),
-            same_users=self.same_users,
+        said = {
+            "control": self.control,
+            "since": _date(self.since),
+            "shares": dict(_pairs("--shares", (self.shares or "").split(","))),
+            "primary": list(self.primary),
+            "guardrails": dict(_pairs("--guardrail", self.guardrails)),
+            "same_users": self.same_users,
+        }
+        return msgspec.structs.replace(known, **{key: each for key, each in said.items() if each})
+
+    def intervals(self, known: Intervals) -> Intervals:
+        """Likewise of intervals."""
+        return msgspec.structs.replace(
+            known,
+            confidence=self.confidence or known.confidence,
+            precision=self.precision or known.precision,
         )
 
 
@@ -93,8 +107,22 @@ def _date(text: str | None) -> date | None:
         raise WrongCallError(f"--since: found {text!r}; give a day, like 2026-03-01.") from None
 
 
+class _Counted(NamedTuple):
+    """What was counted of an experiment.
+
+    Attributes:
+        metrics: in their order.
+        variants: by value of the label.
+        left_out: metric -> why it cannot be compared.
+    """
+
+    metrics: Sequence[Metric]
+    variants: Mapping[str, Variant]
+    left_out: Mapping[str, str]
+
+
 def compared_files(request: Request, asked: Asked) -> None:
-    """Compare the variants in files, and write the report.
+    """Compare the variants in files or saved states, and write the report.
 
     Raises:
         WrongCallError: files or options cannot be used.
@@ -102,26 +130,84 @@ def compared_files(request: Request, asked: Asked) -> None:
         MetricError: a metric cannot be understood.
         SourceError: a file is damaged.
     """
-    (label,) = request.labels
-    config = configured(request)
-    experiment = asked.experiment(label)
-    intervals = Intervals(confidence=asked.confidence, precision=asked.precision)
-    empty = msgspec.structs.replace(config, intervals=intervals).accumulator()
-    experiment.check(empty.metrics, "command line")
-    if experiment.since is not None and config.event.time is None:
-        raise WrongCallError("--since needs event time: name its field with --time.")
-    counted = _of_records(request, config, empty)
-    _refuse_what_cannot_be_compared(counted, request, experiment)
-    variants = {name: _variant(each) for name, each in counted.items()}
-    report = compared(experiment, empty.metrics, variants, intervals, asked.method)
-    for metric in empty.metrics:
-        if empty.groups(metric.text) is None:
-            tell(f"{metric.text} is not compared: {empty.read(metric.text).no_interval}")
+    experiment, intervals, counted = (
+        _of_states(request, asked) if is_state(request.files) else _of_files(request, asked)
+    )
+    experiment.check(counted.metrics, "command line")
+    _refuse_what_cannot_be_compared(counted.variants, request, experiment)
+    for metric, reason in counted.left_out.items():
+        tell(f"{metric} is not compared: {reason}")
+    method = asked.method or ("anytime" if is_state(request.files) else "fixed")
+    report = compared(experiment, counted.metrics, counted.variants, intervals, method)
     if not report.rows:
         raise WrongCallError("no metric that can be compared; `streameval metrics` lists them all.")
-    write_report(Written(report, experiment, intervals, asked.method), request.format)
+    write_report(Written(report, experiment, intervals, method), request.format)
     if any(name in asked.fail_on for name in _failures(report)):
         raise Exit(FAILED)
+
+
+def _of_files(request: Request, asked: Asked) -> tuple[Experiment, Intervals, _Counted]:
+    """What files of events hold."""
+    config = configured(request)
+    label = request.labels[0] if request.labels else Experiment().label
+    known = config.experiment or Experiment(label=label)
+    if known.label not in config.labels:
+        config = configured(msgspec.structs.replace(request, labels=[known.label]))
+    experiment = asked.experiment(known)
+    intervals = asked.intervals(config.intervals or Intervals())
+    if experiment.since is not None and config.event.time is None:
+        raise WrongCallError("--since needs event time: name its field with --time.")
+    config = msgspec.structs.replace(config, intervals=intervals)
+    column = config.labels.index(experiment.label)
+    counting = _of_tables if request.is_tables else _of_records
+    empty, arms = counting(request, config, column)
+    left_out = {
+        metric.text: empty.read(metric.text).no_interval or ""
+        for metric in empty.metrics
+        if empty.groups(metric.text) is None
+    }
+    variants = {name: _variant(each) for name, each in arms.items()}
+    return experiment, intervals, _Counted(empty.metrics, variants, left_out)
+
+
+def is_state(paths: Sequence[str]) -> bool:
+    """Whether the paths are folders of checkpoints."""
+    return any((Path(path) / CLAIM).is_file() for path in paths)
+
+
+def _of_states(request: Request, asked: Asked) -> tuple[Experiment, Intervals, _Counted]:
+    """What saved states hold, all partitions together, for their whole lifetime.
+
+    Raises:
+        WrongCallError: there is no state, or it was made without intervals or that label.
+    """
+    held = held_in([Path(path) for path in request.files])
+    if not held:
+        raise WrongCallError(f"no state in {', '.join(request.files)}.")
+    config, ingest = counted(held, Path(request.config) if request.config else None)
+    if config.intervals is None:
+        raise WrongCallError(
+            f"{request.files[0]}: the state was made without intervals; add intervals = {{}} to "
+            "the configuration of the daemon, which then counts by user."
+        )
+    known = config.experiment or Experiment()
+    if request.labels:
+        known = msgspec.structs.replace(known, label=request.labels[0])
+    if known.label not in config.labels:
+        found = ", ".join(config.labels) or "none"
+        raise WrongCallError(f"--by {known.label}: the state has no such label, but {found}.")
+    metrics, variants = variants_in(ingest, known.label, config.labels)
+    if request.metrics:
+        chosen = {parse(text).text for text in request.metrics}
+        metrics = [metric for metric in metrics if metric.text in chosen]
+    compared_metrics = {text for each in variants.values() for text in each.sums}
+    left_out = {
+        metric.text: f"{metric.text} has no interval."
+        for metric in metrics
+        if metric.text not in compared_metrics
+    }
+    intervals = asked.intervals(config.intervals)
+    return asked.experiment(known), intervals, _Counted(metrics, variants, left_out)
 
 
 def _failures(report: Report) -> Iterator[str]:
@@ -144,38 +230,60 @@ class _Arms:
     """An accumulator for each value of a label."""
 
     def __init__(self, empty: Accumulator, column: int) -> None:
-        self._empty, self._column = empty, column
+        self.empty, self._column = empty, column
         self.counted: dict[str, Accumulator] = {}
+
+    def of(self, labels: tuple[str, ...]) -> Accumulator:
+        """That of some label values."""
+        value = labels[self._column]
+        if value not in self.counted:
+            self.counted[value] = self.empty.copy()
+        return self.counted[value]
 
     def update(self, decoded: Decoded) -> None:
         """Count events, each in its variant."""
-        times = None if decoded.times is None else decoded.times.tolist()
         batch = msgspec.structs.replace(
             decoded.batch,
-            times=times,
+            times=None if decoded.times is None else decoded.times.tolist(),
             event_ids=decoded.event_ids,
             users=decoded.batch.users or decoded.users,
         )
-        values = np.array([each[self._column] for each in decoded.dimensions or ()], object)
-        for value in sorted(set(values.tolist())):
-            if value not in self.counted:
-                self.counted[value] = self._empty.copy()
-            self.counted[value].update_many(batch.take(np.flatnonzero(values == value).tolist()))
+        rows: dict[tuple[str, ...], list[int]] = {}
+        for row, labels in enumerate(decoded.dimensions or ()):
+            rows.setdefault(labels, []).append(row)
+        for labels, own in rows.items():
+            self.of(labels).update_many(batch.take(own))
 
 
-def _of_records(request: Request, config: Config, empty: Accumulator) -> dict[str, Accumulator]:
-    """Variants in JSON lines."""
-    arms = _Arms(empty, config.dimensions().index(request.labels[0]))
+def _of_records(
+    request: Request, config: Config, column: int
+) -> tuple[Accumulator, dict[str, Accumulator]]:
+    """An empty accumulator, and those of the variants in JSON lines."""
+    del request
+    arms = _Arms(config.accumulator(), column)
     counting = FileCounting(config, layout(config), arms.update)
     source = FilesSource(cast("FilesOptions", config.source))
     with wrong_call_where(SourceError):
         source.open(beginning(config, counting))
     read_all(source, counting)
-    return arms.counted
+    return arms.empty, arms.counted
+
+
+def _of_tables(
+    request: Request, config: Config, column: int
+) -> tuple[Accumulator, dict[str, Accumulator]]:
+    """Likewise of those in tables."""
+    tables, kind = read_tables(request, config, seen=True)
+    arms = _Arms(of_kind(config, kind).accumulator(), column)
+    for table in tables:
+        for (_, labels), columns in table.parts():
+            with wrong_call_where(InvalidEventError):
+                arms.of(labels).update_many(columns)
+    return arms.empty, arms.counted
 
 
 def _refuse_what_cannot_be_compared(
-    counted: Mapping[str, Accumulator], request: Request, experiment: Experiment
+    variants: Mapping[str, Variant], request: Request, experiment: Experiment
 ) -> None:
     """Refuse files without variants or users.
 
@@ -183,15 +291,15 @@ def _refuse_what_cannot_be_compared(
         WrongCallError: it says what is missing, and which option names it.
     """
     files, label = ", ".join(request.files), experiment.label
-    if not counted:
+    if not variants:
         raise WrongCallError(f"no valid event in {files}.")
-    found = [name for name in sorted(counted) if name != MISSING_LABEL]
+    found = [name for name in sorted(variants) if name != MISSING_LABEL]
     if not found:
         raise WrongCallError(
             f"no event in {files} has the label {label!r}; name the field of the variant with "
             f"--by FIELD, or with --column {label}=FIELD."
         )
-    if experiment.control not in counted:
+    if experiment.control not in variants:
         offered = nearest(experiment.control, found)
         hint = f" Did you mean {offered[0]!r}?" if offered else ""
         raise WrongCallError(
@@ -200,7 +308,7 @@ def _refuse_what_cannot_be_compared(
         )
     if len(found) < 2:
         raise WrongCallError(f"every event has {label}={found[0]}; there is nothing to compare.")
-    audiences = [cast("Audience", each.audience) for each in counted.values()]
+    audiences = [each.audience for each in variants.values()]
     if all(each.anonymous == each.lists for each in audiences):
         raise WrongCallError(
             f"no event in {files} names its user, and a user's lists resemble each other: without "

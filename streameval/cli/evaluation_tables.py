@@ -25,6 +25,7 @@ from streameval.errors import InvalidEventError, SourceError
 from streameval.pipeline.snapshot import SeriesFamily
 from streameval.pipeline.spans import Slice
 from streameval.tables.events import (
+    EventTable,
     Form,
     Place,
     event_table,
@@ -55,24 +56,44 @@ def evaluate_tables(request: Request) -> None:
         MetricError: a metric cannot be understood.
         MissingExtraError: pyarrow is not installed.
     """
+    config = configured(request)
+    tables, kind = read_tables(request, config, every=span_length(config, request))
+    parts = (part for table in tables for part in table.parts())
+    _written(parts, of_kind(config, kind), request)
+
+
+def read_tables(
+    request: Request, config: Config, *, every: int | None = None, seen: bool = False
+) -> tuple[list[EventTable], Kind]:
+    """The files as tables, and what their ids are.
+
+    Args:
+        request: which files.
+        config: which columns they have.
+        every: length of the spans of event time to split by, microseconds.
+        seen: whether it is read who saw each list, and when.
+
+    Raises:
+        WrongCallError: a file cannot be read as a table.
+        MissingExtraError: pyarrow is not installed.
+    """
     others = [path for path in request.paths if not is_table(path)]
     if others:
         raise WrongCallError(f"{others[0]} is no table, and others are; evaluate them apart.")
-    config = configured(request)
     form = Form(
         fields=config.event,
         gains=request.gains,
         labels=config.labels,
         separators=separators_of(request.separators),
-        every=span_length(config, request),
+        every=every,
+        seen=seen,
     )
     with wrong_call_where(SourceError):
         tables = [event_table(path, form) for path in request.paths]
         kind = kind_of(tables)
         if config.event.ids == "integer" and kind == "string":
-            tables, kind = [with_integers(table) for table in tables], "integer"
-    parts = (part for table in tables for part in table.parts())
-    _written(parts, _of_kind(config, kind), request)
+            return [with_integers(table) for table in tables], "integer"
+    return tables, kind
 
 
 def evaluate_pair(request: Request) -> None:
@@ -112,7 +133,7 @@ def evaluate_pair(request: Request) -> None:
     parts: Iterator[tuple[Place, Columns]] = (
         ((start, ()), columns) for start, (_, columns) in found
     )
-    _written(parts, _of_kind(config, kinds.pop() if kinds else "string"), request)
+    _written(parts, of_kind(config, kinds.pop() if kinds else "string"), request)
 
 
 def _pair(request: Request) -> tuple[str, str]:
@@ -153,7 +174,7 @@ def _reads_scores(config: Config) -> bool:
     return bool(reads & {"scores", "ranksums", "event"})
 
 
-def _of_kind(config: Config, kind: Kind) -> Config:
+def of_kind(config: Config, kind: Kind) -> Config:
     """The same for ids as they are in the files: a file of a catalogue is read alike."""
     event = msgspec.structs.replace(config.event, ids=kind)
     return msgspec.structs.replace(config, event=event)

@@ -54,14 +54,28 @@ class ExperimentReader:
         return len(tables) == len(self._tables) and all(one is other for one, other in pairs)
 
     def _compared(self, tables: Sequence[Table]) -> Report:
-        variants: dict[str, Variant] = {}
-        metrics: list[Metric] = []
-        for view, table in zip(self._views, tables, strict=True):
-            metrics += view.spec.metrics
-            for name, found in variants_of(view, table, self._experiment.label).items():
-                known = variants.get(name)
-                variants[name] = found if known is None else known.beside(found)
+        metrics, variants = all_variants(self._views, tables, self._experiment.label)
         return compared(self._experiment, metrics, variants, self._intervals)
+
+
+def all_variants(
+    views: Sequence[Views], tables: Sequence[Table], label: str
+) -> tuple[list[Metric], dict[str, Variant]]:
+    """The metrics of several families, and the variants with all of these.
+
+    Args:
+        views: of families that have the label.
+        tables: of each.
+        label: theirs.
+    """
+    variants: dict[str, Variant] = {}
+    metrics: list[Metric] = []
+    for view, table in zip(views, tables, strict=True):
+        metrics += view.spec.metrics
+        for name, found in variants_of(view, table, label).items():
+            known = variants.get(name)
+            variants[name] = found if known is None else known.beside(found)
+    return metrics, variants
 
 
 def variants_of(view: Views, table: Table, label: str) -> dict[str, Variant]:

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from streameval.answers import How, advice, answers, rests_on, with_intervals
+from streameval.experiment import Variant
+from streameval.metric import Metric
 from streameval.pipeline.circumstances import Circumstances
-from streameval.pipeline.experiments import ExperimentReader
+from streameval.pipeline.experiments import ExperimentReader, all_variants
 from streameval.pipeline.history import History
 from streameval.pipeline.ingest import Ingest, IngestCopy
 from streameval.pipeline.joined import JoinHealth
@@ -257,6 +259,27 @@ def of_ingest(
     """
     snapshots = Snapshots(ingest.layout, source="", labels=labels, started_at=0.0)
     return snapshots.take(ingest.copied(), now, Circumstances(ready=True, join=join))
+
+
+def variants_in(
+    ingest: Ingest, label: str, labels: Sequence[str]
+) -> tuple[list[Metric], dict[str, Variant]]:
+    """The metrics that are kept by a label, and its variants over the whole lifetime.
+
+    Args:
+        ingest: whose counts are read.
+        label: whose values are the variants.
+        labels: names of all labels; families of segments are left out.
+    """
+    layout, counts = ingest.layout, ingest.copied()
+    views = [
+        Views(spec, layout.times.pane)
+        for spec in layout.families
+        if label in spec.dimensions and _segment(spec.dimensions, labels) is None
+    ]
+    for view in views:
+        view.show(counts.families[view.spec.name])
+    return all_variants(views, [view.lifetime() for view in views], label)
 
 
 class Beginnings:

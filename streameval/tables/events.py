@@ -23,6 +23,7 @@ from streameval.tables.files import (
     lists_of,
     table_of,
     times_of,
+    users_of,
 )
 
 _IDS = ("recommendations", "interactions")
@@ -43,6 +44,7 @@ class Form(msgspec.Struct, frozen=True, kw_only=True):
         labels: columns to split by.
         separators: between the entries of lists that are text, by column; "" stands for all.
         every: length of the spans of event time to split by, microseconds; None for all time.
+        seen: whether it is read who saw each list, and when.
     """
 
     fields: EventFields
@@ -50,6 +52,7 @@ class Form(msgspec.Struct, frozen=True, kw_only=True):
     labels: Sequence[str] = ()
     separators: Mapping[str, str] = {}
     every: int | None = None
+    seen: bool = False
 
     def column(self, name: str) -> str:
         """The name of the column that holds what `Columns` calls so."""
@@ -122,6 +125,8 @@ def event_table(path: str, form: Form) -> EventTable:
             column = _column(table, known, name)
             separator = form.separator(known)
             columns[name] = lists_of(column, separator, numeric=name not in _IDS)
+    if form.seen:
+        columns |= _seen(table, form)
     return EventTable(path, columns, _slices(table, form))
 
 
@@ -164,6 +169,17 @@ def _refuse_strange(path: str, name: str, kind: Any) -> None:
     kind = kind.value_type if types.is_dictionary(kind) else kind
     if not (types.is_integer(kind) or types.is_string(kind) or types.is_large_string(kind)):
         raise SourceError(path, f"{name} are lists of {kind}", "give ids as integers or as text")
+
+
+def _seen(table: Table, form: Form) -> dict[str, Any]:
+    """Who saw each list, and when, where there are columns of that."""
+    found: dict[str, Any] = {}
+    user, time, unit = form.fields.user, form.fields.time, form.fields.time_unit
+    if user in table.names or user != EventFields().user:
+        found["users"] = users_of(_column(table, user, "user"))
+    if time is not None and unit is not None:
+        found["times"] = arrow().array(times_of(_column(table, time, "time"), unit))
+    return found
 
 
 def _column(table: Table, name: str, role: str) -> Column:

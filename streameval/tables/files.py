@@ -188,18 +188,29 @@ def ids_of(column: Column) -> Any:
     Raises:
         SourceError: it holds something else, or a row has none.
     """
+    array = users_of(column)
+    missing = arrow("compute").is_null(array)
+    if arrow("compute").any(missing).as_py():
+        row = missing.to_pylist().index(True)
+        raise column.error(row, "no id", "every row needs one; correct the file")
+    return array
+
+
+def users_of(column: Column) -> Any:
+    """The same of a column in which rows may have no id: null, as is empty text.
+
+    Raises:
+        SourceError: it holds something else.
+    """
     types, array, compute = arrow().types, column.values, arrow("compute")
     if types.is_string(array.type):
         array = array.cast(arrow().large_string())
     if not (types.is_integer(array.type) or types.is_large_string(array.type)):
         problem = f"column {column.name!r} holds {array.type}"
         raise SourceError(column.table.path, problem, "write ids as integers or as text")
-    missing = compute.is_null(array)
     if types.is_large_string(array.type):
-        missing = compute.or_kleene(missing, compute.equal(array, ""))
-    if compute.any(missing).as_py():
-        row = missing.to_pylist().index(True)
-        raise column.error(row, "no id", "every row needs one; correct the file")
+        nothing = arrow().scalar(None, array.type)
+        array = compute.if_else(compute.equal(array, ""), nothing, array)
     return array
 
 

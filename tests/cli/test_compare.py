@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import io
 import json
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import pytest
 
 from streameval import Accumulator, Intervals, compare
 from tests.cli.program import ran
+from tests.daemon.running import running
 
 METRICS = ("ctr", "ndcg@3")
 DAY = 86_400
@@ -218,3 +220,77 @@ def test_one_variant_is_no_experiment(tmp_path: Path) -> None:
         '{"recommendations": ["a"], "interactions": [], "user": "u", "variant": "control"}'
     )
     assert "every event has variant=control" in refused(path, "-m", "ctr")
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_tables_are_what_json_lines_are(tmp_path: Path, form: str) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    write = importlib.import_module(f"pyarrow.{form}")
+    rows = list(events(lift=0.5))
+    lists = ("recommendations", "interactions")
+    columns: dict[str, list[Any]] = {name: [each[name] for each in rows] for name in rows[0]}
+    if form == "csv":
+        columns |= {name: ["|".join(each) for each in columns[name]] for name in lists}
+    path = tmp_path / f"events.{form}"
+    writer = write.write_csv if form == "csv" else write.write_table
+    writer(arrow.table(columns), path)
+    arguments = ["-m", "ctr", "-m", "ndcg@3", "--time", "ts", "--time-unit", "s"]
+    assert compared(path, *arguments) == compared(file_of(tmp_path, lift=0.5), *arguments)
+
+
+def test_a_table_without_users_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "events.csv"
+    path.write_text("recommendations,interactions,variant\na|b,a,control\na|b,,treatment\n")
+    assert "--column user=FIELD" in refused(path, "-m", "ctr")
+    assert "no column 'who'" in refused(path, "-m", "ctr", "--column", "user=who")
+
+
+CONFIG = """
+metrics = ["ctr", "ndcg@10"]
+labels = ["variant", "country"]
+intervals = {{ precision = 0.05 }}
+event = {{ time = "ts", time_unit = "iso8601" }}
+source = {{ type = "files", paths = ["events.ndjson"] }}
+state = {{ path = "state" }}
+web = {{ listen = "127.0.0.1:0" }}
+[experiment]
+primary = ["ndcg@10"]
+guardrails = {{ ctr = -0.05 }}
+"""
+
+
+def test_a_state_is_what_its_files_are_bit_for_bit(tmp_path: Path) -> None:
+    (tmp_path / "events.ndjson").write_text(ran("simulate", "--events", "6000").stdout)
+    with running(CONFIG.format(), tmp_path) as daemon:
+        daemon.consumed(6_000)
+        assert daemon.stop() == 0
+    config, state = tmp_path / "streameval.toml", tmp_path / "state"
+    saved = ran("compare", state, "--format", "json")
+    files: list[str | Path] = [
+        "compare",
+        tmp_path / "events.ndjson",
+        "--config",
+        config,
+        "--format",
+        "json",
+    ]
+    assert saved.stdout == ran(*files, "--method", "anytime").stdout
+    found = json.loads(saved.stdout)
+    assert (found["method"], found["precision"]) == ("anytime", 0.05)
+    assert found["experiment"]["guardrails"] == {"ctr": -0.05}
+    assert {row["metric"]: row["primary"] for row in found["comparisons"]} == {
+        "ctr": False,
+        "ndcg@10": True,
+    }
+    told = ran("compare", state, "--by", "arm").stderr
+    assert "the state has no such label, but variant, country" in told
+
+
+def test_a_state_without_intervals_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "events.ndjson").write_text(ran("simulate", "--events", "10").stdout)
+    plain = CONFIG.format().replace("intervals = { precision = 0.05 }", "").split("[experiment]")[0]
+    with running(plain, tmp_path) as daemon:
+        daemon.consumed(10)
+        assert daemon.stop() == 0
+    assert "the state was made without intervals" in refused(tmp_path / "state")
