@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Protocol
@@ -72,7 +72,14 @@ class Disk(Protocol):
 
 
 class RealDisk:
-    """The mounted file systems of this machine."""
+    """The mounted file systems of this machine.
+
+    Args:
+        progress: called after each read and each sync.
+    """
+
+    def __init__(self, progress: Callable[[], None] = lambda: None) -> None:
+        self._progress = progress
 
     def create(self, path: Path, slices: Iterable[bytes]) -> None:
         """See `Disk.create`."""
@@ -83,6 +90,7 @@ class RealDisk:
     def sync(self, path: Path) -> None:
         """See `Disk.sync`."""
         _sync(path, os.O_RDWR)
+        self._progress()
 
     def make_folder(self, path: Path) -> None:
         """See `Disk.make_folder`."""
@@ -127,7 +135,9 @@ class RealDisk:
         """See `Disk.read`."""
         with path.open("rb", buffering=0) as file:
             file.seek(start)
-            return file.read(size)
+            found = file.read(size)
+        self._progress()
+        return found
 
     def size(self, path: Path) -> int:
         """See `Disk.size`."""

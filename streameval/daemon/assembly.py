@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from streameval.checkpoints.checkpointer import Checkpointer, MemoryOnly
+from streameval.checkpoints.disk import RealDisk
 from streameval.checkpoints.folder import FolderStore
 from streameval.checkpoints.settings import CheckpointSettings
 from streameval.config import Config
@@ -45,6 +46,7 @@ class Assembly(msgspec.Struct, kw_only=True):
         letters: where invalid records go; None where they are counted only.
         snapshots: takes pictures of what was counted.
         worker: writes checkpoints and dead letters, one after the other.
+        pulse: beats as work gets on.
         tails: reads the newest records of all topics; None where there are none.
     """
 
@@ -55,6 +57,7 @@ class Assembly(msgspec.Struct, kw_only=True):
     letters: DeadLetters | None
     snapshots: Snapshots
     worker: Executor
+    pulse: Pulse
     tails: Callable[[], Iterable[RecordBatch]] | None = None
 
     @property
@@ -99,7 +102,8 @@ def assembled(
         SourceError: a file that it names cannot be read.
         DeadLetterError: the file for dead letters cannot be written.
     """
-    kept = None if config.state is None else store(config.state)
+    pulse = Pulse(clock.monotonic)
+    kept = None if config.state is None else store(config.state, pulse.beat)
     config = config if kept is None else fitted(config, kept.settings())
     source = source or source_of(config.source, environment, shared=config.state is not None)
     options = _letters(config)
@@ -117,6 +121,7 @@ def assembled(
         letters=letters,
         snapshots=pictures(config, source, ingest.layout, clock.wall()),
         worker=worker,
+        pulse=pulse,
         tails=tails_of(config.source, environment),
     )
     if kept is not None and config.state is not None:
@@ -151,9 +156,9 @@ def pictures(config: Config, source: Source, layout: Layout, started_at: float) 
     )
 
 
-def store(options: StateOptions) -> FolderStore:
-    """Where checkpoints are kept."""
-    return FolderStore(Path(options.path))
+def store(options: StateOptions, progress: Callable[[], None] = lambda: None) -> FolderStore:
+    """Where checkpoints are kept; `progress` is called for each piece that is read or written."""
+    return FolderStore(Path(options.path), RealDisk(progress))
 
 
 def checkpoint_settings(
@@ -198,3 +203,24 @@ class Clock(NamedTuple):
     wall: Callable[[], float] = time.time
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
+
+
+class Pulse:
+    """When work last made progress; safe to ask from any thread.
+
+    Args:
+        clock: seconds that only grow.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._beat_at = clock()
+
+    def beat(self) -> None:
+        """Something was done."""
+        self._beat_at = self._clock()
+
+    @property
+    def silence(self) -> float:
+        """Seconds since the last beat."""
+        return self._clock() - self._beat_at

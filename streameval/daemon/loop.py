@@ -26,7 +26,7 @@ _LONGEST_WAIT = 0.2
 """Seconds within which a signal is noticed."""
 
 _STUCK = 60.0
-"""Seconds; longer than any batch or snapshot takes."""
+"""Seconds; longer than any batch, snapshot or part of a checkpoint takes."""
 
 
 class Loop:
@@ -60,12 +60,15 @@ class Loop:
         self._garbage = Garbage(clock.monotonic)
         self._owned: OwnedShare | None = None
         self._ready = False
-        self._turned_at = clock.monotonic()
 
     @property
     def turning(self) -> bool:
-        """Whether the loop has made progress lately; safe to call from any thread."""
-        return self._clock.monotonic() - self._turned_at < _STUCK
+        """Whether the loop has made progress lately; safe to call from any thread.
+
+        A batch that is counted is progress, and so is each part of a checkpoint that is read or
+        written: a long restore or a backlog is no standstill.
+        """
+        return self._parts.pulse.silence < _STUCK
 
     def run(self, until: Callable[[], bool]) -> None:
         """Read until stopped; then save and take a last snapshot.
@@ -100,11 +103,12 @@ class Loop:
         for batch in batches:
             owner.apply(batch)
             owner.advance()
+            self._parts.pulse.beat()
             self._show_when_due()
         self._joining.turn()
         owner.advance()
         self._show_when_due()
-        self._turned_at = self._clock.monotonic()
+        self._parts.pulse.beat()
         self._garbage.turn(idle=not batches)
         self._tell()
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from pathlib import Path
 
+import msgspec
 import pytest
 
+from streameval.checkpoints.disk import RealDisk
 from streameval.config import Config
-from streameval.daemon.assembly import assembled
+from streameval.config.options import StateOptions
+from streameval.daemon.assembly import Assembly, assembled
 from streameval.daemon.loop import Loop
 from streameval.errors import SourceError
 from streameval.pipeline.snapshot import Snapshot
@@ -146,3 +150,58 @@ def test_advice_is_given_once(caplog: pytest.LogCaptureFixture) -> None:
         published = run(hands, Script(hands, [[MISS] * 10_000, [MISS]]), 100)
     assert [record.getMessage() for record in caplog.records] == ["advice"]
     assert "not one hit" in str(published[-1].health.trouble)
+
+
+def _kept(path: Path, hands: Hands, script: Script) -> tuple[Assembly, Loop]:
+    config = msgspec.structs.replace(CONFIG, state=StateOptions(path=str(path)))
+    parts = assembled(config, {}, hands.clock, script)
+    return parts, Loop(parts, lambda _: None, hands.clock, lambda: None, Inline())
+
+
+@pytest.mark.parametrize(("seconds", "healthy"), [(40, True), (61, False)])
+def test_a_long_restore_is_progress_and_one_that_stands_still_is_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, seconds: float, *, healthy: bool
+) -> None:
+    hands = Hands()
+    _, first = _kept(tmp_path, hands, Script(hands, [[HIT], [MISS]]))
+    first.run(Countdown(2))
+    _, loop = _kept(tmp_path, hands, Script(hands, [[HIT], [MISS]]))
+    read, seen = RealDisk.read, list[bool]()
+
+    def slow(disk: RealDisk, path: Path, start: int, size: int) -> bytes:
+        hands.turn(seconds)
+        seen.append(loop.turning)
+        return read(disk, path, start, size)
+
+    monkeypatch.setattr(RealDisk, "read", slow)
+    loop.run(Countdown(0))
+    assert seconds * len(seen) > 60
+    assert set(seen) == {healthy}
+
+
+@pytest.mark.parametrize(("seconds", "healthy"), [(40, True), (61, False)])
+def test_catching_up_is_progress_and_a_batch_that_never_ends_is_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, seconds: float, *, healthy: bool
+) -> None:
+    hands = Hands()
+    parts, loop = _kept(tmp_path, hands, Backlog(hands, [[HIT]] * 5))
+    apply, seen = parts.ingest.apply, list[bool]()
+
+    def slow(batch: RecordBatch) -> None:
+        hands.turn(seconds)
+        seen.append(loop.turning)
+        apply(batch)
+
+    monkeypatch.setattr(parts.ingest, "apply", slow)
+    loop.run(Countdown(1))
+    assert seen == [healthy] * 5
+
+
+class Backlog(Script):
+    """Delivers everything in one poll."""
+
+    def poll(self, seconds: float) -> Sequence[RecordBatch]:
+        found: list[RecordBatch] = []
+        while batches := super().poll(seconds):
+            found += batches
+        return found
