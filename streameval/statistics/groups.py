@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import ClassVar, Final, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -14,7 +14,7 @@ from streameval.intervals import UNIT, GroupSums
 from streameval.statistics.arrays import FloatArray, IntArray, distinct, grouped
 from streameval.statistics.exact import approximate, limbs
 from streameval.statistics.lists import Lists, Outcome, Outcomes
-from streameval.statistics.relation import Relation, Shape
+from streameval.statistics.relation import Columns, Relation, Shape
 from streameval.statistics.statistic import Statistic
 from streameval.statistics.users import Seen, Users
 from streameval.statistics.vocabulary import Items
@@ -90,6 +90,7 @@ class Groups(Statistic):
         self.users: Users | None = None
         self._waiting = 0
         self._room = MOST_DAYS
+        self._view: tuple[list[Any], IntArray, list[tuple[IntArray, Columns]]] | None = None
 
     def of_lists(self, metrics: Sequence[Summed]) -> ListsOfUsers:
         """What takes the outcome of each list, for the metrics that are functions of it."""
@@ -146,11 +147,11 @@ class Groups(Statistic):
         self.fold()
         width = groups or self.options.groups
         column = self.options.metrics.index(metric)
-        owner, (day, group, *counts) = self.relations["sums"].of(cells)
+        (owner, (day, group, *counts)), exact = self._rows(cells)
         numerator, denominator = counts[column], counts[column + len(self.options.metrics)]
         some = denominator > 0
         rows = [each[some] for each in (owner, day, group & (width - 1), numerator, denominator)]
-        owner, (day, group, kind, *limbed) = self.relations["exact"].of(cells)
+        owner, (day, group, kind, *limbed) = exact
         loose = [each[kind == column] for each in (owner, day, group & (width - 1), *limbed)]
         parts = zip(_apart(rows, cells.size), _apart(loose, cells.size), strict=True)
         return [_sums_of(*each, width) for each in parts]
@@ -187,6 +188,15 @@ class Groups(Statistic):
         kind = goals[found[1][3]]
         kept = [each[kind >= 0] for each in (*found[1][:3], kind, *found[1][4:])]
         self.relations["exact"].add(kept[:5], kept[5:])
+
+    def _rows(self, cells: IntArray) -> Sequence[tuple[IntArray, Columns]]:
+        """The rows of cells in both relations; looked up once for all metrics."""
+        versions = [(each, each.version) for each in self.relations.values()]
+        known = self._view
+        if known is None or known[0] != versions or not np.array_equal(known[1], cells):
+            found = [each.of(cells) for each in self.relations.values()]
+            known = self._view = versions, cells, found
+        return known[2]
 
     def _add(self, keys: Sequence[IntArray], counts: Sequence[IntArray]) -> None:
         """Add rows, but for those that say nothing: a list may be left out of every mean."""

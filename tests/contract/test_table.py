@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streameval import Accumulator
+from streameval import Accumulator, Intervals
 from streameval.answers import answers
 from streameval.errors import DamagedStateError, UnlikeStateError
 from streameval.events import Batch, Event, columns_of
 from streameval.plan import planned
 from streameval.table import Table, renumber
 from tests.contract import laws
+from tests.contract.inputs import inputs
 from tests.contract.metric_cases import a_text_of_each, stream
 from tests.effort import dear
 from tests.metrics.preparation import Shown
@@ -28,9 +29,13 @@ EVENTS = stream(60)
 places = st.lists(st.sampled_from([0, 1, 3, 4, 9]), min_size=len(EVENTS), max_size=len(EVENTS))
 
 
+def _made(texts: Sequence[str]) -> Accumulator:
+    return Accumulator(*texts, **inputs(EVENTS).of_package, intervals=Intervals(groups=16))
+
+
 def _table(texts: Sequence[str] = SOME, max_items: int = 1_000_000) -> Table:
-    accumulator = laws.made(texts, EVENTS)
-    plan = planned(accumulator.metrics, None, max_items)
+    accumulator = _made(texts)
+    plan = planned(accumulator.metrics, None, max_items, groups=16)
     return Table(plan, accumulator.context, ids="text")
 
 
@@ -61,7 +66,7 @@ def _counted(
 
 
 def _apart(cells: Sequence[int], texts: Sequence[str] = SOME) -> Mapping[int, Accumulator]:
-    found: defaultdict[int, Accumulator] = defaultdict(lambda: laws.made(texts, EVENTS))
+    found: defaultdict[int, Accumulator] = defaultdict(lambda: _made(texts))
     for cell, event in zip(cells, EVENTS, strict=False):
         laws.count(found[cell], event)
     return found
