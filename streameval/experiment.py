@@ -33,6 +33,9 @@ MOST_SHARED: Final = 0.01
 SAME_USERS: Final = 0.9
 """Share of users in several variants from which on that is the design: pairs, interleaving."""
 
+_FEWEST_DAYS: Final = 2
+"""Of fewer nothing is known about the pace; where events have no time there is one."""
+
 _CERTAINTY: Final = 100.0
 """How near to the planned shares the alternative of the sample ratio lies, in users."""
 
@@ -159,6 +162,8 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
         among: number of comparisons that share the error.
         comparison: what is known; its bounds are those of this metric alone unless it is primary.
         guardrail: what is known of the limit; None where there is none.
+        days_left: days until the lift is known to the precision asked for, at the pace so far; None
+            where that cannot be told.
         sentence: the verdict, explained.
     """
 
@@ -170,6 +175,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     among: int
     comparison: Comparison
     guardrail: Guardrail | None
+    days_left: float | None
     sentence: str
 
     def flat(self) -> dict[str, Any]:
@@ -185,6 +191,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
             "among": self.among,
             "guardrail": None if guardrail is None else guardrail.limit,
             "guardrail_verdict": None if guardrail is None else guardrail.verdict,
+            "days_left": self.days_left,
             "sentence": self.sentence,
         }
 
@@ -364,6 +371,7 @@ class _Pairs(NamedTuple):
             guardrail=None
             if limit is None
             else Guardrail(limit=limit, verdict=_kept(plain, limit)),
+            days_left=_days_left(found, control, treatment, self.intervals.precision),
             sentence="",
         )
 
@@ -388,6 +396,17 @@ class _Pairs(NamedTuple):
             return found
         wanted = found.days >= (self.experiment.since - date(1970, 1, 1)).days
         return GroupSums(found.days[wanted], found.numerators[wanted], found.denominators[wanted])
+
+
+def _days_left(
+    found: Comparison, control: GroupSums, treatment: GroupSums, precision: float
+) -> float | None:
+    """An interval is half as wide after four times as many days."""
+    days = int(np.union1d(control.days, treatment.days).size)
+    if found.lift_low is None or found.lift_high is None or days < _FEWEST_DAYS:
+        return None
+    half = (found.lift_high - found.lift_low) / 2.0
+    return max(0.0, days * ((half / precision) ** 2 - 1.0))
 
 
 def _value(sums: GroupSums) -> float | None:

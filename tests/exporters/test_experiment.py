@@ -109,3 +109,24 @@ def test_several_variants_have_a_column_and_those_that_are_none_are_named() -> N
     assert "__other__" not in drawn
     assert {row["variant"] for row in plain(found)["comparisons"]} == {"treatment", "second <b>"}
     json.dumps(plain(found), allow_nan=False)
+
+
+def test_it_is_said_how_long_it_will_take_at_this_pace() -> None:
+    few = {
+        name: variant(CONTROL, users=60, seed=seed) for seed, name in enumerate(["control", "b"])
+    }
+    found = report(few, Experiment())
+    left = [row.days_left for row in found.rows]
+    assert section(found).count("As precise as asked for in") == sum(map(bool, left)) > 0
+    for row in found.rows:
+        of = row.comparison
+        assert of.lift_low is not None
+        assert of.lift_high is not None
+        assert row.days_left is not None
+        half = 0.5 * (of.lift_high - of.lift_low)
+        after = half * (5 / (5 + row.days_left)) ** 0.5
+        assert after == pytest.approx(min(half, 0.02))
+    undated = {
+        name: variant(CONTROL, days=1, seed=seed) for seed, name in enumerate(["control", "b"])
+    }
+    assert {row.days_left for row in report(undated, Experiment()).rows} == {None}

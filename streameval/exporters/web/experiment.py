@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -12,6 +13,8 @@ from streameval.exporters.web.markup import Markup, tag
 
 _HALF: Final = 100.0
 """Half of a forest plot's width, in its own units."""
+
+_YEAR: Final = 365
 
 _WIDEST: Final = 4.0
 """Bounds further out than so many times the median are cut, or one metric would hide the others."""
@@ -90,6 +93,10 @@ def _verdict(row: Compared) -> Markup:
     found = row.comparison
     kind = found.verdict if found.verdict in ("better", "worse") else "open"
     parts = [tag("strong", verdict_text(found), kind=f"verdict {kind}"), tag("small", row.sentence)]
+    if row.days_left:
+        days = max(1, math.ceil(row.days_left))
+        when = "more than a year" if days > _YEAR else f"about {days:,} day{'s' * (days > 1)}"
+        parts.append(tag("small", f"As precise as asked for in {when}."))
     if row.guardrail is not None:
         rail = row.guardrail
         broken = "verdict worse" if rail.verdict == "broken" else "verdict open"

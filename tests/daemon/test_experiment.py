@@ -1,0 +1,115 @@
+"""An experiment on live traffic says what the files say, whoever counted and whoever was killed."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streameval.broker import Broker
+from tests.attribution.topics import send
+from tests.cli.program import ran
+from tests.daemon.running import Running, running
+from tests.kafka.topics import create
+
+USERS, RECORDS, PARTITIONS = 20_000, 40_000, 4
+CLICKED = {"control": 0.30, "placebo": 0.30, "treatment": 0.36}
+CONFIG = """
+metrics = ["ctr", "mrr", "ndcg@5", "gini"]
+labels = ["variant", "country"]
+intervals = {{ confidence = 0.95 }}
+[experiment]
+primary = ["ndcg@5"]
+guardrails = {{ ctr = -0.01 }}
+[source]
+type = "kafka"
+topics = ["{topic}"]
+group = "{topic}"
+member = "{member}"
+start = "earliest"
+[source.kafka]
+bootstrap_servers = "{servers}"
+[event]
+time = "ts"
+time_unit = "s"
+[state]
+path = "{store}"
+interval = "1s"
+[web]
+listen = "127.0.0.1:0"
+"""
+
+
+def traffic(seed: int) -> Iterator[dict[str, Any]]:
+    """Two lists of each user over three days; placebo is control by another name."""
+    draw = random.Random(seed)
+    for number in range(RECORDS):
+        user = draw.randrange(USERS)
+        variant = sorted(CLICKED)[user % 3]
+        shown = [f"i{draw.randrange(200)}-{rank}" for rank in range(5)]
+        clicked = draw.random() < CLICKED[variant]
+        yield {
+            "user": f"u{user}",
+            "variant": variant,
+            "country": ("DE", "FR")[user % 7 % 2],
+            "ts": 1_750_000_000 + number * 3 * 86_400 // RECORDS,
+            "recommendations": shown,
+            "interactions": [shown[min(draw.randrange(5), draw.randrange(5))]] if clicked else [],
+        }
+
+
+def read(daemon: Running) -> int:
+    """The sum of the positions of all partitions that it counts."""
+    found = daemon.document().get("health", {}).get("partitions", [])
+    return sum(each["position"] or 0 for each in found)
+
+
+@pytest.mark.kafka
+def test_two_daemons_of_which_one_is_killed_say_what_the_files_say(
+    broker: Broker, tmp_path: Path
+) -> None:
+    lines = [json.dumps(record).encode() for record in traffic(1)]
+    (tmp_path / "events.ndjson").write_bytes(b"\n".join(lines))
+    topic = create(broker, partitions=PARTITIONS)
+    given = {"topic": topic, "servers": broker.bootstrap_servers, "store": tmp_path / "state"}
+    folders = [tmp_path / member for member in ("one", "two")]
+    for folder in folders:
+        folder.mkdir()
+    configs = [CONFIG.format(**given, member=folder.name) for folder in folders]
+    with running(configs[0], folders[0]) as one, running(configs[1], folders[1]) as two:
+        send(broker, topic, lines[: RECORDS // 2], "user")
+        one.until(lambda: read(one) + read(two) == RECORDS // 2)
+        for daemon in (one, two):
+            part = daemon.until(lambda daemon=daemon: daemon.document().get("experiment"))
+            assert "other processes count" in part["checks"]["trouble"][-1]
+            assert {row["verdict"] for row in part["comparisons"]} <= {
+                "do not trust",
+                "too few users",
+            }
+        one.process.send_signal(signal.SIGKILL)
+        send(broker, topic, lines[RECORDS // 2 :], "user")
+        two.until(lambda: read(two) == RECORDS)
+        live = two.until(lambda: _whole(two.document().get("experiment")))
+        assert two.stop() == 0
+    options = ("--by", "variant", "--control", "control", "--method", "anytime")
+    options += ("--primary", "ndcg@5", "--guardrail", "ctr=-0.01", "--format", "json")
+    metrics = [part for name in ("ctr", "mrr", "ndcg@5") for part in ("-m", name)]
+    timed = ("--time", "ts", "--time-unit", "s")
+    done = ran("compare", str(tmp_path / "events.ndjson"), *metrics, *options, *timed)
+    assert done.returncode == 0, done.stderr
+    offline = json.loads(done.stdout)
+    assert live["checks"] == offline["checks"]
+    rows = [{key: row[key] for key in offline["comparisons"][0]} for row in live["comparisons"]]
+    assert rows == offline["comparisons"]
+    verdicts = {(row["metric"], row["variant"]): row["verdict"] for row in rows}
+    assert verdicts["ndcg@5", "treatment"] == "better"
+    assert verdicts["ndcg@5", "placebo"] in {"no difference", "not enough evidence"}
+
+
+def _whole(experiment: dict[str, Any] | None) -> dict[str, Any] | None:
+    return experiment if experiment and not experiment["checks"]["trouble"] else None
