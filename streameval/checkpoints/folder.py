@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -28,17 +28,21 @@ from streameval.checkpoints.format import (
     SKIPS,
     Entry,
     decoded,
+    encoded,
     file_of,
     folder_of,
     number_of,
 )
-from streameval.checkpoints.skips import read_skips, read_stops, write_skip, write_stop
 from streameval.errors import DamagedStateError, ForeignStoreError, StateVersionError, StoreError
 
 _REAL: Final = RealDisk()
 _TRIES: Final = 5
 _VERSION: Final = 1
 _LARGEST: Final = 1 << 20
+_STOP: Final = ".stop"
+_SKIP: Final = ".skip"
+
+T = TypeVar("T")
 
 
 class FolderStore:
@@ -273,7 +277,7 @@ def claim(disk: Disk, store: Path, wanted: Claim) -> None:
         OSError: the disk failed.
     """
     if CLAIM not in disk.names(store):
-        _write(disk, store, wanted)
+        _write_claim(disk, store, wanted)
     disk.sync_folder(store)
     found = read_claim(disk, store)
     for what in ("cluster", "group"):
@@ -309,7 +313,7 @@ def claim_text(wanted: Claim) -> str:
     return msgspec.json.encode(wanted).decode()
 
 
-def _write(disk: Disk, store: Path, wanted: Claim) -> None:
+def _write_claim(disk: Disk, store: Path, wanted: Claim) -> None:
     with temporary(disk, store / CLAIM) as path:
         disk.create(path, [claim_text(wanted).encode() + b"\n"])
         disk.sync(path)
@@ -317,3 +321,58 @@ def _write(disk: Disk, store: Path, wanted: Claim) -> None:
             disk.rename_new(path, store / CLAIM)
         except FileExistsError:
             disk.remove(path)
+
+
+def write_stop(disk: Disk, folder: Path, stop: Stop) -> None:
+    """Note a record that could not be counted, in place of an earlier note about it."""
+    with temporary(disk, _path(folder, stop, _STOP)) as path:
+        _write(disk, path, stop)
+        disk.rename(path, _path(folder, stop, _STOP))
+    disk.sync_folder(folder)
+
+
+def write_skip(disk: Disk, folder: Path, skip: Skip) -> bool:
+    """Order that a record is skipped; returns whether nobody had ordered it before."""
+    with temporary(disk, _path(folder, skip.stop, _SKIP)) as path:
+        _write(disk, path, skip)
+        try:
+            disk.rename_new(path, _path(folder, skip.stop, _SKIP))
+        except FileExistsError:
+            disk.remove(path)
+            return False
+    disk.sync_folder(folder)
+    return True
+
+
+def read_stops(disk: Disk, folder: Path) -> list[Stop]:
+    """Every note in a folder; none where it is not there."""
+    return list(_read(disk, folder, _STOP, Stop))
+
+
+def read_skips(disk: Disk, folder: Path) -> list[Skip]:
+    """Every order in a folder; none where it is not there.
+
+    Raises:
+        DamagedStateError: one is not what was written.
+    """
+    return list(_read(disk, folder, _SKIP, Skip))
+
+
+def _path(folder: Path, stop: Stop, suffix: str) -> Path:
+    return folder / f"{encoded(str(stop.record))}{suffix}"
+
+
+def _write(disk: Disk, path: Path, content: object) -> None:
+    disk.create(path, [msgspec.json.encode(content) + b"\n"])
+    disk.sync(path)
+
+
+def _read(disk: Disk, folder: Path, suffix: str, kind: type[T]) -> Iterator[T]:
+    names: list[str] = []
+    with suppress(FileNotFoundError):
+        names = [each for each in disk.names(folder) if each.endswith(suffix)]
+    for name in names:
+        try:
+            yield msgspec.json.decode(disk.read(folder / name, 0, _LARGEST), type=kind)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise DamagedStateError(str(folder / name), str(error)) from error

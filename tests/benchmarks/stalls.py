@@ -66,7 +66,7 @@ def main() -> None:
 def _turns(
     run: _Run, batches: Iterator[RecordBatch], garbage: Garbage
 ) -> Iterator[tuple[float, float, float]]:
-    """Seconds of each turn as the loop makes them; those of processor time; and of the keeper's."""
+    """Seconds of each turn: elapsed, of the processor, and of the checkpointer."""
     until = time.monotonic() + SECONDS
     while time.monotonic() < until:
         batch = next(batches)
@@ -84,7 +84,7 @@ def _print(name: str, turns: Sequence[tuple[float, ...]]) -> None:
     usual = float(np.median(wall))
     print(f"{name}: {len(turns):,} turns of {usual:.1f} ms; longest {wall.max():.0f} ms,", end=" ")
     print(f"the 99.9th percentile {np.quantile(wall, 0.999):.0f} ms;", end=" ")
-    print(f"by processor time {work.max():.0f} ms, the keeper's part {kept.max():.1f} ms")
+    print(f"by processor time {work.max():.0f} ms, the checkpointer's part {kept.max():.1f} ms")
 
 
 def _print_restore(store: FolderStore) -> None:

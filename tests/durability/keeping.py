@@ -1,4 +1,4 @@
-"""A keeper with a log of one's own choosing, and what it is asked."""
+"""A checkpointer with a log of the test's choosing."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def batch(start: int, stop: int, partition: Partition = P) -> RecordBatch:
 
 
 class Kept:
-    """A keeper in a process of its own, with hands for its clock.
+    """A checkpointer in a process of its own, with a clock moved by hand.
 
     Attributes:
         commits: what was committed.

@@ -1,4 +1,4 @@
-"""The keeper of state, step by step."""
+"""The checkpointer, step by step."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from streameval import Accumulator, Event
 from streameval.aliases import aliases
 from streameval.catalogue import catalogue, parameters, parse
-from streameval.cli.statistics import STATISTICS
+from streameval.cli.metrics import STATISTICS
 from streameval.context import Popularity, Similarity
 from streameval.conventions import CONVENTIONS
 from streameval.events import Id

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from streameval.catalogue import catalogue
-from streameval.cli.statistics import STATISTICS
+from streameval.cli.metrics import STATISTICS
 from streameval.conventions import CONVENTIONS
 from streameval.metric import Reads
 from tests.house import pages
