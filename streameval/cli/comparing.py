@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple, TypeAlias, cast
 
 import msgspec
 from typer import Exit
@@ -16,17 +16,16 @@ from streameval.checkpoints.format import CLAIM
 from streameval.cli.comparison_report import Written, write_report
 from streameval.cli.ending import FAILED, WrongCallError, tell, wrong_call_where
 from streameval.cli.evaluation import Request, configured
-from streameval.cli.evaluation_records import FileCounting, beginning, read_all
+from streameval.cli.evaluation_records import beginning, read_all
 from streameval.cli.evaluation_tables import of_kind, read_tables
 from streameval.cli.state import counted, held_in
 from streameval.comparison import Method
 from streameval.config import Config
-from streameval.config.pipeline import layout
+from streameval.config.pipeline import counting
 from streameval.errors import InvalidEventError, SourceError, nearest
 from streameval.experiment import Experiment, Report, Variant, compared
 from streameval.intervals import Audience, Intervals
 from streameval.metric import Metric
-from streameval.pipeline.decode import Decoded
 from streameval.pipeline.labels import MISSING_LABEL
 from streameval.pipeline.snapshots import variants_in
 from streameval.sources.files import FilesSource
@@ -107,6 +106,10 @@ def _date(text: str | None) -> date | None:
         raise WrongCallError(f"--since: found {text!r}; give a day, like 2026-03-01.") from None
 
 
+Found: TypeAlias = tuple[Sequence[Metric], Mapping[str, Variant]]
+"""Metrics in their order, and variants by value of the label."""
+
+
 class _Counted(NamedTuple):
     """What was counted of an experiment.
 
@@ -158,16 +161,23 @@ def _of_files(request: Request, asked: Asked) -> tuple[Experiment, Intervals, _C
     if experiment.since is not None and config.event.time is None:
         raise WrongCallError("--since needs event time: name its field with --time.")
     config = msgspec.structs.replace(config, intervals=intervals)
-    column = config.labels.index(experiment.label)
-    counting = _of_tables if request.is_tables else _of_records
-    empty, arms = counting(request, config, column)
+    found = (
+        _of_tables(request, config, known.label)
+        if request.is_tables
+        else _of_records(config, known.label)
+    )
+    return experiment, intervals, _without_intervals(config, found)
+
+
+def _without_intervals(config: Config, found: Found) -> _Counted:
+    """The same with why metrics are left out."""
+    empty, (metrics, variants) = config.accumulator(), found
     left_out = {
         metric.text: empty.read(metric.text).no_interval or ""
-        for metric in empty.metrics
+        for metric in metrics
         if empty.groups(metric.text) is None
     }
-    variants = {name: _variant(each) for name, each in arms.items()}
-    return experiment, intervals, _Counted(empty.metrics, variants, left_out)
+    return _Counted(metrics, variants, left_out)
 
 
 def is_state(paths: Sequence[str]) -> bool:
@@ -200,14 +210,8 @@ def _of_states(request: Request, asked: Asked) -> tuple[Experiment, Intervals, _
     if request.metrics:
         chosen = {parse(text).text for text in request.metrics}
         metrics = [metric for metric in metrics if metric.text in chosen]
-    compared_metrics = {text for each in variants.values() for text in each.sums}
-    left_out = {
-        metric.text: f"{metric.text} has no interval."
-        for metric in metrics
-        if metric.text not in compared_metrics
-    }
     intervals = asked.intervals(config.intervals)
-    return asked.experiment(known), intervals, _Counted(metrics, variants, left_out)
+    return asked.experiment(known), intervals, _without_intervals(config, (metrics, variants))
 
 
 def _failures(report: Report) -> Iterator[str]:
@@ -226,60 +230,26 @@ def _variant(counted: Accumulator) -> Variant:
     return Variant({name: each for name, each in sums.items() if each is not None}, audience)
 
 
-class _Arms:
-    """An accumulator for each value of a label."""
-
-    def __init__(self, empty: Accumulator, column: int) -> None:
-        self.empty, self._column = empty, column
-        self.counted: dict[str, Accumulator] = {}
-
-    def of(self, labels: tuple[str, ...]) -> Accumulator:
-        """That of some label values."""
-        value = labels[self._column]
-        if value not in self.counted:
-            self.counted[value] = self.empty.copy()
-        return self.counted[value]
-
-    def update(self, decoded: Decoded) -> None:
-        """Count events, each in its variant."""
-        batch = msgspec.structs.replace(
-            decoded.batch,
-            times=None if decoded.times is None else decoded.times.tolist(),
-            event_ids=decoded.event_ids,
-            users=decoded.batch.users or decoded.users,
-        )
-        rows: dict[tuple[str, ...], list[int]] = {}
-        for row, labels in enumerate(decoded.dimensions or ()):
-            rows.setdefault(labels, []).append(row)
-        for labels, own in rows.items():
-            self.of(labels).update_many(batch.take(own))
-
-
-def _of_records(
-    request: Request, config: Config, column: int
-) -> tuple[Accumulator, dict[str, Accumulator]]:
-    """An empty accumulator, and those of the variants in JSON lines."""
-    del request
-    arms = _Arms(config.accumulator(), column)
-    counting = FileCounting(config, layout(config), arms.update)
+def _of_records(config: Config, label: str) -> Found:
+    """Variants in JSON lines, counted as a daemon counts them."""
+    ingest = counting(config)
     source = FilesSource(cast("FilesOptions", config.source))
     with wrong_call_where(SourceError):
-        source.open(beginning(config, counting))
-    read_all(source, counting)
-    return arms.empty, arms.counted
+        source.open(beginning(config, ingest))
+    read_all(source, ingest)
+    return variants_in(ingest, label, config.labels)
 
 
-def _of_tables(
-    request: Request, config: Config, column: int
-) -> tuple[Accumulator, dict[str, Accumulator]]:
-    """Likewise of those in tables."""
+def _of_tables(request: Request, config: Config, label: str) -> Found:
+    """Variants in tables."""
     tables, kind = read_tables(request, config, seen=True)
-    arms = _Arms(of_kind(config, kind).accumulator(), column)
+    empty, place = of_kind(config, kind).accumulator(), config.labels.index(label)
+    found: dict[str, Accumulator] = {}
     for table in tables:
         for (_, labels), columns in table.parts():
             with wrong_call_where(InvalidEventError):
-                arms.of(labels).update_many(columns)
-    return arms.empty, arms.counted
+                found.setdefault(labels[place], empty.copy()).update_many(columns)
+    return empty.metrics, {name: _variant(each) for name, each in found.items()}
 
 
 def _refuse_what_cannot_be_compared(

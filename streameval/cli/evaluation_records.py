@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Protocol, cast
 
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
@@ -33,7 +33,6 @@ from streameval.pipeline.decode import Decoded, Decoder
 from streameval.pipeline.ingest import Ingest
 from streameval.pipeline.joined import JoinHealth
 from streameval.pipeline.labels import MISSING_LABEL
-from streameval.pipeline.layout import Layout
 from streameval.pipeline.memory import Memory
 from streameval.pipeline.snapshot import SeriesFamily, Snapshot
 from streameval.pipeline.snapshots import of_ingest
@@ -163,21 +162,26 @@ def _tell_of_absent_labels(snapshots: Sequence[Snapshot]) -> None:
             tell(f"no event has the label {name!r}; --by or [event.labels] names its field.")
 
 
-class FileCounting:
-    """Decodes the events of files, joins them where they must be, and hands each over once.
+class SpanCounting:
+    """Counts the events of files by spans of event time.
 
     Args:
-        config: how events are read.
-        kept: its layout.
-        update: counts events.
+        config: what is counted, and how; its windows are not read.
+        every: length of a span, microseconds.
 
     Raises:
         ConfigError: the fields of an event contradict each other.
+        MetricError: a metric cannot be understood, or lacks its inputs.
+        SourceError: a file that the configuration names cannot be read.
     """
 
-    def __init__(self, config: Config, kept: Layout, update: Callable[[Decoded], None]) -> None:
+    def __init__(self, config: Config, every: int) -> None:
+        kept = layout(config)
         self.tally = Tally()
-        self._update = update
+        self._families = [
+            SeriesFamily(group.name, group.segment, group.dimensions) for group in config.families()
+        ]
+        self._spans = Spans(kept.families, every)
         self._dedup, self._max_ahead = kept.dedup, kept.max_ahead
         self._decoder = Decoder(config.event, config.dimensions())
         self._joint = (
@@ -194,7 +198,7 @@ class FileCounting:
     def begin(self, _partition: Partition, offsets: Mapping[Partition, int]) -> None:
         """Join these files."""
         if self._joint is not None:
-            self._joined = self._joint.state(offsets, self._update)
+            self._joined = self._joint.state(offsets, self._spans.update)
 
     @property
     def partitions(self) -> Mapping[Partition, JoinedState]:
@@ -220,7 +224,7 @@ class FileCounting:
             return applied.tally
         decoded = self._decoder.decode_many(batch.values)
         counted = self._novel(batch.partition, decoded)
-        self._update(counted)
+        self._spans.update(counted)
         tally = Tally(consumed=len(batch.values), tombstones=len(decoded.tombstones))
         tally.valid = len(counted.places)
         tally.engaged = counted.engaged
@@ -234,6 +238,11 @@ class FileCounting:
         """Examples of invalid records since the last call: the first few of each reason."""
         return self._examples.take()
 
+    def taken(self) -> Iterator[Taken]:
+        """The readings of each span that has an event, in the order of time."""
+        for start, slices in self._spans.items():
+            yield Taken(span_text(start), snapshot_of(self._families, slices))
+
     def _novel(self, partition: Partition, decoded: Decoded) -> Decoded:
         """Without events that came before, where the configuration has `dedup`."""
         times, event_ids = decoded.times, decoded.event_ids
@@ -243,33 +252,6 @@ class FileCounting:
             self._seen[partition] = Memory(self._dedup), Clock(self._max_ahead)
         memory, clock = self._seen[partition]
         return decoded.keep(memory.novel(event_ids, times, clock.advance(times)))
-
-
-class SpanCounting(FileCounting):
-    """Counts the events of files by spans of event time.
-
-    Args:
-        config: what is counted, and how; its windows are not read.
-        every: length of a span, microseconds.
-
-    Raises:
-        ConfigError: the fields of an event contradict each other.
-        MetricError: a metric cannot be understood, or lacks its inputs.
-        SourceError: a file that the configuration names cannot be read.
-    """
-
-    def __init__(self, config: Config, every: int) -> None:
-        kept = layout(config)
-        self._families = [
-            SeriesFamily(group.name, group.segment, group.dimensions) for group in config.families()
-        ]
-        self._spans = Spans(kept.families, every)
-        super().__init__(config, kept, self._spans.update)
-
-    def taken(self) -> Iterator[Taken]:
-        """The readings of each span that has an event, in the order of time."""
-        for start, slices in self._spans.items():
-            yield Taken(span_text(start), snapshot_of(self._families, slices))
 
 
 def beginning(config: Config, begun: Begun) -> Owner:
