@@ -1,0 +1,80 @@
+"""Two accumulators compared: the paired test by user that is known from other evaluators."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from streameval import Accumulator, Batch, Intervals, compare
+from streameval.errors import NotComparableError, UnlikeStateError
+from streameval.uncertainty import log_student_tail
+
+ITEMS = [f"i{place}" for place in range(5)]
+
+
+def pair(random: np.random.Generator, users: int, lift: float) -> tuple[list[int], list[int]]:
+    """The rank of the one relevant item of each user, by two models that are much alike."""
+    skill = random.beta(2, 3, users)
+    luck = random.random((2, users))
+    ranks = (5 * np.clip(0.7 * (1 - skill) + 0.3 * luck - [[0.0], [lift]], 0, 0.999)).astype(int)
+    return ranks[0].tolist(), ranks[1].tolist()
+
+
+def counted(ranks: list[int], users: list[str]) -> Accumulator:
+    found = Accumulator("ndcg@5", intervals=Intervals())
+    relevant = [[ITEMS[rank]] for rank in ranks]
+    found.update_many(
+        Batch(recommendations=[ITEMS] * len(ranks), interactions=relevant, users=users)
+    )
+    return found
+
+
+def paired_t(ranks: tuple[list[int], list[int]]) -> float:
+    one, other = (1 / np.log2(np.array(each) + 2.0) for each in ranks)
+    change = other - one
+    t = abs(change.mean()) / (change.std(ddof=1) / math.sqrt(change.size))
+    return 2 * math.exp(log_student_tail(float(t), change.size - 1.0))
+
+
+@pytest.mark.parametrize("lift", [0.0, 0.02])
+def test_fixed_agrees_with_a_paired_t_test_by_user(lift: float) -> None:
+    ours, theirs = [], []
+    for run in range(40):
+        random = np.random.default_rng([8, run])
+        names = [f"user {random.integers(10**12)}" for _ in range(600)]
+        ranks = pair(random, 600, lift)
+        one, other = (counted(each, names) for each in ranks)
+        ours.append(math.log(compare(one, other, "ndcg@5").p_value))
+        theirs.append(math.log(paired_t(ranks)))
+    assert np.corrcoef(ours, theirs)[0, 1] > 0.98
+
+
+def test_anytime_is_wider_than_fixed() -> None:
+    random = np.random.default_rng(9)
+    names = [f"u{user}" for user in range(2_000)]
+    one, other = (counted(each, names) for each in pair(random, 2_000, 0.05))
+    fixed, anytime = (compare(one, other, "ndcg@5", method=each) for each in ("fixed", "anytime"))
+    assert None not in (fixed.low, fixed.high, anytime.low, anytime.high)
+    assert (anytime.high or 0) - (anytime.low or 0) > 1.5 * ((fixed.high or 0) - (fixed.low or 0))
+    assert (fixed.kind, anytime.kind) == ("fixed", "anytime")
+
+
+def test_lists_without_a_user_are_not_trusted() -> None:
+    arm = Accumulator("mrr", intervals=Intervals())
+    for user in range(400):
+        arm.update(["a"], ["a"] if user % 3 else [], user=f"u{user}" if user % 4 else None)
+    assert compare(arm, arm, "mrr").verdict == "do not trust"
+
+
+def test_what_cannot_be_compared_says_why() -> None:
+    plain, kept = Accumulator("mrr"), Accumulator("mrr", "gini@3", intervals=Intervals())
+    with pytest.raises(NotComparableError, match="made without them"):
+        compare(plain, kept, "mrr")
+    with pytest.raises(NotComparableError, match="gini@3"):
+        compare(kept, kept, "gini@3")
+    with pytest.raises(NotComparableError, match="not asked for from the start"):
+        compare(kept, kept, "ndcg@3")
+    with pytest.raises(UnlikeStateError, match="numbers of user groups"):
+        compare(kept, Accumulator("mrr", intervals=Intervals(groups=64)), "mrr")
