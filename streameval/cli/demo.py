@@ -24,6 +24,7 @@ from typer import Option
 
 from streameval.broker import Broker
 from streameval.cli.ending import WrongCallError, output, tell
+from streameval.comparison import percent, verdict_text
 from streameval.config import Config, WebOptions
 from streameval.config.checks import checked
 from streameval.config.options import (
@@ -34,6 +35,8 @@ from streameval.config.options import (
 )
 from streameval.daemon import Daemon, Stop, configure
 from streameval.errors import ConfigError, StreamevalError
+from streameval.experiment import Experiment
+from streameval.intervals import Intervals
 from streameval.pipeline.fields import EventFields
 from streameval.pipeline.snapshot import LIFETIME, Series, Snapshot
 from streameval.publish import Destination, publish_records
@@ -90,11 +93,13 @@ def demo(
         Option("--attribution", help="Impressions and later interactions, as two streams."),
     ] = False,
 ) -> None:
-    """Watch the metrics of two variants move, on simulated traffic.
+    """Watch the metrics of three variants move, on simulated traffic, and what is real of it.
 
-    It needs neither Kafka nor a configuration. The daemon runs as it would on your own
-    events, with its page, /metrics and /api/v1/metrics at the address that is printed. Event time
-    is simulated too: it begins on 2026-01-01, and each event is 10 ms after the one before.
+    Treatment is truly better than control. Placebo is control by another name, so that you see
+    what chance alone does. It needs neither Kafka nor a configuration. The daemon runs as it would
+    on your own events, with its page, /metrics and /api/v1/metrics at the address that is printed.
+    Event time is simulated too: it begins on 2026-01-01, and each event is 10 ms after the one
+    before.
 
     ```
     streameval demo
@@ -170,6 +175,8 @@ def _config(source: SourceOptions, listen: str) -> Config:
         metrics=list(_METRICS),
         labels=["variant"],
         catalog=ITEMS,
+        intervals=Intervals(),
+        experiment=Experiment(),
         windows=_WINDOWS,
         event=_TIME,
         source=source,
@@ -263,9 +270,11 @@ class LiveTable:
 
 def _line(snapshot: Snapshot) -> str:
     shown = [f"{snapshot.health.consumed:,} events"]
+    told = verdicts(snapshot)
     for metric, variants in values(snapshot).items():
         numbers = "/".join(number(variants.get(variant)) for variant in VARIANTS)
-        shown.append(f"{metric} {numbers}")
+        verdict = told.get((metric, VARIANTS[-1]))
+        shown.append(f"{metric} {numbers}{f' ({verdict})' if verdict else ''}")
     return "  ".join(shown)
 
 
@@ -287,17 +296,29 @@ def _addresses(address: str) -> list[str]:
 
 
 def table(snapshot: Snapshot) -> Table:
-    """The variants side by side, with the true difference where the simulation knows it."""
+    """The variants side by side, what is known against control, and the truth where it is known."""
     grid = Table(header_style="bold", title="simulated traffic, values since start")
     grid.add_column("metric")
-    for name in (*VARIANTS, "difference", "true difference"):
-        grid.add_column(name, justify="right", min_width=10)
+    shown = {found for variants in values(snapshot).values() for found in variants}
+    present = [variant for variant in VARIANTS if variant in shown]
+    for name in (*present, "true lift"):
+        grid.add_column(name, justify="right")
+    told = verdicts(snapshot)
+    for name in present[1:]:
+        grid.add_column(f"{name} is")
     for metric, variants in values(snapshot).items():
-        found = [variants.get(variant) for variant in VARIANTS]
         truth = _truth(metric)
-        true = "" if truth is None else f"{truth:+.4f}"
-        grid.add_row(Text(metric), *map(number, found), _difference(found), true)
+        true = "" if truth is None else percent(truth, "+")
+        numbers = (number(variants.get(variant)) for variant in present)
+        verdict = (Text(told.get((metric, variant), "")) for variant in present[1:])
+        grid.add_row(Text(metric), *numbers, true, *verdict)
     return grid
+
+
+def verdicts(snapshot: Snapshot) -> Mapping[tuple[str, str], str]:
+    """Metric text and variant -> what is known against control; empty before there is anything."""
+    rows = snapshot.experiment.rows if snapshot.experiment else []
+    return {(row.metric, row.variant): verdict_text(row.comparison) for row in rows}
 
 
 def values(snapshot: Snapshot) -> Mapping[str, Mapping[str, Series]]:
@@ -316,19 +337,16 @@ def number(series: Series | None) -> str:
     return f"{series.reading.value:.4f}"
 
 
-def _difference(found: list[Series | None]) -> str:
-    defined = [each.reading.value for each in found if each is not None and each.reading.defined]
-    return f"{defined[-1] - defined[0]:+.4f}" if len(defined) == len(VARIANTS) else "-"
-
-
 def _truth(metric: str) -> float | None:
+    """The true lift of treatment, where the simulation knows it."""
+
     def true(variant: Variant) -> float | None:
         if metric == "ctr":
             return expected_ctr(variant)
         return expected_hit_rate(variant, 10) if metric == "hit_rate@10" else None
 
     control, treatment = true(VARIANTS[0]), true(VARIANTS[-1])
-    return None if control is None or treatment is None else treatment - control
+    return None if control is None or treatment is None else treatment / control - 1.0
 
 
 @contextmanager

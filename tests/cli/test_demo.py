@@ -25,7 +25,9 @@ def test_without_a_terminal_it_prints_lines_and_ends_with_0() -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert re.search(r"^Prometheus  http://127\.0\.0\.1:\d+/metrics$", done.stdout, re.MULTILINE)
     last = done.stdout.splitlines()[-1]
-    assert re.match(r"[1-9]\d*(,\d+)? events  ctr 0\.\d{4}(/0\.\d{4}){2}  hit_rate@10 ", last)
+    assert re.match(
+        r"[1-9]\d*(,\d+)? events  ctr 0\.\d{4}(/0\.\d{4}){2}( \([^)]*\))?  hit_rate@10 ", last
+    )
 
 
 def test_it_serves_what_it_counts_until_ctrl_c() -> None:
@@ -50,7 +52,15 @@ def test_it_serves_what_it_counts_until_ctrl_c() -> None:
 
 def test_in_a_terminal_it_draws_both_variants() -> None:
     shown = in_a_terminal("demo", "--seconds", "3", "--listen", "127.0.0.1:0")
-    for part in ("control", "treatment", "hit_rate@10", "true difference", "/metrics", "Ctrl-C"):
+    for part in (
+        "control",
+        "placebo",
+        "treatment",
+        "hit_rate@10",
+        "true lift",
+        "/metrics",
+        "Ctrl-C",
+    ):
         assert part in shown
 
 

@@ -6,6 +6,7 @@ import json
 import random
 import signal
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,7 @@ def test_two_daemons_of_which_one_is_killed_say_what_the_files_say(
         send(broker, topic, lines[: RECORDS // 2], "user")
         one.until(lambda: read(one) + read(two) == RECORDS // 2)
         for daemon in (one, two):
-            part = daemon.until(lambda daemon=daemon: daemon.document().get("experiment"))
+            part = daemon.until(partial(_experiment, daemon))
             assert "other processes count" in part["checks"]["trouble"][-1]
             assert {row["verdict"] for row in part["comparisons"]} <= {
                 "do not trust",
@@ -94,21 +95,27 @@ def test_two_daemons_of_which_one_is_killed_say_what_the_files_say(
         one.process.send_signal(signal.SIGKILL)
         send(broker, topic, lines[RECORDS // 2 :], "user")
         two.until(lambda: read(two) == RECORDS)
-        live = two.until(lambda: _whole(two.document().get("experiment")))
+        live = two.until(lambda: _whole(_experiment(two)))
         assert two.stop() == 0
-    options = ("--by", "variant", "--control", "control", "--method", "anytime")
-    options += ("--primary", "ndcg@5", "--guardrail", "ctr=-0.01", "--format", "json")
+    options = "--by variant --control control --method anytime --primary ndcg@5 --format json"
+    guarded = ("--guardrail", "ctr=-0.01")
     metrics = [part for name in ("ctr", "mrr", "ndcg@5") for part in ("-m", name)]
-    timed = ("--time", "ts", "--time-unit", "s")
-    done = ran("compare", str(tmp_path / "events.ndjson"), *metrics, *options, *timed)
+    options += " --time ts --time-unit s"
+    done = ran("compare", tmp_path / "events.ndjson", *metrics, *options.split(), *guarded)
     assert done.returncode == 0, done.stderr
     offline = json.loads(done.stdout)
     assert live["checks"] == offline["checks"]
     rows = [{key: row[key] for key in offline["comparisons"][0]} for row in live["comparisons"]]
-    assert rows == offline["comparisons"]
+    for live_row, offline_row in zip(rows, offline["comparisons"], strict=True):
+        assert live_row == offline_row
     verdicts = {(row["metric"], row["variant"]): row["verdict"] for row in rows}
     assert verdicts["ndcg@5", "treatment"] == "better"
     assert verdicts["ndcg@5", "placebo"] in {"no difference", "not enough evidence"}
+
+
+def _experiment(daemon: Running) -> dict[str, Any] | None:
+    found: dict[str, Any] | None = daemon.document().get("experiment")
+    return found
 
 
 def _whole(experiment: dict[str, Any] | None) -> dict[str, Any] | None:
