@@ -19,7 +19,7 @@ from tests.daemon.running import Running, running
 from tests.kafka.topics import create
 
 USERS, RECORDS, PARTITIONS = 20_000, 40_000, 4
-CLICKED = {"control": 0.30, "placebo": 0.30, "treatment": 0.36}
+CLICKED = {"control": 0.30, "placebo": 0.30, "treatment": 0.45}
 CONFIG = """
 metrics = ["ctr", "mrr", "ndcg@5", "gini"]
 labels = ["variant", "country"]
