@@ -12,7 +12,7 @@ import numpy as np
 from streameval.accumulator import Accumulator
 from streameval.catalogue import parse
 from streameval.errors import NotComparableError, UnlikeStateError
-from streameval.intervals import FloatArray, GroupSums, Intervals
+from streameval.intervals import FloatArray, GroupSums, IntArray, Intervals
 from streameval.uncertainty import (
     LARGEST_EVIDENCE,
     NOISE,
@@ -231,18 +231,21 @@ def by_day(control: GroupSums, treatment: GroupSums) -> tuple[Estimate, Estimate
     A day weighs as much as it says about the difference: N_A N_B / (N_A + N_B).
     """
     _, first, second = np.intersect1d(control.days, treatment.days, return_indices=True)
-    one = control.denominators[first].sum(axis=1)
-    other = treatment.denominators[second].sum(axis=1)
+    one = control.denominators.sum(axis=1)[first]
+    other = treatment.denominators.sum(axis=1)[second]
     both = (one > 0) & (other > 0)
     if not both.any():
         return None
     one, other, first, second = one[both], other[both], first[both], second[both]
     weights = one * (other / (one + other))
     weights = weights / weights.sum()
-    return (
-        standardised(control.numerators[first], control.denominators[first], weights),
-        standardised(treatment.numerators[second], treatment.denominators[second], weights),
-    )
+    return _over(control, first, weights), _over(treatment, second, weights)
+
+
+def _over(sums: GroupSums, days: IntArray, weights: FloatArray) -> Estimate:
+    if days.size == sums.days.size:
+        return standardised(sums.numerators, sums.denominators, weights)
+    return standardised(sums.numerators[days], sums.denominators[days], weights)
 
 
 class _Tested(NamedTuple):

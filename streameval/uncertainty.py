@@ -112,15 +112,21 @@ def standardised(numerators: FloatArray, denominators: IntArray, weights: FloatA
         denominators: likewise; none of the days is without a list.
         weights: of the days; their sum is 1.
     """
-    totals = denominators.sum(axis=1)[:, None]
+    below = denominators.astype(np.float64)
+    totals, days = below.sum(axis=1)[:, None], weights[:, None]
     values = numerators.sum(axis=1)[:, None] / totals
-    rest = totals - denominators
+    # In place: ninety days of groups are large enough that new arrays are what takes the time.
+    moves = values * below
+    np.subtract(numerators, moves, out=moves)
+    rest = totals - below
     # A group that is all of a day cannot be left out of it; its residual is 0.
-    moves = (numerators - values * denominators) / np.where(rest > 0, rest, 1)
-    days = weights[:, None]
-    share = (days * (denominators / totals)).sum(axis=0)
+    np.maximum(rest, 1.0, out=rest)
+    moves /= rest
+    moves *= days
+    below *= days / totals
+    share = below.sum(axis=0)
     groups = 1.0 / float(np.square(share).sum()) - 1.0
-    return Estimate(float((days * values).sum()), (days * moves).sum(axis=0), groups)
+    return Estimate(float((days * values).sum()), moves.sum(axis=0), groups)
 
 
 def standard_error(moves: FloatArray) -> float:
