@@ -194,15 +194,15 @@ class PartitionState:
         batch = decoded.batch
         if self._layout.intervals is not None and decoded.event_ids is not None:
             batch = msgspec.structs.replace(batch, event_ids=decoded.event_ids)
-        times = decoded.times
+        times = seen = decoded.times
         if times is not None and clocks is not None:
-            times = np.where(clocks == NEVER, times, np.minimum(times, clocks))
+            seen = np.where(clocks == NEVER, times, np.minimum(times, clocks))
         for family in self.families.values():
             # First the clock: what is old already then goes to where the old is at once.
             if self.time.is_final:
                 family.advance(self.time.now)
             family.give_up(given_up)
-            family.update(batch, decoded.dimensions, starts, times)
+            family.update(batch, decoded.dimensions, starts, times, seen)
 
     def _meta(self) -> Callable[[], Iterator[bytes]]:
         state = {

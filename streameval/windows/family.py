@@ -126,6 +126,7 @@ class Family:
         dimensions: Sequence[tuple[str, ...]] | None,
         starts: NDArray[np.int64] | None,
         times: NDArray[np.int64] | None,
+        seen: NDArray[np.int64] | None = None,
     ) -> None:
         """Count events, in the order of the log.
 
@@ -134,6 +135,7 @@ class Family:
             dimensions: values of all dimensions of each; None where none are configured.
             starts: start of the pane of each, PAST where it is late; None without event time.
             times: event time of each, microseconds; None without.
+            seen: the same where the log confirms it, else the clock; by default `times`.
         """
         if not len(batch):
             return
@@ -143,7 +145,7 @@ class Family:
         cells = assigned.numbers + (self._numbers_of(starts) << _SLICE_BITS)
         one = bool((cells == cells[0]).all())
         self._open.count(batch, int(cells[0]) if one else cells, times)
-        self._seen.count(assigned.numbers, times)
+        self._seen.count(assigned.numbers, times if seen is None else seen)
         self.version = next_version()
 
     def advance(self, clock: int) -> None:

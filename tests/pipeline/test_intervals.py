@@ -116,6 +116,22 @@ def test_days_are_those_of_the_events() -> None:
     assert [each.days.tolist() for each in sums] == [[9, 10], [9, 10]]
 
 
+def test_days_are_those_of_the_events_whatever_the_log_confirms() -> None:
+    """Pauses and bursts around midnights: an event that is ahead of its log has its own day."""
+    draw = random.Random(1)
+    times = [2 * DAY]
+    while times[-1] < 60 * DAY:
+        times.append(times[-1] + draw.choice([1, 1, 1, 40, 7_000]))
+    values = [record(ts=at, id=f"e{at}", variant="a", user=f"u{at}") for at in times]
+    table = views(_fed(values, range(0, len(values), 50))).lifetime()
+    assert table.groups is not None
+    (sums,) = table.groups.of("ctr", table.cells)
+    expected = _accumulated(values, "a").groups("ctr")
+    assert expected is not None
+    assert np.array_equal(sums.days, expected.days)
+    assert np.array_equal(sums.denominators, expected.denominators)
+
+
 good = st.builds(
     record,
     ts=st.integers(0, 6 * 3600),
