@@ -314,11 +314,11 @@ def test_an_estimate_says_so_in_every_format(tmp_path: Path) -> None:
     (distinct, gini, ctr) = json.loads(ran(*call, "json").stdout)
     assert distinct["estimated"]
     assert distinct["low"] < 500 < distinct["high"]
-    assert (gini["estimated"], gini["low"], gini["high"]) == (True, None, None)
+    assert gini["estimated"]
+    assert gini["low"] <= 0.0 < gini["high"] < 1.0
     assert "estimated" not in ctr
     rows = list(csv.DictReader(io.StringIO(ran(*call, "csv").stdout)))
     assert [each["estimated"] for each in rows] == ["true", "true", ""]
     assert [float(rows[0][end]) for end in ("low", "high")] == [distinct["low"], distinct["high"]]
     table = " ".join(ran(*call, "table").stdout.split())
-    assert "(estimated, between " in table
-    assert "(estimated, without bounds)" in table
+    assert table.count("(estimated, between ") == 2

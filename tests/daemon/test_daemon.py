@@ -64,6 +64,7 @@ def test_everything_is_served(tmp_path: Path) -> None:
         assert "streameval_events_consumed_total 3000.0" in scrape
         assert {each["labels"]["variant"] for each in document["metrics"]} == {
             "control",
+            "placebo",
             "treatment",
         }
         assert daemon.stop() == 0

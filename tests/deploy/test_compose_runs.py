@@ -31,7 +31,7 @@ def test_simulated_traffic_becomes_metrics(broker: Broker, tmp_path: Path) -> No
     ):
         daemon.until(lambda: _consumed(daemon, traffic) >= 20)
         daemon.until(lambda: daemon.get("/-/ready").status_code == 200)
-        daemon.until(lambda: _variants(daemon) == {"control", "treatment"})
+        daemon.until(lambda: _variants(daemon) == {"control", "placebo", "treatment"})
         assert not any(daemon.document()["health"]["invalid"].values())
         assert daemon.stop() == 0
     assert [*(tmp_path / "state" / topic).rglob("*.checkpoint")] != []
