@@ -33,9 +33,6 @@ MOST_SHARED: Final = 0.01
 SAME_USERS: Final = 0.9
 """Share of users in several variants from which on that is the design: pairs, interleaving."""
 
-_FEWEST_DAYS: Final = 2
-"""Of fewer nothing is known about the pace; where events have no time there is one."""
-
 _CERTAINTY: Final = 100.0
 """How near to the planned shares the alternative of the sample ratio lies, in users."""
 
@@ -162,8 +159,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
         among: number of comparisons that share the error.
         comparison: what is known; its bounds are those of this metric alone unless it is primary.
         guardrail: what is known of the limit; None where there is none.
-        days_left: days until the lift is known to the precision asked for, at the pace so far; None
-            where that cannot be told.
+        days_left: until the lift is as precise as asked for, at this pace; None where unknown.
         sentence: the verdict, explained.
     """
 
@@ -243,9 +239,6 @@ def compared(
     ]
     rows = _discovered(rows, 1.0 - intervals.confidence)
     return Report(checks, [_trusted(row, checks, experiment.control) for row in rows])
-
-
-# --- Checks ---------------------------------------------------------------------------------------
 
 
 def ratio_evidence(users: Sequence[int], shares: Sequence[float]) -> float:
@@ -338,9 +331,6 @@ def _trouble(checks: Checks) -> Iterator[str]:
         )
 
 
-# --- Verdicts -------------------------------------------------------------------------------------
-
-
 class _Pairs(NamedTuple):
     """What comparisons of one experiment have in common."""
 
@@ -402,8 +392,8 @@ def _days_left(
     found: Comparison, control: GroupSums, treatment: GroupSums, precision: float
 ) -> float | None:
     """An interval is half as wide after four times as many days."""
-    days = int(np.union1d(control.days, treatment.days).size)
-    if found.lift_low is None or found.lift_high is None or days < _FEWEST_DAYS:
+    days = np.union1d(control.days, treatment.days).size
+    if found.lift_low is None or found.lift_high is None or days == 1:
         return None
     half = (found.lift_high - found.lift_low) / 2.0
     return max(0.0, days * ((half / precision) ** 2 - 1.0))

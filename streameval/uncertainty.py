@@ -169,9 +169,6 @@ def _wilson(estimate: Estimate, error: float, alpha: float) -> tuple[float, floa
     return max(min(middle - half, value), 0.0), min(max(middle + half, value), 1.0)
 
 
-# --- Looking always -------------------------------------------------------------------------------
-
-
 @lru_cache(maxsize=256)
 def _strength(alpha: float) -> float:
     """m* = ln(1 + m*) - 2 ln(alpha): the mixture that is tightest for one standard error."""
@@ -231,9 +228,6 @@ def boundary(alpha: float, relative: float) -> float:
         if step <= 1e-14 * square:
             break
     return math.sqrt(square)
-
-
-# --- The normal and Student's t, by the logarithm of their tails ----------------------------------
 
 
 def log_normal_tail(z: float) -> float:
