@@ -35,23 +35,28 @@ def figure(value: float) -> str:
 
 
 def certainty(reading: Reading) -> str:
-    """What is certain of a value that is not exact; empty where it is.
+    """What is certain of a value that is not exact, and its interval; empty where there is none.
 
     Example:
         >>> certainty(Reading(metric="ctr", value=0.5, count=1, lists=1, estimated=True))
         'estimated, without bounds'
         >>> certainty(Reading(metric="ctr", value=0.5, count=1, lists=1, low=0.25, high=0.75))
         'between 0.2500 and 0.7500'
+        >>> sure = Interval(low=0.25, high=0.75, confidence=0.95, kind="anytime", groups=200.0)
+        >>> certainty(Reading(metric="ctr", value=0.5, count=1, lists=1, interval=sure))
+        '95 % interval 0.2500 to 0.7500'
     """
     if not reading.defined:
         return ""
-    low, high = reading.low, reading.high
-    bounds = ""
-    if low is not None and high is not None:
-        bounds = f"between {figure(low)} and {figure(high)}"
-    if not reading.estimated:
+    low, high, found = reading.low, reading.high, reading.interval
+    bounds = "" if low is None or high is None else f"between {figure(low)} and {figure(high)}"
+    if reading.estimated:
+        bounds = f"estimated, {bounds or 'without bounds'}"
+    if found is None:
         return bounds
-    return f"estimated, {bounds or 'without bounds'}"
+    share = f"{100.0 * found.confidence:.3g}"
+    interval = f"{share} % interval {figure(found.low)} to {figure(found.high)}"
+    return f"{bounds}; {interval}" if bounds else interval
 
 
 def printable(text: str) -> str:

@@ -6,8 +6,10 @@ import msgspec
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from streameval.intervals import Interval
 from tests.browser.site import Site, moment
 from tests.exporters.experiments import CONTROL, TREATMENT, report, variant
+from tests.exporters.pictures import mean, picture
 
 pytestmark = pytest.mark.browser
 
@@ -45,3 +47,19 @@ def test_without_scripts_a_phone_shows_the_same(site: Site, browser: Browser) ->
         widths = page.locator("#experiment").bounding_box()
         assert widths is not None
         assert widths["width"] <= 390
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_a_value_stands_with_its_interval(site: Site, browser: Browser, *, scripts: bool) -> None:
+    sure = Interval(low=0.25, high=0.0625 + 0.5, confidence=0.95, kind="anytime", groups=99.0)
+    series = [
+        msgspec.structs.replace(each, reading=msgspec.structs.replace(each.reading, interval=sure))
+        for each in (mean("ndcg@10", ("control",), 3.0, 8), mean("ndcg@10", ("treatment",), 4.0, 8))
+    ]
+    site.snapshot = picture(*series)
+    with browser.new_context(java_script_enabled=scripts) as context:
+        page = context.new_page()
+        page.goto(site.address)
+        where = "#live" if scripts else "#plain"
+        told = page.locator(f"{where} small", has_text="95 % interval 0.2500 to 0.5625")
+        expect(told).to_have_count(2)

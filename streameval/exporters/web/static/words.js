@@ -13,7 +13,12 @@ export function figure(value) {
 
 export function certainty(entry) {
   const bounds = entry.low === null ? "" : `between ${figure(entry.low)} and ${figure(entry.high)}`;
-  return entry.estimated ? `estimated, ${bounds || "without bounds"}` : bounds;
+  const known = entry.estimated ? `estimated, ${bounds || "without bounds"}` : bounds;
+  const { interval } = entry;
+  if (!interval) return known;
+  const share = Number((100 * interval.confidence).toPrecision(3));
+  const sure = `${share} % interval ${figure(interval.low)} to ${figure(interval.high)}`;
+  return known ? `${known}; ${sure}` : sure;
 }
 
 export const number = (count) => count === null || count === undefined
