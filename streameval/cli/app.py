@@ -25,7 +25,7 @@ from streameval.errors import StreamevalError
 
 COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "demo": "Watch the metrics of two variants move, on simulated traffic.",
+        "demo": "Watch the metrics of three variants move, and what is real of it.",
         "run": "Run the daemon: read the source, count, and serve the values over HTTP.",
         "check": "Say whether a configuration is valid, and what `run` would do with it.",
         "evaluate": "Evaluate files, with the same bits as the daemon on the same events.",

@@ -93,13 +93,13 @@ def demo(
         Option("--attribution", help="Impressions and later interactions, as two streams."),
     ] = False,
 ) -> None:
-    """Watch the metrics of three variants move, on simulated traffic, and what is real of it.
+    """Watch the metrics of three variants move, and what is real of it.
 
-    Treatment is truly better than control. Placebo is control by another name, so that you see
-    what chance alone does. It needs neither Kafka nor a configuration. The daemon runs as it would
-    on your own events, with its page, /metrics and /api/v1/metrics at the address that is printed.
-    Event time is simulated too: it begins on 2026-01-01, and each event is 10 ms after the one
-    before.
+    The traffic is simulated. Treatment is truly better than control. Placebo is control by another
+    name, so that you see what chance alone does. It needs neither Kafka nor a configuration. The
+    daemon runs as it would on your own events, with its page, /metrics and /api/v1/metrics at the
+    address that is printed. Event time is simulated too: it begins on 2026-01-01, and each event is
+    10 ms after the one before.
 
     ```
     streameval demo
@@ -163,6 +163,7 @@ def _show_joined(traffic: Traffic, listen: str) -> None:
             event=_WRITTEN,
             metrics=[*_METRICS, "hit_rate(type=purchase)@10", "value_per_list"],
             windows=_LONGER,
+            experiment=Experiment(shares={"control": 2.0, "treatment": 1.0}),
         )
         daemon = Daemon(checked("command line", joined), {}, observe=show)
         with Stop(traffic.seconds).on_signals() as stop:
@@ -272,7 +273,7 @@ def _line(snapshot: Snapshot) -> str:
     shown = [f"{snapshot.health.consumed:,} events"]
     told = verdicts(snapshot)
     for metric, variants in values(snapshot).items():
-        numbers = "/".join(number(variants.get(variant)) for variant in VARIANTS)
+        numbers = "/".join(number(variants[each]) for each in VARIANTS if each in variants)
         verdict = told.get((metric, VARIANTS[-1]))
         shown.append(f"{metric} {numbers}{f' ({verdict})' if verdict else ''}")
     return "  ".join(shown)

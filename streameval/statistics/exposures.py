@@ -118,6 +118,8 @@ class ItemsShown(Sampled):
             batch = batch.take(known.tolist())
             batch = _of_users(batch, hits=self.options.of == "users_with_hits")
             cells = cells if isinstance(cells, int) else cells[known]
+            if not known.size:
+                return
         shown = self._shown(batch)
         self._count_lists(len(batch), cells)
         if isinstance(cells, int):

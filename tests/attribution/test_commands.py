@@ -198,7 +198,8 @@ def test_spans_of_joined_files(folder: Path) -> None:
         (("{ click = 1 }", "{ click = nan }"), "a gain is a number up to 2^1000"),
         (("{ click = 1 }", '{ click = 1 }\nignore = ["click"]'), "it cannot do both"),
         (('window = "30m"', 'window = "0s"'), "at least 1s"),
-        (('window = "30m"', 'per = ["variant"]'), "not among `labels`"),
+        (('window = "30m"', 'per = ["variant"]'), 'per is for key = "user_item"'),
+        (('window = "30m"', 'key = "user_item"\nper = ["variant"]'), "not among `labels`"),
         (('type = "files"', 'type = "simulator"'), "source"),
         (
             ('source = "clicks.ndjson"', 'source = "clicks.ndjson"\nitems = "x"'),

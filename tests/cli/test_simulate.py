@@ -18,7 +18,7 @@ def test_equal_seeds_give_equal_bytes() -> None:
 def test_every_line_is_an_event() -> None:
     records = [json.loads(line) for line in ran("simulate", "--events", "50").stdout.splitlines()]
     assert len(records) == 50
-    assert {record["variant"] for record in records} == {"control", "treatment"}
+    assert {record["variant"] for record in records} == {"control", "placebo", "treatment"}
     assert all(len(record["recommendations"]) == 20 for record in records)
 
 

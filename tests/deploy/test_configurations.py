@@ -115,7 +115,11 @@ def test_the_simulated_example_runs(tmp_path: Path) -> None:
     ) as daemon:
         found = daemon.consumed(1)
         assert daemon.stop() == 0
-    assert {each["labels"]["variant"] for each in found["metrics"]} <= {"control", "placebo", "treatment"}
+    assert {each["labels"]["variant"] for each in found["metrics"]} <= {
+        "control",
+        "placebo",
+        "treatment",
+    }
 
 
 def test_the_example_of_files_evaluates_what_is_piped_into_it() -> None:

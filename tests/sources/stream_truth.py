@@ -81,7 +81,7 @@ def truth(streams: Streams) -> Truth:
         >>> from streameval.sources.simulated_streams import StreamOptions, streams
         >>> known = truth(streams(StreamOptions()))
         >>> known.impressions.counted, sum(each.lists for each in known.variants.values())
-        (992, 992)
+        (993, 993)
     """
     impressions, interactions = Counts(), Counts()
     lists = _lists(_on_time(streams.impressions, impressions), impressions)
