@@ -40,9 +40,14 @@ _FIRST = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Say which tests run in one process, and begin with what takes longest."""
     groups = {item: _group(item) for item in items}
-    items.sort(key=lambda item: _turn(groups[item]))
+    items.sort(key=lambda item: (_turn(groups[item]), _place(item, groups[item])))
     for item, group in groups.items():
         item.add_marker(pytest.mark.xdist_group(group))
+
+
+def _place(item: pytest.Item, group: str) -> str:
+    """Browsers of two packages must not take turns: Playwright's loop begins once for each."""
+    return item.path.parent.as_posix() if group == "browser" else ""
 
 
 def _group(item: pytest.Item) -> str:
