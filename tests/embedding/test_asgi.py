@@ -134,6 +134,7 @@ def test_what_is_asked_for_often_is_read_once_a_second() -> None:
     assert [column.values[0] for column in second.past.seen][1:] == [1.0]
 
 
+@pytest.mark.nightly
 @pytest.mark.browser
 def test_the_page_moves_in_a_browser_under_its_path(service: Service, browser: Browser) -> None:
     page = browser.new_page()
