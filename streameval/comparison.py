@@ -349,6 +349,20 @@ def verdict_text(found: Comparison) -> str:
     return "not enough evidence yet" if found.verdict == "not enough evidence" else found.verdict
 
 
+def evidence_text(found: Comparison) -> str:
+    """What speaks against no difference: a p-value for the method "fixed", else an e-value.
+
+    Example:
+        >>> evidence_text(Comparison(evidence=137.2, kind="anytime", confidence=0.95))
+        '137'
+    """
+    if found.kind == "fixed":
+        return f"{found.p_value:.2g}"
+    if found.evidence < 10:
+        return f"{found.evidence:.2g}"
+    return f"{found.evidence:,.0f}" if found.evidence < 1e6 else ">1e6"
+
+
 def percent(
     share: float, sign: Literal["", "+"] = "", rounded: Callable[[float], int] = round
 ) -> str:

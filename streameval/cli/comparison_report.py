@@ -16,7 +16,7 @@ from rich.text import Text
 
 from streameval.cli.ending import output, tell
 from streameval.cli.screen import printed
-from streameval.comparison import Comparison, Method, percent, verdict_text
+from streameval.comparison import Comparison, Method, evidence_text, percent, verdict_text
 from streameval.experiment import ALARM, Compared, Experiment, Report
 from streameval.exporters.view import figure
 from streameval.intervals import Intervals
@@ -100,7 +100,7 @@ def as_table(found: Written) -> str:
             *(Text("" if each is None else figure(each)) for each in (row.control, row.treatment)),
             "" if lift is None else percent(lift, "+"),
             Text(forest(row.comparison, scale, _marks())),
-            _against_none(row.comparison),
+            evidence_text(row.comparison),
             Text(verdict_text(row.comparison), _COLOURS.get(row.comparison.verdict, "")),
         )
     lines = "".join(f"{line}\n" for line in (*_checks(found), *_guardrails(rows), *_reasons(rows)))
@@ -161,15 +161,6 @@ def _marks() -> str:
     except UnicodeEncodeError:
         return "-o.<>"
     return _MARKS
-
-
-def _against_none(found: Comparison) -> str:
-    """What speaks against no difference, as the method has it."""
-    if found.kind == "fixed":
-        return f"{found.p_value:.2g}"
-    if found.evidence < 10:
-        return f"{found.evidence:.2g}"
-    return f"{found.evidence:,.0f}" if found.evidence < 1e6 else ">1e6"
 
 
 def _checks(found: Written) -> Iterator[str]:

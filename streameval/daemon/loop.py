@@ -172,7 +172,7 @@ class OwnedShare:
     @property
     def unread(self) -> int:
         """Partitions that other processes own; 0 where the source has no notion of others."""
-        return max(0, sum(self._counts.values()) - len(self._mine)) if self._counts else 0
+        return max(0, sum(self._counts.values()) - len(self._mine))
 
     def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
         """Note how many partitions each topic has, and which are ours."""

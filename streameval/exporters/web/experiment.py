@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from streameval.comparison import Comparison, percent, verdict_text
+from streameval.comparison import Comparison, evidence_text, percent, verdict_text
 from streameval.experiment import ALARM, Checks, Compared, Report
 from streameval.exporters.view import UNDEFINED, figure
 from streameval.exporters.web.markup import Markup, tag
@@ -84,7 +84,7 @@ def _row(row: Compared, widest: float, *, several: bool) -> Markup:
         tag("td", UNDEFINED if found.lift is None else percent(found.lift, "+")),
         tag("td", _forest(found, widest), tag("small", _bounds(found)), kind="plot"),
         *(tag("td", value) for value in values),
-        tag("td", _evidence(found.evidence)),
+        tag("td", evidence_text(found)),
     )
 
 
@@ -113,11 +113,8 @@ def _bounds(found: Comparison) -> str:
 
 def _scale(rows: Sequence[Compared]) -> float:
     """The lift at the ends of all plots, which are alike."""
-    reaches = sorted(
-        max(abs(row.comparison.lift_low), abs(row.comparison.lift_high))
-        for row in rows
-        if row.comparison.lift_low is not None and row.comparison.lift_high is not None
-    )
+    bounds = (row.comparison.largest_lift for row in rows)
+    reaches = sorted(each for each in bounds if each is not None)
     if not reaches:
         return 1.0
     return min(reaches[-1], _WIDEST * reaches[len(reaches) // 2]) or 1.0
@@ -147,18 +144,6 @@ def _forest(found: Comparison, widest: float) -> Markup:
 
 def _at(lift: float, widest: float) -> float:
     return max(-_HALF, min(_HALF, _HALF * lift / widest))
-
-
-def _evidence(value: float) -> str:
-    """Two digits while it is small, and its order of magnitude where it is beyond doubt.
-
-    Example:
-        >>> _evidence(0.42), _evidence(137.2), _evidence(3.2e9)
-        ('0.42', '137', '>1e9')
-    """
-    if value >= 1e4:
-        return f">1e{len(str(int(value))) - 1}" if value < 1e300 else ">1e300"
-    return f"{value:.0f}" if value >= 10 else f"{value:.2g}"
 
 
 def _checks(checks: Checks) -> Markup:
