@@ -31,7 +31,7 @@ _FIRST = (
     "tests/daemon/",
     "tests/cli/",
     "tests/embedding/",
-    "tests/attribution/",
+    "tests/join/",
 )
 """Groups that take longest, or the beginnings of their names; all others come after them."""
 

@@ -9,9 +9,6 @@ from typing import Protocol, cast
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
 from typer import Exit
 
-from streameval.attribution.grouping import Grouped
-from streameval.attribution.state import JoinedState
-from streameval.attribution.stats import JoinStats
 from streameval.cli.ending import FAILED, tell, wrong_call_where
 from streameval.cli.evaluation import (
     Request,
@@ -27,6 +24,9 @@ from streameval.config import Config
 from streameval.config.pipeline import counting as new_counting
 from streameval.config.pipeline import joint, layout
 from streameval.errors import SourceError
+from streameval.join.grouping import Grouped
+from streameval.join.state import JoinedState
+from streameval.join.stats import JoinStats
 from streameval.pipeline.clock import Clock
 from streameval.pipeline.dead_letters import DeadLetter, Examples
 from streameval.pipeline.decode import Decoded, Decoder

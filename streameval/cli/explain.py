@@ -13,19 +13,19 @@ import msgspec
 import typer
 from typer import Argument, Exit, Option
 
-from streameval.attribution.explaining import (
-    ExplainedList,
-    ExplainedRecord,
-    Explanation,
-    KeyTrace,
-)
-from streameval.attribution.joint import Joint
-from streameval.attribution.state import JoinedState
 from streameval.cli.ending import FAILED, WrongCallError, tell
 from streameval.cli.evaluation_records import beginning
 from streameval.config import Config, load
 from streameval.config.pipeline import joint, layout
 from streameval.errors import ConfigError
+from streameval.join.explaining import (
+    ExplainedList,
+    ExplainedRecord,
+    Explanation,
+    KeyTrace,
+)
+from streameval.join.joint import Joint
+from streameval.join.state import JoinedState
 from streameval.records import Partition, RecordBatch
 from streameval.sources.build import source_of
 from streameval.sources.options import KafkaOptions

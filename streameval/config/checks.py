@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import TypeAlias
 
-from streameval.attribution.interactions import InteractionDecoder
-from streameval.attribution.rules import Key
 from streameval.catalogue import catalogue, parameters, parse
 from streameval.config.config import LABELS, Config
 from streameval.config.options import (
@@ -26,6 +24,8 @@ from streameval.errors import (
     SourceError,
     nearest,
 )
+from streameval.join.interactions import InteractionDecoder
+from streameval.join.rules import Key
 from streameval.metric import Metric
 from streameval.pipeline.decode import Decoder
 from streameval.sources.options import FilesOptions, KafkaOptions

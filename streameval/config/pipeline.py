@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 
 from streameval.accumulator import Accumulator
-from streameval.attribution.interactions import InteractionDecoder, InteractionFields
-from streameval.attribution.joint import Joint
-from streameval.attribution.rules import Rules
 from streameval.config.config import Config, Group
 from streameval.config.options import AttributionOptions, InteractionOptions, microseconds
+from streameval.join.interactions import InteractionDecoder, InteractionFields
+from streameval.join.joint import Joint
+from streameval.join.rules import Rules
 from streameval.pipeline.decode import Decoder
 from streameval.pipeline.direct import Direct, Front
 from streameval.pipeline.fields import EventFields

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from streameval.attribution.grouping import Grouped, require_together
-from streameval.attribution.state import JoinedState
-from streameval.attribution.stats import JoinStats
 from streameval.config.options import SECOND, microseconds
 from streameval.config.pipeline import joint
 from streameval.daemon.assembly import Assembly
 from streameval.daemon.garbage import Uncollected
+from streameval.join.grouping import Grouped, require_together
+from streameval.join.state import JoinedState
+from streameval.join.stats import JoinStats
 from streameval.pipeline.joined import JoinHealth
 from streameval.records import Owner, Partition
 from streameval.sources.source import Pausable

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from streameval.broker import Broker
-from tests.attribution.topics import send
 from tests.cli.program import ran
 from tests.daemon.running import Running, running
+from tests.join.topics import send
 from tests.kafka.topics import create
 
 USERS, RECORDS, PARTITIONS = 20_000, 40_000, 4

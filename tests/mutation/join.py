@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from streameval.attribution import joiner
-from streameval.attribution.cursors import LogCursor
-from streameval.attribution.joiner import Joiner
-from streameval.attribution.logs import Logs
-from streameval.attribution.ordering import combined, late_in
-from tests.attribution.offline import Case, joined
-from tests.attribution.streams import cases, told
-from tests.attribution.test_join import played, steps
+from streameval.join import joiner
+from streameval.join.cursors import LogCursor
+from streameval.join.joiner import Joiner
+from streameval.join.logs import Logs
+from streameval.join.ordering import combined, late_in
+from tests.join.offline import Case, joined
+from tests.join.streams import cases, told
+from tests.join.test_join import played, steps
 from tests.mutation.mistake import Broken, Mistake
 
 
@@ -41,7 +41,7 @@ def _does_not_wait_for_the_others(patch: pytest.MonkeyPatch) -> None:
     def ready(of: Any) -> Any:
         return [part for cursor in of for part in cursor.take(cursor.horizon, including=True)]
 
-    patch.setattr("streameval.attribution.logs.ready", ready)
+    patch.setattr("streameval.join.logs.ready", ready)
 
 
 def _judges_lateness_by_the_join(patch: pytest.MonkeyPatch) -> None:
@@ -53,7 +53,7 @@ def _forgets_what_waits(patch: pytest.MonkeyPatch) -> None:
 
 
 def _takes_the_first_touch(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("streameval.attribution.finding.max", min, raising=False)
+    patch.setattr("streameval.join.finding.max", min, raising=False)
 
 
 def _counts_repeats(patch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,9 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from streameval.attribution.interactions import InteractionDecoder, InteractionFields
-from streameval.attribution.joint import Joint
-from streameval.attribution.rules import Rules
+from streameval.join.interactions import InteractionDecoder, InteractionFields
+from streameval.join.joint import Joint
+from streameval.join.rules import Rules
 from streameval.pipeline.decode import Decoder
 from streameval.pipeline.fields import EventFields
 from streameval.pipeline.layout import Layout

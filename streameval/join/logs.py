@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from streameval.attribution.cursors import Content, LogCursor, RecordSlice, ready, slowest
-from streameval.attribution.rules import FOREVER, Rules
 from streameval.errors import SourceError, UnlikeStateError
+from streameval.join.cursors import Content, LogCursor, RecordSlice, ready, slowest
+from streameval.join.rules import FOREVER, Rules
 from streameval.pipeline.clock import NEVER, Clock
 from streameval.records import Partition, RecordBatch
 

@@ -11,10 +11,10 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from streameval.attribution.bucket import PLACES, ShownBucket, read, written
-from streameval.attribution.interner import Interner, compacted
 from streameval.errors import DamagedStateError, TooManyOpenError
 from streameval.events import Batch, Id
+from streameval.join.bucket import PLACES, ShownBucket, read, written
+from streameval.join.interner import Interner, compacted
 from streameval.pipeline.decode import Decoded
 from streameval.windows.sections import Section, next_version
 

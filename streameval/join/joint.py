@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 import numpy as np
 
-from streameval.attribution.cursors import Content
-from streameval.attribution.interactions import InteractionDecoder
-from streameval.attribution.joiner import Trace
-from streameval.attribution.logs import Log
-from streameval.attribution.rules import Rules
-from streameval.attribution.state import JoinedState
 from streameval.errors import UnevenStreamsError
+from streameval.join.cursors import Content
+from streameval.join.interactions import InteractionDecoder
+from streameval.join.joiner import Trace
+from streameval.join.logs import Log
+from streameval.join.rules import Rules
+from streameval.join.state import JoinedState
 from streameval.pipeline.decode import Decoded, Decoder
 from streameval.pipeline.invalid import InvalidEvent
 from streameval.pipeline.layout import Layout

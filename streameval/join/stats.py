@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from streameval.attribution.account import OUTCOMES, Account
-from streameval.attribution.state import JoinedState
+from streameval.join.account import OUTCOMES, Account
+from streameval.join.state import JoinedState
 from streameval.pipeline.joined import JoinHealth, StreamHealth
 from streameval.records import Partition
 

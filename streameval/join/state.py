@@ -7,12 +7,12 @@ from typing import Any, Final
 
 import msgspec
 
-from streameval.attribution.account import Account
-from streameval.attribution.cursors import Content, RecordSlice
-from streameval.attribution.joiner import Joiner, Trace
-from streameval.attribution.logs import Log, Logs
-from streameval.attribution.rules import Rules
 from streameval.errors import DamagedStateError
+from streameval.join.account import Account
+from streameval.join.cursors import Content, RecordSlice
+from streameval.join.joiner import Joiner, Trace
+from streameval.join.logs import Log, Logs
+from streameval.join.rules import Rules
 from streameval.pipeline.clock import Clock
 from streameval.pipeline.decode import Decoded
 from streameval.pipeline.layout import Layout

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from streameval.attribution.bucket import ShownBucket
-from streameval.attribution.shown import Shown
 from streameval.events import Batch, Id
+from streameval.join.bucket import ShownBucket
+from streameval.join.shown import Shown
 from streameval.pipeline.decode import Decoded
 
 _NOTHING: Final = ((), ())

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from streameval.attribution.logs import MAX_AHEAD
-from streameval.attribution.state import JoinedState
-from streameval.attribution.stats import JoinStats
 from streameval.config.options import AttributionOptions, InteractionOptions
 from streameval.errors import SourceError, TooManyOpenError, UnevenStreamsError, UnlikeStateError
+from streameval.join.logs import MAX_AHEAD
+from streameval.join.state import JoinedState
+from streameval.join.stats import JoinStats
 from streameval.records import Partition, RecordBatch
-from tests.attribution.offline import Case
-from tests.attribution.streams import joint
+from tests.join.offline import Case
+from tests.join.streams import joint
 
 OPTIONS = AttributionOptions(
     impressions="shown", window="10s", interactions=[InteractionOptions(source="done")]

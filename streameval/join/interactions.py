@@ -10,9 +10,9 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from streameval.attribution.rules import Key
 from streameval.errors import ConfigError
 from streameval.events import LARGEST_GAIN, Id
+from streameval.join.rules import Key
 from streameval.pipeline.fields import TimeUnit
 from streameval.pipeline.ids import MAX_ID_BYTES, Ids
 from streameval.pipeline.invalid import InvalidEvent, Refusal, check_bytes, shown

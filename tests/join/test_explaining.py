@@ -7,12 +7,12 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streameval.attribution.account import OUTCOMES
-from streameval.attribution.explaining import ExplainedRecord, Explanation, KeyTrace
+from streameval.join.account import OUTCOMES
+from streameval.join.explaining import ExplainedRecord, Explanation, KeyTrace
 from streameval.records import Partition
-from tests.attribution.offline import Case
-from tests.attribution.streams import REQUESTS, USERS, Run, cases
 from tests.effort import dear
+from tests.join.offline import Case
+from tests.join.streams import REQUESTS, USERS, Run, cases
 
 NOT_OF_A_KEY = {"invalid", "tombstone"}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.attribution.offline import Case, joined
-from tests.attribution.streams import Run, cases, told
+from tests.join.offline import Case, joined
+from tests.join.streams import Run, cases, told
 
 steps = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 6), st.booleans()), max_size=20)
 

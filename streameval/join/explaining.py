@@ -7,12 +7,12 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from streameval.attribution.account import OUTCOMES, Outcome
-from streameval.attribution.joiner import Joiner, RejectedRecord
-from streameval.attribution.reported import Reported
-from streameval.attribution.shown import Shown
-from streameval.attribution.state import JoinedState
 from streameval.events import Id
+from streameval.join.account import OUTCOMES, Outcome
+from streameval.join.joiner import Joiner, RejectedRecord
+from streameval.join.reported import Reported
+from streameval.join.shown import Shown
+from streameval.join.state import JoinedState
 from streameval.records import Partition
 
 Status: TypeAlias = Outcome | Literal["open"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from streameval.attribution import shown as module
-from tests.attribution.test_limits import DONE, SHOWN, Fed, click, shown
+from streameval.join import shown as module
+from tests.join.test_limits import DONE, SHOWN, Fed, click, shown
 
 
 def test_numbers_of_items_are_given_anew(monkeypatch: pytest.MonkeyPatch) -> None:

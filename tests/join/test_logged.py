@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.attribution.offline import Case, joined
-from tests.attribution.topics import lines
 from tests.cli.program import ran
 from tests.daemon.running import exact
+from tests.join.offline import Case, joined
+from tests.join.topics import lines
 
 DATASETS = Path(__file__).parents[3] / "shared" / "datasets"
 OTTO = DATASETS / "otto_test_sample"

@@ -10,10 +10,10 @@ import pytest
 
 from streameval.broker import Broker
 from streameval.checkpoints.folder import FolderStore
-from tests.attribution.test_daemon import streams
-from tests.attribution.topics import PARTITIONS, lines, send
 from tests.cli.program import ran
 from tests.daemon.running import Running, exact, running
+from tests.join.test_daemon import streams
+from tests.join.topics import PARTITIONS, lines, send
 from tests.kafka.topics import create
 
 EVENTS = 2_000

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.attribution.offline import Case, Log
-from tests.attribution.streams import Run
+from tests.join.offline import Case, Log
+from tests.join.streams import Run
 
 WHO = ["u1", "u2", None, "u1", "u3", "u2"]
 LISTS = [

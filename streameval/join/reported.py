@@ -9,10 +9,10 @@ import msgspec
 import numpy as np
 from msgspec.msgpack import Ext
 
-from streameval.attribution.interactions import InteractionColumns
-from streameval.attribution.portable import portable, restored
 from streameval.errors import DamagedStateError
 from streameval.events import Id
+from streameval.join.interactions import InteractionColumns
+from streameval.join.portable import portable, restored
 from streameval.pipeline.clock import NEVER
 from streameval.pipeline.memory import Memory
 from streameval.windows.sections import Section, next_version

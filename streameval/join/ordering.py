@@ -10,10 +10,10 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from streameval.attribution.cursors import RecordSlice
-from streameval.attribution.interactions import InteractionColumns
-from streameval.attribution.reported import Reported
 from streameval.events import LARGEST_GAIN, Id, Interaction
+from streameval.join.cursors import RecordSlice
+from streameval.join.interactions import InteractionColumns
+from streameval.join.reported import Reported
 from streameval.statistics.arrays import IntArray
 
 

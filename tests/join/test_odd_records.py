@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from streameval.attribution.interactions import InteractionDecoder, InteractionFields
-from streameval.attribution.joint import Joint
-from streameval.attribution.rules import Rules
-from streameval.attribution.state import JoinedState
+from streameval.join.interactions import InteractionDecoder, InteractionFields
+from streameval.join.joint import Joint
+from streameval.join.rules import Rules
+from streameval.join.state import JoinedState
 from streameval.pipeline.decode import Decoder
 from streameval.pipeline.fields import EventFields
 from streameval.pipeline.layout import Layout
 from streameval.records import Partition, RecordBatch
-from tests.attribution.test_limits import DONE, SHOWN
+from tests.join.test_limits import DONE, SHOWN
 
 HUGE = 2**80
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from streameval.attribution.grouping import require_together
 from streameval.broker import Broker
 from streameval.errors import SplitKeyError
+from streameval.join.grouping import require_together
 from streameval.records import Partition, RecordBatch
-from tests.attribution.offline import Case
-from tests.attribution.streams import joint
-from tests.attribution.test_daemon import JOIN, METRICS
 from tests.cli.program import spawned
+from tests.join.offline import Case
+from tests.join.streams import joint
+from tests.join.test_daemon import JOIN, METRICS
 from tests.kafka.topics import create, fill
 
 CASE = Case([[[]], [[]]], "request_id", 1, 0, "max", per_variant=False, gains={"click": 1.0})

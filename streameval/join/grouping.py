@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from streameval.attribution.cursors import Content
-from streameval.attribution.interactions import InteractionColumns
-from streameval.attribution.joint import Joint
 from streameval.errors import SplitKeyError, UnevenStreamsError
+from streameval.join.cursors import Content
+from streameval.join.interactions import InteractionColumns
+from streameval.join.joint import Joint
 from streameval.records import Assignment, Owner, Partition, RecordBatch
 
 

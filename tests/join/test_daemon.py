@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from streameval.broker import Broker
-from tests.attribution.topics import lines, published
 from tests.cli.program import ran
 from tests.daemon.running import Running, exact, readings, running
+from tests.join.topics import lines, published
 
 OBD = Path(__file__).parents[3] / "shared" / "datasets" / "obd_small"
 METRICS = """

@@ -11,8 +11,8 @@ import numpy as np
 from msgspec.msgpack import Ext
 from numpy.typing import NDArray
 
-from streameval.attribution.portable import portable, restored
 from streameval.events import Id
+from streameval.join.portable import portable, restored
 from streameval.statistics.relation import column_of, integers
 from streameval.windows.sections import next_version
 

@@ -7,20 +7,20 @@ from typing import Any, Final, NamedTuple, Protocol, cast
 
 import msgspec
 
-from streameval.attribution.account import Account, Outcome
-from streameval.attribution.bucket import PLACES
-from streameval.attribution.closing import events
-from streameval.attribution.cursors import RecordSlice
-from streameval.attribution.finding import ByRequest, ByUserItem, Index, forgotten, slack
-from streameval.attribution.interactions import InteractionColumns
-from streameval.attribution.ordering import combined, late_in, ordered, reported_in, runs
-from streameval.attribution.reported import PREFIX as REPORTED
-from streameval.attribution.reported import Deduplicator, Reported, ReportedShelf
-from streameval.attribution.rules import FOREVER, Rules
-from streameval.attribution.shown import PREFIX as SHOWN
-from streameval.attribution.shown import Shown
 from streameval.errors import DamagedStateError, TooManyOpenError
 from streameval.events import Id
+from streameval.join.account import Account, Outcome
+from streameval.join.bucket import PLACES
+from streameval.join.closing import events
+from streameval.join.cursors import RecordSlice
+from streameval.join.finding import ByRequest, ByUserItem, Index, forgotten, slack
+from streameval.join.interactions import InteractionColumns
+from streameval.join.ordering import combined, late_in, ordered, reported_in, runs
+from streameval.join.reported import PREFIX as REPORTED
+from streameval.join.reported import Deduplicator, Reported, ReportedShelf
+from streameval.join.rules import FOREVER, Rules
+from streameval.join.shown import PREFIX as SHOWN
+from streameval.join.shown import Shown
 from streameval.pipeline.clock import NEVER
 from streameval.pipeline.decode import Decoded
 from streameval.statistics.arrays import IntArray

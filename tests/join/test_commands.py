@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from streameval.attribution.account import OUTCOMES
 from streameval.broker import Broker
+from streameval.join.account import OUTCOMES
 from streameval.pipeline.joined import StreamHealth
 from tests.cli.program import ran
 from tests.kafka.topics import create, fill

@@ -15,8 +15,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from streameval.attribution.interactions import InteractionColumns
-from streameval.attribution.rules import FOREVER
+from streameval.join.interactions import InteractionColumns
+from streameval.join.rules import FOREVER
 from streameval.pipeline.clock import NEVER, Clock
 from streameval.pipeline.decode import Decoded
 from streameval.pipeline.invalid import InvalidEvent

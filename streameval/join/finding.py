@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-from streameval.attribution.bucket import PLACES, ShownBucket
-from streameval.attribution.reported import Reported
-from streameval.attribution.rules import FOREVER, Rules
-from streameval.attribution.shown import Shown
+from streameval.join.bucket import PLACES, ShownBucket
+from streameval.join.reported import Reported
+from streameval.join.rules import FOREVER, Rules
+from streameval.join.shown import Shown
 
 Rows: TypeAlias = int | deque[int]
 """One row as a rule, for memory; several where an id or a user has several lists."""

@@ -9,16 +9,16 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from streameval.attribution.interactions import InteractionDecoder, InteractionFields
-from streameval.attribution.joiner import Trace
-from streameval.attribution.joint import Joint
-from streameval.attribution.rules import Rules
-from streameval.attribution.state import JoinedState
+from streameval.join.interactions import InteractionDecoder, InteractionFields
+from streameval.join.joiner import Trace
+from streameval.join.joint import Joint
+from streameval.join.rules import Rules
+from streameval.join.state import JoinedState
 from streameval.pipeline.decode import Decoded, Decoder
 from streameval.pipeline.fields import EventFields
 from streameval.pipeline.layout import Layout
 from streameval.records import Partition, RecordBatch
-from tests.attribution.offline import Case, Joined, Log
+from tests.join.offline import Case, Joined, Log
 
 SECOND = 1_000_000
 FIELDS = EventFields(
