@@ -2,13 +2,14 @@
 
 from streameval.accumulator import Accumulator
 from streameval.catalogue import metric_at
+from streameval.catalogue.context import Popularity, Similarity
+from streameval.catalogue.metric import metric
+from streameval.catalogue.reading import Reading
 from streameval.columns import Columns
 from streameval.comparison import Comparison, compare
 from streameval.events import Batch, Event, Interaction
 from streameval.intervals import Interval, Intervals
 from streameval.logging import quiet
-from streameval.metric import metric
-from streameval.reading import Reading
 
 __all__ = [
     "Accumulator",
@@ -19,7 +20,9 @@ __all__ = [
     "Interaction",
     "Interval",
     "Intervals",
+    "Popularity",
     "Reading",
+    "Similarity",
     "compare",
     "metric",
     "metric_at",

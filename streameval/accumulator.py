@@ -11,8 +11,10 @@ import numpy as np
 
 from streameval.answers import How, advice, answers, grouped, rests_on, with_intervals
 from streameval.catalogue import metric_of
+from streameval.catalogue.context import Context, Popularity, Similarity, catalog_of
+from streameval.catalogue.metric import Metric
+from streameval.catalogue.reading import Reading
 from streameval.columns import ArrowTable, Columns
-from streameval.context import Context, Popularity, Similarity, catalog_of
 from streameval.errors import (
     DamagedStateError,
     StateVersionError,
@@ -34,9 +36,7 @@ from streameval.intake import (
     single,
 )
 from streameval.intervals import Audience, GroupSums, Interval, Intervals, Kind
-from streameval.metric import Metric
 from streameval.plan import planned
-from streameval.reading import Reading
 from streameval.statistics.exposures import MAX_ITEMS
 from streameval.table import VERSION, Table
 

@@ -9,13 +9,14 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numpy as np
 from msgspec.structs import replace
 
+from streameval.catalogue.metric import Metric
+from streameval.catalogue.reading import Bounded, Reading, UndefinedReading
+from streameval.catalogue.summary import summary
 from streameval.errors import NotKeptError, UndefinedMetricError
 from streameval.formulas import called, check_inputs
 from streameval.intervals import GroupSums, Intervals, Kind
-from streameval.metric import Metric
 from streameval.plan import check_depth, exposed, name_of, need
 from streameval.population import counted, items_shown, missed, spoiling
-from streameval.reading import Bounded, Reading, UndefinedReading
 from streameval.statistics.arrays import BoolArray, FloatArray, IntArray
 from streameval.statistics.distributions import Distribution, Values
 from streameval.statistics.exposures import ItemsShown
@@ -23,7 +24,6 @@ from streameval.statistics.hits import Hits, HitsOfCells
 from streameval.statistics.ranksums import RankSumsOfLists
 from streameval.statistics.scores import ScoredItems
 from streameval.statistics.statistic import Statistic
-from streameval.summary import summary
 from streameval.table import Table
 from streameval.uncertainty import FEWEST_GROUPS, interval, pooled
 

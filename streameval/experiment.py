@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 import msgspec
 import numpy as np
 
+from streameval.catalogue.metric import Metric
 from streameval.comparison import (
     DECIDED,
     MOST_ANONYMOUS,
@@ -21,7 +22,6 @@ from streameval.comparison import (
 )
 from streameval.errors import ConfigError
 from streameval.intervals import Audience, GroupSums, Intervals
-from streameval.metric import Metric
 from streameval.uncertainty import FEWEST_GROUPS, LARGEST_EVIDENCE, log_beta_tail, pooled
 
 ALARM: Final = 1000.0

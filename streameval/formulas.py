@@ -7,10 +7,10 @@ from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
-from streameval.context import Context
+from streameval.catalogue.context import Context
+from streameval.catalogue.metric import Metric
 from streameval.errors import MissingInputError
 from streameval.events import Batch, Event
-from streameval.metric import Metric
 from streameval.statistics.arrays import FloatArray
 from streameval.statistics.lists import Lists
 

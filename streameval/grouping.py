@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streameval.context import Context
+from streameval.catalogue.context import Context
+from streameval.catalogue.metric import Metric
 from streameval.formulas import called, values_of
-from streameval.metric import Metric
 from streameval.population import counting, items_shown
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.groups import Summed, Values

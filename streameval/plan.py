@@ -6,9 +6,9 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 import msgspec
 
+from streameval.catalogue.grammar import written
+from streameval.catalogue.metric import Metric
 from streameval.errors import CutoffExceedsDepthError, MetricError
-from streameval.grammar import written
-from streameval.metric import Metric
 from streameval.statistics.exposures import Exposed, ExposuresOptions
 from streameval.statistics.pairings import PairingsOptions
 from streameval.statistics.profiles import HitsOptions

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from streameval.catalogue.reading import Reading
 from streameval.comparison import Comparison, verdict_text
 from streameval.errors import MissingExtraError
-from streameval.reading import Reading
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,7 +6,7 @@ from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from streameval.metric import Metric
+from streameval.catalogue.metric import Metric
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.hits import HitsOfCells
 from streameval.statistics.lists import Lists

@@ -11,14 +11,14 @@ import msgspec
 import numpy as np
 from msgspec.msgpack import Ext
 
+from streameval.catalogue.context import Context
+from streameval.catalogue.metric import Metric
 from streameval.columns import Coded
-from streameval.context import Context
 from streameval.errors import DamagedStateError, StateVersionError, UnlikeStateError
 from streameval.events import Batch, Id, Interactions
 from streameval.formulas import Formula, formula, needed_inputs, values_of
 from streameval.grouping import bounded, of_event, summed
 from streameval.ids import IdKind
-from streameval.metric import Metric
 from streameval.plan import Plan, hits_options, name_of, need
 from streameval.population import counting
 from streameval.statistics.arrays import IntArray

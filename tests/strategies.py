@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from streameval.catalogue import catalogue, parameters, parse
+from streameval.catalogue.grammar import written
+from streameval.catalogue.metric import Value
 from streameval.events import Interaction
-from streameval.grammar import written
-from streameval.metric import Value
 from tests.metrics.preparation import Id, Interactions, Shown
 
 CUTOFFS = (1, 2, 3, 5, 10, None)

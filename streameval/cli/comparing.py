@@ -12,6 +12,7 @@ from typer import Exit
 
 from streameval.accumulator import Accumulator
 from streameval.catalogue import parse
+from streameval.catalogue.metric import Metric
 from streameval.checkpoints.format import CLAIM
 from streameval.cli.comparison_report import Written, write_report
 from streameval.cli.ending import FAILED, WrongCallError, tell, wrong_call_where
@@ -25,7 +26,6 @@ from streameval.config.pipeline import counting
 from streameval.errors import InvalidEventError, SourceError, nearest
 from streameval.experiment import Experiment, Report, Variant, compared
 from streameval.intervals import Audience, Intervals
-from streameval.metric import Metric
 from streameval.pipeline.labels import MISSING_LABEL
 from streameval.pipeline.snapshots import variants_in
 from streameval.sources.files import FilesSource

@@ -11,13 +11,13 @@ from typing import Annotated, Any, Literal, NamedTuple
 from rich.table import Table
 from typer import Argument, Option
 
-from streameval.aliases import aliases
 from streameval.catalogue import catalogue, parameters, parse
+from streameval.catalogue.aliases import aliases
+from streameval.catalogue.conventions import CONVENTIONS
+from streameval.catalogue.grammar import written
+from streameval.catalogue.metric import Definition, Metric, Parameter, Reads
 from streameval.cli.ending import output
 from streameval.cli.screen import printed
-from streameval.conventions import CONVENTIONS
-from streameval.grammar import written
-from streameval.metric import Definition, Metric, Parameter, Reads
 
 
 def metrics(

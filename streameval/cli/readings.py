@@ -12,12 +12,12 @@ from typing import Final, NamedTuple
 
 from rich.console import RenderableType
 
+from streameval.catalogue.reading import Reading, UndefinedReading
 from streameval.cli.ending import output, tell
 from streameval.cli.screen import printed
 from streameval.exporters.table import over_time, table
 from streameval.exporters.view import has_windows
 from streameval.pipeline.snapshot import Series, Snapshot
-from streameval.reading import Reading, UndefinedReading
 
 
 class Taken(NamedTuple):

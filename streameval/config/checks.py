@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TypeAlias
 
 from streameval.catalogue import catalogue, parameters, parse
+from streameval.catalogue.metric import Metric
 from streameval.config.config import LABELS, Config
 from streameval.config.options import (
     AttributionOptions,
@@ -26,7 +27,6 @@ from streameval.errors import (
 )
 from streameval.join.interactions import InteractionDecoder
 from streameval.join.rules import Key
-from streameval.metric import Metric
 from streameval.pipeline.decode import Decoder
 from streameval.sources.options import FilesOptions, KafkaOptions
 

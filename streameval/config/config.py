@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from streameval.accumulator import Accumulator
 from streameval.catalogue import parse
+from streameval.catalogue.metric import Metric
 from streameval.config.options import (
     AttributionOptions,
     DeadLetterOptions,
@@ -27,7 +28,6 @@ from streameval.errors import DamagedStateError
 from streameval.events import Id
 from streameval.experiment import Experiment
 from streameval.intervals import Intervals
-from streameval.metric import Metric
 from streameval.pipeline.fields import EventFields
 from streameval.plan import WHOLE, planned
 from streameval.sources.files import lines

@@ -12,8 +12,8 @@ from msgspec import Meta
 
 from streameval.address import HOW as HOW_TO_LISTEN
 from streameval.address import host_and_port
+from streameval.catalogue.context import Popularity, Similarity
 from streameval.checkpoints.settings import Policies
-from streameval.context import Popularity, Similarity
 from streameval.errors import ConfigError, SourceError
 from streameval.events import LARGEST_GAIN, Id
 from streameval.pipeline.fields import TimeUnit

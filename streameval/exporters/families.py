@@ -8,8 +8,8 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from streameval.grammar import spelling
-from streameval.metric import Metric, Value
+from streameval.catalogue.grammar import spelling
+from streameval.catalogue.metric import Metric, Value
 from streameval.pipeline.evidence import counts_up
 
 Kind: TypeAlias = Literal["summary", "counter", "gauge"]

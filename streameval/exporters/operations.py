@@ -8,11 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from streameval.catalogue.reading import UndefinedReading
 from streameval.exporters.experiment import comparison_families
 from streameval.exporters.families import Family, own_family
 from streameval.pipeline.joined import JoinHealth
 from streameval.pipeline.snapshot import CheckpointHealth, Health, PartitionHealth, Snapshot
-from streameval.reading import UndefinedReading
 from streameval.records import Partition
 
 _MICROSECONDS = 1_000_000

@@ -10,6 +10,8 @@ from typing import Final, NamedTuple, TypeAlias
 import msgspec
 
 from streameval.catalogue import parse
+from streameval.catalogue.metric import Metric
+from streameval.catalogue.reading import Reading
 from streameval.exporters.families import (
     Family,
     Kind,
@@ -23,10 +25,8 @@ from streameval.exporters.families import (
     summary_help,
     support_help,
 )
-from streameval.metric import Metric
 from streameval.pipeline.evidence import counts_up
 from streameval.pipeline.snapshot import LIFETIME, Counted, Series, Snapshot
-from streameval.reading import Reading
 
 Key: TypeAlias = tuple[str, tuple[str, ...], str]
 """A family's name, a slice's label values, a metric's text."""

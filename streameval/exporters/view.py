@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import NamedTuple
 
-from streameval.metric import Metric
+from streameval.catalogue.metric import Metric
+from streameval.catalogue.reading import Reading
 from streameval.pipeline.snapshot import LIFETIME, Series, SeriesFamily, Snapshot
-from streameval.reading import Reading
 
 UNDEFINED = "\N{EN DASH}"
 """Stands where there was no evidence; never 0."""

@@ -1,9 +1,9 @@
 import sys
 from typing import Annotated, Literal
 
+from streameval.catalogue.metric import Span, metric
+from streameval.catalogue.rows import ranked
 from streameval.events import Event
-from streameval.metric import Span, metric
-from streameval.rows import ranked
 from streameval.statistics.samples import gains_of
 
 

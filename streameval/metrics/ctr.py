@@ -1,7 +1,7 @@
 from typing import Annotated
 
+from streameval.catalogue.metric import Span, metric
 from streameval.events import LARGEST_RANK
-from streameval.metric import Span, metric
 from streameval.statistics.hitcells import HitsView, Total
 
 

@@ -1,7 +1,7 @@
 import math
 
-from streameval.cumulative_gain import Base, Discount, Gain, discount, worth
-from streameval.metric import metric
+from streameval.catalogue.cumulative_gain import Base, Discount, Gain, discount, worth
+from streameval.catalogue.metric import metric
 from streameval.statistics.hitcells import HitsView, Total
 from streameval.statistics.lists import Lists
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import numpy as np
 
-from streameval.metric import Span, metric
+from streameval.catalogue.metric import Span, metric
 from streameval.statistics.scores import Scores
 
 

@@ -1,9 +1,9 @@
 from typing import Literal
 
-from streameval.context import Catalog
+from streameval.catalogue.context import Catalog
+from streameval.catalogue.metric import metric
+from streameval.catalogue.rows import confusion
 from streameval.events import Event
-from streameval.metric import metric
-from streameval.rows import confusion
 
 
 @metric(

@@ -1,7 +1,7 @@
 import math
 from typing import Literal
 
-from streameval.metric import metric
+from streameval.catalogue.metric import metric
 from streameval.statistics.ranksums import RankSums
 
 

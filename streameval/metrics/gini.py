@@ -3,10 +3,10 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from streameval.context import Catalog
+from streameval.catalogue.context import Catalog
+from streameval.catalogue.metric import Span, metric
+from streameval.catalogue.reading import Bounded
 from streameval.events import LARGEST_RANK
-from streameval.metric import Span, metric
-from streameval.reading import Bounded
 from streameval.statistics.bands import evenness
 from streameval.statistics.exposures import Exposures
 

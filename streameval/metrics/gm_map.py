@@ -3,7 +3,7 @@ from typing import Literal
 
 import numpy as np
 
-from streameval.metric import metric
+from streameval.catalogue.metric import metric
 from streameval.statistics.hitcells import Total
 from streameval.statistics.lists import Lists
 

@@ -1,4 +1,4 @@
-from streameval.metric import metric
+from streameval.catalogue.metric import metric
 from streameval.statistics.hitcells import HitsView, Total
 
 

@@ -3,7 +3,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from streameval.metric import Span, metric
+from streameval.catalogue.metric import Span, metric
 from streameval.statistics.hitcells import Total
 from streameval.statistics.lists import Lists
 

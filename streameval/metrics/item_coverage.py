@@ -1,11 +1,11 @@
 import math
 from typing import Annotated, Literal
 
-from streameval.context import Catalog
+from streameval.catalogue.context import Catalog
+from streameval.catalogue.metric import Span, metric
+from streameval.catalogue.reading import Bounded
 from streameval.errors import UndefinedMetricError
 from streameval.events import LARGEST_RANK
-from streameval.metric import Span, metric
-from streameval.reading import Bounded
 from streameval.statistics.exposures import Exposures
 
 

@@ -1,9 +1,9 @@
 import math
 from itertools import combinations
 
-from streameval.context import Similarity
+from streameval.catalogue.context import Similarity
+from streameval.catalogue.metric import metric
 from streameval.events import Event
-from streameval.metric import metric
 
 
 @metric(
@@ -21,8 +21,7 @@ def list_diversity(event: Event, k: int | None, similarity: Similarity) -> float
         list_diversity@k = mean over lists of (1 - mean over pairs i before j of S(i, j))
 
     Example:
-        >>> from streameval import Accumulator
-        >>> from streameval.context import Similarity
+        >>> from streameval import Accumulator, Similarity
         >>> similarity = Similarity(["a", "b"], vectors=[[1.0, 0.0], [0.0, 1.0]])
         >>> accumulator = Accumulator("list_diversity@2", similarity=similarity)
         >>> accumulator.update(["a", "b"], [])

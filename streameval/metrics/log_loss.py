@@ -2,8 +2,8 @@ import math
 from collections.abc import Iterator
 from typing import Literal
 
+from streameval.catalogue.metric import metric
 from streameval.events import Event
-from streameval.metric import metric
 from streameval.statistics.samples import gains_of
 
 _CLIP = 1e-15

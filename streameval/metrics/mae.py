@@ -1,7 +1,7 @@
 from collections.abc import Iterator
 
+from streameval.catalogue.metric import metric
 from streameval.events import Event
-from streameval.metric import metric
 from streameval.statistics.samples import gains_of
 
 

@@ -2,8 +2,8 @@ from typing import Annotated, Literal
 
 import numpy as np
 
+from streameval.catalogue.metric import Span, metric
 from streameval.events import LARGEST_RANK
-from streameval.metric import Span, metric
 from streameval.statistics.hitcells import HitsView, Total
 
 

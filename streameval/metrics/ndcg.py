@@ -3,8 +3,8 @@ from typing import Annotated, Literal
 import numpy as np
 from msgspec.structs import replace
 
-from streameval.cumulative_gain import Discount, Gain, discount, ideal, single_dcg, worth
-from streameval.metric import Span, metric
+from streameval.catalogue.cumulative_gain import Discount, Gain, discount, ideal, single_dcg, worth
+from streameval.catalogue.metric import Span, metric
 from streameval.statistics.hitcells import HitsView, Total
 from streameval.statistics.lists import Lists
 

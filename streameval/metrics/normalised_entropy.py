@@ -1,6 +1,6 @@
 import math
 
-from streameval.metric import metric
+from streameval.catalogue.metric import metric
 from streameval.statistics.scores import Scores
 
 _CLIP = 1e-15

@@ -1,10 +1,10 @@
 import math
 from typing import Literal
 
-from streameval.context import Popularity
+from streameval.catalogue.context import Popularity
+from streameval.catalogue.metric import metric
+from streameval.catalogue.rows import Repeats, rows_of
 from streameval.events import Event, Id
-from streameval.metric import metric
-from streameval.rows import Repeats, rows_of
 
 
 @metric(
@@ -35,8 +35,7 @@ def novelty(
                     / items)
 
     Example:
-        >>> from streameval import Accumulator
-        >>> from streameval.context import Popularity
+        >>> from streameval import Accumulator, Popularity
         >>> popularity = Popularity({"a": 4, "b": 1}, users=4)
         >>> accumulator = Accumulator("novelty@2", popularity=popularity)
         >>> accumulator.update(["a", "b"], [])

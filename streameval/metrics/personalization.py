@@ -1,8 +1,8 @@
 import math
 from typing import Literal
 
+from streameval.catalogue.metric import metric
 from streameval.errors import UndefinedMetricError
-from streameval.metric import metric
 from streameval.statistics.pairings import Pairings
 
 

@@ -2,7 +2,7 @@ from typing import Literal
 
 import numpy as np
 
-from streameval.metric import metric
+from streameval.catalogue.metric import metric
 from streameval.statistics.hitcells import HitsView, Total
 
 

@@ -2,8 +2,8 @@ from typing import Annotated
 
 import numpy as np
 
-from streameval.cumulative_gain import Gain, worth
-from streameval.metric import Span, metric
+from streameval.catalogue.cumulative_gain import Gain, worth
+from streameval.catalogue.metric import Span, metric
 from streameval.statistics.hitcells import HitCells, HitsView, Total
 from streameval.statistics.lists import Lists
 

@@ -1,8 +1,8 @@
 import math
 from collections.abc import Iterator
 
+from streameval.catalogue.metric import metric
 from streameval.events import Event
-from streameval.metric import metric
 from streameval.statistics.samples import gains_of
 
 

@@ -1,6 +1,6 @@
 import numpy as np
 
-from streameval.metric import metric
+from streameval.catalogue.metric import metric
 from streameval.statistics.hitcells import Total
 from streameval.statistics.lists import Lists
 

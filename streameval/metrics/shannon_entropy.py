@@ -3,8 +3,8 @@ from typing import Literal
 
 import numpy as np
 
-from streameval.metric import metric
-from streameval.reading import Bounded
+from streameval.catalogue.metric import metric
+from streameval.catalogue.reading import Bounded
 from streameval.statistics.bands import logarithms
 from streameval.statistics.exposures import Exposures
 

@@ -1,10 +1,10 @@
 import sys
 from typing import Annotated, Literal
 
-from streameval.context import Popularity
+from streameval.catalogue.context import Popularity
+from streameval.catalogue.metric import Span, metric
+from streameval.catalogue.rows import Repeats, rows_of
 from streameval.events import Event
-from streameval.metric import Span, metric
-from streameval.rows import Repeats, rows_of
 
 
 @metric(
@@ -34,8 +34,7 @@ def tail_percentage(
         tail_percentage@k = mean over lists of (items of the tail among the first k / items)
 
     Example:
-        >>> from streameval import Accumulator
-        >>> from streameval.context import Popularity
+        >>> from streameval import Accumulator, Popularity
         >>> popularity = Popularity({"a": 9, "b": 1, "c": 2, "d": 3, "e": 3})
         >>> accumulator = Accumulator("tail_percentage@2", popularity=popularity)
         >>> accumulator.update(["a", "b"], [])

@@ -1,8 +1,8 @@
 from typing import Literal
 
+from streameval.catalogue.metric import metric
+from streameval.catalogue.rows import Repeats, rows_of
 from streameval.events import Event
-from streameval.metric import metric
-from streameval.rows import Repeats, rows_of
 
 
 @metric(

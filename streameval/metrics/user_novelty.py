@@ -1,6 +1,6 @@
+from streameval.catalogue.metric import metric
+from streameval.catalogue.rows import ranked
 from streameval.events import Event
-from streameval.metric import metric
-from streameval.rows import ranked
 
 
 @metric(

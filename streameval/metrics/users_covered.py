@@ -1,7 +1,7 @@
 import math
 
-from streameval.metric import metric
-from streameval.reading import Bounded
+from streameval.catalogue.metric import metric
+from streameval.catalogue.reading import Bounded
 from streameval.statistics.exposures import Exposures
 
 

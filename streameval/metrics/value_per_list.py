@@ -1,5 +1,5 @@
-from streameval.cumulative_gain import worth
-from streameval.metric import metric
+from streameval.catalogue.cumulative_gain import worth
+from streameval.catalogue.metric import metric
 from streameval.statistics.hitcells import HitsView, Total
 from streameval.statistics.lists import Lists
 

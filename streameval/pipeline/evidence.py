@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from streameval.answers import answers
-from streameval.metric import Metric
+from streameval.catalogue.metric import Metric
 from streameval.pipeline.ingest import Ingest
 from streameval.pipeline.snapshot import Counted, CountedKey
 from streameval.records import Partition

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from streameval.answers import ungrouped
+from streameval.catalogue.metric import Metric
 from streameval.experiment import Experiment, Report, Variant, compared
 from streameval.intervals import Intervals
-from streameval.metric import Metric
 from streameval.table import Table
 from streameval.windows.views import Views
 

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streameval.answers import answers
-from streameval.metric import Metric
+from streameval.catalogue.metric import Metric
+from streameval.catalogue.reading import Reading
 from streameval.pipeline.past import FamilyPast, Mean, PaneMeans, Past, SeenValues, SeriesKey
 from streameval.pipeline.snapshot import Series
-from streameval.reading import Reading
 from streameval.table import Table
 from streameval.windows.labels import Labels
 from streameval.windows.times import Place, span_text

@@ -7,11 +7,11 @@ from typing import TypeAlias
 
 import msgspec
 
+from streameval.catalogue.metric import Metric
+from streameval.catalogue.reading import Reading
 from streameval.experiment import Report
-from streameval.metric import Metric
 from streameval.pipeline.joined import JoinHealth
 from streameval.pipeline.past import Past
-from streameval.reading import Reading
 from streameval.records import Partition
 
 LIFETIME = "lifetime"

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from streameval.answers import How, advice, answers, rests_on, with_intervals
+from streameval.catalogue.metric import Metric
 from streameval.experiment import Variant
-from streameval.metric import Metric
 from streameval.pipeline.circumstances import Circumstances
 from streameval.pipeline.experiments import ExperimentReader, all_variants
 from streameval.pipeline.history import History

@@ -8,9 +8,9 @@ from copy import deepcopy
 from typing import Any
 
 from streameval.catalogue import metric_of
+from streameval.catalogue.metric import Metric
 from streameval.errors import MetricLawError
 from streameval.events import Event
-from streameval.metric import Metric
 from streameval.testing import laws
 from streameval.testing.laws import Law
 from streameval.testing.shrinking import smallest

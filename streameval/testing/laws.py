@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 
 from streameval.accumulator import Accumulator
 from streameval.catalogue import parse
+from streameval.catalogue.metric import Metric
 from streameval.errors import UndefinedMetricError
 from streameval.events import Batch, Event, columns_of
-from streameval.metric import Metric
 from streameval.testing.traffic import INPUTS
 
 Events: TypeAlias = Sequence[Event]

@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from streameval.context import Popularity, Similarity
+from streameval.catalogue.context import Popularity, Similarity
 from streameval.events import Event, Id, Interaction, Interactions
 
 ITEMS: tuple[Id, ...] = tuple(range(12))

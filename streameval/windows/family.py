@@ -10,9 +10,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from streameval.catalogue.metric import Metric
 from streameval.errors import DamagedStateError
 from streameval.events import Batch
-from streameval.metric import Metric
 from streameval.table import Table
 from streameval.windows.labels import (
     Assigner,

@@ -13,7 +13,7 @@ import numpy as np
 import psutil
 
 from streameval import Accumulator, Batch, Columns, Event
-from streameval.context import Popularity
+from streameval.catalogue.context import Popularity
 from streameval.events import Id
 from tests.benchmarks import traffic
 

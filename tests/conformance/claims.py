@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streameval.reading import Reading, UndefinedReading
+from streameval.catalogue.reading import Reading, UndefinedReading
 from tests.conformance.inputs import Recorded
 from tests.conformance.systems import Answer
 

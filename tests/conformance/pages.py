@@ -8,8 +8,8 @@ from itertools import chain, groupby
 from pathlib import Path
 
 from streameval.catalogue import catalogue, parameters, parse
-from streameval.conventions import CONVENTIONS, Convention
-from streameval.grammar import written
+from streameval.catalogue.conventions import CONVENTIONS, Convention
+from streameval.catalogue.grammar import written
 from tests.conformance.claims import Claim, Tolerance
 from tests.conformance.recorded import OURS, Case, cases_of
 from tests.conformance.systems import ANSWERS

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from streameval.grammar import spelling, written
+from streameval.catalogue.grammar import spelling, written
 from tests.conformance import inputs
 from tests.conformance.inputs import Inputs, Recorded
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streameval.catalogue import catalogue, parameters, parse
-from streameval.conventions import CONVENTIONS
+from streameval.catalogue.conventions import CONVENTIONS
 
 
 @pytest.mark.parametrize("name", CONVENTIONS)

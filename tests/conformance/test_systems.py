@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from streameval.catalogue import parse
-from streameval.conventions import CONVENTIONS
+from streameval.catalogue.conventions import CONVENTIONS
 from tests.conformance.claims import READ, VARIANTS
 from tests.conformance.pages import pages
 from tests.conformance.recorded import FOLDER, OURS, Case, Part, cases, cases_of, files

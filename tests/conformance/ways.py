@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from streameval import Accumulator, Columns, Event
+from streameval.catalogue.reading import Reading
 from streameval.events import Interactions
-from streameval.reading import Reading
 from tests.conformance.recorded import Case, Part, cases_of
 
 

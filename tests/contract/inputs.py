@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from streameval.context import Popularity, Similarity
+from streameval.catalogue.context import Popularity, Similarity
 from tests.metrics.preparation import Id, Shown
 from tests.strategies import NUMBERS, WORDS
 

@@ -14,9 +14,9 @@ import pytest
 
 from streameval import Accumulator
 from streameval.catalogue import parse
+from streameval.catalogue.reading import Reading
 from streameval.errors import CutoffExceedsDepthError, UndefinedMetricError
 from streameval.events import Batch, Event
-from streameval.reading import Reading
 from tests.contract.inputs import inputs
 from tests.metrics.preparation import Shown
 from tests.metrics.summaries import RefusedError

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval import Accumulator
-from streameval.context import Popularity, Similarity
+from streameval.catalogue.context import Popularity, Similarity
 from streameval.errors import (
     CutoffExceedsDepthError,
     DamagedStateError,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from streameval import Accumulator
-from streameval.context import Popularity, Similarity
+from streameval.catalogue.context import Popularity, Similarity
 from streameval.errors import InvalidEventError, MetricError, MissingInputError, UnlikeStateError
 from streameval.events import Batch
 from tests.contract import laws

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from streameval import Accumulator, Batch, Event, Intervals
 from streameval.catalogue import catalogue, parse
+from streameval.catalogue.reading import Reading
 from streameval.errors import UndefinedMetricError, UnlikeStateError
 from streameval.intervals import GroupSums
-from streameval.reading import Reading
 from streameval.statistics.groups import MOST_DAYS
 from streameval.uncertainty import interval
 from tests.contract.inputs import inputs

@@ -8,7 +8,7 @@ import pytest
 
 from streameval import Accumulator
 from streameval.catalogue import catalogue, parse
-from streameval.conventions import CONVENTIONS
+from streameval.catalogue.conventions import CONVENTIONS
 from streameval.errors import MetricParameterError, NotKeptError
 from streameval.events import Interaction
 from tests.contract import laws

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from streameval.catalogue import catalogue, parameters, parse
-from streameval.conventions import CONVENTIONS, Convention
-from streameval.grammar import written
+from streameval.catalogue.conventions import CONVENTIONS, Convention
+from streameval.catalogue.grammar import written
 
 _TABLE = re.compile(r"(?<=<!-- names of )(?P<name>\w+) -->\n.*?(?=<!-- end -->)", re.DOTALL)
 

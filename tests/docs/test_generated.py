@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from streameval.catalogue.conventions import CONVENTIONS
 from streameval.config import Config
 from streameval.config.options import WebOptions
-from streameval.conventions import CONVENTIONS
 from streameval.exporters.web.webconfig import TABLES
 from tests.docs import configuration
 from tests.docs.generated import MIGRATE, REFERENCE, pages

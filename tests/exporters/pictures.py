@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from streameval.catalogue import parse
+from streameval.catalogue.reading import Reading, UndefinedReading
 from streameval.pipeline.invalid import REASONS
 from streameval.pipeline.snapshot import (
     CheckpointHealth,
@@ -21,7 +22,6 @@ from streameval.pipeline.snapshot import (
     SeriesFamily,
     Snapshot,
 )
-from streameval.reading import Reading, UndefinedReading
 from streameval.records import Partition
 
 STARTED = 1_760_000_000.0

@@ -8,16 +8,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from streameval import Accumulator, Event
-from streameval.aliases import aliases
 from streameval.catalogue import catalogue, parameters, parse
+from streameval.catalogue.aliases import aliases
+from streameval.catalogue.context import Popularity, Similarity
+from streameval.catalogue.conventions import CONVENTIONS
+from streameval.catalogue.grammar import written
+from streameval.catalogue.metric import Definition, Parameter
+from streameval.catalogue.reading import UndefinedReading
 from streameval.cli.metrics import STATISTICS
-from streameval.context import Popularity, Similarity
-from streameval.conventions import CONVENTIONS
 from streameval.events import Id
 from streameval.exporters.families import family_name
-from streameval.grammar import written
-from streameval.metric import Definition, Parameter
-from streameval.reading import UndefinedReading
 from tests.house.checkout import ROOT
 
 DOCS = ROOT / "docs"

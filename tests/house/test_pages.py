@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from streameval.catalogue import catalogue
+from streameval.catalogue.conventions import CONVENTIONS
+from streameval.catalogue.metric import Reads
 from streameval.cli.metrics import STATISTICS
-from streameval.conventions import CONVENTIONS
-from streameval.metric import Reads
 from tests.house import pages
 
 

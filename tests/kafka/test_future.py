@@ -8,13 +8,13 @@ import msgspec
 import pytest
 
 from streameval.broker import Broker
+from streameval.catalogue.reading import Reading
 from streameval.config import Config
 from streameval.config.options import WindowsOptions
 from streameval.config.pipeline import counting
 from streameval.pipeline.fields import EventFields
 from streameval.pipeline.ingest import Ingest
 from streameval.pipeline.snapshots import of_ingest
-from streameval.reading import Reading
 from tests.kafka.topics import drained, filled, opened, options
 
 pytestmark = pytest.mark.kafka

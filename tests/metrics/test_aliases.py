@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from streameval import Accumulator
-from streameval.aliases import ALIASES, aliases
 from streameval.catalogue import catalogue, parse
+from streameval.catalogue.aliases import ALIASES, aliases
 from streameval.errors import MetricSyntaxError, UnknownMetricError
 
 TREC = Path(__file__).parents[3] / "shared" / "datasets" / "trec_eval_test"

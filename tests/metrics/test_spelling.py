@@ -9,13 +9,13 @@ import pytest
 
 from streameval import Accumulator
 from streameval.catalogue import parse
+from streameval.catalogue.metric import metric
 from streameval.errors import (
     MetricParameterError,
     MetricSyntaxError,
     UnknownConventionError,
     UnknownMetricError,
 )
-from streameval.metric import metric
 from streameval.statistics.hitcells import HitsView, Total
 
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from streameval import accumulator, answers, cumulative_gain
+from streameval import accumulator, answers
 from streameval.accumulator import Accumulator
+from streameval.catalogue import cumulative_gain
 from streameval.metrics import dcg, ndcg
 from streameval.statistics import distributions, exact, lists, vocabulary
 from streameval.statistics.hits import HitsOfCells

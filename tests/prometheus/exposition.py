@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 
 from streameval.catalogue import catalogue, parse
+from streameval.catalogue.metric import Metric
 from streameval.errors import StreamevalError
 from streameval.exporters.families import metric_labels
 from streameval.exporters.samples import FamilySet
 from streameval.exporters.view import counted
-from streameval.metric import Metric
 from tests.exporters.pictures import mean, picture, windowed
 from tests.house.checkout import ROOT
 

@@ -15,13 +15,14 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from streameval.conventions import CONVENTIONS
+from streameval.catalogue.conventions import CONVENTIONS
+from streameval.catalogue.metric import Metric
+from streameval.catalogue.reading import UndefinedReading
 from streameval.exporters.experiment import plain
 from streameval.exporters.view import comparison, counted, differences
 from streameval.exporters.web.health import State, state, unavailable
 from streameval.exporters.web.history import PANE, UnknownHistory, history
 from streameval.exporters.web.page import experiment, page
-from streameval.metric import Metric
 from streameval.pipeline.joined import JoinHealth
 from streameval.pipeline.snapshot import (
     LIFETIME,
@@ -32,7 +33,6 @@ from streameval.pipeline.snapshot import (
     SeriesFamily,
     Snapshot,
 )
-from streameval.reading import UndefinedReading
 
 _JSON: Final = "application/json"
 _OPENAPI: Final = Path(__file__).parent / "openapi.json"

@@ -10,6 +10,8 @@ from pathlib import Path
 from string import Template
 from typing import Final
 
+from streameval.catalogue.metric import Metric
+from streameval.catalogue.reading import UndefinedReading
 from streameval.exporters.view import (
     UNDEFINED,
     Division,
@@ -24,7 +26,6 @@ from streameval.exporters.view import (
 from streameval.exporters.web.experiment import section
 from streameval.exporters.web.health import State
 from streameval.exporters.web.markup import Markup, tag
-from streameval.metric import Metric
 from streameval.pipeline.snapshot import (
     CheckpointHealth,
     Health,
@@ -32,7 +33,6 @@ from streameval.pipeline.snapshot import (
     Series,
     Snapshot,
 )
-from streameval.reading import UndefinedReading
 
 _HERE: Final = Path(__file__).parent
 _UPLOT: Final = """<link rel="stylesheet" href="static/uplot/uPlot.min.css">

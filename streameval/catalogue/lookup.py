@@ -8,24 +8,27 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from functools import cache
+from types import ModuleType
 from typing import Any
 
 from msgspec.structs import replace
 
-from streameval import metrics, summary
-from streameval.aliases import ALIASES
-from streameval.conventions import CONVENTIONS, Choices
-from streameval.declared import declared
+from streameval import metrics
+from streameval.catalogue import summary
+from streameval.catalogue.aliases import ALIASES
+from streameval.catalogue.conventions import CONVENTIONS, Choices
+from streameval.catalogue.grammar import Spelling, spelling
+from streameval.catalogue.metric import Definition, Metric, Parameter, Value, definition_of
 from streameval.errors import (
     AbsentMetricError,
+    MetricModuleError,
     MetricParameterError,
     MetricSyntaxError,
     UndeclaredMetricError,
+    UnknownConventionError,
     UnknownMetricError,
 )
 from streameval.events import LARGEST_RANK
-from streameval.grammar import Spelling, spelling
-from streameval.metric import Definition, Metric, Parameter, Value, definition_of
 
 _TYPE = Parameter("type", "")
 _HITS_PARAMETERS = (
@@ -239,7 +242,33 @@ def _resolve(text: str, spelled: Spelling) -> tuple[Definition, str | None]:
         if spelled.name not in convention.metrics:
             raise UnknownMetricError(text, {*convention.metrics, *convention.spellings})
         return catalogue()[spelled.name], spelled.prefix
-    return declared(spelled.prefix, spelled.name, conventions=CONVENTIONS), None
+    return _declared(spelled.prefix, spelled.name), None
+
+
+def _declared(module: str, name: str) -> Definition:
+    """The metric of a name that a user's own module declares.
+
+    Raises:
+        UnknownConventionError: there is no such module.
+        UnknownMetricError: it declares no metric of that name.
+        MetricModuleError: it fails while it is imported.
+    """
+    content = vars(_imported(module)).values()
+    found = {each.name: each for each in filter(None, map(definition_of, content))}
+    if name not in found:
+        raise UnknownMetricError(f"{module}:{name}", [f"{module}:{each}" for each in found])
+    return found[name]
+
+
+def _imported(module: str) -> ModuleType:
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name and f"{module}.".startswith(f"{error.name}."):
+            raise UnknownConventionError(module, CONVENTIONS) from None
+        raise MetricModuleError(module, error) from error
+    except Exception as error:  # a user's module may raise anything while it is imported
+        raise MetricModuleError(module, error) from error
 
 
 def _choices(convention: str, name: str) -> Choices:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 
-from streameval.metric import Span
+from streameval.catalogue.metric import Span
 from streameval.statistics.arrays import FloatArray, IntArray
 from streameval.statistics.hitcells import HitCells
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
-from streameval.context import Catalog
+from streameval.catalogue.context import Catalog
 from streameval.events import Event, Id
 from streameval.statistics.samples import gains_of
 

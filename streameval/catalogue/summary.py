@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from streameval.metric import Parameter
+from streameval.catalogue.metric import Parameter
 from streameval.statistics.distributions import Distribution
 
 Statistic: TypeAlias = Literal["mean", "median", "quantile", "standard_error", "half_width"]

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 import msgspec
 
+from streameval.catalogue.grammar import spelling
 from streameval.errors import MetricDeclarationError, MetricParameterError
-from streameval.grammar import spelling
 
 Value: TypeAlias = str | int | float | bool
 """What a metric parameter may hold."""
