@@ -1,15 +1,16 @@
 """Online evaluation of recommender systems: exact, mergeable, from a stream of events."""
 
 from streameval.accumulator import Accumulator
+from streameval.accumulator.comparison import Comparison, compare
+from streameval.accumulator.shared import SharedAccumulator
 from streameval.catalogue import metric_at
 from streameval.catalogue.context import Popularity, Similarity
 from streameval.catalogue.metric import metric
 from streameval.catalogue.reading import Reading
 from streameval.columns import Columns
-from streameval.comparison import Comparison, compare
 from streameval.events import Batch, Event, Interaction
-from streameval.intervals import Interval, Intervals
 from streameval.logging import quiet
+from streameval.statistics.intervals import Interval, Intervals
 
 __all__ = [
     "Accumulator",
@@ -22,6 +23,7 @@ __all__ = [
     "Intervals",
     "Popularity",
     "Reading",
+    "SharedAccumulator",
     "Similarity",
     "compare",
     "metric",

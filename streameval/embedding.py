@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from streameval.accumulator import Accumulator
+from streameval.accumulator.shared import SharedAccumulator, share
 from streameval.errors import NotShownError
 from streameval.pipeline.snapshot import Health, Series, SeriesFamily, Snapshot
-from streameval.shared import SharedAccumulator, share
 
 Accumulators: TypeAlias = Accumulator | Mapping[Any, Accumulator]
 """One, or by label values: a text, or a tuple of texts where there are several labels."""

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from streameval.accumulator.comparison import Comparison, verdict_text
 from streameval.catalogue.reading import Reading
-from streameval.comparison import Comparison, verdict_text
 from streameval.errors import MissingExtraError
 
 if TYPE_CHECKING:

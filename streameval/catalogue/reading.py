@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from streameval.errors import UndefinedMetricError
-from streameval.intervals import Interval
+from streameval.statistics.intervals import Interval
 
 
 class Bounded(NamedTuple):

@@ -11,6 +11,8 @@ import msgspec
 from typer import Exit
 
 from streameval.accumulator import Accumulator
+from streameval.accumulator.comparison import Method
+from streameval.accumulator.experiment import Experiment, Report, Variant, compared
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
 from streameval.checkpoints.format import CLAIM
@@ -20,16 +22,14 @@ from streameval.cli.evaluation import Request, configured
 from streameval.cli.evaluation_records import beginning, read_all
 from streameval.cli.evaluation_tables import of_kind, read_tables
 from streameval.cli.state import counted, held_in
-from streameval.comparison import Method
 from streameval.config import Config
 from streameval.config.pipeline import counting
 from streameval.errors import InvalidEventError, SourceError, nearest
-from streameval.experiment import Experiment, Report, Variant, compared
-from streameval.intervals import Audience, Intervals
 from streameval.pipeline.labels import MISSING_LABEL
 from streameval.pipeline.snapshots import variants_in
 from streameval.sources.files import FilesSource
 from streameval.sources.options import FilesOptions
+from streameval.statistics.intervals import Audience, Intervals
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):

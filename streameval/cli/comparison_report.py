@@ -14,12 +14,18 @@ import msgspec
 from rich.table import Table
 from rich.text import Text
 
+from streameval.accumulator.comparison import (
+    Comparison,
+    Method,
+    evidence_text,
+    percent,
+    verdict_text,
+)
+from streameval.accumulator.experiment import ALARM, Compared, Experiment, Report
 from streameval.cli.ending import output, tell
 from streameval.cli.screen import printed
-from streameval.comparison import Comparison, Method, evidence_text, percent, verdict_text
-from streameval.experiment import ALARM, Compared, Experiment, Report
 from streameval.exporters.view import figure
-from streameval.intervals import Intervals
+from streameval.statistics.intervals import Intervals
 
 _WIDTH = 25
 _MARKS = "━●·◂▸"

@@ -22,9 +22,10 @@ from rich.table import Table
 from rich.text import Text
 from typer import Option
 
+from streameval.accumulator.comparison import percent, verdict_text
+from streameval.accumulator.experiment import Experiment
 from streameval.broker import Broker
 from streameval.cli.ending import WrongCallError, output, tell
-from streameval.comparison import percent, verdict_text
 from streameval.config import Config, WebOptions
 from streameval.config.checks import checked
 from streameval.config.options import (
@@ -35,8 +36,6 @@ from streameval.config.options import (
 )
 from streameval.daemon import Daemon, Stop, configure
 from streameval.errors import ConfigError, StreamevalError
-from streameval.experiment import Experiment
-from streameval.intervals import Intervals
 from streameval.pipeline.fields import EventFields
 from streameval.pipeline.snapshot import LIFETIME, Series, Snapshot
 from streameval.publish import Destination, publish_records
@@ -58,6 +57,7 @@ from streameval.sources.simulator import (
     expected_hit_rate,
     records,
 )
+from streameval.statistics.intervals import Intervals
 
 _METRICS: Final = ("ctr", "hit_rate@10", "ndcg@10", "mrr@10", "recall@10", "item_coverage@10")
 # Panes so short that a chart has a line within the first minute.

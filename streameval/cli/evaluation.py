@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 import numpy as np
 
-from streameval.answers import advice
+from streameval.accumulator.readings import advice
 from streameval.catalogue import parse
 from streameval.cli.ending import WrongCallError, tell
 from streameval.cli.readings import Taken, write_series

@@ -9,6 +9,8 @@ import msgspec
 from msgspec import Meta
 
 from streameval.accumulator import Accumulator
+from streameval.accumulator.experiment import Experiment
+from streameval.accumulator.plan import WHOLE, planned
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
 from streameval.config.options import (
@@ -26,13 +28,11 @@ from streameval.config.options import (
 )
 from streameval.errors import DamagedStateError
 from streameval.events import Id
-from streameval.experiment import Experiment
-from streameval.intervals import Intervals
 from streameval.pipeline.fields import EventFields
-from streameval.plan import WHOLE, planned
 from streameval.sources.files import lines
 from streameval.sources.options import SourceOptions
 from streameval.statistics.exposures import MAX_ITEMS
+from streameval.statistics.intervals import Intervals
 from streameval.windows.times import Times, span_text
 
 

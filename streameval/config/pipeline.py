@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from streameval.accumulator import Accumulator
+from streameval.accumulator.plan import WHOLE
 from streameval.config.config import Config, Group
 from streameval.config.options import AttributionOptions, InteractionOptions, microseconds
 from streameval.join.interactions import InteractionDecoder, InteractionFields
@@ -19,7 +20,6 @@ from streameval.pipeline.fields import EventFields
 from streameval.pipeline.ingest import Ingest
 from streameval.pipeline.layout import Layout
 from streameval.pipeline.limits import Limits
-from streameval.plan import WHOLE
 from streameval.windows.family import FamilySpec
 from streameval.windows.labels import FoldingOptions
 

@@ -7,8 +7,8 @@ from typing import Any, Final, get_args
 
 import msgspec
 
-from streameval.comparison import Comparison, Verdict, verdict_text
-from streameval.experiment import Report
+from streameval.accumulator.comparison import Comparison, Verdict, verdict_text
+from streameval.accumulator.experiment import Report
 from streameval.exporters.families import Family, own_family
 
 _NUMBERS: Final[dict[str, tuple[str, Callable[[Comparison], float | None]]]] = {

@@ -42,7 +42,7 @@ def certainty(reading: Reading) -> str:
         'estimated, without bounds'
         >>> certainty(Reading(metric="ctr", value=0.5, count=1, lists=1, low=0.25, high=0.75))
         'between 0.2500 and 0.7500'
-        >>> from streameval.intervals import Interval
+        >>> from streameval.statistics.intervals import Interval
         >>> sure = Interval(low=0.25, high=0.75, confidence=0.95, kind="anytime", groups=200.0)
         >>> certainty(Reading(metric="ctr", value=0.5, count=1, lists=1, interval=sure))
         '95 % interval 0.2500 to 0.7500'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from streameval.answers import answers
+from streameval.accumulator.readings import answers
 from streameval.catalogue.metric import Metric
 from streameval.pipeline.ingest import Ingest
 from streameval.pipeline.snapshot import Counted, CountedKey

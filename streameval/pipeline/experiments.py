@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from streameval.answers import ungrouped
+from streameval.accumulator.experiment import Experiment, Report, Variant, compared
+from streameval.accumulator.readings import ungrouped
+from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
-from streameval.experiment import Experiment, Report, Variant, compared
-from streameval.intervals import Intervals
-from streameval.table import Table
+from streameval.statistics.intervals import Intervals
 from streameval.windows.views import Views
 
 

@@ -10,12 +10,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streameval.answers import answers
+from streameval.accumulator.readings import answers
+from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.pipeline.past import FamilyPast, Mean, PaneMeans, Past, SeenValues, SeriesKey
 from streameval.pipeline.snapshot import Series
-from streameval.table import Table
 from streameval.windows.labels import Labels
 from streameval.windows.times import Place, span_text
 from streameval.windows.views import Views

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from streameval.experiment import Experiment
-from streameval.intervals import Intervals
+from streameval.accumulator.experiment import Experiment
 from streameval.pipeline.clock import MAX_AHEAD, RECENT
+from streameval.statistics.intervals import Intervals
 from streameval.windows.family import FamilySpec
 from streameval.windows.times import Times
 

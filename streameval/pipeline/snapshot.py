@@ -7,9 +7,9 @@ from typing import TypeAlias
 
 import msgspec
 
+from streameval.accumulator.experiment import Report
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
-from streameval.experiment import Report
 from streameval.pipeline.joined import JoinHealth
 from streameval.pipeline.past import Past
 from streameval.records import Partition

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from streameval.answers import How, advice, answers, rests_on, with_intervals
+from streameval.accumulator.experiment import Variant
+from streameval.accumulator.readings import How, advice, answers, rests_on, with_intervals
+from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
-from streameval.experiment import Variant
 from streameval.pipeline.circumstances import Circumstances
 from streameval.pipeline.experiments import ExperimentReader, all_variants
 from streameval.pipeline.history import History
@@ -26,7 +27,6 @@ from streameval.pipeline.snapshot import (
     Snapshot,
 )
 from streameval.records import Partition
-from streameval.table import Table
 from streameval.windows.labels import Labels
 from streameval.windows.times import SECOND, span_text
 from streameval.windows.views import Views

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streameval.answers import answers
+from streameval.accumulator.readings import answers
+from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.events import Batch
 from streameval.pipeline.decode import Decoded
-from streameval.table import Table
 from streameval.windows.family import FamilySpec
 from streameval.windows.labels import Folding, Labels
 

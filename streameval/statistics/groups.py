@@ -10,9 +10,9 @@ import msgspec
 import numpy as np
 from msgspec.msgpack import Ext
 
-from streameval.intervals import UNIT, GroupSums
 from streameval.statistics.arrays import FloatArray, IntArray, distinct, grouped
 from streameval.statistics.exact import approximate, limbs
+from streameval.statistics.intervals import UNIT, GroupSums
 from streameval.statistics.lists import Lists, Outcome, Outcomes
 from streameval.statistics.relation import Columns, Relation, Shape
 from streameval.statistics.statistic import Statistic

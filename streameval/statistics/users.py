@@ -11,8 +11,8 @@ import numpy as np
 
 from streameval.columns import Coded
 from streameval.events import Batch
-from streameval.intervals import Audience
 from streameval.statistics.arrays import BoolArray, FloatArray, IntArray, sums
+from streameval.statistics.intervals import Audience
 from streameval.statistics.relation import Shape
 from streameval.statistics.sampling import HALVINGS, Sampled
 from streameval.statistics.statistic import Cells

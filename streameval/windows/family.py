@@ -10,10 +10,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
 from streameval.errors import DamagedStateError
 from streameval.events import Batch
-from streameval.table import Table
 from streameval.windows.labels import (
     Assigner,
     Folding,

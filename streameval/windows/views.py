@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from streameval.table import Table
+from streameval.accumulator.table import Table
 from streameval.windows.family import FamilyCopy, FamilySpec
 from streameval.windows.labels import OTHER, Folding, Labels, Seen
 from streameval.windows.times import BEYOND, HOUR, Place, unit

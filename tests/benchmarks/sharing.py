@@ -8,8 +8,8 @@ from collections.abc import Callable
 from prometheus_client import CollectorRegistry, generate_latest
 
 from streameval import Accumulator, Event
+from streameval.accumulator.shared import SharedAccumulator
 from streameval.prometheus import Collector
-from streameval.shared import SharedAccumulator
 from tests.benchmarks import traffic
 from tests.benchmarks.timing import best_of
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from streameval.intervals import Interval
+from streameval.statistics.intervals import Interval
 from tests.browser.site import Site, moment
 from tests.exporters.experiments import CONTROL, TREATMENT, report, variant
 from tests.exporters.pictures import mean, picture

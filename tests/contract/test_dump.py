@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval import Accumulator
+from streameval.accumulator.table import VERSION
 from streameval.catalogue.context import Popularity, Similarity
 from streameval.errors import (
     CutoffExceedsDepthError,
@@ -19,7 +20,6 @@ from streameval.errors import (
     UnlikeStateError,
 )
 from streameval.statistics.hits import Hits
-from streameval.table import VERSION
 from tests.contract import laws
 from tests.contract.laws import dumped
 from tests.contract.metric_cases import a_text_of_each, plain, stream

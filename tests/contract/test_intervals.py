@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval import Accumulator, Batch, Event, Intervals
+from streameval.accumulator.uncertainty import interval
 from streameval.catalogue import catalogue, parse
 from streameval.catalogue.reading import Reading
 from streameval.errors import UndefinedMetricError, UnlikeStateError
-from streameval.intervals import GroupSums
 from streameval.statistics.groups import MOST_DAYS
-from streameval.uncertainty import interval
+from streameval.statistics.intervals import GroupSums
 from tests.contract.inputs import inputs
 from tests.contract.metric_cases import CASES, NAMES, a_text_of_each, stream
 from tests.effort import dear, sampled

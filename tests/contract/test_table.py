@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval import Accumulator, Intervals
-from streameval.answers import answers
+from streameval.accumulator.plan import planned
+from streameval.accumulator.readings import answers
+from streameval.accumulator.table import Table, renumber
 from streameval.errors import DamagedStateError, UnlikeStateError
 from streameval.events import Batch, Event, columns_of
-from streameval.plan import planned
-from streameval.table import Table, renumber
 from tests.contract import laws
 from tests.contract.inputs import inputs
 from tests.contract.metric_cases import a_text_of_each, stream

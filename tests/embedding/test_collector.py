@@ -8,11 +8,11 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter, generate_latest
 
 from streameval import Accumulator
+from streameval.accumulator.shared import SharedAccumulator
 from streameval.errors import NotShownError
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.pipeline.snapshot import Series
 from streameval.prometheus import Collector
-from streameval.shared import SharedAccumulator
 from tests.embedding.lists import lists, scraped
 from tests.exporters.pictures import picture
 from tests.prometheus.server import program

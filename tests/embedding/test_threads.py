@@ -10,9 +10,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from streameval import Accumulator
+from streameval.accumulator.shared import SharedAccumulator, share
 from streameval.errors import NotShownError
 from streameval.prometheus import Collector
-from streameval.shared import SharedAccumulator, share
 from tests.embedding.lists import lists, scraped
 
 METRICS = ("ndcg@10", "hit_rate@3", "item_coverage@10", "ndcg(statistic=median)@10")

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from streameval.accumulator.experiment import Experiment, Report, Variant, compared
 from streameval.catalogue import parse
-from streameval.experiment import Experiment, Report, Variant, compared
-from streameval.intervals import Audience, GroupSums, Intervals
+from streameval.statistics.intervals import Audience, GroupSums, Intervals
 
 METRICS = ("ndcg@10", "ctr", "hit_rate@10", "mrr")
 GROUPS = 256

@@ -8,7 +8,7 @@ import re
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from streameval.experiment import Experiment, Report
+from streameval.accumulator.experiment import Experiment, Report
 from streameval.exporters.experiment import comparison_families, plain
 from streameval.exporters.prometheus import Text
 from streameval.exporters.web.experiment import section

@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from streameval import accumulator, answers
-from streameval.accumulator import Accumulator
+from streameval.accumulator import Accumulator, accumulator, readings
+from streameval.accumulator.table import Table
 from streameval.catalogue import cumulative_gain
 from streameval.metrics import dcg, ndcg
 from streameval.statistics import distributions, exact, lists, vocabulary
 from streameval.statistics.hits import HitsOfCells
 from streameval.statistics.relation import Relation
-from streameval.table import Table
 from tests.contract import laws
 from tests.contract.metric_cases import a_text_of_each, plain, stream
 from tests.metrics.preparation import Shown
@@ -109,7 +108,7 @@ def _zero(metric: Any, table: Any, cells: Any) -> Any:
     return [zero]
 
 
-_answers = answers.answers
+_answers = readings.answers
 
 
 def _one_more(self: HitsOfCells, rows: Any, k: int | None) -> Any:
@@ -162,7 +161,7 @@ MISTAKES = (
     Mistake(
         "lists without interactions counted where they are left out",
         twin,
-        _replaced(answers, "counted", lambda _, hits: np.maximum(hits.count, 1)),
+        _replaced(readings, "counted", lambda _, hits: np.maximum(hits.count, 1)),
     ),
     Mistake(
         "a cut-off that keeps one rank more",
@@ -171,7 +170,7 @@ MISTAKES = (
     ),
     Mistake("no evidence that reads as 0", undefined, _replaced(accumulator, "answers", _zero)),
     Mistake(
-        "a depth that is not checked", depth, _replaced(answers, "check_depth", lambda *_: None)
+        "a depth that is not checked", depth, _replaced(readings, "check_depth", lambda *_: None)
     ),
     Mistake(
         "a read that counts as a change", reading, _replaced(Accumulator, "read", _counting_read)

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval import Accumulator, Event, Intervals
+from streameval.accumulator.uncertainty import interval
 from streameval.pipeline.circumstances import Circumstances
 from streameval.pipeline.ingest import Ingest
 from streameval.pipeline.snapshot import LIFETIME, Series
 from streameval.pipeline.snapshots import WINDOW_GROUPS, Snapshots
 from streameval.records import Partition
-from streameval.uncertainty import interval
 from tests.pipeline.counting import MINUTE, batch, ingest, layout, parts, record, views
 
 INTERVALS = Intervals(groups=256)

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streameval.comparison import Comparison, Method
-from streameval.experiment import ALARM, ratio_evidence
-from streameval.intervals import FloatArray, GroupSums, IntArray
+from streameval.accumulator.comparison import Comparison, Method
+from streameval.accumulator.experiment import ALARM, ratio_evidence
+from streameval.statistics.intervals import FloatArray, GroupSums, IntArray
 from tests.simulation.events import kept
 from tests.simulation.systems import System
 from tests.simulation.worlds import METRICS, Traffic, Users, World

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from streameval import Accumulator, Batch, Intervals, compare
-from streameval.intervals import GroupSums
+from streameval.statistics.intervals import GroupSums
 from streameval.statistics.userhash import user_hashes
 from tests.simulation.worlds import Traffic, Users, World
 

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from streameval.comparison import Comparison, Method, compare_sums
-from streameval.intervals import GroupSums
-from streameval.uncertainty import normal_quantile, student_reach
+from streameval.accumulator.comparison import Comparison, Method, compare_sums
+from streameval.accumulator.uncertainty import normal_quantile, student_reach
+from streameval.statistics.intervals import GroupSums
 from tests.simulation.events import Counted, by_accumulators, by_floats
 
 Compare = Callable[[GroupSums, GroupSums, Method, float], Comparison]

@@ -8,7 +8,7 @@ from statistics import median_low
 import numpy as np
 import pytest
 
-from streameval.answers import answers
+from streameval.accumulator.readings import answers
 from streameval.catalogue import parse
 from streameval.checkpoints.folder import FolderStore
 from streameval.windows.views import Views

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from streameval import Accumulator, Batch, Intervals, compare
+from streameval.accumulator.uncertainty import log_student_tail
 from streameval.errors import NotComparableError, UnlikeStateError
-from streameval.uncertainty import log_student_tail
 
 ITEMS = [f"i{place}" for place in range(5)]
 

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from streameval.comparison import Comparison, Method, compare_sums
+from streameval.accumulator.comparison import Comparison, Method, compare_sums
 from streameval.errors import UnlikeStateError
-from streameval.intervals import GroupSums
+from streameval.statistics.intervals import GroupSums
 from tests.uncertainty.worlds import binomial, sums
 
 

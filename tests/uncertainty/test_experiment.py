@@ -9,10 +9,8 @@ from math import comb
 import numpy as np
 import pytest
 
-from streameval.catalogue import parse
-from streameval.comparison import compare_sums
-from streameval.errors import ConfigError
-from streameval.experiment import (
+from streameval.accumulator.comparison import compare_sums
+from streameval.accumulator.experiment import (
     Compared,
     Experiment,
     Report,
@@ -21,7 +19,9 @@ from streameval.experiment import (
     ratio_evidence,
     shared_evidence,
 )
-from streameval.intervals import Audience, GroupSums, Intervals
+from streameval.catalogue import parse
+from streameval.errors import ConfigError
+from streameval.statistics.intervals import Audience, GroupSums, Intervals
 from tests.uncertainty.worlds import binomial, sums
 
 METRICS = ["ctr", "hit_rate@10", "ndcg@10"]

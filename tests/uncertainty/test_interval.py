@@ -10,8 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streameval.intervals import Intervals, Kind
-from streameval.uncertainty import boundary, interval, log_evidence, pooled, standard_error
+from streameval.accumulator.uncertainty import (
+    boundary,
+    interval,
+    log_evidence,
+    pooled,
+    standard_error,
+)
+from streameval.statistics.intervals import Intervals, Kind
 from tests.uncertainty.worlds import binomial, sums
 
 KINDS: tuple[Kind, ...] = get_args(Kind)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streameval.uncertainty import (
+from streameval.accumulator.uncertainty import (
     log_normal_tail,
     log_student_tail,
     normal_quantile,

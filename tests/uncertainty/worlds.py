@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from streameval.intervals import GroupSums
+from streameval.statistics.intervals import GroupSums
 
 
 def sums(

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from streameval.comparison import Comparison, evidence_text, percent, verdict_text
-from streameval.experiment import ALARM, Checks, Compared, Report
+from streameval.accumulator.comparison import Comparison, evidence_text, percent, verdict_text
+from streameval.accumulator.experiment import ALARM, Checks, Compared, Report
 from streameval.exporters.view import UNDEFINED, figure
 from streameval.exporters.web.markup import Markup, tag
 

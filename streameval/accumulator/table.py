@@ -11,16 +11,23 @@ import msgspec
 import numpy as np
 from msgspec.msgpack import Ext
 
+from streameval.accumulator.formulas import (
+    Formula,
+    bounded,
+    counting,
+    formula,
+    needed_inputs,
+    of_event,
+    summed,
+    values_of,
+)
+from streameval.accumulator.plan import Plan, hits_options, name_of, need
 from streameval.catalogue.context import Context
 from streameval.catalogue.metric import Metric
 from streameval.columns import Coded
 from streameval.errors import DamagedStateError, StateVersionError, UnlikeStateError
 from streameval.events import Batch, Id, Interactions
-from streameval.formulas import Formula, formula, needed_inputs, values_of
-from streameval.grouping import bounded, of_event, summed
 from streameval.ids import IdKind
-from streameval.plan import Plan, hits_options, name_of, need
-from streameval.population import counting
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.distributions import Values, ValuesOptions
 from streameval.statistics.exposures import ExposuresOptions, ItemsShown

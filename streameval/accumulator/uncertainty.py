@@ -14,7 +14,14 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from streameval.intervals import FloatArray, GroupSums, IntArray, Interval, Intervals, Kind
+from streameval.statistics.intervals import (
+    FloatArray,
+    GroupSums,
+    IntArray,
+    Interval,
+    Intervals,
+    Kind,
+)
 
 FEWEST_GROUPS: Final = 12
 """Effective groups below which there is no interval."""

@@ -9,7 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from streameval.answers import How, advice, answers, grouped, rests_on, with_intervals
+from streameval.accumulator.formulas import check_inputs
+from streameval.accumulator.intake import (
+    COLLECTIONS,
+    LISTS,
+    Pair,
+    columns,
+    event,
+    kind_of_users,
+    of_one_kind,
+    side_by_side,
+    single,
+)
+from streameval.accumulator.plan import planned
+from streameval.accumulator.readings import How, advice, answers, grouped, rests_on, with_intervals
+from streameval.accumulator.table import VERSION, Table
 from streameval.catalogue import metric_of
 from streameval.catalogue.context import Context, Popularity, Similarity, catalog_of
 from streameval.catalogue.metric import Metric
@@ -22,23 +36,9 @@ from streameval.errors import (
     UnlikeStateError,
 )
 from streameval.events import Batch, Event, Id, Interaction, Interactions
-from streameval.formulas import check_inputs
 from streameval.ids import IdKind, all_are
-from streameval.intake import (
-    COLLECTIONS,
-    LISTS,
-    Pair,
-    columns,
-    event,
-    kind_of_users,
-    of_one_kind,
-    side_by_side,
-    single,
-)
-from streameval.intervals import Audience, GroupSums, Interval, Intervals, Kind
-from streameval.plan import planned
 from streameval.statistics.exposures import MAX_ITEMS
-from streameval.table import VERSION, Table
+from streameval.statistics.intervals import Audience, GroupSums, Interval, Intervals, Kind
 
 _HERE = np.array([0])
 """The cell that everything is counted in."""

@@ -10,7 +10,7 @@ from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, cast
 from streameval.accumulator import Accumulator
 from streameval.errors import NotShownError
 from streameval.events import Id, Interaction, Interactions
-from streameval.intervals import Audience
+from streameval.statistics.intervals import Audience
 
 P = ParamSpec("P")
 T = TypeVar("T")

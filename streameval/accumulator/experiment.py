@@ -10,8 +10,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 import msgspec
 import numpy as np
 
-from streameval.catalogue.metric import Metric
-from streameval.comparison import (
+from streameval.accumulator.comparison import (
     DECIDED,
     MOST_ANONYMOUS,
     Comparison,
@@ -20,9 +19,15 @@ from streameval.comparison import (
     percent,
     sure,
 )
+from streameval.accumulator.uncertainty import (
+    FEWEST_GROUPS,
+    LARGEST_EVIDENCE,
+    log_beta_tail,
+    pooled,
+)
+from streameval.catalogue.metric import Metric
 from streameval.errors import ConfigError
-from streameval.intervals import Audience, GroupSums, Intervals
-from streameval.uncertainty import FEWEST_GROUPS, LARGEST_EVIDENCE, log_beta_tail, pooled
+from streameval.statistics.intervals import Audience, GroupSums, Intervals
 
 ALARM: Final = 1000.0
 """Evidence at which a check raises an alarm."""

@@ -9,23 +9,29 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numpy as np
 from msgspec.structs import replace
 
+from streameval.accumulator.formulas import (
+    called,
+    check_inputs,
+    counted,
+    items_shown,
+    missed,
+    spoiling,
+)
+from streameval.accumulator.plan import check_depth, exposed, name_of, need
+from streameval.accumulator.table import Table
+from streameval.accumulator.uncertainty import FEWEST_GROUPS, interval, pooled
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Bounded, Reading, UndefinedReading
 from streameval.catalogue.summary import summary
 from streameval.errors import NotKeptError, UndefinedMetricError
-from streameval.formulas import called, check_inputs
-from streameval.intervals import GroupSums, Intervals, Kind
-from streameval.plan import check_depth, exposed, name_of, need
-from streameval.population import counted, items_shown, missed, spoiling
 from streameval.statistics.arrays import BoolArray, FloatArray, IntArray
 from streameval.statistics.distributions import Distribution, Values
 from streameval.statistics.exposures import ItemsShown
 from streameval.statistics.hits import Hits, HitsOfCells
+from streameval.statistics.intervals import GroupSums, Intervals, Kind
 from streameval.statistics.ranksums import RankSumsOfLists
 from streameval.statistics.scores import ScoredItems
 from streameval.statistics.statistic import Statistic
-from streameval.table import Table
-from streameval.uncertainty import FEWEST_GROUPS, interval, pooled
 
 S = TypeVar("S", bound=Statistic)
 

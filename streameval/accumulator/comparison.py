@@ -10,10 +10,7 @@ import msgspec
 import numpy as np
 
 from streameval.accumulator import Accumulator
-from streameval.catalogue import parse
-from streameval.errors import NotComparableError, UnlikeStateError
-from streameval.intervals import FloatArray, GroupSums, IntArray, Intervals
-from streameval.uncertainty import (
+from streameval.accumulator.uncertainty import (
     LARGEST_EVIDENCE,
     NOISE,
     Estimate,
@@ -24,6 +21,9 @@ from streameval.uncertainty import (
     standard_error,
     standardised,
 )
+from streameval.catalogue import parse
+from streameval.errors import NotComparableError, UnlikeStateError
+from streameval.statistics.intervals import FloatArray, GroupSums, IntArray, Intervals
 
 Method: TypeAlias = Literal["anytime", "fixed"]
 """May be looked at always, or one planned look."""

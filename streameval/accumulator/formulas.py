@@ -1,0 +1,225 @@
+"""A metric over lists: how its function is called, which lists count, what user groups add."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+from msgspec.structs import replace
+
+from streameval.catalogue.context import Context
+from streameval.catalogue.metric import Metric
+from streameval.errors import MissingInputError
+from streameval.events import Batch, Event
+from streameval.statistics.arrays import FloatArray, IntArray
+from streameval.statistics.groups import Summed, Values
+from streameval.statistics.hits import HitsOfCells
+from streameval.statistics.lists import POSITIONED, GradedLists, Lists
+
+Formula: TypeAlias = Callable[[Event], float | Sequence[float] | None]
+"""The value of an event, several values, or None where it is left out; NaN where it has none."""
+
+_REMEDIES = {
+    "catalog": ("a catalogue", "give catalog= the number of items there are, or their ids"),
+    "popularity": ("the items' popularity", "give popularity= a Popularity(item -> users)"),
+    "similarity": ("the items' similarity", "give similarity= a Similarity(ids, vectors=...)"),
+}
+
+
+def check_inputs(metric: Metric, context: Context) -> None:
+    """Refuse a metric whose inputs are not there.
+
+    Raises:
+        MissingInputError: it needs a catalogue, popularity or similarity, and there is none.
+    """
+    for name in needed_inputs(metric):
+        if getattr(context, name) is None:
+            raise MissingInputError(metric.text, *_REMEDIES[name])
+
+
+def needed_inputs(metric: Metric) -> list[str]:
+    """What a metric cannot do without besides the events, by name."""
+    spared = {"k"} | set(metric.definition.optional) - set(metric.values.values())
+    return [name for name in metric.definition.inputs if name not in spared]
+
+
+def called(metric: Metric, statistic: object, context: Context) -> Any:
+    """The metric's function of a statistic."""
+    function = metric.definition.function
+    return function(statistic, *_inputs(metric, context), **metric.values_for(function))
+
+
+def values_of(metric: Metric, lists: Lists) -> FloatArray:
+    """One value per list, shape (lists,)."""
+    of_list = metric.definition.of_list
+    cut = [metric.k] if "k" in metric.definition.inputs else []
+    found: FloatArray = of_list(lists, *cut, **metric.values_for(of_list))
+    return found
+
+
+def formula(metric: Metric, context: Context) -> Formula:
+    """The metric's function of one event."""
+    function, inputs = metric.definition.function, _inputs(metric, context)
+    chosen = metric.values_for(function)
+    wanted = str(metric.values.get("type", ""))
+
+    def value(event: Event) -> Any:
+        read = _of_type(event, wanted) if wanted else event
+        return function(read, *inputs, **chosen)
+
+    return value
+
+
+def _of_type(event: Event, name: str) -> Event:
+    column = Batch(recommendations=[()], interactions=[()], typed=[event.typed]).of_type(name)
+    return replace(event, interactions=column.interactions[0])
+
+
+def _inputs(metric: Metric, context: Context) -> list[Any]:
+    names = metric.definition.inputs
+    return [metric.k if name == "k" else getattr(context, name) for name in names]
+
+
+Fate: TypeAlias = Literal["count", "skip", "nan", "error"]
+"""What a kind of list does to a mean: it counts, is left out, or leaves no value at all."""
+
+_KINDS = [(items, interactions) for items in (True, False) for interactions in (True, False)]
+
+
+def fate(metric: Metric, *, items: bool, interactions: bool) -> Fate:
+    """What lists with or without items, and with or without interactions, do to the mean."""
+    of_list = metric.values.get("empty_list", "any")
+    of_interactions = metric.values.get("empty", "zero")
+    rule = (
+        of_list if not items and of_list != "any" else "zero" if interactions else of_interactions
+    )
+    fates: dict[object, Fate] = {"zero": "count", "skip": "skip", "nan": "nan", "error": "error"}
+    return fates[rule]
+
+
+def counted(metric: Metric, hits: HitsOfCells) -> IntArray:
+    """How many lists of each cell the mean is over."""
+    return _having(metric, hits, "count")
+
+
+def spoiling(metric: Metric, hits: HitsOfCells, how: Literal["nan", "error"]) -> IntArray:
+    """How many lists of each cell leave the mean without a value."""
+    refused = hits.refused if how == "error" else 0
+    return _having(metric, hits, how) + refused
+
+
+def missed(metric: Metric, hits: HitsOfCells, valued: IntArray) -> IntArray:
+    """How many lists with gains the mean is without, as values were kept only after them.
+
+    Where empty lists are left out, too many by at most as many as there are of those.
+
+    Args:
+        metric: whose mean it is.
+        hits: of all lists.
+        valued: how many lists with gains have been valued.
+    """
+    kept = fate(metric, items=False, interactions=True) == "count"
+    empty = 0 if kept else hits.having(items=False, interactions=True)
+    return np.asarray(np.maximum(hits.graded - empty - valued, 0))
+
+
+def counting(metric: Metric, lists: Lists) -> IntArray:
+    """How often each distinct list counts in the mean: 0 where it is left out; shape (n,)."""
+    count = lists.count.copy()
+    for items, interactions in _KINDS:
+        if fate(metric, items=items, interactions=interactions) != "count":
+            here = (lists.length > 0) == items
+            count[here & ((lists.interacted > 0) == interactions)] = 0
+    return np.asarray(count)
+
+
+class Shown(Protocol):
+    """Lists, or cells of them, that show items."""
+
+    def items(self, k: int | None) -> IntArray:
+        """How many items were shown up to rank k."""
+
+
+def items_shown(metric: Metric, hits: Shown) -> IntArray:
+    """How many items of each owner a mean per item is over."""
+    rank = int(metric.values.get("rank", 0))
+    if not rank:
+        return hits.items(metric.k)
+    last = rank if metric.k is None else min(rank, metric.k)
+    above = rank - 1 if metric.k is None else min(rank - 1, metric.k)
+    return hits.items(last) - (hits.items(above) if above else 0)
+
+
+def _having(metric: Metric, hits: HitsOfCells, wanted: Fate) -> IntArray:
+    found = np.zeros(hits.cells, np.int64)
+    for items, interactions in _KINDS:
+        if fate(metric, items=items, interactions=interactions) == wanted:
+            found += hits.having(items=items, interactions=interactions)
+    return found
+
+
+def summed(metric: Metric, column: int, context: Context) -> Summed:
+    """How the lists of a metric that reads hits or lists are summed.
+
+    Args:
+        metric: one that has intervals.
+        column: its place among the metrics that are summed.
+        context: what its values are made with.
+    """
+    per_item = metric.definition.per == "item"
+    return Summed(
+        column,
+        bounded(metric),
+        partial(_of_items if per_item else _of_lists, metric, context),
+        partial(_at_ranks, metric) if per_item else np.zeros_like,
+    )
+
+
+def bounded(metric: Metric) -> bool:
+    """Whether both ends of the metric's range are finite."""
+    return all(map(math.isfinite, metric.definition.bounds))
+
+
+def of_event(found: float | Iterable[float] | None) -> tuple[float, int]:
+    """What the value of an event, or several, adds to numerator and denominator.
+
+    Example:
+        >>> of_event(None), of_event(0.5), of_event([1.0, math.nan, 2.0])
+        ((0.0, 0), (0.5, 1), (3.0, 2))
+    """
+    values = () if found is None else (found,) if isinstance(found, (int, float)) else found
+    finite = [value for value in values if math.isfinite(value)]
+    return math.fsum(finite), len(finite)
+
+
+def _of_lists(metric: Metric, context: Context, lists: Lists) -> Values:
+    graded = isinstance(lists, GradedLists) and metric.needs_gains
+    values = (
+        values_of(metric, lists)
+        if graded or metric.needs_values
+        else np.asarray(called(metric, lists, context), np.float64)
+    )
+    # A list without a value, or with an infinite one, is in no mean that has an interval.
+    counts = counting(metric, lists) * np.isfinite(values)
+    return np.where(counts > 0, values, 0.0), counts
+
+
+def _of_items(metric: Metric, context: Context, lists: Lists) -> Values:
+    counts = np.where(lists.kind & POSITIONED, 0, items_shown(metric, lists))
+    return np.asarray(called(metric, lists, context), np.float64), counts
+
+
+class _Placed(NamedTuple):
+    """Items at ranks of their own, each as if it were a list."""
+
+    rank: IntArray
+
+    def items(self, k: int | None) -> IntArray:
+        return (self.rank <= (np.iinfo(np.int64).max if k is None else k)).astype(np.int64)
+
+
+def _at_ranks(metric: Metric, ranks: IntArray) -> IntArray:
+    return items_shown(metric, _Placed(ranks))
