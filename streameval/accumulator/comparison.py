@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from datetime import date, timedelta
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -14,6 +15,7 @@ from streameval.accumulator.uncertainty import (
     LARGEST_EVIDENCE,
     NOISE,
     Estimate,
+    accumulated,
     half_width,
     log_evidence,
     log_student_tail,
@@ -136,13 +138,75 @@ def compare_sums(
         >>> found.verdict, f"{found.lift:.1%}, at least {found.lift_low:.1%}"
         ('better', '10.0%, at least 0.5%')
     """
-    if control.numerators.shape[1] != treatment.numerators.shape[1]:
-        counts = (each.numerators.shape[1] for each in (control, treatment))
-        raise UnlikeStateError("numbers of user groups", *counts)
-    arms = by_day(control, treatment)
+    arms = _by_day(control, treatment)
     if arms is None:
         return Comparison(kind=method, confidence=confidence)
-    one, other = arms
+    return _between(*arms, _Asked(method, precision, confidence, higher_is_better))
+
+
+class Day(msgspec.Struct, frozen=True):
+    """A comparison as it stood at the end of a day, for method "anytime".
+
+    Attributes:
+        day: in UTC.
+        evidence: against no difference, of all days so far.
+        lift: relative difference of all days so far; None where there is none.
+        low: lower bound of the lift; None where nothing can be said.
+        high: upper bound.
+    """
+
+    day: date
+    evidence: float
+    lift: float | None
+    low: float | None
+    high: float | None
+
+
+def compare_days(
+    control: GroupSums,
+    treatment: GroupSums,
+    *,
+    precision: float = 0.02,
+    confidence: float = 0.95,
+) -> list[Day]:
+    """What an anytime comparison said at the end of each day that both slices have.
+
+    A list that came late counts on its own day. The last entry is what `compare_sums` says now.
+
+    Args:
+        control: of the slice compared with; days added together as the oldest count as one.
+        treatment: of the slice in question.
+        precision: lift at which the bounds are tightest.
+        confidence: how often the bounds cover the truth.
+
+    Raises:
+        UnlikeStateError: they have different numbers of groups.
+    """
+    common = _common(control, treatment)
+    if common is None:
+        return []
+    asked = _Asked("anytime", precision, confidence)
+    ones = accumulated(*_arm(control, common.first), common.weights)
+    others = accumulated(*_arm(treatment, common.second), common.weights)
+    found = []
+    for number, one, other in zip(control.days[common.first].tolist(), ones, others, strict=True):
+        each = _between(one, other, asked)
+        day = date(1970, 1, 1) + timedelta(days=number)
+        found.append(Day(day, each.evidence, each.lift, each.lift_low, each.lift_high))
+    return found
+
+
+class _Asked(NamedTuple):
+    """What is asked of a comparison."""
+
+    method: Method
+    precision: float
+    confidence: float
+    higher_is_better: bool | None = True
+
+
+def _between(one: Estimate, other: Estimate, asked: _Asked) -> Comparison:
+    """Compare the means of control and treatment."""
     groups = min(one.groups, other.groups)
     positive = min(one.value, other.value) > 0
     found = Comparison(
@@ -150,21 +214,23 @@ def compare_sums(
         lift=other.value / one.value - 1 if positive else None,
         groups=groups,
         heaviest=_heaviest(other.moves - one.moves),
-        kind=method,
-        confidence=confidence,
+        kind=asked.method,
+        confidence=asked.confidence,
     )
     if not (one.is_usable and other.is_usable):
         return found
-    level = _Level(method, 1.0 - confidence, groups)
-    plain = level.tested(other.value - one.value, other.moves - one.moves, one.value, precision)
+    level = _Level(asked.method, 1.0 - asked.confidence, groups)
+    moves = other.moves - one.moves
+    plain = level.tested(other.value - one.value, moves, one.value, asked.precision)
     relative = level.tested(
         math.log(other.value / one.value),
         other.moves / other.value - one.moves / one.value,
         1.0,
-        precision,
+        asked.precision,
     )
     found = _with_bounds(found, plain, relative)
-    return msgspec.structs.replace(found, verdict=_verdict(found, precision, higher_is_better))
+    verdict = _verdict(found, asked.precision, asked.higher_is_better)
+    return msgspec.structs.replace(found, verdict=verdict)
 
 
 def compare(
@@ -225,27 +291,54 @@ def _sums(accumulator: Accumulator, metric: str) -> GroupSums:
     return found
 
 
-def by_day(control: GroupSums, treatment: GroupSums) -> tuple[Estimate, Estimate] | None:
-    """Both means over the days that both arms have, weighed alike; None where there is no such day.
+class _Common(NamedTuple):
+    """The days that both arms have lists of.
 
-    A day weighs as much as it says about the difference: N_A N_B / (N_A + N_B).
+    Attributes:
+        first: rows of these days in control's sums.
+        second: likewise of treatment's.
+        weights: a day weighs as much as it says about the difference: N_A N_B / (N_A + N_B).
     """
+
+    first: IntArray
+    second: IntArray
+    weights: FloatArray
+
+
+def _common(control: GroupSums, treatment: GroupSums) -> _Common | None:
+    if control.numerators.shape[1] != treatment.numerators.shape[1]:
+        counts = (each.numerators.shape[1] for each in (control, treatment))
+        raise UnlikeStateError("numbers of user groups", *counts)
     _, first, second = np.intersect1d(control.days, treatment.days, return_indices=True)
     one = control.denominators.sum(axis=1)[first]
     other = treatment.denominators.sum(axis=1)[second]
     both = (one > 0) & (other > 0)
     if not both.any():
         return None
-    one, other, first, second = one[both], other[both], first[both], second[both]
-    weights = one * (other / (one + other))
-    weights = weights / weights.sum()
-    return _over(control, first, weights), _over(treatment, second, weights)
+    one, other = one[both], other[both]
+    return _Common(first[both], second[both], one * (other / (one + other)))
 
 
-def _over(sums: GroupSums, days: IntArray, weights: FloatArray) -> Estimate:
+def _by_day(control: GroupSums, treatment: GroupSums) -> tuple[Estimate, Estimate] | None:
+    """Both means over the days that both arms have, weighed alike; None without such a day.
+
+    Raises:
+        UnlikeStateError: they have different numbers of groups.
+    """
+    common = _common(control, treatment)
+    if common is None:
+        return None
+    weights = common.weights / common.weights.sum()
+    return (
+        standardised(*_arm(control, common.first), weights),
+        standardised(*_arm(treatment, common.second), weights),
+    )
+
+
+def _arm(sums: GroupSums, days: IntArray) -> tuple[FloatArray, IntArray]:
     if days.size == sums.days.size:
-        return standardised(sums.numerators, sums.denominators, weights)
-    return standardised(sums.numerators[days], sums.denominators[days], weights)
+        return sums.numerators, sums.denominators
+    return sums.numerators[days], sums.denominators[days]
 
 
 class _Tested(NamedTuple):
@@ -356,11 +449,19 @@ def evidence_text(found: Comparison) -> str:
         >>> evidence_text(Comparison(evidence=137.2, kind="anytime", confidence=0.95))
         '137'
     """
-    if found.kind == "fixed":
-        return f"{found.p_value:.2g}"
-    if found.evidence < 10:
-        return f"{found.evidence:.2g}"
-    return f"{found.evidence:,.0f}" if found.evidence < 1e6 else ">1e6"
+    return f"{found.p_value:.2g}" if found.kind == "fixed" else e_value_text(found.evidence)
+
+
+def e_value_text(evidence: float) -> str:
+    """An e-value for a person.
+
+    Example:
+        >>> e_value_text(0.0123), e_value_text(1234.5), e_value_text(1e9)
+        ('0.012', '1,234', '>1e6')
+    """
+    if evidence < 10:
+        return f"{evidence:.2g}"
+    return f"{evidence:,.0f}" if evidence < 1e6 else ">1e6"
 
 
 def percent(

@@ -3,43 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
 
+from streameval.accumulator.checks import Checks, checked
 from streameval.accumulator.comparison import (
     DECIDED,
-    MOST_ANONYMOUS,
     Comparison,
+    Day,
     Method,
+    compare_days,
     compare_sums,
     percent,
     sure,
 )
 from streameval.accumulator.uncertainty import (
     FEWEST_GROUPS,
-    LARGEST_EVIDENCE,
-    log_beta_tail,
     pooled,
 )
 from streameval.catalogue.metric import Metric
 from streameval.errors import ConfigError
 from streameval.statistics.intervals import Audience, GroupSums, Intervals
-
-ALARM: Final = 1000.0
-"""Evidence at which a check raises an alarm."""
-
-MOST_SHARED: Final = 0.01
-"""Share of users in several variants that accidents explain: a shared computer, a second login."""
-
-SAME_USERS: Final = 0.9
-"""Share of users in several variants from which on that is the design: pairs, interleaving."""
-
-_CERTAINTY: Final = 100.0
-"""How near to the planned shares the alternative of the sample ratio lies, in users."""
 
 _APART: Final = frozenset({"__other__", "__missing__"})
 """Label values that are no variant: a mixture, and what had no label."""
@@ -114,32 +102,6 @@ class Variant(NamedTuple):
         return Variant({**self.sums, **other.sums}, self.audience)
 
 
-class Checks(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether the experiment itself is sound.
-
-    Attributes:
-        users: of each variant, control first; an estimate where there are very many.
-        shares: planned share of each; they add up to 1.
-        ratio_evidence: against users being split as planned, as an e-value; 1 for the same users.
-        shared: share of users who are in several variants.
-        shared_evidence: against that being an accident, likewise.
-        same_users: whether users meet several variants by design.
-        anonymous: largest share of a variant's lists that have no user id.
-        left_out: values of the label that are no variant of the experiment.
-        trouble: reasons not to trust any verdict, one sentence each.
-    """
-
-    users: dict[str, float]
-    shares: dict[str, float]
-    ratio_evidence: float
-    shared: float
-    shared_evidence: float
-    same_users: bool
-    anonymous: float
-    left_out: tuple[str, ...] = ()
-    trouble: tuple[str, ...] = ()
-
-
 class Guardrail(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a metric stays where it must.
 
@@ -165,6 +127,8 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
         comparison: what is known; its bounds are those of this metric alone unless it is primary.
         guardrail: what is known of the limit; None where there is none.
         days_left: until the lift is as precise as asked for, at this pace; None where unknown.
+        days: how it stood at the end of each day; of metrics that decide (of the first one, where
+            none was named) and the method "anytime", else empty.
         sentence: the verdict, explained.
     """
 
@@ -177,6 +141,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     comparison: Comparison
     guardrail: Guardrail | None
     days_left: float | None
+    days: tuple[Day, ...]
     sentence: str
 
     def flat(self) -> dict[str, Any]:
@@ -193,6 +158,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
             "guardrail": None if guardrail is None else guardrail.limit,
             "guardrail_verdict": None if guardrail is None else guardrail.verdict,
             "days_left": self.days_left,
+            "days": msgspec.to_builtins(self.days),
             "sentence": self.sentence,
         }
 
@@ -233,107 +199,23 @@ def compared(
     chosen = [name for name in experiment.shares or sorted(named) if name != experiment.control]
     nobody = Variant({}, Audience(np.zeros(0, np.uint64), 2**64, 0, 0))
     there = {name: variants.get(name, nobody) for name in (experiment.control, *chosen)}
-    checks = _checks(experiment, there, sorted(named.difference(there)))
+    checks = checked(
+        {name: variant.audience for name, variant in there.items()},
+        experiment.shares,
+        same_users=experiment.same_users,
+        left_out=sorted(named.difference(there)),
+    )
     primary = [metric for metric in metrics if metric.text in experiment.primary]
     pairs = _Pairs(experiment, there, intervals, method, max(len(primary) * len(chosen), 1))
+    known = [
+        metric for metric in metrics if any(metric.text in each.sums for each in there.values())
+    ]
+    followed = primary or known[:1]
     rows = [
-        pairs.row(metric, name)
-        for metric in metrics
-        if any(metric.text in each.sums for each in there.values())
-        for name in chosen
+        pairs.row(metric, name, followed=metric in followed) for metric in known for name in chosen
     ]
     rows = _discovered(rows, 1.0 - intervals.confidence)
     return Report(checks, [_trusted(row, checks, experiment.control) for row in rows])
-
-
-def ratio_evidence(users: Sequence[int], shares: Sequence[float]) -> float:
-    """Evidence against users being split as planned: a Dirichlet-multinomial against the plan.
-
-    Args:
-        users: of each variant.
-        shares: planned; they add up to 1.
-
-    Example:
-        >>> ratio_evidence([10_050, 9_950], [0.5, 0.5]) < 1
-        True
-        >>> ratio_evidence([10_400, 9_600], [0.5, 0.5]) > 1000
-        True
-    """
-    found = math.lgamma(_CERTAINTY) - math.lgamma(_CERTAINTY + sum(users))
-    for count, share in zip(users, shares, strict=True):
-        prior = _CERTAINTY * share
-        found += math.lgamma(prior + count) - math.lgamma(prior) - count * math.log(share)
-    return math.exp(min(found, math.log(LARGEST_EVIDENCE)))
-
-
-def shared_evidence(shared: int, users: int) -> float:
-    """Evidence that more than 1 % of users are in several variants: all larger shares mixed.
-
-    Example:
-        >>> shared_evidence(100, 20_000) < 1, shared_evidence(300, 20_000) > 1000
-        (True, True)
-    """
-    rest = users - shared
-    found = math.lgamma(shared + 1) + math.lgamma(rest + 1) - math.lgamma(users + 2)
-    found += log_beta_tail(MOST_SHARED, shared + 1.0, rest + 1.0)
-    found -= (rest + 1) * math.log1p(-MOST_SHARED) + shared * math.log(MOST_SHARED)
-    return math.exp(min(found, math.log(LARGEST_EVIDENCE)))
-
-
-def _checks(
-    experiment: Experiment, there: Mapping[str, Variant], left_out: Sequence[str]
-) -> Checks:
-    audiences = {name: variant.audience for name, variant in there.items()}
-    counts, shared, users = _counted(list(audiences.values()))
-    smallest = min(counts)
-    same = experiment.same_users or (smallest > 0 and shared >= SAME_USERS * smallest)
-    planned = {name: experiment.shares.get(name, 1.0) for name in there}
-    whole = sum(planned.values())
-    shares = {name: share / whole for name, share in planned.items()}
-    ratio = 1.0 if same else ratio_evidence(counts, list(shares.values()))
-    leak = 1.0 if same else shared_evidence(shared, users)
-    found = Checks(
-        users={name: each.users for name, each in audiences.items()},
-        shares=shares,
-        ratio_evidence=ratio,
-        shared=shared / users if users else 0.0,
-        shared_evidence=leak,
-        same_users=same,
-        anonymous=max(each.anonymous / max(each.lists, 1) for each in audiences.values()),
-        left_out=tuple(left_out),
-    )
-    return msgspec.structs.replace(found, trouble=tuple(_trouble(found)))
-
-
-def _counted(audiences: Sequence[Audience]) -> tuple[list[int], int, int]:
-    """Users of each below the common threshold; those in several; all."""
-    threshold = min(each.threshold for each in audiences)
-    below = [
-        each.hashes if threshold >= 2**64 else each.hashes[each.hashes < threshold]
-        for each in audiences
-    ]
-    _, times = np.unique(np.concatenate(below), return_counts=True)
-    return [len(each) for each in below], int((times > 1).sum()), len(times)
-
-
-def _trouble(checks: Checks) -> Iterator[str]:
-    if checks.ratio_evidence >= ALARM:
-        found = ", ".join(f"{name} {count:,.0f}" for name, count in checks.users.items())
-        planned = " : ".join(f"{share:.1%}" for share in checks.shares.values())
-        yield (
-            f"users are not split as planned ({found}; planned {planned}): something loses or adds "
-            "users of one variant, and whoever is missing may be unlike the others"
-        )
-    if checks.shared_evidence >= ALARM:
-        yield (
-            f"{checks.shared:.1%} of the users are in several variants: the assignment does not "
-            "hold, or say that it is meant so (same_users)"
-        )
-    if checks.anonymous > MOST_ANONYMOUS:
-        yield (
-            f"{checks.anonymous:.0%} of a variant's lists have no user id: their users may be "
-            f"counted many times; send user ids with at least {1 - MOST_ANONYMOUS:.0%} of the lists"
-        )
 
 
 class _Pairs(NamedTuple):
@@ -345,8 +227,8 @@ class _Pairs(NamedTuple):
     method: Method
     primaries: int
 
-    def row(self, metric: Metric, name: str) -> Compared:
-        """A comparison, as if it were the only one of its kind."""
+    def row(self, metric: Metric, name: str, *, followed: bool) -> Compared:
+        """A comparison, as if it were the only one of its kind; `followed` from day to day."""
         control, treatment = (
             self._sums(metric.text, each) for each in (self.experiment.control, name)
         )
@@ -367,6 +249,7 @@ class _Pairs(NamedTuple):
             if limit is None
             else Guardrail(limit=limit, verdict=_kept(plain, limit)),
             days_left=_days_left(found, control, treatment, self.intervals.precision),
+            days=self._days(control, treatment, alpha) if followed else (),
             sentence="",
         )
 
@@ -381,6 +264,13 @@ class _Pairs(NamedTuple):
             confidence=confidence,
             higher_is_better=metric.definition.higher_is_better,
         )
+
+    def _days(self, control: GroupSums, treatment: GroupSums, alpha: float) -> tuple[Day, ...]:
+        if self.method != "anytime":
+            return ()
+        precision = self.intervals.precision
+        found = compare_days(control, treatment, precision=precision, confidence=1.0 - alpha)
+        return tuple(found)
 
     def _sums(self, metric: str, name: str) -> GroupSums:
         found = self.there[name].sums.get(metric)

@@ -111,6 +111,41 @@ def pooled(sums: GroupSums) -> Estimate:
     return standardised(*days, np.ones(1))
 
 
+class Daily(NamedTuple):
+    """The means of days, each for itself.
+
+    Attributes:
+        values: shape (days,).
+        moves: of each group, how much it adds to its day's mean; shape (days, groups).
+        shares: of each group, its share of its day's denominator; likewise.
+    """
+
+    values: FloatArray
+    moves: FloatArray
+    shares: FloatArray
+
+
+def daily(numerators: FloatArray, denominators: IntArray) -> Daily:
+    """The mean of each day.
+
+    Args:
+        numerators: shape (days, groups).
+        denominators: likewise; none of the days is without a list.
+    """
+    shares = denominators.astype(np.float64)
+    totals = shares.sum(axis=1)[:, None]
+    values = numerators.sum(axis=1)[:, None] / totals
+    # In place: ninety days of groups are large enough that new arrays are what takes the time.
+    moves = values * shares
+    np.subtract(numerators, moves, out=moves)
+    rest = totals - shares
+    # A group that is all of a day cannot be left out of it; its residual is 0.
+    np.maximum(rest, 1.0, out=rest)
+    moves /= rest
+    shares /= totals
+    return Daily(values[:, 0], moves, shares)
+
+
 def standardised(numerators: FloatArray, denominators: IntArray, weights: FloatArray) -> Estimate:
     """The mean of days' means, each with its weight.
 
@@ -119,21 +154,37 @@ def standardised(numerators: FloatArray, denominators: IntArray, weights: FloatA
         denominators: likewise; none of the days is without a list.
         weights: of the days; their sum is 1.
     """
-    below = denominators.astype(np.float64)
-    totals, days = below.sum(axis=1)[:, None], weights[:, None]
-    values = numerators.sum(axis=1)[:, None] / totals
-    # In place: ninety days of groups are large enough that new arrays are what takes the time.
-    moves = values * below
-    np.subtract(numerators, moves, out=moves)
-    rest = totals - below
-    # A group that is all of a day cannot be left out of it; its residual is 0.
-    np.maximum(rest, 1.0, out=rest)
-    moves /= rest
-    moves *= days
-    below *= days / totals
-    share = below.sum(axis=0)
-    groups = 1.0 / float(np.square(share).sum()) - 1.0
-    return Estimate(float((days * values).sum()), moves.sum(axis=0), groups)
+    days = daily(numerators, denominators)
+    column = weights[:, None]
+    np.multiply(days.moves, column, out=days.moves)
+    np.multiply(days.shares, column, out=days.shares)
+    value = float((weights * days.values).sum())
+    return Estimate(value, days.moves.sum(axis=0), _effective(days.shares.sum(axis=0)))
+
+
+def accumulated(
+    numerators: FloatArray, denominators: IntArray, weights: FloatArray
+) -> list[Estimate]:
+    """What `standardised` says of the first day, of the first two days, and so on.
+
+    Args:
+        numerators: shape (days, groups).
+        denominators: likewise; none of the days is without a list.
+        weights: of the days, above 0.
+    """
+    days = daily(numerators, denominators)
+    column, whole = weights[:, None], weights.cumsum()
+    values = (weights * days.values).cumsum() / whole
+    moves = np.cumsum(days.moves * column, axis=0) / whole[:, None]
+    shares = np.cumsum(days.shares * column, axis=0) / whole[:, None]
+    return [
+        Estimate(value, move, _effective(share))
+        for value, move, share in zip(values.tolist(), moves, shares, strict=True)
+    ]
+
+
+def _effective(share: FloatArray) -> float:
+    return 1.0 / float(np.square(share).sum()) - 1.0
 
 
 def standard_error(moves: FloatArray) -> float:

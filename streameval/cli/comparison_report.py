@@ -14,6 +14,7 @@ import msgspec
 from rich.table import Table
 from rich.text import Text
 
+from streameval.accumulator.checks import ALARM
 from streameval.accumulator.comparison import (
     Comparison,
     Method,
@@ -21,7 +22,7 @@ from streameval.accumulator.comparison import (
     percent,
     verdict_text,
 )
-from streameval.accumulator.experiment import ALARM, Compared, Experiment, Report
+from streameval.accumulator.experiment import Compared, Experiment, Report
 from streameval.cli.ending import output, tell
 from streameval.cli.screen import printed
 from streameval.exporters.view import figure
@@ -79,6 +80,8 @@ def as_csv(found: Written) -> str:
         tell(f"do not trust this: {trouble}.")
     text = io.StringIO()
     rows = [row.flat() for row in found.report.rows]
+    for row in rows:
+        del row["days"]  # a list has no cell; JSON has it
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)

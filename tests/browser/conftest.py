@@ -30,7 +30,7 @@ def browser() -> Iterator[Browser]:
     if found is None:
         pytest.skip("there is no browser: install the system's package `chromium`")
     with sync_playwright() as playwright:
-        expect.set_options(timeout=300_000)
+        expect.set_options(timeout=60_000)
         browser = playwright.chromium.launch(executable_path=found, args=_QUIET.split())
         yield browser
         browser.close()

@@ -38,8 +38,9 @@ def test_without_scripts_a_phone_shows_the_same(site: Site, browser: Browser) ->
     ) as context:
         page = context.new_page()
         page.goto(site.address)
-        expect(page.locator("#experiment tbody tr")).to_have_count(4)
-        row = page.locator("#experiment tbody tr").first
+        rows = page.locator("#experiment .forest tbody tr")
+        expect(rows).to_have_count(4)
+        row = rows.first
         expect(row.locator("th code")).to_have_text("ndcg@10")
         box = row.locator("strong.verdict").bounding_box()
         assert box is not None
@@ -47,6 +48,23 @@ def test_without_scripts_a_phone_shows_the_same(site: Site, browser: Browser) ->
         widths = page.locator("#experiment").bounding_box()
         assert widths is not None
         assert widths["width"] <= 390
+
+
+def test_evidence_by_day_stays_open_as_a_table_while_it_moves(site: Site, page: Page) -> None:
+    site.snapshot = msgspec.structs.replace(moment(1), experiment=report())
+    page.goto(site.address)
+    table = page.locator("#experiment .days table")
+    expect(page.locator("#experiment .days svg")).to_be_visible()
+    expect(table).not_to_be_visible()
+    page.locator("#experiment .days summary").click()
+    expect(table.locator("tbody tr")).to_have_count(5)
+    longer = {
+        "control": variant(CONTROL, days=7),
+        "treatment": variant(TREATMENT, seed=2, days=7),
+    }
+    site.snapshot = msgspec.structs.replace(moment(2), experiment=report(longer))
+    expect(table.locator("tbody tr")).to_have_count(7)
+    expect(table).to_be_visible()
 
 
 @pytest.mark.parametrize("scripts", [True, False])

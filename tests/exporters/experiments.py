@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from streameval.accumulator.comparison import Method
 from streameval.accumulator.experiment import Experiment, Report, Variant, compared
 from streameval.catalogue import parse
 from streameval.statistics.intervals import Audience, GroupSums, Intervals
@@ -41,7 +42,9 @@ TREATMENT = {"ndcg@10": 0.33, "ctr": 0.045, "hit_rate@10": 0.5, "mrr": 0.26}
 
 
 def report(
-    variants: Mapping[str, Variant] | None = None, experiment: Experiment | None = None
+    variants: Mapping[str, Variant] | None = None,
+    experiment: Experiment | None = None,
+    method: Method = "anytime",
 ) -> Report:
     """Treatment is better in two metrics, worse in the one that is guarded, and alike in one."""
     usual = {"control": variant(CONTROL), "treatment": variant(TREATMENT, seed=2)}
@@ -51,4 +54,5 @@ def report(
         [parse(metric) for metric in METRICS],
         variants or usual,
         Intervals(),
+        method,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import date
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -130,3 +131,35 @@ def test_it_is_said_how_long_it_will_take_at_this_pace() -> None:
         name: variant(CONTROL, days=1, seed=seed) for seed, name in enumerate(["control", "b"])
     }
     assert {row.days_left for row in report(undated, Experiment()).rows} == {None}
+
+
+def test_evidence_of_what_decides_is_drawn_by_day() -> None:
+    found = report()
+    (followed,) = (row for row in found.rows if row.days)
+    assert followed.metric == "ndcg@10"
+    assert [each.day.toordinal() for each in followed.days] == [
+        date(1970, 1, 1).toordinal() + day for day in range(20_000, 20_005)
+    ]
+    assert followed.days[-1].evidence == pytest.approx(followed.comparison.evidence)
+    drawn = section(found)
+    assert drawn.count("<polyline") == 1
+    assert "ndcg@10 of treatment against control: evidence by day" in drawn
+    for each in followed.days:
+        assert f">{each.day.isoformat()}</th>" in drawn
+    (points,) = re.findall(r'<polyline points="([^"]*)"', drawn)
+    spots = [tuple(map(float, spot.split(","))) for spot in points.split()]
+    assert [across for across, _ in spots] == [0.0, 150.0, 300.0, 450.0, 600.0]
+    # Evidence grows here, and above is smaller.
+    assert [down for _, down in spots] == sorted((down for _, down in spots), reverse=True)
+
+
+def test_without_a_metric_that_decides_the_first_is_followed_and_one_look_is_not() -> None:
+    assert [bool(row.days) for row in report(experiment=Experiment()).rows] == [True] + 3 * [False]
+    assert [bool(row.days) for row in report(method="fixed").rows] == 4 * [False]
+    assert "<polyline" not in section(report(method="fixed"))
+
+
+def test_the_heaviest_group_is_named(usual: Report) -> None:
+    heaviest = max(usual.rows, key=lambda row: row.comparison.heaviest)
+    share = f"{heaviest.comparison.heaviest:.1%} of the variance"
+    assert f"{share} ({heaviest.metric} of treatment)" in section(usual)

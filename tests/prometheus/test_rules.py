@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 from pathlib import Path
@@ -40,7 +39,7 @@ def test_the_rules_about_metrics_are_those_that_the_generator_writes() -> None:
 @pytest.mark.prometheus
 def test_promtool_accepts_the_rules() -> None:
     accepted = _promtool("check", "rules", "--lint-fatal", *map(str, FILES))
-    assert re.findall(r"(\d+) rules found", accepted) == ["104", "26"]
+    assert re.findall(r"(\d+) rules found", accepted) == ["95", "26"]
 
 
 @pytest.mark.prometheus
@@ -109,34 +108,3 @@ def test_a_loss_fires_in_a_real_prometheus_where_it_happens(remembering: Remembe
 def test_nothing_else_is_alarming_in_a_real_prometheus(remembering: Remembering) -> None:
     alerts = {each["alertname"] for each in remembering.alerts}
     assert alerts == {"StreamevalMetricDropped", "StreamevalDeadLetters"}
-
-
-_INTENDED = {
-    "even": (("control", "treatment"), {}, True),
-    "intended": (("control", "treatment"), {"control": "0.9", "treatment": "0.1"}, False),
-}
-
-
-@pytest.mark.prometheus
-@pytest.mark.parametrize("case", _INTENDED)
-def test_a_split_that_is_intended_is_no_mismatch(case: str, tmp_path: Path) -> None:
-    variants, shares, fires = _INTENDED[case]
-    written = rules(("ctr", "hit_rate"), ("variant", "campaign"), shares=shares)
-    (tmp_path / "metrics.yml").write_text(written, encoding="utf-8")
-    series = [
-        {
-            "series": f'streameval_hit_rate_count{{job="s",variant="{variant}",campaign="{each}"}}',
-            "values": f"0+{lists}x330",
-        }
-        for variant, lists in zip(variants, (180, 20), strict=True)
-        for each in ("spring", "autumn")
-    ]
-    expected = {
-        "expr": 'count(ALERTS{alertname="StreamevalSampleRatioMismatch",alertstate="firing"})',
-        "eval_time": "27h",
-        "exp_samples": [{"labels": "{}", "value": 1}] if fires else [],
-    }
-    test = {"interval": "5m", "input_series": series, "promql_expr_test": [expected]}
-    suite = {"rule_files": ["metrics.yml"], "evaluation_interval": "5m", "tests": [test]}
-    (tmp_path / "test.yml").write_text(json.dumps(suite), encoding="utf-8")
-    assert "SUCCESS" in _promtool("test", "rules", str(tmp_path / "test.yml"))

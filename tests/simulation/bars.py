@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from streameval.accumulator.checks import ALARM, ratio_evidence
 from streameval.accumulator.comparison import Comparison, Method
-from streameval.accumulator.experiment import ALARM, ratio_evidence
 from streameval.statistics.intervals import FloatArray, GroupSums, IntArray
 from tests.simulation.events import kept
 from tests.simulation.systems import System

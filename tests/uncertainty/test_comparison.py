@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from datetime import date
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from streameval.accumulator.comparison import Comparison, Method, compare_sums
+from streameval.accumulator.comparison import Comparison, Method, compare_days, compare_sums
 from streameval.errors import UnlikeStateError
 from streameval.statistics.intervals import GroupSums
 from tests.uncertainty.worlds import binomial, sums
@@ -16,6 +18,10 @@ from tests.uncertainty.worlds import binomial, sums
 def without(table: GroupSums, group: int) -> GroupSums:
     rest = np.arange(table.numerators.shape[1]) != group
     return GroupSums(table.days, table.numerators[:, rest], table.denominators[:, rest])
+
+
+def chosen(table: GroupSums, days: NDArray[np.bool_]) -> GroupSums:
+    return GroupSums(table.days[days], table.numerators[days], table.denominators[days])
 
 
 def scaled(table: GroupSums, factor: float) -> GroupSums:
@@ -180,3 +186,28 @@ def test_wide_bounds_stay_numbers() -> None:
 def test_other_groups_are_refused() -> None:
     with pytest.raises(UnlikeStateError, match="numbers of user groups: here 64; there 256"):
         compare_sums(binomial(1, 0.1, groups=64), binomial(1, 0.1))
+
+
+def test_each_day_says_what_was_known_at_its_end() -> None:
+    control, treatment = binomial(7, 0.1, days=6), scaled(binomial(8, 0.1, days=6), 1.08)
+    # The second day is missing in one arm, the fourth is without a list in the other.
+    control = chosen(control, control.days != control.days[1])
+    treatment.denominators[3] = 0
+    treatment.numerators[3] = 0
+    days = compare_days(control, treatment, precision=0.05, confidence=0.9)
+    first = int(control.days[0])
+    numbers = [each.day.toordinal() - date(1970, 1, 1).toordinal() for each in days]
+    assert numbers == [first, first + 2, first + 4, first + 5]
+    for number, found in zip(numbers, days, strict=True):
+        one, other = (chosen(table, table.days <= number) for table in (control, treatment))
+        wanted = compare_sums(one, other, precision=0.05, confidence=0.9)
+        assert found.evidence == pytest.approx(wanted.evidence)
+        assert (found.lift, found.low, found.high) == pytest.approx(
+            (wanted.lift, wanted.lift_low, wanted.lift_high)
+        )
+    assert len({each.evidence for each in days}) == 4
+
+
+def test_arms_without_a_common_day_have_no_days() -> None:
+    one = binomial(7, 0.1)
+    assert compare_days(one, one._replace(days=one.days + 1)) == []

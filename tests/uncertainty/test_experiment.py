@@ -9,6 +9,7 @@ from math import comb
 import numpy as np
 import pytest
 
+from streameval.accumulator.checks import ratio_evidence, shared_evidence
 from streameval.accumulator.comparison import compare_sums
 from streameval.accumulator.experiment import (
     Compared,
@@ -16,8 +17,6 @@ from streameval.accumulator.experiment import (
     Report,
     Variant,
     compared,
-    ratio_evidence,
-    shared_evidence,
 )
 from streameval.catalogue import parse
 from streameval.errors import ConfigError

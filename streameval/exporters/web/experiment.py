@@ -6,13 +6,28 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from streameval.accumulator.comparison import Comparison, evidence_text, percent, verdict_text
-from streameval.accumulator.experiment import ALARM, Checks, Compared, Report
+from streameval.accumulator.checks import ALARM, Checks
+from streameval.accumulator.comparison import (
+    Comparison,
+    Day,
+    e_value_text,
+    evidence_text,
+    percent,
+    verdict_text,
+)
+from streameval.accumulator.experiment import Compared, Report
 from streameval.exporters.view import UNDEFINED, figure
 from streameval.exporters.web.markup import Markup, tag
 
 _HALF: Final = 100.0
 """Half of a forest plot's width, in its own units."""
+
+_WIDTH: Final = 600.0
+_HEIGHT: Final = 100.0
+"""Of the chart of evidence by day, in its own units."""
+
+_DECADES: Final = (-1.0, 5.0)
+"""Evidence from 0.1 to 100,000 is drawn; what is beyond lies on the edge."""
 
 _YEAR: Final = 365
 
@@ -35,7 +50,8 @@ def section(report: Report) -> Markup:
         tag("p", promise, kind="quiet"),
         _alarms(report.checks),
         _table(report),
-        _checks(report.checks),
+        *(_by_day(row, report) for row in report.rows if _is_followed(row)),
+        _checks(report),
     )
 
 
@@ -76,13 +92,14 @@ def _row(row: Compared, widest: float, *, several: bool) -> Markup:
     found = row.comparison
     name = [tag("code", row.metric)] + ([tag("small", "primary")] if row.primary else [])
     values = [UNDEFINED if each is None else figure(each) for each in (row.control, row.treatment)]
+    bounds = _bounds(found.lift_low, found.lift_high)
     return tag(
         "tr",
         tag("th", *name, scope="row"),
         *([tag("td", row.variant)] if several else []),
         _verdict(row),
         tag("td", UNDEFINED if found.lift is None else percent(found.lift, "+")),
-        tag("td", _forest(found, widest), tag("small", _bounds(found)), kind="plot"),
+        tag("td", _forest(found, widest), tag("small", bounds), kind="plot"),
         *(tag("td", value) for value in values),
         tag("td", evidence_text(found)),
     )
@@ -105,10 +122,10 @@ def _verdict(row: Compared) -> Markup:
     return tag("td", *parts, kind="said")
 
 
-def _bounds(found: Comparison) -> str:
-    if found.lift_low is None or found.lift_high is None:
+def _bounds(low: float | None, high: float | None) -> str:
+    if low is None or high is None:
         return "no interval"
-    return f"{percent(found.lift_low, '+')} to {percent(found.lift_high, '+')}"
+    return f"{percent(low, '+')} to {percent(high, '+')}"
 
 
 def _scale(rows: Sequence[Compared]) -> float:
@@ -135,9 +152,9 @@ def _forest(found: Comparison, widest: float) -> Markup:
     if found.lift is not None and abs(found.lift) <= widest:
         drawn.append(tag("circle", cx=f"{_at(found.lift, widest):.1f}", cy="0", r="3.5"))
     words = (
-        f"lift {percent(found.lift, '+')}, {_bounds(found)}"
+        f"lift {percent(found.lift, '+')}, {_bounds(found.lift_low, found.lift_high)}"
         if found.lift is not None
-        else _bounds(found)
+        else _bounds(found.lift_low, found.lift_high)
     )
     return tag("svg", *drawn, viewBox="-104 -9 208 18", role="img", aria_label=words)
 
@@ -146,7 +163,78 @@ def _at(lift: float, widest: float) -> float:
     return max(-_HALF, min(_HALF, _HALF * lift / widest))
 
 
-def _checks(checks: Checks) -> Markup:
+def _is_followed(row: Compared) -> bool:
+    return len(row.days) > 1 and any(each.low is not None for each in row.days)
+
+
+def _by_day(row: Compared, report: Report) -> Markup:
+    """How evidence grew, as a chart and as a table."""
+    enough = 1.0 / (1.0 - row.comparison.confidence)
+    beyond = f"Above the dashed line, at {enough:,.0f}, a difference is beyond chance."
+    control = next(iter(report.checks.users))
+    what = f"{row.metric} of {row.variant} against {control}: evidence by day"
+    said = f"{what}. It reached {e_value_text(max(each.evidence for each in row.days))} at most."
+    first, last = row.days[0].day, row.days[-1].day
+    return tag(
+        "figure",
+        tag(
+            "figcaption",
+            tag("strong", what),
+            tag("small", beyond),
+        ),
+        _chart(row.days, enough, said),
+        tag("p", tag("span", f"{first:%d %b %Y}"), tag("span", f"{last:%d %b %Y}"), kind="ends"),
+        tag("details", tag("summary", "As a table"), _day_table(row.days, what)),
+        kind="card days",
+    )
+
+
+def _chart(days: Sequence[Day], enough: float, words: str) -> Markup:
+    """Evidence on a logarithmic scale, one step a day."""
+    first = days[0].day.toordinal()
+    reach = max(days[-1].day.toordinal() - first, 1)
+    spots = " ".join(
+        f"{_WIDTH * (each.day.toordinal() - first) / reach:.1f},{_height(each.evidence):.1f}"
+        for each in days
+    )
+    line = f"{_height(enough):.1f}"
+    return tag(
+        "svg",
+        tag("line", x1="0", x2=f"{_WIDTH:g}", y1=line, y2=line, kind="enough"),
+        tag("polyline", points=spots),
+        viewBox=f"0 -4 {_WIDTH:g} {_HEIGHT + 8:g}",
+        preserveAspectRatio="none",
+        role="img",
+        aria_label=words,
+    )
+
+
+def _height(evidence: float) -> float:
+    low, high = _DECADES
+    share = (math.log10(max(evidence, 1e-300)) - low) / (high - low)
+    return _HEIGHT * (1.0 - min(max(share, 0.0), 1.0))
+
+
+def _day_table(days: Sequence[Day], what: str) -> Markup:
+    columns = {"day": "", "evidence": "number", "lift": "number", "interval": "number"}
+    heads = [tag("th", name, scope="col", kind=kind) for name, kind in columns.items()]
+    rows = [
+        tag(
+            "tr",
+            tag("th", each.day.isoformat(), scope="row"),
+            tag("td", e_value_text(each.evidence)),
+            tag("td", UNDEFINED if each.lift is None else percent(each.lift, "+")),
+            tag("td", _bounds(each.low, each.high)),
+        )
+        for each in reversed(days)
+    ]
+    head, body = tag("thead", tag("tr", *heads)), tag("tbody", *rows)
+    table = tag("table", tag("caption", what, kind="unseen"), head, body, kind="rows")
+    return tag("div", table, kind="scroll", tabindex="0", role="region", aria_label=what)
+
+
+def _checks(report: Report) -> Markup:
+    checks = report.checks
     users = " : ".join(f"{count:,.0f}" for count in checks.users.values())
     planned = " : ".join(f"{share:.1%}" for share in checks.shares.values())
     facts = {
@@ -155,6 +243,10 @@ def _checks(checks: Checks) -> Markup:
         "users in several variants": "by design" if checks.same_users else percent(checks.shared),
         "lists without a user id": f"{checks.anonymous:.1%} at most",
     }
+    heaviest = max(report.rows, key=lambda row: row.comparison.heaviest)
+    if heaviest.comparison.heaviest:
+        share = f"{heaviest.comparison.heaviest:.1%} of the variance"
+        facts["heaviest group of users"] = f"{share} ({heaviest.metric} of {heaviest.variant})"
     if checks.left_out:
         facts["not compared"] = ", ".join(checks.left_out)
     parts = [tag("div", tag("dt", name), tag("dd", text)) for name, text in facts.items()]

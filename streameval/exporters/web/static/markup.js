@@ -25,7 +25,8 @@ function attributes(there, next) {
     if (there.getAttribute(name) !== value) there.setAttribute(name, value);
   }
   for (const { name } of [...there.attributes]) {
-    if (!next.hasAttribute(name)) there.removeAttribute(name);
+    // Whoever opened a <details> closes it.
+    if (name !== "open" && !next.hasAttribute(name)) there.removeAttribute(name);
   }
 }
 

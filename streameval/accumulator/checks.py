@@ -1,0 +1,153 @@
+"""Whether an experiment is sound: users split as planned, each in one variant, and known by id."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from streameval.accumulator.comparison import MOST_ANONYMOUS
+from streameval.accumulator.uncertainty import LARGEST_EVIDENCE, log_beta_tail
+from streameval.statistics.intervals import Audience
+
+ALARM: Final = 1000.0
+"""Evidence at which a check raises an alarm."""
+
+MOST_SHARED: Final = 0.01
+"""Share of users in several variants that accidents explain: a shared computer, a second login."""
+
+SAME_USERS: Final = 0.9
+"""Share of users in several variants from which on that is the design: pairs, interleaving."""
+
+_CERTAINTY: Final = 100.0
+"""How near to the planned shares the alternative of the sample ratio lies, in users."""
+
+
+class Checks(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the experiment itself is sound.
+
+    Attributes:
+        users: of each variant, control first; an estimate where there are very many.
+        shares: planned share of each; they add up to 1.
+        ratio_evidence: against users being split as planned, as an e-value; 1 for the same users.
+        shared: share of users who are in several variants.
+        shared_evidence: against that being an accident, likewise.
+        same_users: whether users meet several variants by design.
+        anonymous: largest share of a variant's lists that have no user id.
+        left_out: values of the label that are no variant of the experiment.
+        trouble: reasons not to trust any verdict, one sentence each.
+    """
+
+    users: dict[str, float]
+    shares: dict[str, float]
+    ratio_evidence: float
+    shared: float
+    shared_evidence: float
+    same_users: bool
+    anonymous: float
+    left_out: tuple[str, ...] = ()
+    trouble: tuple[str, ...] = ()
+
+
+def checked(
+    audiences: Mapping[str, Audience],
+    shares: Mapping[str, float],
+    *,
+    same_users: bool,
+    left_out: Sequence[str] = (),
+) -> Checks:
+    """Whether the users of the variants are as an experiment's must be.
+
+    Args:
+        audiences: of each variant, control first.
+        shares: planned, in any unit; those not named count 1.
+        same_users: whether each user is meant to meet several variants.
+        left_out: values of the label that are no variant.
+    """
+    counts, shared, users = _counted(list(audiences.values()))
+    smallest = min(counts)
+    same = same_users or (smallest > 0 and shared >= SAME_USERS * smallest)
+    planned = {name: shares.get(name, 1.0) for name in audiences}
+    whole = sum(planned.values())
+    split = {name: share / whole for name, share in planned.items()}
+    ratio = 1.0 if same else ratio_evidence(counts, list(split.values()))
+    leak = 1.0 if same else shared_evidence(shared, users)
+    found = Checks(
+        users={name: each.users for name, each in audiences.items()},
+        shares=split,
+        ratio_evidence=ratio,
+        shared=shared / users if users else 0.0,
+        shared_evidence=leak,
+        same_users=same,
+        anonymous=max(each.anonymous / max(each.lists, 1) for each in audiences.values()),
+        left_out=tuple(left_out),
+    )
+    return msgspec.structs.replace(found, trouble=tuple(_trouble(found)))
+
+
+def ratio_evidence(users: Sequence[int], shares: Sequence[float]) -> float:
+    """Evidence against users being split as planned: a Dirichlet-multinomial against the plan.
+
+    Args:
+        users: of each variant.
+        shares: planned; they add up to 1.
+
+    Example:
+        >>> ratio_evidence([10_050, 9_950], [0.5, 0.5]) < 1
+        True
+        >>> ratio_evidence([10_400, 9_600], [0.5, 0.5]) > 1000
+        True
+    """
+    found = math.lgamma(_CERTAINTY) - math.lgamma(_CERTAINTY + sum(users))
+    for count, share in zip(users, shares, strict=True):
+        prior = _CERTAINTY * share
+        found += math.lgamma(prior + count) - math.lgamma(prior) - count * math.log(share)
+    return math.exp(min(found, math.log(LARGEST_EVIDENCE)))
+
+
+def shared_evidence(shared: int, users: int) -> float:
+    """Evidence that more than 1 % of users are in several variants: all larger shares mixed.
+
+    Example:
+        >>> shared_evidence(100, 20_000) < 1, shared_evidence(300, 20_000) > 1000
+        (True, True)
+    """
+    rest = users - shared
+    found = math.lgamma(shared + 1) + math.lgamma(rest + 1) - math.lgamma(users + 2)
+    found += log_beta_tail(MOST_SHARED, shared + 1.0, rest + 1.0)
+    found -= (rest + 1) * math.log1p(-MOST_SHARED) + shared * math.log(MOST_SHARED)
+    return math.exp(min(found, math.log(LARGEST_EVIDENCE)))
+
+
+def _counted(audiences: Sequence[Audience]) -> tuple[list[int], int, int]:
+    """Users of each below the common threshold; those in several; all."""
+    threshold = min(each.threshold for each in audiences)
+    below = [
+        each.hashes if threshold >= 2**64 else each.hashes[each.hashes < threshold]
+        for each in audiences
+    ]
+    _, times = np.unique(np.concatenate(below), return_counts=True)
+    return [len(each) for each in below], int((times > 1).sum()), len(times)
+
+
+def _trouble(checks: Checks) -> Iterator[str]:
+    if checks.ratio_evidence >= ALARM:
+        found = ", ".join(f"{name} {count:,.0f}" for name, count in checks.users.items())
+        planned = " : ".join(f"{share:.1%}" for share in checks.shares.values())
+        yield (
+            f"users are not split as planned ({found}; planned {planned}): something loses or adds "
+            "users of one variant, and whoever is missing may be unlike the others"
+        )
+    if checks.shared_evidence >= ALARM:
+        yield (
+            f"{checks.shared:.1%} of the users are in several variants: the assignment does not "
+            "hold, or say that it is meant so (same_users)"
+        )
+    if checks.anonymous > MOST_ANONYMOUS:
+        yield (
+            f"{checks.anonymous:.0%} of a variant's lists have no user id: their users may be "
+            f"counted many times; send user ids with at least {1 - MOST_ANONYMOUS:.0%} of the lists"
+        )
