@@ -1,5 +1,7 @@
 """Online evaluation of recommender systems: exact, mergeable, from a stream of events."""
 
+import logging
+
 from streameval.accumulator import Accumulator
 from streameval.accumulator.comparison import Comparison, compare
 from streameval.accumulator.shared import SharedAccumulator
@@ -7,9 +9,8 @@ from streameval.catalogue import metric_at
 from streameval.catalogue.context import Popularity, Similarity
 from streameval.catalogue.metric import metric
 from streameval.catalogue.reading import Reading
-from streameval.columns import Columns
 from streameval.events import Batch, Event, Interaction
-from streameval.logging import quiet
+from streameval.events.columns import Columns
 from streameval.statistics.intervals import Interval, Intervals
 
 __all__ = [
@@ -31,4 +32,5 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 
-quiet()
+# Silent in a user's program until it configures logging; Python would print warnings otherwise.
+logging.getLogger(__name__).addHandler(logging.NullHandler())

@@ -10,12 +10,11 @@ from typing import Final
 import msgspec
 from starlette.applications import Starlette
 
-from streameval.embedding import Accumulators, Pictures
 from streameval.exporters.samples import FIRST_EXPOSURE
 from streameval.exporters.web.application import application
 from streameval.pipeline.history import History
 from streameval.pipeline.snapshot import Snapshot
-from streameval.prometheus import Collector, Exposition
+from streameval.prometheus import Accumulators, Collector, Exposition, Pictures
 
 EVERY: Final = 1.0
 """Seconds that a picture is shown for before a new one is taken."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streameval.broker import free_ports
+from streameval.testing.broker import free_ports
 
 
 def free_port() -> int:

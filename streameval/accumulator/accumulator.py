@@ -28,7 +28,6 @@ from streameval.catalogue import metric_of
 from streameval.catalogue.context import Context, Popularity, Similarity, catalog_of
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
-from streameval.columns import ArrowTable, Columns
 from streameval.errors import (
     DamagedStateError,
     StateVersionError,
@@ -36,7 +35,9 @@ from streameval.errors import (
     UnlikeStateError,
 )
 from streameval.events import Batch, Event, Id, Interaction, Interactions
-from streameval.ids import IdKind, all_are
+from streameval.events.arrow import ArrowTable
+from streameval.events.columns import Columns
+from streameval.events.ids import IdKind, all_are
 from streameval.statistics.exposures import MAX_ITEMS
 from streameval.statistics.intervals import Audience, GroupSums, Interval, Intervals, Kind
 

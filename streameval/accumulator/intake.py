@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from streameval.columns import ArrowTable, Coded, Columns, read
 from streameval.errors import InvalidEventError
 from streameval.events import (
     LARGEST_GAIN,
@@ -22,7 +21,10 @@ from streameval.events import (
     Interactions,
     columns_of,
 )
-from streameval.ids import IdKind, all_are, of_kind
+from streameval.events.arrow import ArrowTable
+from streameval.events.columns import Columns, read
+from streameval.events.ids import IdKind, all_are, of_kind
+from streameval.events.ragged import Coded
 
 Pair: TypeAlias = tuple[Sequence[Id], Interactions]
 
@@ -44,7 +46,7 @@ def side_by_side(recommendations: Any, interactions: Any) -> Columns | list[Pair
         >>> side_by_side([["a", "b"]], [{"b"}])
         [(['a', 'b'], {'b'})]
         >>> type(side_by_side(np.array([[1, 2]]), [[2]]))
-        <class 'streameval.columns.given.Columns'>
+        <class 'streameval.events.columns.Columns'>
     """
     both = (recommendations, interactions)
     lists = all(isinstance(each, Sequence) for each in both)

@@ -24,10 +24,10 @@ from streameval.accumulator.formulas import (
 from streameval.accumulator.plan import Plan, hits_options, name_of, need
 from streameval.catalogue.context import Context
 from streameval.catalogue.metric import Metric
-from streameval.columns import Coded
 from streameval.errors import DamagedStateError, StateVersionError, UnlikeStateError
 from streameval.events import Batch, Id, Interactions
-from streameval.ids import IdKind
+from streameval.events.ids import IdKind
+from streameval.events.ragged import Coded
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.distributions import Values, ValuesOptions
 from streameval.statistics.exposures import ExposuresOptions, ItemsShown

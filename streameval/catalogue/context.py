@@ -12,7 +12,7 @@ import numpy as np
 
 from streameval.errors import MetricError
 from streameval.events import Id
-from streameval.ids import IdKind, ids_of_input
+from streameval.events.ids import IdKind, ids_of_input
 from streameval.statistics.arrays import FloatArray
 
 Catalog: TypeAlias = int | frozenset[Id]

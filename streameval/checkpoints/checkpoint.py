@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from streameval.events.records import Partition
 from streameval.pipeline.dead_letters import Identity
-from streameval.records import Partition
 
 VERSION = 2
 """Of the format; docs/state.md describes it."""

@@ -21,9 +21,9 @@ from streameval.errors import (
     UnlikeStateError,
     UnsavedStateError,
 )
+from streameval.events.records import Assignment, Partition, RecordBatch
 from streameval.pipeline.dead_letters import DeadLetters
 from streameval.pipeline.snapshot import CheckpointHealth
-from streameval.records import Assignment, Partition, RecordBatch
 
 _LAST_SECONDS: Final = 8.0
 """Process managers usually wait ten before they kill."""
@@ -278,7 +278,7 @@ def split(batch: RecordBatch, offset: int) -> list[RecordBatch]:
     """The records below an offset and the others; one batch where all lie on one side.
 
     Example:
-        >>> from streameval.records import Partition
+        >>> from streameval.events.records import Partition
         >>> batch = RecordBatch(
         ...     partition=Partition("events", 0), values=[b"a", b"b"], offsets=[4, 6], next_offset=7
         ... )

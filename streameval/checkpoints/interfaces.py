@@ -7,10 +7,10 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
+from streameval.events.records import Partition, RecordBatch
 from streameval.pipeline.dead_letters import DeadLetter, Identity
 from streameval.pipeline.partition import Progress
 from streameval.pipeline.snapshot import Counted, CountedKey
-from streameval.records import Partition, RecordBatch
 from streameval.windows.sections import Section
 
 Totals: TypeAlias = Mapping[CountedKey, Counted]

@@ -11,7 +11,7 @@ from streameval.checkpoints.checkpoint import Header, Place, SavedCheckpoint, St
 from streameval.checkpoints.interfaces import LogEvent
 from streameval.checkpoints.settings import CheckpointSettings, Policies
 from streameval.errors import StateVersionError
-from streameval.records import Assignment, Partition
+from streameval.events.records import Assignment, Partition
 
 
 class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,8 +14,8 @@ from streameval.checkpoints.interfaces import Clock, Counts, Evidence, Fold, Log
 from streameval.checkpoints.restore import RestorePlan
 from streameval.checkpoints.settings import CheckpointSettings
 from streameval.errors import DamagedStateError, DeadLetterError, StoreError
+from streameval.events.records import Partition, RecordBatch
 from streameval.pipeline.dead_letters import DeadLetter, DeadLetters
-from streameval.records import Partition, RecordBatch
 from streameval.windows.sections import Section
 
 _FAILURES = (StoreError, DeadLetterError, DamagedStateError)

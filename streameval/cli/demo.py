@@ -24,7 +24,6 @@ from typer import Option
 
 from streameval.accumulator.comparison import percent, verdict_text
 from streameval.accumulator.experiment import Experiment
-from streameval.broker import Broker
 from streameval.cli.ending import WrongCallError, output, tell
 from streameval.config import Config, WebOptions
 from streameval.config.checks import checked
@@ -38,7 +37,7 @@ from streameval.daemon import Daemon, Stop, configure
 from streameval.errors import ConfigError, StreamevalError
 from streameval.pipeline.fields import EventFields
 from streameval.pipeline.snapshot import LIFETIME, Series, Snapshot
-from streameval.publish import Destination, publish_records
+from streameval.sources.kafka.publishing import Destination, publish_records
 from streameval.sources.options import FilesOptions, KafkaOptions, SimulatorOptions, SourceOptions
 from streameval.sources.simulated_streams import (
     GAINS,
@@ -58,6 +57,7 @@ from streameval.sources.simulator import (
     records,
 )
 from streameval.statistics.intervals import Intervals
+from streameval.testing.broker import Broker
 
 _METRICS: Final = ("ctr", "hit_rate@10", "ndcg@10", "mrr@10", "recall@10", "item_coverage@10")
 # Panes so short that a chart has a line within the first minute.

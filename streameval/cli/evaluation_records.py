@@ -24,6 +24,7 @@ from streameval.config import Config
 from streameval.config.pipeline import counting as new_counting
 from streameval.config.pipeline import joint, layout
 from streameval.errors import SourceError
+from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 from streameval.join.grouping import Grouped
 from streameval.join.state import JoinedState
 from streameval.join.stats import JoinStats
@@ -38,7 +39,6 @@ from streameval.pipeline.snapshot import SeriesFamily, Snapshot
 from streameval.pipeline.snapshots import of_ingest
 from streameval.pipeline.spans import Spans
 from streameval.pipeline.tally import Tally
-from streameval.records import Assignment, Owner, Partition, RecordBatch
 from streameval.sources.files import FilesSource
 from streameval.sources.options import FilesOptions
 from streameval.sources.owning import Positions

@@ -19,9 +19,9 @@ from streameval.cli.evaluation import (
     write,
 )
 from streameval.cli.readings import Taken
-from streameval.columns import Columns
 from streameval.config import Config
 from streameval.errors import InvalidEventError, SourceError
+from streameval.events.columns import Columns
 from streameval.pipeline.snapshot import SeriesFamily
 from streameval.pipeline.spans import Slice
 from streameval.tables.events import (

@@ -18,6 +18,7 @@ from streameval.cli.evaluation_records import beginning
 from streameval.config import Config, load
 from streameval.config.pipeline import joint, layout
 from streameval.errors import ConfigError
+from streameval.events.records import Partition, RecordBatch
 from streameval.join.explaining import (
     ExplainedList,
     ExplainedRecord,
@@ -26,7 +27,6 @@ from streameval.join.explaining import (
 )
 from streameval.join.joint import Joint
 from streameval.join.state import JoinedState
-from streameval.records import Partition, RecordBatch
 from streameval.sources.build import source_of
 from streameval.sources.options import KafkaOptions
 from streameval.sources.source import Pausable, Source

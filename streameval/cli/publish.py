@@ -18,8 +18,8 @@ from typer import Argument, Option
 from streameval.cli.ending import output, tell, wrong_call_where
 from streameval.cli.screen import progress_console
 from streameval.errors import SourceError
-from streameval.publish import Destination, Published
-from streameval.publish import publish as publish_files
+from streameval.sources.kafka.publishing import Destination, Published
+from streameval.sources.kafka.publishing import publish as publish_files
 from streameval.sources.opening import size
 
 

@@ -27,9 +27,9 @@ from streameval.config import Config, load
 from streameval.config.config import from_schema
 from streameval.config.pipeline import counting, fitted
 from streameval.errors import DamagedStateError, StateVersionError
+from streameval.events.records import Partition
 from streameval.pipeline.ingest import Ingest
 from streameval.pipeline.snapshots import of_ingest
-from streameval.records import Partition
 
 _ABOUT = """Inspect, verify, export and merge folders of checkpoints ([state] path).
 

@@ -20,13 +20,13 @@ from streameval.config.config import schema
 from streameval.config.options import SECOND, DeadLetterOptions, StateOptions, microseconds
 from streameval.config.pipeline import counting, fitted
 from streameval.dead_letters.queue import dead_letters_of
+from streameval.events.records import RecordBatch
 from streameval.pipeline.dead_letters import DeadLetters
 from streameval.pipeline.evidence import Evidence
 from streameval.pipeline.ingest import Ingest
 from streameval.pipeline.layout import Layout
 from streameval.pipeline.limits import Limits
 from streameval.pipeline.snapshots import Snapshots
-from streameval.records import RecordBatch
 from streameval.sources.build import source_of, tails_of
 from streameval.sources.options import KafkaOptions
 from streameval.sources.source import Source

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, Self
 
-from streameval.records import Assignment, Owner, Partition
+from streameval.events.records import Assignment, Owner, Partition
 
 _SHORT: Final = 10.0
 """Seconds between looks at what has been made since the last one; milliseconds each."""

@@ -15,12 +15,12 @@ from streameval.daemon.garbage import Garbage
 from streameval.daemon.joining import Joining, owner_of
 from streameval.daemon.log import emit
 from streameval.errors import StreamevalError
+from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 from streameval.pipeline.circumstances import Circumstances
 from streameval.pipeline.dead_letters import DeadLetter
 from streameval.pipeline.ingest import IngestCopy
 from streameval.pipeline.snapshot import ReloadHealth, Snapshot
 from streameval.pipeline.snapshots import Snapshots
-from streameval.records import Assignment, Owner, Partition, RecordBatch
 
 _LONGEST_WAIT = 0.2
 """Seconds within which a signal is noticed."""

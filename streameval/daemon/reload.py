@@ -23,9 +23,9 @@ from streameval.config.pipeline import counting, fitted
 from streameval.daemon.assembly import store
 from streameval.daemon.log import emit
 from streameval.errors import StreamevalError, UnlikeStateError
+from streameval.events.records import Partition
 from streameval.exporters.web import try_address
 from streameval.pipeline.snapshot import ReloadHealth
-from streameval.records import Partition
 from streameval.sources.build import source_of
 
 

@@ -14,8 +14,8 @@ from kafka.errors import KafkaError, KafkaTimeoutError
 
 from streameval.dead_letters.topic import letter_of
 from streameval.errors import PublishError, SourceError
+from streameval.events.records import Partition
 from streameval.pipeline.dead_letters import ORIGINAL, DeadLetter, Identity
-from streameval.records import Partition
 from streameval.sources.kafka.client import (
     UNUSABLE,
     connect,

@@ -22,8 +22,8 @@ from kafka.errors import (
 from kafka.util import ensure_valid_topic_name
 
 from streameval.errors import ConfigError, DeadLetterError
+from streameval.events.records import Partition
 from streameval.pipeline.dead_letters import DeadLetter, Stage
-from streameval.records import Partition
 from streameval.sources.kafka.client import UNUSABLE, connect, silence_client_log
 from streameval.sources.kafka.connections import failure_of
 

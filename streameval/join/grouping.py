@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from streameval.errors import SplitKeyError, UnevenStreamsError
+from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 from streameval.join.cursors import Content
 from streameval.join.interactions import InteractionColumns
 from streameval.join.joint import Joint
-from streameval.records import Assignment, Owner, Partition, RecordBatch
 
 
 class Grouped:

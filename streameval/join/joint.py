@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 
 from streameval.errors import UnevenStreamsError
+from streameval.events.records import Partition, RecordBatch
 from streameval.join.cursors import Content
 from streameval.join.interactions import InteractionDecoder
 from streameval.join.joiner import Trace
@@ -17,7 +18,6 @@ from streameval.join.state import JoinedState
 from streameval.pipeline.decode import Decoded, Decoder
 from streameval.pipeline.invalid import InvalidEvent
 from streameval.pipeline.layout import Layout
-from streameval.records import Partition, RecordBatch
 
 
 class Joint:

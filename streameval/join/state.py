@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from streameval.errors import DamagedStateError
+from streameval.events.records import Partition, RecordBatch
 from streameval.join.account import Account
 from streameval.join.cursors import Content, RecordSlice
 from streameval.join.joiner import Joiner, Trace
@@ -18,7 +19,6 @@ from streameval.pipeline.decode import Decoded
 from streameval.pipeline.layout import Layout
 from streameval.pipeline.partition import Applied, PartitionState, Progress
 from streameval.pipeline.tally import Tally
-from streameval.records import Partition, RecordBatch
 from streameval.windows.family import Family
 from streameval.windows.sections import Section, next_version
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import msgspec
 
+from streameval.events.records import Partition
 from streameval.pipeline.joined import JoinHealth
 from streameval.pipeline.snapshot import CheckpointHealth, Counted, CountedKey, ReloadHealth
-from streameval.records import Partition
 
 
 class Circumstances(msgspec.Struct, frozen=True, kw_only=True):

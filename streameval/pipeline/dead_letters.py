@@ -8,8 +8,8 @@ from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
+from streameval.events.records import Origin, Partition, RecordBatch
 from streameval.pipeline.invalid import InvalidEvent, Reason
-from streameval.records import Origin, Partition, RecordBatch
 
 ORIGINAL: Final = "streameval.original"
 """Header of a replayed record: names the record that it was copied from."""

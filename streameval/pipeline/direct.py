@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
+from streameval.events.records import Partition, RecordBatch
 from streameval.pipeline.clock import Clock
 from streameval.pipeline.decode import Decoded, Decoder
 from streameval.pipeline.invalid import InvalidEvent
 from streameval.pipeline.layout import Layout
 from streameval.pipeline.partition import PartitionState, Progress
 from streameval.pipeline.tally import Tally
-from streameval.records import Partition, RecordBatch
 from streameval.windows.family import Family
 from streameval.windows.sections import Section
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from streameval.accumulator.readings import answers
 from streameval.catalogue.metric import Metric
+from streameval.events.records import Partition
 from streameval.pipeline.ingest import Ingest
 from streameval.pipeline.snapshot import Counted, CountedKey
-from streameval.records import Partition
 from streameval.windows.family import FamilyCopy
 from streameval.windows.labels import Folding
 from streameval.windows.views import Views

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from streameval.errors import StreamevalError, UncountableRecordError
+from streameval.events.records import Partition, RecordBatch
 from streameval.pipeline.clock import provisional
 from streameval.pipeline.dead_letters import DeadLetter, Examples, Identity, letters_of
 from streameval.pipeline.direct import Front, State
@@ -17,7 +18,6 @@ from streameval.pipeline.invalid import InvalidEvent
 from streameval.pipeline.limits import Limits
 from streameval.pipeline.partition import Progress
 from streameval.pipeline.tally import Tally
-from streameval.records import Partition, RecordBatch
 from streameval.windows.family import FamilyCopy
 from streameval.windows.labels import Folding
 from streameval.windows.sections import Section

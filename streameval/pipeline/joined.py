@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from streameval.records import Partition
+from streameval.events.records import Partition
 
 _FEWEST: Final = 10
 """Fewer records prove nothing."""

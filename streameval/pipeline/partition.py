@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streameval.errors import DamagedStateError, SourceError
+from streameval.events.records import Partition, RecordBatch
 from streameval.pipeline.clock import NEVER, Ahead, Clock, Clocks
 from streameval.pipeline.decode import Decoded
 from streameval.pipeline.invalid import InvalidEvent
 from streameval.pipeline.layout import Layout
 from streameval.pipeline.memory import PREFIX, Memory
 from streameval.pipeline.tally import Tally
-from streameval.records import Partition, RecordBatch
 from streameval.windows.family import Family
 from streameval.windows.lateness import late
 from streameval.windows.sections import Section, next_version

@@ -10,9 +10,9 @@ import msgspec
 from streameval.accumulator.experiment import Report
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
+from streameval.events.records import Partition
 from streameval.pipeline.joined import JoinHealth
 from streameval.pipeline.past import Past
-from streameval.records import Partition
 
 LIFETIME = "lifetime"
 """The window of everything that was ever counted."""

@@ -9,6 +9,7 @@ from streameval.accumulator.experiment import Variant
 from streameval.accumulator.readings import How, advice, answers, rests_on, with_intervals
 from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
+from streameval.events.records import Partition
 from streameval.pipeline.circumstances import Circumstances
 from streameval.pipeline.experiments import ExperimentReader, all_variants
 from streameval.pipeline.history import History
@@ -26,7 +27,6 @@ from streameval.pipeline.snapshot import (
     SeriesFamily,
     Snapshot,
 )
-from streameval.records import Partition
 from streameval.windows.labels import Labels
 from streameval.windows.times import SECOND, span_text
 from streameval.windows.views import Views

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from streameval.records import RecordBatch
+from streameval.events.records import RecordBatch
 from streameval.sources.files import FilesSource
 from streameval.sources.options import FilesOptions, KafkaOptions, SourceOptions
 from streameval.sources.simulator import SimulatorSource

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from streameval.errors import SourceError
-from streameval.records import Assignment, Owner, Partition, RecordBatch
+from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 from streameval.sources.opening import STDIN, decompressed, opened, size, unreadable
 from streameval.sources.options import FilesOptions
 from streameval.sources.owning import NO_END, Handover

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from streameval.records import Assignment, Owner, Partition
+from streameval.events.records import Assignment, Owner, Partition
 
 NO_END: Final = 2**63 - 1
 """`Assignment.end` of a log whose end nobody knows before it has been read (files, a pipe)."""

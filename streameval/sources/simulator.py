@@ -25,7 +25,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from streameval.records import Assignment, Owner, Partition, RecordBatch
+from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 from streameval.sources.options import SimulatorOptions
 from streameval.sources.owning import NO_END, Handover
 

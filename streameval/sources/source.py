@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
-from streameval.records import Owner, Partition, RecordBatch
+from streameval.events.records import Owner, Partition, RecordBatch
 
 
 class Source(Protocol):

@@ -11,8 +11,8 @@ from typing import ClassVar, Literal, TypeAlias
 import msgspec
 import numpy as np
 
-from streameval.columns import Coded
 from streameval.events import Batch, Event, Id, Interactions
+from streameval.events.ragged import Coded
 from streameval.statistics.arrays import IntArray, occurrences
 from streameval.statistics.relation import Columns, Shape
 from streameval.statistics.samples import gains_of

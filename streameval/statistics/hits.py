@@ -9,8 +9,8 @@ from typing import ClassVar, TypeAlias
 
 import numpy as np
 
-from streameval.columns import Coded
 from streameval.events import Batch, Id, Interactions
+from streameval.events.ragged import Coded
 from streameval.statistics.arrays import BoolArray, IntArray, grouped, occurrences, sums
 from streameval.statistics.groups import ListsOfUsers
 from streameval.statistics.hitcells import HitCells

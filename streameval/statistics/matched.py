@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from streameval.columns import Coded
+from streameval.events.ragged import Coded
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.lists import REFUSED, Lists
 from streameval.statistics.matching import Matches, matches
@@ -22,7 +22,7 @@ def matched(options: HitsOptions, coded: Coded, cells: IntArray) -> Lists:
     """The lists of columns that can be matched; each occurred in one of the cells.
 
     Example:
-        >>> from streameval.columns import Ragged
+        >>> from streameval.events.ragged import Ragged
         >>> shown = Ragged(np.array([7, 8, 9]), np.array([0, 2, 3]))
         >>> acts = Ragged(np.array([8]), np.array([0, 1, 1]))
         >>> lists = matched(HitsOptions(depth=2), Coded(shown, acts, None), np.array([0, 0]))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streameval.columns import Ragged
+from streameval.events.ragged import Ragged
 from streameval.statistics.arrays import IntArray, among, distinct
 
 _ENTRIES = 65_536

@@ -7,9 +7,9 @@ from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
-from streameval.columns import Coded
 from streameval.errors import UnlikeStateError
 from streameval.events import Batch
+from streameval.events.ragged import Coded
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.relation import Relation, Shape, cells_of
 from streameval.statistics.vocabulary import Items

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 import msgspec
 import numpy as np
 
-from streameval.columns import Coded
 from streameval.events import Batch
+from streameval.events.ragged import Coded
 from streameval.statistics.arrays import BoolArray, FloatArray, IntArray, sums
 from streameval.statistics.intervals import Audience
 from streameval.statistics.relation import Shape

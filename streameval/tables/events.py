@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 import numpy as np
 
-from streameval.columns import Columns
-from streameval.columns.ragged import IntArray
 from streameval.errors import SourceError
+from streameval.events.columns import Columns
+from streameval.events.ragged import IntArray
 from streameval.pipeline.fields import EventFields
 from streameval.pipeline.invalid import Refusal
 from streameval.pipeline.labels import label_texts

@@ -14,8 +14,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from streameval.columns.ragged import Array, IntArray
 from streameval.errors import MissingExtraError, SourceError
+from streameval.events.ragged import Array, IntArray
 from streameval.pipeline.fields import TimeUnit
 from streameval.pipeline.invalid import Refusal
 from streameval.pipeline.times import microsecond_column, written_time

@@ -9,12 +9,12 @@ from contextlib import closing
 
 from kafka import KafkaConsumer, TopicPartition
 
-from streameval.broker import Broker
 from streameval.config import Config, WebOptions
 from streameval.daemon import Daemon
-from streameval.publish import Destination, publish_records
+from streameval.sources.kafka.publishing import Destination, publish_records
 from streameval.sources.options import KafkaOptions, SimulatorOptions
 from streameval.sources.simulator import ITEMS, records
+from streameval.testing.broker import Broker
 
 RECORDS = 300_000
 PARTITIONS = 4

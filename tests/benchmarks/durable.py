@@ -13,13 +13,13 @@ from typing import NamedTuple
 import msgspec
 from kafka import KafkaConsumer, TopicPartition
 
-from streameval.broker import Broker
 from streameval.config import Config, WebOptions
 from streameval.config.options import StateOptions, WindowsOptions
 from streameval.daemon import Daemon
 from streameval.pipeline.fields import EventFields
 from streameval.sources.options import KafkaOptions
 from streameval.sources.simulator import ITEMS
+from streameval.testing.broker import Broker
 from tests.benchmarks.daemon import PARTITIONS, RECORDS, _filled
 
 ROUNDS = 3

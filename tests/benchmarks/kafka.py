@@ -8,8 +8,8 @@ from contextlib import closing
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
-from streameval.broker import Broker
 from streameval.sources.source import Source
+from streameval.testing.broker import Broker
 from tests.kafka.topics import create, opened, options
 
 RECORDS = 300_000

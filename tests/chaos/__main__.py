@@ -10,8 +10,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from streameval.broker import Broker
 from streameval.sources.kafka.client import silence_client_log
+from streameval.testing.broker import Broker
 from tests.chaos.proxy import Proxy
 from tests.chaos.rough import rough_broker
 from tests.chaos.scenarios import SCENARIOS, played

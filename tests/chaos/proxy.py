@@ -9,7 +9,7 @@ import time
 from contextlib import suppress
 from typing import Self
 
-from streameval.broker import free_ports
+from streameval.testing.broker import free_ports
 
 PRODUCE, FETCH, OFFSET_COMMIT, JOIN_GROUP, HEARTBEAT = 0, 1, 8, 11, 12
 """Numbers of requests in Kafka's protocol."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from streameval.broker import Broker, free_ports
+from streameval.testing.broker import Broker, free_ports
 from tests.chaos.proxy import Proxy
 
 

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 from kafka.errors import KafkaError
 
-from streameval.broker import Broker
 from streameval.errors import StreamevalError
+from streameval.testing.broker import Broker
 from tests.chaos.check import Faults, faults, progress
 from tests.chaos.configuration import Setting
 from tests.chaos.daemons import Daemon

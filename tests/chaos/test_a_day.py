@@ -12,9 +12,9 @@ import msgspec
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 
-from streameval.broker import Broker
 from streameval.sources.options import SimulatorOptions
 from streameval.sources.simulator import records
+from streameval.testing.broker import Broker
 from tests.chaos.configuration import Setting
 from tests.chaos.daemons import Daemon
 from tests.chaos.stage import PARTITIONS, Stage

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from streameval.broker import Broker
+from streameval.testing.broker import Broker
 from tests.chaos.check import Faults
 from tests.chaos.stage import FAILURES, Stage
 

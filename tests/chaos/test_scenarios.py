@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streameval.broker import Broker
+from streameval.testing.broker import Broker
 from tests.chaos.check import Faults
 from tests.chaos.points import POINTS
 from tests.chaos.rough import rough_broker

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streameval.broker import Broker
+from streameval.testing.broker import Broker
 from tests.cli.program import ran
 from tests.daemon.test_daemon import FILE, KAFKA, SECRET, SIMULATOR
 from tests.house.checkout import ROOT

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from streameval.broker import Broker
 from streameval.dead_letters.file import DeadLetterFile
 from streameval.pipeline.dead_letters import ORIGINAL, DeadLetter
+from streameval.testing.broker import Broker
 from tests.cli.program import ran
 from tests.dead_letters.places import destination
 from tests.dead_letters.records import records_in

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from streameval.address import host_and_port
 from streameval.config import Config, load
 from streameval.errors import ConfigError
+from streameval.exporters.web.address import host_and_port
 from streameval.sources.options import FilesOptions, KafkaOptions, SimulatorOptions
 
 EXAMPLE = """\

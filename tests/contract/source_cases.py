@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 import pytest
 import zstandard
 
-from streameval.records import Partition
+from streameval.events.records import Partition
 from streameval.sources.build import source_of
 from streameval.sources.options import FilesOptions, SimulatorOptions, SourceOptions
 from streameval.sources.simulator import BLOCK, block

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from streameval.errors import StreamevalError
-from streameval.records import Assignment, Partition, RecordBatch
+from streameval.events.records import Assignment, Partition, RecordBatch
 from streameval.sources.source import Source
 from tests.contract.source_cases import CASES, Content
 from tests.effort import PATIENCE

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from streameval import sources
-from streameval.records import Partition, RecordBatch
+from streameval.events.records import Partition, RecordBatch
 from streameval.sources.owning import Positions
 from streameval.sources.source import Source
 from tests.contract.source_cases import CASES, Content, Records

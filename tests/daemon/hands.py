@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from streameval.daemon import Clock
-from streameval.records import Assignment, Owner, Partition, RecordBatch
+from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 
 HERE = Partition("here", 0)
 

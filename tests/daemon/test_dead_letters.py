@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streameval.broker import Broker
+from streameval.testing.broker import Broker
 from tests.cli.program import ran
 from tests.daemon.running import Running, running
 from tests.kafka.topics import filled

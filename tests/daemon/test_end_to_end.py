@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from streameval.broker import Broker
+from streameval.testing.broker import Broker
 from tests.cli.program import dataset, ran
 from tests.daemon.running import exact, readings, running
 

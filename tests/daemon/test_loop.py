@@ -16,8 +16,8 @@ from streameval.config.options import StateOptions
 from streameval.daemon.assembly import Assembly, assembled
 from streameval.daemon.loop import Loop
 from streameval.errors import SourceError
+from streameval.events.records import RecordBatch
 from streameval.pipeline.snapshot import Snapshot
-from streameval.records import RecordBatch
 from streameval.sources.options import SimulatorOptions
 from tests.daemon.hands import HERE, Countdown, Hands, Script
 from tests.durability.inline import Inline

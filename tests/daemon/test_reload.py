@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from streameval.broker import Broker
+from streameval.testing.broker import Broker
 from tests.daemon.running import Running, running
 from tests.effort import PATIENCE, sampled
 from tests.kafka.topics import create, fill

@@ -10,14 +10,14 @@ from typing import Literal
 
 import pytest
 
-from streameval.broker import Broker
 from streameval.config import Config
 from streameval.config.options import StateOptions
 from streameval.daemon import Clock
 from streameval.daemon.assembly import Assembly, assembled
 from streameval.errors import RefusedStateError
-from streameval.records import Partition
+from streameval.events.records import Partition
 from streameval.sources.source import Pausable
+from streameval.testing.broker import Broker
 from tests.effort import PATIENCE
 from tests.kafka.topics import create, fill, options, shortened
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from streameval.broker import Broker
 from streameval.checkpoints.checkpoint import Place
 from streameval.checkpoints.folder import FolderStore
 from streameval.config import Config, load
@@ -17,9 +16,10 @@ from streameval.daemon import Clock
 from streameval.daemon.assembly import assembled
 from streameval.daemon.loop import Loop
 from streameval.errors import StreamevalError, UncountableRecordError
+from streameval.events.records import Partition, RecordBatch
 from streameval.pipeline.decode import Decoded, Decoder
 from streameval.pipeline.snapshot import Snapshot
-from streameval.records import Partition, RecordBatch
+from streameval.testing.broker import Broker
 from tests.cli.program import ran
 from tests.dead_letters.records import records_in
 from tests.kafka.topics import create, fill

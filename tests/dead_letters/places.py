@@ -8,12 +8,12 @@ from pathlib import Path
 
 import msgspec
 
-from streameval.broker import Broker
 from streameval.dead_letters.file import read_letters
 from streameval.dead_letters.queue import dead_letters_of
 from streameval.dead_letters.topic import letter_of
 from streameval.pipeline.dead_letters import DeadLetter, DeadLetters
 from streameval.sources.options import FilesOptions, KafkaOptions, SourceOptions
+from streameval.testing.broker import Broker
 from tests.dead_letters.records import records_in
 from tests.kafka.topics import create
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
 
-from streameval.broker import Broker
+from streameval.testing.broker import Broker
 from tests.effort import PATIENCE
 
 

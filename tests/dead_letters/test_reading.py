@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from kafka import KafkaProducer
 
-from streameval.broker import Broker
 from streameval.cli.dlq import by_reason
 from streameval.dead_letters.replay import DeadLetterReader, Selection, replay, selected
 from streameval.dead_letters.topic import headers_of
 from streameval.errors import PublishError, SourceError
+from streameval.testing.broker import Broker
 from tests.dead_letters.places import destination
 from tests.dead_letters.samples import letter
 from tests.effort import PATIENCE

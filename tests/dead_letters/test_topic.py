@@ -7,12 +7,12 @@ import pytest
 from kafka import KafkaAdminClient
 from kafka.errors import TopicAuthorizationFailedError
 
-from streameval.broker import Broker
 from streameval.dead_letters.queue import Queue, dead_letters_of
 from streameval.dead_letters.topic import PREFIX, DeadLetterTopics
 from streameval.errors import ConfigError, DeadLetterError
 from streameval.pipeline.dead_letters import DeadLetters
 from streameval.sources.options import KafkaOptions
+from streameval.testing.broker import Broker
 from tests.dead_letters.places import destination, in_topic
 from tests.dead_letters.samples import letter
 from tests.kafka.topics import create, options, removed

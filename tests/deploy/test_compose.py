@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from streameval.broker import ENDPOINT
 from streameval.config import load
+from streameval.testing.broker import ENDPOINT
 from tests.deploy.examples import (
     DEPLOY,
     compose,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from streameval.broker import Broker
+from streameval.testing.broker import Broker
 from tests.daemon.running import Running, running
 from tests.deploy.examples import DEPLOY, compose, of_the_environment
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from streameval.broker import Broker
+from streameval.testing.broker import Broker
 from tests.docs.markdown import fences
 from tests.docs.playing import Player, player
 from tests.house.checkout import ROOT

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from streameval.records import Partition
+from streameval.events.records import Partition
 from tests.durability.counting import record
 from tests.durability.process import Process
 from tests.durability.world import NAMES, PARTITIONS, World

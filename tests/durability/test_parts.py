@@ -10,8 +10,8 @@ from streameval.checkpoints.checkpointer import MemoryOnly, split
 from streameval.checkpoints.scheduler import Outbox
 from streameval.daemon.assembly import Clock
 from streameval.errors import DeadLetterError
+from streameval.events.records import Origin, Partition, RecordBatch
 from streameval.pipeline.dead_letters import DeadLetter
-from streameval.records import Origin, Partition, RecordBatch
 from tests.durability.counting import ingest
 from tests.durability.inline import Inline
 from tests.durability.keeping import P, assignment, batch

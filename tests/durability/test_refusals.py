@@ -11,7 +11,7 @@ import pytest
 from streameval.checkpoints.checkpoint import Draft, Found, Place, Store
 from streameval.checkpoints.settings import CHOICES, Policies
 from streameval.errors import ForeignStoreError, RefusedStateError, StateVersionError
-from streameval.records import Partition
+from streameval.events.records import Partition
 from tests.durability.keeping import Kept, after, assignment, with_policy
 from tests.stores.memory import MemoryStore
 

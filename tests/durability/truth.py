@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from streameval.records import Partition, RecordBatch
+from streameval.events.records import Partition, RecordBatch
 from tests.durability.counting import MINUTE, TIMES, Counting, digests, ingest
 from tests.logs.log import Entry, Log
 

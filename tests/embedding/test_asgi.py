@@ -11,9 +11,9 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from streameval import Accumulator
 from streameval.asgi import _Shown, app
-from streameval.embedding import Pictures
 from streameval.errors import NotShownError
 from streameval.exporters.web import Server
+from streameval.prometheus import Pictures
 from tests.browser.conftest import browser
 from tests.embedding.lists import lists, samples
 

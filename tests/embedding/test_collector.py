@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import subprocess
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -29,7 +30,7 @@ def _counted(count: int, *metrics: str, seed: int = 0) -> Accumulator:
 
 @pytest.fixture(autouse=True)
 def _scrapes_are_20_seconds_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = SimpleNamespace(monotonic=itertools.count(0.0, 20.0).__next__)
+    clock = SimpleNamespace(time=time.time, monotonic=itertools.count(0.0, 20.0).__next__)
     monkeypatch.setattr("streameval.prometheus.time", clock)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from streameval import Accumulator
-from streameval.broker import Broker
+from streameval.testing.broker import Broker
 from tests.embedding.examples import awaited, started
 from tests.embedding.lists import List, lists
 from tests.kafka.topics import create, fill

@@ -10,6 +10,7 @@ import msgspec
 
 from streameval.catalogue import parse
 from streameval.catalogue.reading import Reading, UndefinedReading
+from streameval.events.records import Partition
 from streameval.pipeline.invalid import REASONS
 from streameval.pipeline.snapshot import (
     CheckpointHealth,
@@ -22,7 +23,6 @@ from streameval.pipeline.snapshot import (
     SeriesFamily,
     Snapshot,
 )
-from streameval.records import Partition
 
 STARTED = 1_760_000_000.0
 

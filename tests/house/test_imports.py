@@ -49,7 +49,7 @@ def test_every_import_contract_is_kept() -> None:
 
 
 def test_an_import_that_runs_upward_is_seen(tmp_path: Path) -> None:
-    broken = _copy(tmp_path) / "streameval" / "events.py"
+    broken = _copy(tmp_path) / "streameval" / "events" / "event.py"
     with broken.open("a", encoding="utf-8") as file:
         file.write("\nimport streameval.accumulator\n")
     result = _lint_imports(tmp_path)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from streameval.broker import Broker
 from streameval.checkpoints.folder import FolderStore
+from streameval.testing.broker import Broker
 from tests.cli.program import ran
 from tests.daemon.running import Running, exact, running
 from tests.join.test_daemon import streams

@@ -10,10 +10,10 @@ import pytest
 
 from streameval.config.options import AttributionOptions, InteractionOptions
 from streameval.errors import SourceError, TooManyOpenError, UnevenStreamsError, UnlikeStateError
+from streameval.events.records import Partition, RecordBatch
 from streameval.join.logs import MAX_AHEAD
 from streameval.join.state import JoinedState
 from streameval.join.stats import JoinStats
-from streameval.records import Partition, RecordBatch
 from tests.join.offline import Case
 from tests.join.streams import joint
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from streameval.events.records import Partition, RecordBatch
 from streameval.join.interactions import InteractionDecoder, InteractionFields
 from streameval.join.joint import Joint
 from streameval.join.rules import Rules
@@ -15,7 +16,6 @@ from streameval.join.state import JoinedState
 from streameval.pipeline.decode import Decoder
 from streameval.pipeline.fields import EventFields
 from streameval.pipeline.layout import Layout
-from streameval.records import Partition, RecordBatch
 from tests.join.test_limits import DONE, SHOWN
 
 HUGE = 2**80

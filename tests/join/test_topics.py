@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from streameval.broker import Broker
 from streameval.errors import SplitKeyError
+from streameval.events.records import Partition, RecordBatch
 from streameval.join.grouping import require_together
-from streameval.records import Partition, RecordBatch
+from streameval.testing.broker import Broker
 from tests.cli.program import spawned
 from tests.join.offline import Case
 from tests.join.streams import joint

@@ -11,7 +11,7 @@ from zlib import crc32
 
 from kafka import KafkaProducer
 
-from streameval.broker import Broker
+from streameval.testing.broker import Broker
 from tests.effort import PATIENCE
 from tests.kafka.topics import create
 

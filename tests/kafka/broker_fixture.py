@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from streameval.broker import Broker
 from streameval.errors import BrokerError, MissingExtraError
 from streameval.sources.kafka.client import silence_client_log
+from streameval.testing.broker import Broker
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-from streameval.records import Assignment, Partition
+from streameval.events.records import Assignment, Partition
 from streameval.sources.kafka.source import KafkaSource
 from streameval.sources.options import KafkaOptions
 from tests.effort import PATIENCE

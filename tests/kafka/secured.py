@@ -17,7 +17,7 @@ from cryptography.x509.oid import NameOID
 from kafka import KafkaAdminClient
 from kafka.admin import ScramMechanism, UserScramCredentialUpsertion
 
-from streameval.broker import Broker, free_ports
+from streameval.testing.broker import Broker, free_ports
 
 USER, PASSWORD = "alice", "correct horse"
 _DAY = timedelta(days=1)

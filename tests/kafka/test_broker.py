@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from streameval.broker import Broker, classpath, java
 from streameval.errors import BrokerError, MissingExtraError
-from streameval.records import Partition
+from streameval.events.records import Partition
+from streameval.testing.broker import Broker, classpath, java
 from tests.effort import PATIENCE
 from tests.kafka.topics import by_partition, drained, filled, opened, options
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.kafka
 
 _PARENT = """
 import sys
-from streameval.broker import Broker
+from streameval.testing.broker import Broker
 broker = Broker()
 broker.start()
 print(broker.pid, broker._directory, flush=True)

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import pytest
 
-from streameval.broker import Broker
 from streameval.catalogue.reading import Reading
 from streameval.config import Config
 from streameval.config.options import WindowsOptions
@@ -15,6 +14,7 @@ from streameval.config.pipeline import counting
 from streameval.pipeline.fields import EventFields
 from streameval.pipeline.ingest import Ingest
 from streameval.pipeline.snapshots import of_ingest
+from streameval.testing.broker import Broker
 from tests.kafka.topics import drained, filled, opened, options
 
 pytestmark = pytest.mark.kafka

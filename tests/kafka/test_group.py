@@ -8,11 +8,11 @@ import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
-from streameval.broker import Broker
 from streameval.errors import ConfigError, SourceError
-from streameval.records import Partition
+from streameval.events.records import Partition
 from streameval.sources.kafka.settings import group_config
 from streameval.sources.kafka.source import KafkaSource
+from streameval.testing.broker import Broker
 from tests.kafka.members import reading, until
 from tests.kafka.topics import create, fill, filled, options, removed, shortened
 

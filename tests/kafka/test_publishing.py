@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 
-from streameval.broker import Broker
 from streameval.errors import ConfigError, PublishError, SourceError
-from streameval.publish import Destination, Published, UserKey, publish
+from streameval.sources.kafka.publishing import Destination, Published, UserKey, publish
+from streameval.testing.broker import Broker
 from tests.kafka.topics import create, drained, opened, options
 
 pytestmark = pytest.mark.kafka

@@ -5,8 +5,8 @@ from contextlib import closing
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer
 
-from streameval.broker import Broker
-from streameval.records import Origin, Partition
+from streameval.events.records import Origin, Partition
+from streameval.testing.broker import Broker
 from tests.kafka.topics import by_partition, create, drained, fill, filled, opened, options
 
 pytestmark = pytest.mark.kafka

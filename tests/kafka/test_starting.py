@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from streameval.broker import Broker
 from streameval.errors import ConfigError, SourceError
-from streameval.records import Partition
+from streameval.events.records import Partition
 from streameval.sources.kafka.source import KafkaSource
+from streameval.testing.broker import Broker
 from tests.kafka.topics import (
     awaited,
     by_partition,

@@ -6,8 +6,8 @@ from contextlib import closing
 import pytest
 from kafka import KafkaProducer
 
-from streameval.broker import Broker
-from streameval.records import Partition
+from streameval.events.records import Partition
+from streameval.testing.broker import Broker
 from tests.effort import PATIENCE
 from tests.kafka.topics import by_partition, create, drained, fill, opened, options
 

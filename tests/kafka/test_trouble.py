@@ -8,11 +8,11 @@ from contextlib import closing
 import pytest
 from kafka import KafkaAdminClient
 
-from streameval.broker import Broker
 from streameval.errors import SourceError
-from streameval.records import Partition
+from streameval.events.records import Partition
 from streameval.sources.kafka.probe import probe
 from streameval.sources.source import Source
+from streameval.testing.broker import Broker
 from tests.kafka.topics import (
     awaited,
     by_partition,

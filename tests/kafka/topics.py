@@ -10,12 +10,12 @@ from typing import Any
 
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 
-from streameval.broker import Broker
-from streameval.records import Partition, RecordBatch
+from streameval.events.records import Partition, RecordBatch
 from streameval.sources.kafka.source import KafkaSource
 from streameval.sources.options import KafkaOptions
 from streameval.sources.owning import Positions
 from streameval.sources.source import Source
+from streameval.testing.broker import Broker
 from tests.effort import PATIENCE
 
 

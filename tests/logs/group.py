@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Collection, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
-from streameval.records import Partition
+from streameval.events.records import Partition
 from tests.logs.log import Log
 
 Happening: TypeAlias = Literal["assigned", "revoked", "lost"]

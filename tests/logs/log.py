@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from streameval.records import Partition
+from streameval.events.records import Partition
 
 
 class Entry(NamedTuple):

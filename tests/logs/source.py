@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from streameval.errors import SourceError
-from streameval.records import Assignment, Origin, Owner, Partition, RecordBatch
+from streameval.events.records import Assignment, Origin, Owner, Partition, RecordBatch
 from tests.logs.group import Group, Member, Order
 from tests.logs.log import Entry
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pytest
 
 from streameval.errors import SourceError
-from streameval.records import Assignment, Partition, RecordBatch
+from streameval.events.records import Assignment, Partition, RecordBatch
 from streameval.sources.owning import Positions
 from tests.logs.group import Group
 from tests.logs.log import Log

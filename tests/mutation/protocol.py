@@ -20,8 +20,8 @@ from streameval.checkpoints.scheduler import (
     Outbox,
     PartitionCheckpoints,
 )
+from streameval.events.records import Assignment, Partition
 from streameval.pipeline import partition as counting
-from streameval.records import Assignment, Partition
 from streameval.windows import lateness
 from tests.durability.running import run
 from tests.mutation.mistake import Broken, Mistake

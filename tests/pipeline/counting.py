@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 
 from streameval.accumulator import Accumulator
+from streameval.events.records import Partition, RecordBatch
 from streameval.pipeline.decode import Decoder
 from streameval.pipeline.direct import Direct
 from streameval.pipeline.fields import EventFields
 from streameval.pipeline.ingest import Ingest
 from streameval.pipeline.layout import Layout
-from streameval.records import Partition, RecordBatch
 from streameval.windows.family import FamilySpec
 from streameval.windows.times import Times
 from streameval.windows.views import Views

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streameval.events.records import Partition
 from streameval.pipeline.clock import MAX_AHEAD, NEVER, RECENT, Ahead, Clock, provisional
 from streameval.pipeline.ingest import Ingest
-from streameval.records import Partition
 from tests.effort import sampled
 from tests.pipeline import slow_clock
 from tests.pipeline.counting import (

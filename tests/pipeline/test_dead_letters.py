@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streameval.events.records import Origin, Partition, RecordBatch
 from streameval.pipeline.dead_letters import (
     MESSAGE_BYTES,
     ORIGINAL,
@@ -17,7 +18,6 @@ from streameval.pipeline.dead_letters import (
 from streameval.pipeline.decode import Decoder
 from streameval.pipeline.fields import EventFields
 from streameval.pipeline.invalid import REASONS, InvalidEvent, Reason
-from streameval.records import Origin, Partition, RecordBatch
 
 PARTITION = Partition("events", 3)
 

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.errors import SourceError, UncountableRecordError
+from streameval.events.records import Partition, RecordBatch
 from streameval.pipeline.dead_letters import Identity
 from streameval.pipeline.decode import Decoded, Decoder
 from streameval.pipeline.direct import Direct
 from streameval.pipeline.ingest import Ingest
-from streameval.records import Partition, RecordBatch
 from tests.pipeline.counting import FIELDS, batch, ingest, layout, lists, record, state
 from tests.pipeline.records import mutilated, records
 

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from streameval import Accumulator, Event, Intervals
 from streameval.accumulator.uncertainty import interval
+from streameval.events.records import Partition
 from streameval.pipeline.circumstances import Circumstances
 from streameval.pipeline.ingest import Ingest
 from streameval.pipeline.snapshot import LIFETIME, Series
 from streameval.pipeline.snapshots import WINDOW_GROUPS, Snapshots
-from streameval.records import Partition
 from tests.pipeline.counting import MINUTE, batch, ingest, layout, parts, record, views
 
 INTERVALS = Intervals(groups=256)

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from streameval.accumulator import Accumulator
 from streameval.errors import DamagedStateError
+from streameval.events.records import Partition
 from streameval.pipeline.ingest import Ingest
 from streameval.pipeline.partition import META
-from streameval.records import Partition
 from tests.pipeline.counting import MINUTE, batch, ingest, layout, lists, parts, record, state
 
 PLACE = Partition("events", 0)

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
+from streameval.events.records import Partition
 from streameval.pipeline.circumstances import Circumstances
 from streameval.pipeline.ingest import Ingest
 from streameval.pipeline.invalid import REASONS
 from streameval.pipeline.snapshot import Counted, CountedKey, Snapshot
 from streameval.pipeline.snapshots import Snapshots
-from streameval.records import Partition
 from tests.pipeline.counting import MINUTE, batch, layout, parts, record
 from tests.pipeline.counting import ingest as ingest_of
 

@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from streameval.events.records import Partition
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.pipeline.snapshot import (
     LIFETIME,
@@ -15,7 +16,6 @@ from streameval.pipeline.snapshot import (
     Series,
     Snapshot,
 )
-from streameval.records import Partition
 from tests.exporters.pictures import (
     health,
     mean,

@@ -14,7 +14,7 @@ import pytest
 import zstandard
 
 from streameval.errors import SourceError
-from streameval.records import Partition
+from streameval.events.records import Partition
 from streameval.sources.files import FilesSource, lines
 from streameval.sources.options import FilesOptions
 from streameval.sources.owning import Positions

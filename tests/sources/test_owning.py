@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from streameval.records import Assignment, Partition
+from streameval.events.records import Assignment, Partition
 from streameval.sources.files import FilesSource
 from streameval.sources.options import FilesOptions, SimulatorOptions
 from streameval.sources.owning import Positions

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from streameval.records import Partition
+from streameval.events.records import Partition
 from streameval.sources.options import SimulatorOptions
 from streameval.sources.owning import Positions
 from streameval.sources.simulator import (

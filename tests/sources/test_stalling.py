@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streameval.records import Partition
+from streameval.events.records import Partition
 from streameval.sources.kafka.watchdog import Stall, Watchdog
 
 P, Q = Partition("t", 0), Partition("t", 1)

@@ -14,12 +14,12 @@ import msgspec
 from streameval import Accumulator
 from streameval.checkpoints.checkpoint import Draft, Header, Part, Place
 from streameval.checkpoints.folder import FolderStore
+from streameval.events.records import Partition, RecordBatch
 from streameval.pipeline.decode import Decoder
 from streameval.pipeline.direct import Direct
 from streameval.pipeline.fields import EventFields
 from streameval.pipeline.ingest import Ingest
 from streameval.pipeline.layout import Layout
-from streameval.records import Partition, RecordBatch
 from streameval.windows.family import FamilySpec
 from streameval.windows.labels import FoldingOptions
 from streameval.windows.times import HOUR, SECOND, Times

@@ -20,7 +20,7 @@ from kafka.net.selector import NetworkSelector
 from kafka.record import util as kafka_records
 
 from streameval.errors import SourceError
-from streameval.records import Partition
+from streameval.events.records import Partition
 from streameval.sources.kafka.connections import (
     UNHEARD,
     ConnectionEndedError,

@@ -20,7 +20,7 @@ from kafka.errors import (
 from kafka.protocol.consumer import IsolationLevel
 
 from streameval.errors import ConfigError, SourceError
-from streameval.records import Assignment, Owner, Partition
+from streameval.events.records import Assignment, Owner, Partition
 from streameval.sources.kafka.client import connect
 
 EARLIEST: Final = int(OffsetSpec.EARLIEST)

@@ -12,7 +12,7 @@ from kafka.coordinator.base import MemberState
 from kafka.errors import CommitFailedError, FencedInstanceIdError, KafkaError
 from kafka.structs import OffsetAndMetadata
 
-from streameval.records import Assignment, Origin, Partition, RecordBatch
+from streameval.events.records import Assignment, Origin, Partition, RecordBatch
 from streameval.sources.kafka.client import connected
 from streameval.sources.kafka.cluster import Cluster, described
 from streameval.sources.kafka.watchdog import ClusterMonitor

@@ -11,7 +11,7 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
 from streameval.errors import SourceError
-from streameval.records import Partition, RecordBatch
+from streameval.events.records import Partition, RecordBatch
 from streameval.sources.kafka.client import UNUSABLE, connect, silence_client_log, unusable
 from streameval.sources.kafka.cluster import EARLIEST, LATEST, Cluster, start_spec
 from streameval.sources.kafka.connections import failure_of

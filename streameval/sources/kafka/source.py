@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 from kafka.errors import KafkaError, LogTruncationError, OffsetOutOfRangeError
 
 from streameval.errors import SourceError
-from streameval.records import Owner, Partition, RecordBatch
+from streameval.events.records import Owner, Partition, RecordBatch
 from streameval.sources.kafka.client import (
     UNUSABLE,
     permanent,

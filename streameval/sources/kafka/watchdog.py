@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from kafka.errors import KafkaError
 
 from streameval.errors import SourceError
-from streameval.records import Partition
+from streameval.events.records import Partition
 from streameval.sources.kafka.client import UNUSABLE, unusable
 from streameval.sources.kafka.cluster import LATEST, Cluster, Topics
 from streameval.sources.kafka.connections import REASONS, addresses, failure_of

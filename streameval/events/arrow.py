@@ -9,9 +9,8 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from streameval.columns.encoding import Column
-from streameval.columns.ragged import Array, Ragged
 from streameval.errors import InvalidEventError, MissingExtraError
+from streameval.events.ragged import Array, Column, Ragged
 
 
 @runtime_checkable

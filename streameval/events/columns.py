@@ -7,19 +7,16 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from streameval.columns.arrow import (
+from streameval.errors import InvalidEventError
+from streameval.events import Batch, Id, Interactions
+from streameval.events.arrow import (
     ArrowTable,
     flat_column,
     list_column,
     null_rows,
     table_columns,
 )
-from streameval.columns.coded import Coded
-from streameval.columns.encoding import Column, encoded
-from streameval.columns.numbers import listed, matrix_column
-from streameval.columns.ragged import Ragged
-from streameval.errors import InvalidEventError
-from streameval.events import Batch, Id, Interactions
+from streameval.events.ragged import Coded, Column, Ragged, encoded, listed, matrix_column
 
 
 class Columns(msgspec.Struct, frozen=True, kw_only=True):

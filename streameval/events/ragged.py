@@ -1,0 +1,343 @@
+"""Many lists of unlike length in two arrays, with ids as 64-bit integers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import chain, pairwise
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from streameval.errors import InvalidEventError
+from streameval.events import Batch, Id
+
+Array: TypeAlias = npt.NDArray[Any]
+IntArray: TypeAlias = npt.NDArray[np.int64]
+T = TypeVar("T")
+
+
+class Ragged:
+    """Lists one after another: list i is `values[offsets[i]:offsets[i + 1]]`.
+
+    Attributes:
+        values: all entries, shape (entries,).
+        offsets: from 0, never falling, the last one the number of entries; shape (lists + 1,).
+
+    Example:
+        >>> ragged = Ragged(np.array([7, 8, 9]), np.array([0, 2, 2, 3]))
+        >>> ragged.lists()
+        [[7, 8], [], [9]]
+    """
+
+    def __init__(self, values: Array, offsets: IntArray) -> None:
+        self.values = values
+        self.offsets = offsets
+
+    @classmethod
+    def of_lengths(cls, values: Array, lengths: IntArray) -> Ragged:
+        """Lists of the given lengths, shape (lists,)."""
+        return cls(values, np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths))))
+
+    def __len__(self) -> int:
+        return self.offsets.size - 1
+
+    @cached_property
+    def lengths(self) -> IntArray:
+        """Entries of each list, shape (lists,)."""
+        return np.diff(self.offsets)
+
+    @cached_property
+    def width(self) -> int | None:
+        """The length that all lists have, or None."""
+        if not len(self):
+            return 0
+        shortest = int(self.lengths.min())
+        return shortest if shortest == int(self.lengths.max()) else None
+
+    def spread(self, per_list: Array) -> Array:
+        """One value a list, shape (lists,), as one value an entry, shape (entries,)."""
+        return np.repeat(per_list, self.lengths if self.width is None else self.width)
+
+    def owners(self, entries: IntArray) -> IntArray:
+        """The list that each of these entries is in."""
+        if self.width:
+            return entries // self.width
+        return np.searchsorted(self.offsets, entries, side="right") - 1
+
+    def rows(self, start: int, stop: int) -> Ragged:
+        """The lists from start up to stop."""
+        offsets = self.offsets[start : stop + 1]
+        return Ragged(self.values[offsets[0] : offsets[-1]], offsets - offsets[0])
+
+    def between(self, start: int, stop: int | None) -> Ragged:
+        """Of each list, the places (from 0) from start up to stop."""
+        kept = np.maximum(np.minimum(self.lengths, _most(stop)) - start, 0)
+        if int(kept.sum()) == self.values.size:
+            return self
+        if self.width is not None:
+            values = self.values.reshape(len(self), self.width)[:, start:stop].ravel()
+        else:
+            place = np.arange(self.values.size) - self.spread(self.offsets[:-1])
+            values = self.values[(place >= start) & (place < _most(stop))]
+        return Ragged.of_lengths(values, kept)
+
+    def lists(self) -> list[list[Any]]:
+        """The same as Python lists."""
+        return self.cut(self.values.tolist())
+
+    def cut(self, entries: list[T]) -> list[list[T]]:
+        """Other entries, in lists of the same lengths."""
+        return [entries[start:stop] for start, stop in pairwise(self.offsets.tolist())]
+
+
+def _most(stop: int | None) -> int:
+    return np.iinfo(np.int64).max if stop is None else stop
+
+
+_NO_ITEM = -1
+
+
+def matrix_column(name: str, matrix: Array, lengths: Any = None) -> Ragged:
+    """A matrix of shape (lists, K) without what only fills its rows.
+
+    Args:
+        name: of the column, for errors.
+        matrix: a masked one ends its rows by its mask.
+        lengths: entries of each row that count, shape (lists,); None where -1 ends a row.
+
+    Raises:
+        InvalidEventError: the lengths do not fit, or something stands after the end of a row.
+    """
+    rows, width = matrix.shape
+    if lengths is None:
+        lengths = _ends(name, matrix)
+    lengths = np.asarray(lengths)
+    fitting = lengths.shape == (rows,) and lengths.dtype.kind in "iu"
+    if not fitting or ((lengths < 0) | (lengths > width)).any():
+        detail = f"{name}: lengths must be {rows} whole numbers from 0 to {width}"
+        raise InvalidEventError("wrong_type", detail)
+    lengths = lengths.astype(np.int64, copy=False)
+    values = np.asarray(matrix)
+    if not (lengths == width).all():
+        return Ragged.of_lengths(values[np.arange(width) < lengths[:, None]], lengths)
+    return Ragged.of_lengths(values.ravel(), lengths)
+
+
+def listed(name: str, found: Any) -> Ragged:
+    """A pair (values, offsets), or a list of arrays.
+
+    Raises:
+        InvalidEventError: it is neither.
+    """
+    if isinstance(found, Ragged):
+        found = found.values, found.offsets
+    if isinstance(found, tuple) and len(found) == 2:
+        return _checked(name, np.asarray(found[0]), np.asarray(found[1]))
+    if isinstance(found, np.ndarray) and found.ndim == 1 and found.dtype.kind == "O":
+        found = found.tolist()
+    if not isinstance(found, list):
+        forms = "a matrix, (values, offsets), a list of arrays, or an Arrow array of lists"
+        raise InvalidEventError("wrong_type", f"{name}: give {forms}, found {found!r:.80}")
+    return _joined(name, found)
+
+
+def _ends(name: str, matrix: Array) -> IntArray:
+    width = matrix.shape[1]
+    filled: Array = np.zeros(matrix.shape, np.bool_)
+    if isinstance(matrix, np.ma.MaskedArray):
+        filled = np.ma.getmaskarray(matrix)
+    elif matrix.dtype.kind == "i" and matrix.size and int(matrix.min()) < 0:
+        filled = matrix == _NO_ITEM
+    lengths: IntArray = width - filled.sum(axis=1, dtype=np.int64)
+    beyond = np.arange(width) >= lengths[:, None]
+    if (filled != beyond).any():
+        row = int(np.flatnonzero((filled != beyond).any(axis=1))[0])
+        detail = f"{name}: in row {row} an item stands after the end of the list (-1 or masked)"
+        raise InvalidEventError("invalid_id", detail)
+    return lengths
+
+
+def _checked(name: str, values: Array, offsets: Array) -> Ragged:
+    flat = offsets.ndim == values.ndim == 1 and offsets.size and offsets.dtype.kind in "iu"
+    if not flat or not _rising(offsets.astype(np.int64, copy=False), values.size):
+        detail = "(values, offsets): offsets never fall, and end within the values"
+        raise InvalidEventError("wrong_type", f"{name}: {detail}")
+    offsets = offsets.astype(np.int64, copy=False)
+    return Ragged(values[offsets[0] : offsets[-1]], offsets - offsets[0])
+
+
+def _rising(offsets: IntArray, last: int) -> bool:
+    return bool(offsets[0] >= 0 and offsets[-1] <= last and (np.diff(offsets) >= 0).all())
+
+
+def _joined(name: str, rows: Sequence[Any]) -> Ragged:
+    if any(isinstance(row, (str, bytes, Mapping)) or not hasattr(row, "__len__") for row in rows):
+        raise InvalidEventError("wrong_type", f"{name}: an entry of the column is no list of ids")
+    lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+    if any(not isinstance(row, np.ndarray) for row in rows):
+        return Ragged.of_lengths(_array(list(chain.from_iterable(rows))), lengths)
+    kept = [row for row in rows if row.size]
+    if len({row.dtype.kind for row in kept}) > 1:
+        return Ragged.of_lengths(_array([item for row in kept for item in row.tolist()]), lengths)
+    return Ragged.of_lengths(np.concatenate(kept) if kept else np.zeros(0, np.int64), lengths)
+
+
+def _array(values: list[Any]) -> Array:
+    """The values as they are: numpy makes one kind of unlike ones, and floats of large integers."""
+    kinds = set(map(type, values))
+    if kinds == {float}:
+        return np.array(values)
+    if kinds == {int} and min(values) >= -(2**63) and max(values) < 2**63:
+        return np.array(values, np.int64)
+    found = np.empty(len(values), object)
+    found[:] = values
+    return found
+
+
+_LARGEST = np.iinfo(np.int64).max
+_WORD = 8
+
+
+class Column(NamedTuple):
+    """One column as it was read.
+
+    Attributes:
+        ragged: its values; where there are names, indices of names.
+        names: the ids behind the values; None where the values are the ids themselves.
+    """
+
+    ragged: Ragged
+    names: Sequence[Id] | None = None
+
+    def ids(self) -> list[Id]:
+        """The ids of all lists, one after another.
+
+        Raises:
+            InvalidEventError: something is neither an integer nor a string.
+        """
+        if self.names is None:
+            return ids_of(self.ragged.values)
+        return [self.names[index] for index in self.ragged.values.tolist()]
+
+
+def encoded(columns: Sequence[Column]) -> tuple[list[Ragged], list[Id] | None]:
+    """Columns with one code for each id, equal where the ids are equal.
+
+    Returns:
+        The columns, and the id behind each code; None where the codes are the ids themselves.
+
+    Raises:
+        InvalidEventError: something is neither an integer nor a string.
+    """
+    codes: dict[Id, int] = {}
+    if all(map(_fits, columns)):
+        found = [column.ragged.values.astype(np.int64, copy=False) for column in columns]
+    else:
+        found = [_coded(column, codes) for column in columns]
+    pairs = zip(found, columns, strict=True)
+    return [Ragged(values, column.ragged.offsets) for values, column in pairs], list(codes) or None
+
+
+def ids_of(values: Array) -> list[Id]:
+    """Ids as Python's own integers and strings.
+
+    Raises:
+        InvalidEventError: something is neither.
+    """
+    if values.size and values.dtype.kind not in "iuUTO":
+        raise _no_id(f"values of type {values.dtype}")
+    found: list[Any] = values.tolist()
+    if not set(map(type, found)) <= {int, str}:
+        found = [item.item() if isinstance(item, np.generic) else item for item in found]
+        for item in found:
+            if type(item) is not int and type(item) is not str:
+                raise _no_id(f"{item!r:.80}")
+    return found
+
+
+def _coded(column: Column, codes: dict[Id, int]) -> IntArray:
+    if column.names is not None:
+        return _codes(column.names, codes)[column.ragged.values]
+    return _codes(ids_of(column.ragged.values), codes)
+
+
+def _codes(ids: Sequence[Id], codes: dict[Id, int]) -> IntArray:
+    for item in dict.fromkeys(ids):
+        codes.setdefault(item, len(codes))
+    return np.fromiter(map(codes.__getitem__, ids), np.int64, len(ids))
+
+
+def _fits(column: Column) -> bool:
+    kind, values = column.ragged.values.dtype, column.ragged.values
+    if column.names is not None or not values.size:
+        return not values.size
+    if kind.kind == "u" and kind.itemsize == _WORD:
+        return int(values.max()) <= _LARGEST
+    return kind.kind in "iu"
+
+
+def _no_id(found: str) -> InvalidEventError:
+    return InvalidEventError("invalid_id", f"ids are integers or strings, found {found}")
+
+
+class Coded:
+    """Lists with their interactions, where every id is a 64-bit integer.
+
+    Items stand at 1, 2, 3, ... and every interaction is worth 1.
+
+    Attributes:
+        recommendations: one list of codes an event.
+        interactions: likewise, as many.
+        ids: the id behind each code from 0; None where the codes are the ids themselves.
+        users: who saw each list, or None where that is not said.
+        times: event time of each, microseconds since the epoch, or None where there is none.
+        event_ids: identity of each event, or None where there is none.
+    """
+
+    def __init__(
+        self,
+        recommendations: Ragged,
+        interactions: Ragged,
+        ids: Sequence[Id] | None,
+        *,
+        users: Sequence[Id | None] | None = None,
+        times: Sequence[int | None] | None = None,
+        event_ids: Sequence[str | None] | None = None,
+    ) -> None:
+        self.recommendations = recommendations
+        self.interactions = interactions
+        self.ids = ids
+        self.users, self.times, self.event_ids = users, times, event_ids
+
+    def __len__(self) -> int:
+        return len(self.recommendations)
+
+    @cached_property
+    def texts(self) -> bool | None:
+        """Whether the ids are strings; None where only some are."""
+        kinds = {type(item) is str for item in self.ids or ()}
+        return None if len(kinds) > 1 else kinds == {True}
+
+    @cached_property
+    def batch(self) -> Batch:
+        """The same with Python's lists and ids."""
+        shown, acts = self.recommendations, self.interactions
+        return Batch(
+            recommendations=shown.cut(self.named(shown.values)),
+            interactions=acts.cut(self.named(acts.values)),
+            users=self.users,
+            times=self.times,
+            event_ids=self.event_ids,
+        )
+
+    def rows(self, start: int, stop: int) -> Coded:
+        """The events from start up to stop."""
+        shown, acts = self.recommendations, self.interactions
+        return Coded(shown.rows(start, stop), acts.rows(start, stop), self.ids)
+
+    def named(self, codes: IntArray) -> list[Id]:
+        """The ids behind codes."""
+        found: list[int] = codes.tolist()
+        return list(found) if self.ids is None else [self.ids[code] for code in found]
