@@ -19,6 +19,7 @@ from streameval.config import Config
 from streameval.config.config import schema
 from streameval.config.options import SECOND, DeadLetterOptions, StateOptions, microseconds
 from streameval.config.pipeline import counting, fitted
+from streameval.daemon.systemd import Supervisor
 from streameval.dead_letters.queue import dead_letters_of
 from streameval.events.records import RecordBatch
 from streameval.pipeline.dead_letters import DeadLetters
@@ -47,6 +48,7 @@ class Assembly(msgspec.Struct, kw_only=True):
         snapshots: takes pictures of what was counted.
         worker: writes checkpoints and dead letters, one after the other.
         pulse: beats as work gets on.
+        supervisor: is told how the daemon is.
         tails: reads the newest records of all topics; None where there are none.
     """
 
@@ -58,6 +60,7 @@ class Assembly(msgspec.Struct, kw_only=True):
     snapshots: Snapshots
     worker: Executor
     pulse: Pulse
+    supervisor: Supervisor
     tails: Callable[[], Iterable[RecordBatch]] | None = None
 
     @property
@@ -102,7 +105,8 @@ def assembled(
         SourceError: a file that it names cannot be read.
         DeadLetterError: the file for dead letters cannot be written.
     """
-    pulse = Pulse(clock.monotonic)
+    supervisor = Supervisor(environment, clock.monotonic)
+    pulse = Pulse(clock.monotonic, supervisor.alive)
     kept = None if config.state is None else store(config.state, pulse.beat)
     config = config if kept is None else fitted(config, kept.settings())
     source = source or source_of(config.source, environment, shared=config.state is not None)
@@ -122,6 +126,7 @@ def assembled(
         snapshots=pictures(config, source, ingest.layout, clock.wall()),
         worker=worker,
         pulse=pulse,
+        supervisor=supervisor,
         tails=tails_of(config.source, environment),
     )
     if kept is not None and config.state is not None:
@@ -210,15 +215,18 @@ class Pulse:
 
     Args:
         clock: seconds that only grow.
+        beaten: called at each beat.
     """
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], beaten: Callable[[], None]) -> None:
         self._clock = clock
+        self._beaten = beaten
         self._beat_at = clock()
 
     def beat(self) -> None:
         """Something was done."""
         self._beat_at = self._clock()
+        self._beaten()
 
     @property
     def silence(self) -> float:

@@ -23,6 +23,7 @@ from streameval.daemon.reload import Reload, check_start
 from streameval.errors import UnsavedStateError
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web import Limits, Server, application
+from streameval.exporters.web.health import state
 from streameval.pipeline.snapshot import Snapshot
 from streameval.sources.options import KafkaOptions
 from streameval.sources.secrets import redacted
@@ -66,6 +67,7 @@ class Daemon:
         self._security = web_security(web.config_file)
         self._reload = self._reload_by(reread, environment, clock)
         parts = assembled(config, environment, clock)
+        self._supervisor = parts.supervisor
         self._loop = Loop(
             parts, self._publish, clock, lambda: self._reload.health if self._reload else None
         )
@@ -116,14 +118,25 @@ class Daemon:
         reload = self._reload
         with self._server, nullcontext() if reload is None else reload.on_signal():
             self._say_what_starts()
+            self._supervisor.ready()
             try:
-                self._loop.run(lambda: until() or (reload is not None and reload.due()))
+                self._loop.run(lambda: self._ends(until))
             except UnsavedStateError as error:
                 if reload is None or not reload.accepted:
                     raise
                 # The process that follows at once counts it again.
                 emit(logging.WARNING, "unsaved", error=error)
         return reload is not None and reload.accepted
+
+    def _ends(self, until: Callable[[], bool]) -> bool:
+        """Whether the loop should end; if so, systemd knows."""
+        if until():
+            self._supervisor.stopping()
+            return True
+        if self._reload is not None and self._reload.due():
+            self._supervisor.reloading()
+            return True
+        return False
 
     def _reload_by(
         self, reread: Callable[[], Config] | None, environment: Mapping[str, str], clock: Clock
@@ -140,6 +153,7 @@ class Daemon:
 
     def _publish(self, snapshot: Snapshot) -> None:
         self._current = snapshot
+        self._supervisor.status(state(snapshot, turning=self._loop.turning).sentence)
         if self._observe is not None:
             self._observe(snapshot)
 

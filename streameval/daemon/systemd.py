@@ -1,0 +1,91 @@
+"""Tells systemd how the daemon is, by the protocol of sd_notify(3); silent without systemd."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from streameval.daemon.log import emit
+
+_PATIENCE: Final = 1.0
+"""Seconds that a message may wait while systemd takes others."""
+
+_OFTEN: Final = 1.0
+"""Seconds between signs of life, at least."""
+
+
+class Supervisor:
+    """The service manager of this process: what it is told, and how often.
+
+    Signs of life are sent as work makes progress, by the same beats that /-/healthy looks at. So
+    a loop that is stuck sends none, whatever the other threads do.
+
+    Args:
+        environment: of the process; NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID count.
+        clock: seconds that only grow.
+    """
+
+    def __init__(self, environment: Mapping[str, str], clock: Callable[[], float]) -> None:
+        self._socket = environment.get("NOTIFY_SOCKET", "")
+        self._clock = clock
+        self._interval = _interval(environment) if self._socket else None
+        self._next = clock()
+        self._status = ""
+        self._reached = True
+
+    def ready(self) -> None:
+        """The daemon serves."""
+        self._send("READY=1")
+
+    def alive(self) -> None:
+        """Work made progress; sent on if the last sign of life is old enough. Any thread may."""
+        if self._interval is not None and (now := self._clock()) >= self._next:
+            self._next = now + self._interval
+            self._send("WATCHDOG=1")
+
+    def status(self, sentence: str) -> None:
+        """Say in one sentence how the daemon is, for `systemctl status`."""
+        if sentence != self._status:
+            self._status = sentence
+            self._send("STATUS=" + " ".join(sentence.split()))
+
+    def stopping(self) -> None:
+        """The daemon begins to end."""
+        self._send("STOPPING=1")
+
+    def reloading(self) -> None:
+        """The daemon begins to end, and the same process starts again."""
+        microseconds = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+        self._send(f"RELOADING=1\nMONOTONIC_USEC={microseconds}")
+
+    def _send(self, message: str) -> None:
+        if not self._socket:
+            return
+        # A leading "@" stands for the abstract namespace of Linux.
+        address = self._socket.replace("@", "\0", 1) if self._socket[0] == "@" else self._socket
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+                sender.settimeout(_PATIENCE)
+                sender.sendto(message.encode(), address)
+        except OSError as error:
+            self._tell(error)
+        else:
+            self._reached = True
+
+    def _tell(self, error: OSError) -> None:
+        if self._reached:
+            emit(logging.WARNING, "supervisor_unreachable", socket=self._socket, error=error)
+        self._reached = False
+
+
+def _interval(environment: Mapping[str, str]) -> float | None:
+    """Seconds between signs of life; None where none are asked of this process."""
+    limit = environment.get("WATCHDOG_USEC", "")
+    asked = environment.get("WATCHDOG_PID", str(os.getpid()))
+    if not limit.isdecimal() or asked != str(os.getpid()):
+        return None
+    return min(_OFTEN, int(limit) / 4_000_000)
