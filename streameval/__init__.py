@@ -33,4 +33,6 @@ __all__ = [
 __version__ = "0.1.0"
 
 # Silent in a user's program until it configures logging; Python would print warnings otherwise.
-logging.getLogger(__name__).addHandler(logging.NullHandler())
+_log = logging.getLogger(__name__)
+if not _log.handlers:
+    _log.addHandler(logging.NullHandler())
