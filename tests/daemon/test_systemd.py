@@ -17,7 +17,7 @@ from streameval.config import Config
 from streameval.daemon.assembly import assembled
 from streameval.daemon.loop import Loop
 from streameval.daemon.systemd import Supervisor
-from streameval.records import RecordBatch
+from streameval.events.records import RecordBatch
 from streameval.sources.options import SimulatorOptions
 from tests.daemon.hands import Countdown, Hands, Script
 from tests.daemon.running import running
