@@ -10,6 +10,7 @@ from typing import Any
 from grafana_foundation_sdk.builders.dashboard import Dashboard
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 
+from tests.grafana.experiment import experiment
 from tests.grafana.metric import one_metric
 from tests.grafana.operating import pipeline
 from tests.grafana.overview import overview
@@ -32,7 +33,12 @@ def main() -> int:
 
 def dashboards() -> dict[Path, str]:
     """Every dashboard's file with its text."""
-    made = {"overview": overview(), "metric": one_metric(), "pipeline": pipeline()}
+    made = {
+        "overview": overview(),
+        "metric": one_metric(),
+        "experiment": experiment(),
+        "pipeline": pipeline(),
+    }
     return {FOLDER / f"{name}.json": _written(board) for name, board in made.items()}
 
 

@@ -16,7 +16,7 @@ from tests.grafana.parts import (
 _COUNTS = '{__name__=~"streameval_.+_count",job=~"$job"}'
 CHOICE = 'job=~"$job",${label}=~"$variant",k=~"$k|"'
 LEGEND = "{{${label}}} k={{k}}"
-COMPARABLE = "StreamevalVariantBehind"
+COMPARABLE = "StreamevalGuardrailBroken"
 # A segment is part of a family's name, and has a panel of its own.
 _WITHOUT_SEGMENT = "/^streameval_(?!.*_by_)(.+)_count$/"
 
@@ -103,5 +103,5 @@ def evidence() -> Shown:
         "cps",
         text,
         [Query(rate("count"), LEGEND)],
-        "StreamevalSampleRatioMismatch",
+        "StreamevalUsersNotSplitAsPlanned",
     )

@@ -114,7 +114,7 @@ def _by_segment() -> list[Shown]:
             "cps",
             "Lists, or items shown, per second in each segment.",
             [Query(rate("count", by), legend)],
-            "StreamevalSampleRatioMismatch",
+            "StreamevalUsersNotSplitAsPlanned",
             8,
         ),
     ]

@@ -52,7 +52,7 @@ def _now() -> list[Shown]:
             "percentunit",
             "How the lists of hit_rate divide among the variants; it should be as intended.",
             [Query(share, "{{${label}}}")],
-            "StreamevalSampleRatioMismatch",
+            "StreamevalUsersNotSplitAsPlanned",
             6,
             2,
         ),

@@ -72,7 +72,7 @@ def chart(shown: Shown) -> timeseries.Panel:
     tooltip = common.VizTooltipOptions().mode(Tooltip.MULTI)
     panel = timeseries.Panel().title(shown.title).description(shown.description).unit(shown.unit)
     panel = panel.height(9).span(shown.width).legend(legend).tooltip(tooltip).datasource(DATASOURCE)
-    panel = panel.fill_opacity(0).interval(_SHORTEST).links([_runbook(shown)])
+    panel = panel.fill_opacity(0).interval(_SHORTEST).links([runbook(shown)])
     if shown.decimals is not None:
         panel = panel.decimals(shown.decimals)
     for query, letter in zip(shown.queries, "ABCDEF", strict=False):
@@ -85,7 +85,7 @@ def figure(shown: Shown) -> stat.Panel:
     last = common.ReduceDataOptions().calcs(["lastNotNull"])
     panel = stat.Panel().title(shown.title).description(shown.description).unit(shown.unit)
     panel = panel.height(4).span(shown.width).reduce_options(last).datasource(DATASOURCE)
-    panel = panel.links([_runbook(shown)])
+    panel = panel.links([runbook(shown)])
     if shown.decimals is not None:
         panel = panel.decimals(shown.decimals)
     for query, letter in zip(shown.queries, "ABCDEF", strict=False):
@@ -98,7 +98,8 @@ def _target(query: Query, letter: str) -> prometheus.Dataquery:
     return found.ref_id(letter).datasource(DATASOURCE)
 
 
-def _runbook(shown: Shown) -> dashboard.DashboardLink:
+def runbook(shown: Shown) -> dashboard.DashboardLink:
+    """A link to what the runbook says of a panel."""
     place = f"#{shown.section.lower()}" if shown.section else ""
     return _link("The runbook", "${runbook}" + place)
 
@@ -129,9 +130,9 @@ def source_and_job() -> list[Variable]:
     """What every dashboard begins with."""
     source = dashboard.DatasourceVariable("datasource").label("data source").type("prometheus")
     job = asked("job", "label_values(streameval_build_info, job)", "The scrape's jobs.", many=True)
-    runbook = dashboard.TextBoxVariable("runbook").default_value(RUNBOOK)
-    runbook = runbook.hide(VariableHide.HIDE_VARIABLE).current(_option(RUNBOOK))
-    return [source, job, runbook.description("Address under which your people read the runbook.")]
+    book = dashboard.TextBoxVariable("runbook").default_value(RUNBOOK)
+    book = book.hide(VariableHide.HIDE_VARIABLE).current(_option(RUNBOOK))
+    return [source, job, book.description("Address under which your people read the runbook.")]
 
 
 def asked(

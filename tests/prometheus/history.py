@@ -6,6 +6,8 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+
 from streameval.events.records import Partition
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.pipeline.snapshot import (
@@ -16,6 +18,7 @@ from streameval.pipeline.snapshot import (
     Series,
     Snapshot,
 )
+from tests.exporters.experiments import report
 from tests.exporters.pictures import (
     health,
     mean,
@@ -34,6 +37,7 @@ LOSS = 75 * 60
 """Seconds before the end at which the treatment begins to lose."""
 _METRICS = ("ctr", "hit_rate@5", "hit_rate@10", "ndcg@10", "recbole:ndcg@10")
 _COUNTRIES = ("nl", "de")
+_EXPERIMENT = report()
 _LISTS = 200
 """Of one variant, per step and replica."""
 
@@ -100,12 +104,7 @@ def _snapshot(replica: int, start: int, step: int, end: int) -> Snapshot:
         series += [windowed(coverage, "1h"), refused("capri:recall@5", (variant,))]
     state = _health(replica, start, step, moment)
     shown = picture(*series, segments=["country"], windows=["1h"], version=step, state=state)
-    return _taken_at(shown, moment)
-
-
-def _taken_at(snapshot: Snapshot, moment: float) -> Snapshot:
-    named = {name: getattr(snapshot, name) for name in snapshot.__struct_fields__}
-    return Snapshot(**(named | {"taken_at": moment}))
+    return msgspec.structs.replace(shown, taken_at=moment, experiment=_EXPERIMENT)
 
 
 def _health(replica: int, start: int, step: int, moment: int) -> Health:

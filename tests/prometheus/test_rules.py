@@ -107,4 +107,5 @@ def test_a_loss_fires_in_a_real_prometheus_where_it_happens(remembering: Remembe
 @pytest.mark.prometheus
 def test_nothing_else_is_alarming_in_a_real_prometheus(remembering: Remembering) -> None:
     alerts = {each["alertname"] for each in remembering.alerts}
-    assert alerts == {"StreamevalMetricDropped", "StreamevalDeadLetters"}
+    expected = {"StreamevalMetricDropped", "StreamevalDeadLetters", "StreamevalGuardrailBroken"}
+    assert alerts == expected
