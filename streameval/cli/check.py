@@ -17,9 +17,7 @@ from streameval.config.web_file import web_security
 from streameval.errors import StreamevalError
 from streameval.exporters.web import try_address
 from streameval.pipeline.snapshot import LIFETIME
-from streameval.sources.build import source_of
-from streameval.sources.options import KafkaOptions, SourceOptions
-from streameval.sources.owning import Positions
+from streameval.sources.options import SourceOptions
 from streameval.sources.secrets import redacted
 from streameval.windows.times import span_text
 
@@ -63,7 +61,7 @@ def checked(path: Path, *, connect: bool) -> None:
     config = load(path)
     web_security(config.web.config_file)
     with reading(path):
-        source_of(config.source, os.environ, shared=config.state is not None)
+        config.source.build(os.environ, shared=config.state is not None)
     with output():
         sys.stdout.writelines(f"{name:<9} {what}\n" for name, what in _plan(path, config))
     if connect:
@@ -114,7 +112,7 @@ def _time(config: Config) -> str:
 
 def _connect(config: Config) -> None:
     attempts: dict[str, Callable[[], str]] = {
-        "connected": lambda: _try_source(config.source),
+        "connected": lambda: config.source.probe(os.environ),
         "free": lambda: _try_addresses(config.web),
     }
     failed = False
@@ -126,17 +124,6 @@ def _connect(config: Config) -> None:
             failed = True
     if failed:
         raise Exit(FAILED)
-
-
-def _try_source(options: SourceOptions) -> str:
-    if isinstance(options, KafkaOptions):
-        from streameval.sources.kafka.probe import probe  # noqa: PLC0415  heavy; Kafka sources only
-
-        return probe(options, os.environ)
-    source = source_of(options, os.environ)
-    source.open(Positions())
-    source.close()
-    return f"{source.name} can be read."
 
 
 def _try_addresses(web: WebOptions) -> str:

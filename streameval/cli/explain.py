@@ -27,7 +27,6 @@ from streameval.join.explaining import (
 )
 from streameval.join.joint import Joint
 from streameval.join.state import JoinedState
-from streameval.sources.build import source_of
 from streameval.sources.options import KafkaOptions
 from streameval.sources.source import Pausable, Source
 
@@ -149,18 +148,16 @@ def _source(config: Config, since: str | None) -> Source:
     if not isinstance(options, KafkaOptions):
         if since is not None:
             raise WrongCallError("--since: only Kafka topics can be read from a given time on.")
-        return source_of(options, os.environ)
-
-    from streameval.sources.kafka.probe import probe  # noqa: PLC0415  heavy; Kafka sources only
+        return options.build(os.environ)
 
     options = msgspec.structs.replace(options, start=since or "earliest")
     try:
-        probe(options, os.environ)
+        options.probe(os.environ)
     except ConfigError as error:
         if error.key != "start":
             raise
         raise WrongCallError(f"--since: {error.problem}") from error
-    return source_of(options, os.environ)
+    return options.build(os.environ)
 
 
 def _read(source: Source, config: Config, joins: _TracedJoins) -> None:

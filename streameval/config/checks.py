@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
 from typing import TypeAlias
 
 from streameval.catalogue import catalogue, parameters, parse
@@ -28,7 +27,7 @@ from streameval.errors import (
 from streameval.join.interactions import InteractionDecoder
 from streameval.join.rules import Key
 from streameval.pipeline.decode import Decoder
-from streameval.sources.options import FilesOptions, KafkaOptions
+from streameval.sources.options import KafkaOptions
 
 _EMBEDDED_ONLY = {
     "user_novelty": "what each user had met before, which records do not carry; leave it out here, "
@@ -267,21 +266,9 @@ def duplicate_problems(config: Config) -> Iterator[Problem]:
                 yield f"event.{name}", problem
 
 
-def _start(config: Config) -> Iterator[Problem]:
-    if isinstance(config.source, KafkaOptions) and not _is_start(config.source.start):
-        offered = nearest(config.source.start, ("earliest", "latest"))
-        hint = f" Did you mean {offered[0]!r}?" if offered else ""
-        allowed = "'earliest', 'latest', or a time with offset like '2026-01-31T00:00:00Z'"
-        yield "source.start", f"found {config.source.start!r}; give {allowed}.{hint}"
-
-
-def _is_start(text: str) -> bool:
-    if text in {"earliest", "latest"}:
-        return True
-    try:
-        return datetime.fromisoformat(text).tzinfo is not None
-    except ValueError:
-        return False
+def _source(config: Config) -> Iterator[Problem]:
+    for key, problem in config.source.problems():
+        yield f"source.{key}", problem
 
 
 def dead_letter_problems(config: Config) -> Iterator[Problem]:
@@ -320,13 +307,10 @@ def attribution_problems(config: Config) -> Iterator[Problem]:
 
 def _stream_problems(config: Config, options: AttributionOptions) -> Iterator[Problem]:
     source = config.source
-    if isinstance(source, KafkaOptions):
-        key, read = "source.topics", source.topics
-    elif isinstance(source, FilesOptions):
-        key, read = "source.paths", source.paths
-    else:
+    if source.logs_key is None:
         yield "attribution", "the simulator has joined events; read a topic or files in [source]."
         return
+    key, read = f"source.{source.logs_key}", source.logs
     named = [each for stream in options.streams for each in stream]
     for index, stream in enumerate(options.streams):
         where = f"attribution.interactions[{index - 1}].source" if index else ""
@@ -377,7 +361,7 @@ _CHECKS: tuple[Callable[[Config], Iterator[Problem]], ...] = (
     duplicate_problems,
     extent_problems,
     experiment_problems,
-    _start,
+    _source,
     dead_letter_problems,
     attribution_problems,
     _catalog,

@@ -28,8 +28,7 @@ from streameval.config.options import (
 )
 from streameval.errors import ConfigError, nearest
 from streameval.pipeline.fields import EventFields
-from streameval.sources.opening import STDIN
-from streameval.sources.options import FilesOptions, SourceOptions
+from streameval.sources.options import SourceOptions
 
 T = TypeVar("T", bound=msgspec.Struct | None)
 
@@ -90,15 +89,11 @@ def _syntax_error(path: str, text: str, message: str) -> ConfigError:
 
 
 def _beside(path: Path, config: Config) -> Config:
-    catalog, source = config.catalog, config.source
+    catalog = config.catalog
     if isinstance(catalog, str):
         catalog = str(path.parent / catalog)
-    attribution = config.attribution
-    if isinstance(source, FilesOptions):
-        there = {each: str(path.parent / each) for each in source.paths if each != STDIN}
-        places = [there.get(each, each) for each in source.paths]
-        source = msgspec.structs.replace(source, paths=places)
-        attribution = attribution and renamed(attribution, there)
+    source, there = config.source.below(path.parent)
+    attribution = config.attribution and renamed(config.attribution, there)
     named = {
         "popularity": _beside_files(path, config.popularity),
         "similarity": _beside_files(path, config.similarity),

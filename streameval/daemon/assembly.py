@@ -28,7 +28,6 @@ from streameval.pipeline.ingest import Ingest
 from streameval.pipeline.layout import Layout
 from streameval.pipeline.limits import Limits
 from streameval.pipeline.snapshots import Snapshots
-from streameval.sources.build import source_of, tails_of
 from streameval.sources.options import KafkaOptions
 from streameval.sources.source import Source
 
@@ -109,7 +108,7 @@ def assembled(
     pulse = Pulse(clock.monotonic, supervisor.alive)
     kept = None if config.state is None else store(config.state, pulse.beat)
     config = config if kept is None else fitted(config, kept.settings())
-    source = source or source_of(config.source, environment, shared=config.state is not None)
+    source = source or config.source.build(environment, shared=config.state is not None)
     options = _letters(config)
     letters = None
     if options is not None:
@@ -127,7 +126,7 @@ def assembled(
         worker=worker,
         pulse=pulse,
         supervisor=supervisor,
-        tails=tails_of(config.source, environment),
+        tails=config.source.newest(environment),
     )
     if kept is not None and config.state is not None:
         settings = checkpoint_settings(config, config.state, source)

@@ -26,7 +26,6 @@ from streameval.errors import StreamevalError, UnlikeStateError
 from streameval.events.records import Partition
 from streameval.exporters.web import try_address
 from streameval.pipeline.snapshot import ReloadHealth
-from streameval.sources.build import source_of
 
 
 class Reload:
@@ -103,7 +102,7 @@ def check_start(new: Config, running: Config, environment: Mapping[str, str]) ->
     """
     for address in set(new.web.addresses) - set(running.web.addresses):
         try_address(address)
-    source_of(new.source, environment, shared=new.state is not None)
+    new.source.build(environment, shared=new.state is not None)
     if new.state is None:
         counting(new)
     else:

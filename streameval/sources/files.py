@@ -14,8 +14,8 @@ from typing import Final
 
 from streameval.errors import SourceError
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
-from streameval.sources.opening import STDIN, decompressed, opened, size, unreadable
-from streameval.sources.options import FilesOptions
+from streameval.sources.opening import decompressed, opened, size, unreadable
+from streameval.sources.options import STDIN, FilesOptions
 from streameval.sources.owning import NO_END, Handover
 
 _BLOCK = 256 * 1024

@@ -13,8 +13,7 @@ from typing import Protocol
 import zstandard
 
 from streameval.errors import SourceError
-
-STDIN = "-"
+from streameval.sources.options import STDIN
 
 _BLOCK = 1 << 20
 

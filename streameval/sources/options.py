@@ -1,21 +1,83 @@
-"""What the [source] table of the configuration may say, one struct a source."""
+"""The [source] table of the configuration: one struct per kind of source, which builds itself.
+
+A source is imported when it is built: Kafka's client alone takes longer than most commands.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
+from streameval.errors import nearest
+from streameval.events.records import RecordBatch
+from streameval.sources.owning import Positions
+from streameval.sources.source import Source
 
-class KafkaOptions(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    tag_field="type",
-    tag="kafka",
+STDIN = "-"
+"""The path that means standard input."""
+
+
+class _Options(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type"
 ):
+    """What all kinds of source can do; most need nothing but `build`."""
+
+    logs_key: ClassVar[str | None] = None
+    """Key of the list of logs that it reads; None where they have no names."""
+
+    @property
+    def logs(self) -> list[str]:
+        """Names of the logs that it reads: topics or files."""
+        return [] if self.logs_key is None else getattr(self, self.logs_key)
+
+    def build(self, environment: Mapping[str, str], *, shared: bool = False) -> Source:
+        """The source, not yet opened.
+
+        Args:
+            environment: what `${NAME}` in the options stands for, usually `os.environ`.
+            shared: share partitions with other members of the group, which needs durable state;
+                otherwise all are read here. Only Kafka has groups.
+
+        Raises:
+            ConfigError: a setting is unknown or not a user's to set.
+            SourceError: no topic is named.
+        """
+        raise NotImplementedError
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Keys whose values cannot be used, each with the problem."""
+        return iter(())
+
+    def below(self, folder: Path) -> tuple[Self, Mapping[str, str]]:  # noqa: ARG002  has no paths
+        """The options with paths relative to a folder, and the new path of each old one."""
+        return self, {}
+
+    def probe(self, environment: Mapping[str, str]) -> str:
+        """Try to read once; returns one sentence about what is there.
+
+        Raises:
+            ConfigError: a setting is unknown or not a user's to set.
+            SourceError: it cannot be read.
+        """
+        source = self.build(environment)
+        source.open(Positions())
+        source.close()
+        return f"{source.name} can be read."
+
+    def newest(
+        self,
+        environment: Mapping[str, str],  # noqa: ARG002  for those that have one
+    ) -> Callable[[], Iterable[RecordBatch]] | None:
+        """A function that reads the newest records of each log; None where that is not possible."""
+        return None
+
+
+class KafkaOptions(_Options, frozen=True, kw_only=True, tag="kafka"):
     """Topics of a Kafka cluster.
 
     Attributes:
@@ -38,15 +100,45 @@ class KafkaOptions(
     stall_timeout: Annotated[float, Meta(gt=0)] = 60.0
     kafka: dict[str, Any] = {}
 
+    logs_key = "topics"
 
-class FilesOptions(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    tag_field="type",
-    tag="files",
-):
+    def build(self, environment: Mapping[str, str], *, shared: bool = False) -> Source:
+        """The topics of the cluster."""
+        from streameval.sources.kafka.source import KafkaSource  # noqa: PLC0415  heavy
+
+        return KafkaSource(self, environment, shared=shared)
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """A start that is no position."""
+        if not _is_start(self.start):
+            offered = nearest(self.start, ("earliest", "latest"))
+            hint = f" Did you mean {offered[0]!r}?" if offered else ""
+            allowed = "'earliest', 'latest', or a time with offset like '2026-01-31T00:00:00Z'"
+            yield "start", f"found {self.start!r}; give {allowed}.{hint}"
+
+    def probe(self, environment: Mapping[str, str]) -> str:
+        """How many partitions and records the topics have."""
+        from streameval.sources.kafka.probe import probe  # noqa: PLC0415  heavy
+
+        return probe(self, environment)
+
+    def newest(self, environment: Mapping[str, str]) -> Callable[[], Iterable[RecordBatch]]:
+        """A function that reads the newest records of each partition."""
+        from streameval.sources.kafka.probe import newest_records  # noqa: PLC0415  heavy
+
+        return lambda: newest_records(self, environment)
+
+
+def _is_start(text: str) -> bool:
+    if text in {"earliest", "latest"}:
+        return True
+    try:
+        return datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return False
+
+
+class FilesOptions(_Options, frozen=True, kw_only=True, tag="files"):
     """Files of newline-delimited JSON; plain, .gz or .zst; "-" is standard input.
 
     Attributes:
@@ -55,15 +147,22 @@ class FilesOptions(
 
     paths: Annotated[list[str], Meta(min_length=1)]
 
+    logs_key = "paths"
 
-class SimulatorOptions(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    tag_field="type",
-    tag="simulator",
-):
+    def build(self, environment: Mapping[str, str], *, shared: bool = False) -> Source:  # noqa: ARG002  files have no group
+        """The files, side by side."""
+        from streameval.sources.files import FilesSource  # noqa: PLC0415  heavy
+
+        return FilesSource(self)
+
+    def below(self, folder: Path) -> tuple[Self, Mapping[str, str]]:
+        """Files in the folder; "-" stays standard input."""
+        there = {each: str(folder / each) for each in self.paths if each != STDIN}
+        paths = [there.get(each, each) for each in self.paths]
+        return msgspec.structs.replace(self, paths=paths), there
+
+
+class SimulatorOptions(_Options, frozen=True, kw_only=True, tag="simulator"):
     """Seeded traffic of two variants with a known difference between them.
 
     Attributes:
@@ -77,6 +176,12 @@ class SimulatorOptions(
     events: Annotated[int, Meta(ge=0)] | None = None
     events_per_second: Annotated[float, Meta(gt=0, le=1_000_000)] | None = None
     partitions: Annotated[int, Meta(ge=1)] = 2
+
+    def build(self, environment: Mapping[str, str], *, shared: bool = False) -> Source:  # noqa: ARG002  it has no group
+        """The traffic from its beginning."""
+        from streameval.sources.simulator import SimulatorSource  # noqa: PLC0415  heavy
+
+        return SimulatorSource(self)
 
 
 SourceOptions: TypeAlias = KafkaOptions | FilesOptions | SimulatorOptions

@@ -12,7 +12,6 @@ import pytest
 import zstandard
 
 from streameval.events.records import Partition
-from streameval.sources.build import source_of
 from streameval.sources.options import FilesOptions, SimulatorOptions, SourceOptions
 from streameval.sources.simulator import BLOCK, block
 from streameval.sources.source import Source
@@ -59,7 +58,7 @@ class Case(NamedTuple):
 
 
 def _made(options: SourceOptions, *, shared: bool = False) -> Callable[[], Source]:
-    return lambda: source_of(options, {}, shared=shared)
+    return lambda: options.build({}, shared=shared)
 
 
 def _files(suffix: str, compress: Callable[[bytes], bytes], *marks: pytest.MarkDecorator) -> Case:

@@ -10,11 +10,15 @@ import pytest
 _HEAVY = {"kafka", "zstandard", "uvicorn", "starlette", "rich", "typer"}
 
 
-@pytest.mark.parametrize(
-    ("module", "unwanted"),
-    [("streameval.sources.options", _HEAVY), ("streameval.sources.build", _HEAVY & {"kafka"})],
-)
-def test_only_a_kafka_source_imports_the_kafka_client(module: str, unwanted: set[str]) -> None:
-    script = f"import sys, {module}; print(*sys.modules)"
+_USES = {
+    "pass": _HEAVY,
+    "SimulatorOptions().build({})": {"kafka"},
+    "FilesOptions(paths=['x']).build({})": {"kafka"},
+}
+
+
+@pytest.mark.parametrize("use", _USES)
+def test_only_a_kafka_source_imports_the_kafka_client(use: str) -> None:
+    script = f"import sys\nfrom streameval.sources.options import *\n{use}\nprint(*sys.modules)"
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
-    assert not unwanted & set(found.stdout.decode().split())
+    assert not _USES[use] & set(found.stdout.decode().split())
