@@ -51,18 +51,19 @@ def test_the_linter_would_say_it(tmp_path: Path) -> None:
         assert rule in done.stdout
 
 
-def test_every_base_is_a_stage_or_pinned_by_version() -> None:
+def test_every_base_is_a_stage_or_pinned_by_digest() -> None:
     stages: set[str] = set()
     for rest in (rest for word, rest in instructions() if word == "FROM"):
         base, *name = rest.split(" AS ")
-        assert base in stages or re.fullmatch(r"python:3\.\d+-slim-\w+", base), base
+        assert base in stages or base == "${PYTHON}", base
         stages.update(name)
     assert stages == {"base", "build"}
+    assert re.fullmatch(r"PYTHON=python:3\.\d+-slim-\w+@sha256:[0-9a-f]{64}", instruction("ARG"))
 
 
 def test_the_image_has_a_python_that_the_project_allows() -> None:
     found = re.search(
-        r"^FROM python:(3\.\d+)-", DOCKERFILE.read_text(encoding="utf-8"), re.MULTILINE
+        r"^ARG PYTHON=python:(3\.\d+)-", DOCKERFILE.read_text(encoding="utf-8"), re.MULTILINE
     )
     assert found is not None
     project = _project()

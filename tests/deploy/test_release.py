@@ -1,0 +1,219 @@
+"""What a release is made of: locks, versions, distributions, bills of materials."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from streameval.exporters.web.charts.hook import NPM
+from tests.deploy.examples import DEPLOY, KUBERNETES, document, instructions, of_the_environment
+from tests.effort import PATIENCE
+from tests.house.checkout import ROOT, files
+
+LOCK = DEPLOY / "requirements.txt"
+BUILD_LOCK = DEPLOY / "requirements-build.txt"
+PYTHONS = (11, 12, 13, 14)
+
+
+def _pyproject() -> dict[str, Any]:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        return tomllib.load(file)
+
+
+VERSION = str(_pyproject()["project"]["version"])
+
+
+def _locked(lock: Path) -> Iterator[tuple[Requirement, str]]:
+    """Each requirement of a lock, with what stands below it."""
+    for part in re.split(r"^(?=\w)", lock.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
+        requirement, _, rest = part.partition("\\\n")
+        yield Requirement(requirement.strip()), rest
+
+
+def _pinned(lock: Path) -> dict[str, Version]:
+    """What a lock installs on this Python."""
+    return {
+        canonicalize_name(each.name): Version(next(iter(each.specifier)).version)
+        for each, _ in _locked(lock)
+        if each.marker is None or each.marker.evaluate()
+    }
+
+
+def _groups() -> list[tuple[Path, list[str]]]:
+    found = _pyproject()
+    return [
+        (LOCK, found["project"]["dependencies"]),
+        (BUILD_LOCK, found["dependency-groups"]["build"]),
+    ]
+
+
+@pytest.mark.parametrize(("lock", "needed"), _groups(), ids=["runtime", "build"])
+def test_a_lock_has_all_that_is_needed_in_a_version_that_is_allowed(
+    lock: Path, needed: list[str]
+) -> None:
+    pinned = _pinned(lock)
+    for each in map(Requirement, needed):
+        assert each.specifier.contains(pinned[canonicalize_name(each.name)]), each
+
+
+@pytest.mark.parametrize("lock", [LOCK, BUILD_LOCK], ids=["runtime", "build"])
+def test_a_lock_pins_everything_by_digest(lock: Path) -> None:
+    for requirement, rest in _locked(lock):
+        assert [each.operator for each in requirement.specifier] == ["=="], requirement
+        assert re.search(r"--hash=sha256:[0-9a-f]{64}\b", rest), requirement
+
+
+def test_what_is_locked_for_the_build_is_what_the_build_asks_for() -> None:
+    found = _pyproject()
+    assert found["dependency-groups"]["build"] == [*found["build-system"]["requires"], NPM]
+
+
+def test_the_image_installs_the_locks_and_nothing_else() -> None:
+    steps = [each for word, rest in instructions() if word == "RUN" for each in rest.split("&&")]
+    installing = [each for each in steps if re.search(r"\bpip\b.* (install|wheel) ", each)]
+    assert len(installing) == 4
+    locks = [each for each in installing if "--require-hashes" in each]
+    assert [each.split()[-1] for each in locks] == [
+        str(path.relative_to(ROOT)) for path in (BUILD_LOCK, LOCK)
+    ]
+    rest = [each for each in installing if each not in locks]
+    assert all("--no-index" in each and "--no-deps" in each for each in rest)
+
+
+def test_the_version_stands_in_the_changelog_or_is_still_unreleased() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    newest, *others = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    released = [re.fullmatch(r"\[([\d.]+)\] - \d{4}-\d\d-\d\d", each) for each in others]
+    versions = [each and Version(each[1]) for each in released]
+    assert None not in versions, others
+    assert all(each < Version(VERSION) for each in versions if each)
+    assert newest == "[Unreleased]" or re.fullmatch(
+        rf"\[{re.escape(VERSION)}\] - \d{{4}}-\d\d-\d\d", newest
+    )
+
+
+def test_the_cluster_takes_the_image_of_this_version() -> None:
+    (image,) = document(KUBERNETES / "kustomization.yaml")["images"]
+    assert image["newTag"] == VERSION
+
+
+def _ran(*command: str | Path, folder: Path, **environment: str) -> str:
+    done = subprocess.run(
+        [*map(str, command)],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def _released(checkout: Path, *arguments: str) -> str:
+    programs = of_the_environment("uv").parent
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    return _ran(checkout / "tests" / "release", *arguments, folder=checkout, PATH=path)
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of the checkout and nothing else."""
+    goal = tmp_path_factory.mktemp("checkout")
+    for path in files():
+        copy = goal / path.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, copy)
+    return goal
+
+
+@pytest.fixture(scope="module")
+def dist(checkout: Path) -> Path:
+    """What `tests/release` builds."""
+    _released(checkout)
+    return checkout / "dist"
+
+
+@pytest.mark.nightly
+def test_the_locks_are_what_their_command_writes(checkout: Path) -> None:
+    _released(checkout, "lock")
+    for lock in (LOCK, BUILD_LOCK):
+        written = checkout / lock.relative_to(ROOT)
+        assert written.read_text(encoding="utf-8") == lock.read_text(encoding="utf-8")
+
+
+@pytest.mark.nightly
+def test_a_release_is_whole_and_its_digests_are_right(dist: Path) -> None:
+    name = f"streameval-{VERSION}"
+    assert {each.name for each in dist.iterdir()} == {
+        f"{name}.tar.gz",
+        f"{name}-py3-none-any.whl",
+        f"{name}.cdx.json",
+        f"{name}-page.cdx.json",
+        "SHA256SUMS",
+    }
+    assert _ran("sha256sum", "--check", "SHA256SUMS", folder=dist).count(": OK") == 4
+
+
+@pytest.mark.nightly
+def test_the_bills_of_materials_name_all_that_the_image_holds(dist: Path) -> None:
+    python = json.loads((dist / f"streameval-{VERSION}.cdx.json").read_text(encoding="utf-8"))
+    page = json.loads((dist / f"streameval-{VERSION}-page.cdx.json").read_text(encoding="utf-8"))
+    named = {canonicalize_name(each["name"]): each["version"] for each in python["components"]}
+    named.pop("streameval", None)
+    assert named == {name: str(version) for name, version in _pinned(LOCK).items()}
+    assert python["metadata"]["component"]["version"] == VERSION
+    assert [each["name"] for each in page["components"]] == ["uplot"]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", ["*.whl", "*.tar.gz"], ids=["wheel", "sdist"])
+@pytest.mark.parametrize("minor", PYTHONS)
+def test_a_distribution_works_in_an_empty_environment(
+    dist: Path, tmp_path: Path, minor: int, kind: str
+) -> None:
+    _ran(_interpreter(minor), "-m", "venv", "env", folder=tmp_path)
+    programs = tmp_path / "env" / "bin"
+    pip = (programs / "pip", "install", "--quiet")
+    _ran(*pip, "--require-hashes", "-r", LOCK, folder=tmp_path)
+    if kind == "*.tar.gz":
+        _ran(*pip, *_pyproject()["build-system"]["requires"], folder=tmp_path)
+    # Neither a registry nor Node, from here on.
+    (built,) = dist.glob(kind)
+    alone = ("--no-index", "--no-deps", "--no-build-isolation", built)
+    _ran(*pip, *alone, folder=tmp_path, PATH=str(programs))
+    _ran(programs / "pip", "check", folder=tmp_path)
+    streameval = programs / "streameval"
+    demo = ("demo", "--seconds", "3", "--listen", "127.0.0.1:0")
+    shown = _ran(streameval, *demo, folder=tmp_path, PATH=str(programs))
+    assert re.match(r"[1-9][\d,]* events  ctr 0\.\d{4}", shown.splitlines()[-1])
+    config = DEPLOY / "config" / "simulator.toml"
+    checked = _ran(streameval, "check", config, folder=tmp_path, PATH=str(programs))
+    assert checked.startswith("valid ")
+
+
+def _interpreter(minor: int) -> Path:
+    """A Python of this release that can make environments; skips where there is none."""
+    name = f"python3.{minor}"
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    found = [*pyenv.glob(f"versions/3.{minor}.*/bin/{name}")]
+    on_the_path = shutil.which(name)
+    found += [] if on_the_path is None else [Path(on_the_path)]
+    for each in found:
+        command = [str(each), "-c", "import venv, ensurepip"]
+        if subprocess.run(command, capture_output=True, check=False).returncode == 0:
+            return each
+    pytest.skip(f"no {name} here")
