@@ -1,11 +1,45 @@
-"""`streameval compare`."""
+"""`streameval compare`: variants counted from files or states, and what is asked of them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
 from enum import StrEnum
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple, TypeAlias, cast
 
-from typer import Argument, Option
+import msgspec
+from typer import Argument, Exit, Option
+
+from streameval.accumulator import Accumulator
+from streameval.accumulator.comparison import Method
+from streameval.accumulator.experiment import Experiment, Report, Variant, compared
+from streameval.catalogue import parse
+from streameval.catalogue.metric import Metric
+from streameval.checkpoints.format import CLAIM
+from streameval.cli.comparison_report import Written, write_report
+from streameval.cli.ending import FAILED, WrongCallError, tell, wrong_call_where
+from streameval.cli.evaluate import of_kind, read_tables
+from streameval.cli.evaluation import (
+    Format,
+    Metrics,
+    Request,
+    Separators,
+    Sources,
+    WrittenTime,
+    beginning,
+    configured,
+    read_all,
+)
+from streameval.cli.state import counted, held_in
+from streameval.config import Config
+from streameval.config.pipeline import counting
+from streameval.errors import InvalidEventError, SourceError, nearest
+from streameval.pipeline.labels import MISSING_LABEL
+from streameval.pipeline.snapshots import variants_in
+from streameval.sources.files import FilesSource
+from streameval.sources.options import FilesOptions
+from streameval.statistics.intervals import Audience, Intervals
 
 
 class Failure(StrEnum):
@@ -26,9 +60,7 @@ def compare(  # noqa: PLR0913  each is an option of the command
         ),
     ],
     *,
-    metric: Annotated[
-        list[str] | None, Option("--metric", "-m", help="For example ndcg@10; may be repeated.")
-    ] = None,
+    metric: Metrics = None,
     by: Annotated[
         str | None,
         Option(help="The field whose values are the variants.", show_default="variant"),
@@ -85,21 +117,8 @@ def compare(  # noqa: PLR0913  each is an option of the command
     since: Annotated[
         str | None, Option(metavar="DATE", help="First day that counts (UTC), like 2026-03-01.")
     ] = None,
-    column: Annotated[
-        list[str] | None,
-        Option(
-            metavar="WHAT=COLUMN",
-            help="Where events have what, like user=profile.id; may be repeated.",
-        ),
-    ] = None,
-    separator: Annotated[
-        list[str] | None,
-        Option(
-            help="Between the ids of a list in CSV, of all columns (';') or of one ('clicks=;'). "
-            "May be repeated.",
-            show_default="| or space",
-        ),
-    ] = None,
+    column: Sources = None,
+    separator: Separators = None,
     config: Annotated[
         str | None,
         Option(help="Take metrics, catalog, [event], intervals and [experiment] from this file."),
@@ -107,12 +126,8 @@ def compare(  # noqa: PLR0913  each is an option of the command
     time: Annotated[
         str | None, Option(help="Field of event time: days are compared each for itself.")
     ] = None,
-    time_unit: Annotated[
-        Literal["s", "ms", "us", "iso8601"] | None, Option(help="How it is written.")
-    ] = None,
-    format: Annotated[  # noqa: A002  the option is called --format
-        Literal["table", "json", "csv"], Option(help="How to write it.")
-    ] = "table",
+    time_unit: WrittenTime = None,
+    format: Format = "table",  # noqa: A002  the option is called --format
     fail_on: Annotated[
         list[Failure] | None,
         Option(
@@ -139,9 +154,6 @@ def compare(  # noqa: PLR0913  each is an option of the command
     The interval of the method `fixed` holds for one look that was planned; `anytime` holds however
     often you look. Metrics that are no mean of lists or items are left out, and said so.
     """
-    from streameval.cli.comparing import Asked, compared_files  # noqa: PLC0415  only where used
-    from streameval.cli.evaluation import Request  # noqa: PLC0415  likewise
-
     compared_files(
         Request(
             paths=paths,
@@ -167,3 +179,257 @@ def compare(  # noqa: PLR0913  each is an option of the command
             fail_on=fail_on or [],
         ),
     )
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What the caller says of the experiment, as text; what is not said is as configured.
+
+    Attributes:
+        control: value of the label.
+        primary: metrics.
+        guardrails: "metric=lift" each.
+        shares: "variant=share,..."; None for equal ones.
+        same_users: whether users meet several variants by design.
+        method: what bounds must hold for; by default "fixed" for files, "anytime" for states.
+        confidence: of intervals.
+        precision: lift that matters.
+        since: first day.
+        fail_on: verdicts that end in status 1.
+    """
+
+    control: str | None
+    primary: Sequence[str]
+    guardrails: Sequence[str]
+    shares: str | None
+    same_users: bool
+    method: Method | None
+    confidence: float | None
+    precision: float | None
+    since: str | None
+    fail_on: Sequence[str]
+
+    def experiment(self, known: Experiment) -> Experiment:
+        """An experiment with what was said in place of what is known of it.
+
+        Raises:
+            WrongCallError: a text is none that can be read.
+        """
+        said = {
+            "control": self.control,
+            "since": _date(self.since),
+            "shares": dict(_pairs("--shares", (self.shares or "").split(","))),
+            "primary": list(self.primary),
+            "guardrails": dict(_pairs("--guardrail", self.guardrails)),
+            "same_users": self.same_users,
+        }
+        return msgspec.structs.replace(known, **{key: each for key, each in said.items() if each})
+
+    def intervals(self, known: Intervals) -> Intervals:
+        """Likewise of intervals."""
+        return msgspec.structs.replace(
+            known,
+            confidence=self.confidence or known.confidence,
+            precision=self.precision or known.precision,
+        )
+
+
+def _pairs(option: str, texts: Sequence[str]) -> Iterator[tuple[str, float]]:
+    for text in filter(None, texts):
+        # A metric's own parameters have equal signs, too: the last one is meant.
+        name, _, number = text.rpartition("=")
+        try:
+            yield (name.strip() or _refuse(option, text)), float(number)
+        except ValueError:
+            _refuse(option, text)
+
+
+def _refuse(option: str, text: str) -> str:
+    example = "ctr=-0.01" if option == "--guardrail" else "control=9,treatment=1"
+    raise WrongCallError(f"{option}: found {text!r}; give NAME=NUMBER, like {example}.")
+
+
+def _date(text: str | None) -> date | None:
+    try:
+        return None if text is None else date.fromisoformat(text)
+    except ValueError:
+        raise WrongCallError(f"--since: found {text!r}; give a day, like 2026-03-01.") from None
+
+
+Found: TypeAlias = tuple[Sequence[Metric], Mapping[str, Variant]]
+"""Metrics in their order, and variants by value of the label."""
+
+
+class _Counted(NamedTuple):
+    """What was counted of an experiment.
+
+    Attributes:
+        metrics: in their order.
+        variants: by value of the label.
+        left_out: metric -> why it cannot be compared.
+    """
+
+    metrics: Sequence[Metric]
+    variants: Mapping[str, Variant]
+    left_out: Mapping[str, str]
+
+
+def compared_files(request: Request, asked: Asked) -> None:
+    """Compare the variants in files or saved states, and write the report.
+
+    Raises:
+        WrongCallError: files or options cannot be used.
+        ConfigError: what is asked for does not fit together.
+        MetricError: a metric cannot be understood.
+        SourceError: a file is damaged.
+    """
+    experiment, intervals, counted = (
+        _of_states(request, asked) if is_state(request.files) else _of_files(request, asked)
+    )
+    experiment.check(counted.metrics, "command line")
+    _refuse_what_cannot_be_compared(counted.variants, request, experiment)
+    for metric, reason in counted.left_out.items():
+        tell(f"{metric} is not compared: {reason}")
+    method = asked.method or ("anytime" if is_state(request.files) else "fixed")
+    report = compared(experiment, counted.metrics, counted.variants, intervals, method)
+    if not report.rows:
+        raise WrongCallError("no metric that can be compared; `streameval metrics` lists them all.")
+    write_report(Written(report, experiment, intervals, method), request.format)
+    if any(name in asked.fail_on for name in _failures(report)):
+        raise Exit(FAILED)
+
+
+def _of_files(request: Request, asked: Asked) -> tuple[Experiment, Intervals, _Counted]:
+    """What files of events hold."""
+    config = configured(request)
+    label = request.labels[0] if request.labels else Experiment().label
+    known = config.experiment or Experiment(label=label)
+    if known.label not in config.labels:
+        config = configured(msgspec.structs.replace(request, labels=[known.label]))
+    experiment = asked.experiment(known)
+    intervals = asked.intervals(config.intervals or Intervals())
+    if experiment.since is not None and config.event.time is None:
+        raise WrongCallError("--since needs event time: name its field with --time.")
+    config = msgspec.structs.replace(config, intervals=intervals)
+    found = (
+        _of_tables(request, config, known.label)
+        if request.is_tables
+        else _of_records(config, known.label)
+    )
+    return experiment, intervals, _without_intervals(config, found)
+
+
+def _without_intervals(config: Config, found: Found) -> _Counted:
+    """The same with why metrics are left out."""
+    empty, (metrics, variants) = config.accumulator(), found
+    left_out = {
+        metric.text: empty.read(metric.text).no_interval or ""
+        for metric in metrics
+        if empty.groups(metric.text) is None
+    }
+    return _Counted(metrics, variants, left_out)
+
+
+def is_state(paths: Sequence[str]) -> bool:
+    """Whether the paths are folders of checkpoints."""
+    return any((Path(path) / CLAIM).is_file() for path in paths)
+
+
+def _of_states(request: Request, asked: Asked) -> tuple[Experiment, Intervals, _Counted]:
+    """What saved states hold, all partitions together, for their whole lifetime.
+
+    Raises:
+        WrongCallError: there is no state, or it was made without intervals or that label.
+    """
+    held = held_in([Path(path) for path in request.files])
+    if not held:
+        raise WrongCallError(f"no state in {', '.join(request.files)}.")
+    config, ingest = counted(held, Path(request.config) if request.config else None)
+    if config.intervals is None:
+        raise WrongCallError(
+            f"{request.files[0]}: the state was made without intervals; add intervals = {{}} to "
+            "the configuration of the daemon, which then counts by user."
+        )
+    known = config.experiment or Experiment()
+    if request.labels:
+        known = msgspec.structs.replace(known, label=request.labels[0])
+    if known.label not in config.labels:
+        found = ", ".join(config.labels) or "none"
+        raise WrongCallError(f"--by {known.label}: the state has no such label, but {found}.")
+    metrics, variants = variants_in(ingest, known.label, config.labels)
+    if request.metrics:
+        chosen = {parse(text).text for text in request.metrics}
+        metrics = [metric for metric in metrics if metric.text in chosen]
+    intervals = asked.intervals(config.intervals)
+    return asked.experiment(known), intervals, _without_intervals(config, (metrics, variants))
+
+
+def _failures(report: Report) -> Iterator[str]:
+    if report.checks.trouble:
+        yield "untrusted"
+    for row in report.rows:
+        if row.comparison.verdict == "worse":
+            yield "worse"
+        if row.guardrail is not None and row.guardrail.verdict == "broken":
+            yield "guardrail"
+
+
+def _variant(counted: Accumulator) -> Variant:
+    sums = {metric.text: counted.groups(metric.text) for metric in counted.metrics}
+    audience = cast("Audience", counted.audience)
+    return Variant({name: each for name, each in sums.items() if each is not None}, audience)
+
+
+def _of_records(config: Config, label: str) -> Found:
+    """Variants in JSON lines, counted as a daemon counts them."""
+    ingest = counting(config)
+    source = FilesSource(cast("FilesOptions", config.source))
+    with wrong_call_where(SourceError):
+        source.open(beginning(config, ingest))
+    read_all(source, ingest)
+    return variants_in(ingest, label, config.labels)
+
+
+def _of_tables(request: Request, config: Config, label: str) -> Found:
+    """Variants in tables."""
+    tables, kind = read_tables(request, config, seen=True)
+    empty, place = of_kind(config, kind).accumulator(), config.labels.index(label)
+    found: dict[str, Accumulator] = {}
+    for table in tables:
+        for (_, labels), columns in table.parts():
+            with wrong_call_where(InvalidEventError):
+                found.setdefault(labels[place], empty.copy()).update_many(columns)
+    return empty.metrics, {name: _variant(each) for name, each in found.items()}
+
+
+def _refuse_what_cannot_be_compared(
+    variants: Mapping[str, Variant], request: Request, experiment: Experiment
+) -> None:
+    """Refuse files without variants or users.
+
+    Raises:
+        WrongCallError: it says what is missing, and which option names it.
+    """
+    files, label = ", ".join(request.files), experiment.label
+    if not variants:
+        raise WrongCallError(f"no valid event in {files}.")
+    found = [name for name in sorted(variants) if name != MISSING_LABEL]
+    if not found:
+        raise WrongCallError(
+            f"no event in {files} has the label {label!r}; name the field of the variant with "
+            f"--by FIELD, or with --column {label}=FIELD."
+        )
+    if experiment.control not in variants:
+        offered = nearest(experiment.control, found)
+        hint = f" Did you mean {offered[0]!r}?" if offered else ""
+        raise WrongCallError(
+            f"no event has {label}={experiment.control}; found are {', '.join(found)}. Name the "
+            f"one that the others are compared with by --control.{hint}"
+        )
+    if len(found) < 2:
+        raise WrongCallError(f"every event has {label}={found[0]}; there is nothing to compare.")
+    audiences = [each.audience for each in variants.values()]
+    if all(each.anonymous == each.lists for each in audiences):
+        raise WrongCallError(
+            f"no event in {files} names its user, and a user's lists resemble each other: without "
+            "users nobody can say what is real. Name the field of users with --column user=FIELD."
+        )

@@ -1,16 +1,64 @@
-"""`streameval evaluate`: the options of the command, and the reader that they ask for."""
+"""`streameval evaluate`: readings of JSON lines, as the daemon counts them, and of tables."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Literal, cast
 
-from typer import Argument, Option
+import msgspec
+from typer import Argument, Exit, Option
 
-from streameval.cli.evaluation import Request
-from streameval.cli.evaluation_records import evaluate_records
-from streameval.cli.evaluation_tables import (
-    evaluate_pair,
-    evaluate_tables,
+from streameval.accumulator import Accumulator
+from streameval.catalogue import parse
+from streameval.cli.ending import FAILED, WrongCallError, tell, wrong_call_where
+from streameval.cli.evaluation import (
+    Format,
+    Metrics,
+    Request,
+    Separators,
+    Sources,
+    SpanCounting,
+    WrittenTime,
+    beginning,
+    configured,
+    read_all,
+)
+from streameval.cli.readings import Taken, snapshot_of, span_text, write_series
+from streameval.config import Config
+from streameval.config.options import DurationError, microseconds
+from streameval.config.pipeline import counting as new_counting
+from streameval.errors import InvalidEventError, SourceError
+from streameval.events.columns import Columns
+from streameval.join.stats import JoinStats
+from streameval.pipeline.ingest import Ingest
+from streameval.pipeline.joined import JoinHealth
+from streameval.pipeline.labels import MISSING_LABEL
+from streameval.pipeline.snapshot import SeriesFamily, Snapshot
+from streameval.pipeline.snapshots import of_ingest
+from streameval.pipeline.spans import Slice
+from streameval.sources.files import FilesSource
+from streameval.sources.options import FilesOptions
+from streameval.tables.events import (
+    EventTable,
+    Form,
+    Place,
+    event_table,
+    kind_of,
+    separators_of,
+    with_integers,
+)
+from streameval.tables.files import Kind, is_table
+from streameval.tables.rows import (
+    Names,
+    Rows,
+    by_span,
+    is_trec,
+    joined,
+    recommendation_rows,
+    shared,
+    trec_rows,
+    truth_rows,
 )
 
 
@@ -24,28 +72,12 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
         ),
     ] = None,
     *,
-    metric: Annotated[
-        list[str] | None, Option("--metric", "-m", help="For example ndcg@10; may be repeated.")
-    ] = None,
+    metric: Metrics = None,
     by: Annotated[
         list[str] | None, Option(help="Split by this field of the events; may be repeated.")
     ] = None,
-    column: Annotated[
-        list[str] | None,
-        Option(
-            metavar="WHAT=COLUMN",
-            help="Where events have what, for example recommendations=shown: a column of a table "
-            "or a field of JSON lines; may be repeated.",
-        ),
-    ] = None,
-    separator: Annotated[
-        list[str] | None,
-        Option(
-            help="Between the ids of a list in CSV, of all columns (';') or of one ('clicks=;'); "
-            "JSON lists need none. May be repeated.",
-            show_default="| or space",
-        ),
-    ] = None,
+    column: Sources = None,
+    separator: Separators = None,
     config: Annotated[
         str | None, Option(help="Take metrics, labels, catalog and [event] from this file.")
     ] = None,
@@ -57,12 +89,8 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
         Option(help="Readings of one span of event time after the other, for example 1h."),
     ] = None,
     time: Annotated[str | None, Option(help="Field of event time, for --every.")] = None,
-    time_unit: Annotated[
-        Literal["s", "ms", "us", "iso8601"] | None, Option(help="How it is written.")
-    ] = None,
-    format: Annotated[  # noqa: A002  the option is called --format
-        Literal["table", "json", "csv"], Option(help="How to write the readings.")
-    ] = "table",
+    time_unit: WrittenTime = None,
+    format: Format = "table",  # noqa: A002  the option is called --format
     recommendations: Annotated[
         str | None, Option(help="A file of (user, item, score) rows, in place of PATH.")
     ] = None,
@@ -145,3 +173,259 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
         evaluate_tables(request)
     else:
         evaluate_records(request)
+
+
+def evaluate_records(request: Request) -> None:
+    """Evaluate the files and write the readings.
+
+    Raises:
+        WrongCallError: no metric is asked for, or a file cannot be read.
+        ConfigError: what is asked for does not fit together.
+        MetricError: a metric cannot be understood.
+        SourceError: a file is damaged.
+    """
+    config = configured(request)
+    every = _span_length(config, request)
+    counting = new_counting(config) if every is None else SpanCounting(config, every)
+    source = FilesSource(cast("FilesOptions", config.source))
+    with wrong_call_where(SourceError):
+        source.open(beginning(config, counting))
+    read_all(source, counting)
+    join = _join_health(counting, config)
+    taken = (
+        list(counting.taken())
+        if isinstance(counting, SpanCounting)
+        else _whole(counting, config, join)
+    )
+    _tell_of_absent_labels([each.snapshot for each in taken])
+    suspicion = counting.tally.suspicion() or (join.suspicion() if join is not None else None)
+    if suspicion is not None and isinstance(counting, SpanCounting):
+        tell(suspicion)
+    _write(taken, request)
+    if suspicion is not None and not request.allow_invalid:
+        tell("the exit status is 1 for that; --allow-invalid takes the values as they are.")
+        raise Exit(FAILED)
+    if not counting.tally.valid:
+        tell(f"no valid event in {', '.join(source.paths)}.")
+        raise Exit(FAILED)
+
+
+def _span_length(config: Config, request: Request) -> int | None:
+    """The length of a span, microseconds; None where everything is read as one.
+
+    Raises:
+        WrongCallError: it is no span, or events have no time.
+    """
+    if request.every is None:
+        return None
+    try:
+        every = microseconds(request.every)
+    except DurationError as error:
+        raise WrongCallError(f"--every: {error}") from None
+    if not every:
+        raise WrongCallError(f"--every: found {request.every!r}; give at least 1s.")
+    if config.event.time is None:
+        raise WrongCallError(
+            "--every needs event time: name its field and unit with --time and --time-unit, or as "
+            "time and time_unit under [event] in --config FILE."
+        )
+    return every
+
+
+def _whole(ingest: Ingest, config: Config, join: JoinHealth | None) -> list[Taken]:
+    return [Taken(None, of_ingest(ingest, labels=config.labels, now=time.time(), join=join))]
+
+
+def _join_health(counting: Ingest | SpanCounting, config: Config) -> JoinHealth | None:
+    options = config.attribution
+    if options is None:
+        return None
+    stats = JoinStats(options.names, by_request=options.key == "request_id")
+    return stats.health(counting.partitions)
+
+
+def _tell_of_absent_labels(snapshots: Sequence[Snapshot]) -> None:
+    values: dict[str, set[str]] = {}
+    for snapshot in snapshots:
+        for entry in snapshot.series:
+            names = snapshot.families[entry.family].label_names
+            for name, value in zip(names, entry.labels, strict=True):
+                values.setdefault(name, set()).add(value)
+    for name, found in values.items():
+        if found == {MISSING_LABEL}:
+            tell(f"no event has the label {name!r}; --by or [event.labels] names its field.")
+
+
+def evaluate_tables(request: Request) -> None:
+    """Evaluate files with one event a row, and write the readings.
+
+    Raises:
+        WrongCallError: a file cannot be read as a table.
+        ConfigError: what is asked for does not fit together.
+        MetricError: a metric cannot be understood.
+        MissingExtraError: pyarrow is not installed.
+    """
+    config = configured(request)
+    tables, kind = read_tables(request, config, every=_span_length(config, request))
+    parts = (part for table in tables for part in table.parts())
+    _written(parts, of_kind(config, kind), request)
+
+
+def read_tables(
+    request: Request, config: Config, *, every: int | None = None, seen: bool = False
+) -> tuple[list[EventTable], Kind]:
+    """The files as tables, and what their ids are.
+
+    Args:
+        request: which files.
+        config: which columns they have.
+        every: length of the spans of event time to split by, microseconds.
+        seen: whether it is read who saw each list, and when.
+
+    Raises:
+        WrongCallError: a file cannot be read as a table.
+        MissingExtraError: pyarrow is not installed.
+    """
+    others = [path for path in request.paths if not is_table(path)]
+    if others:
+        raise WrongCallError(f"{others[0]} is no table, and others are; evaluate them apart.")
+    form = Form(
+        fields=config.event,
+        gains=request.gains,
+        labels=config.labels,
+        separators=separators_of(request.separators),
+        every=every,
+        seen=seen,
+    )
+    with wrong_call_where(SourceError):
+        tables = [event_table(path, form) for path in request.paths]
+        kind = kind_of(tables)
+        if config.event.ids == "integer" and kind == "string":
+            return [with_integers(table) for table in tables], "integer"
+    return tables, kind
+
+
+def evaluate_pair(request: Request) -> None:
+    """Evaluate recommendations against the truth, and write the readings.
+
+    Raises:
+        WrongCallError: the options contradict each other, or a file cannot be read.
+        ConfigError: what is asked for does not fit together.
+        MetricError: a metric cannot be understood.
+        MissingExtraError: pyarrow is not installed.
+    """
+    paths = _pair(request)
+    config = configured(request)
+    if config.labels:
+        raise WrongCallError("--by splits events; rows of users and items have no labels.")
+    every = _span_length(config, request)
+    with wrong_call_where(SourceError):
+        trec = request.form == "trec" or (
+            request.form == "detect" and is_trec(paths[0], "results") and is_trec(paths[1], "qrels")
+        )
+        if trec and every is not None:
+            raise WrongCallError("--every needs event time, and trec_eval's files have none.")
+        shown, truth = _of_trec(*paths) if trec else _of_tables(paths, request, config)
+        found = [
+            (
+                start,
+                joined(
+                    *rows,
+                    ties=request.ties or ("id_desc" if trec else "arrival"),
+                    ids=config.event.ids,
+                    scores=_reads_scores(config),
+                ),
+            )
+            for start, *rows in by_span(shown, truth, every)
+        ]
+    kinds: set[Kind] = {kind for _, (kind, _) in found}
+    parts: Iterator[tuple[Place, Columns]] = (
+        ((start, ()), columns) for start, (_, columns) in found
+    )
+    _written(parts, of_kind(config, kinds.pop() if kinds else "string"), request)
+
+
+def _pair(request: Request) -> tuple[str, str]:
+    if request.recommendations is None or request.truth is None:
+        raise WrongCallError("--recommendations and --truth belong together; give both.")
+    both = "--recommendations with --truth"
+    if request.paths:
+        raise WrongCallError(f"found {request.paths[0]!r} beside {both}; give one or the other.")
+    if request.columns or request.separators:
+        option = "--column" if request.columns else "--separator"
+        problem = f"{option} is for files with one event a row; of {both}, name columns with"
+        raise WrongCallError(f"{problem} --user, --item, --score and --rating.")
+    return request.recommendations, request.truth
+
+
+def _of_tables(paths: tuple[str, str], request: Request, config: Config) -> tuple[Rows, Rows]:
+    names = Names(
+        user=request.user,
+        item=request.item,
+        score=request.score,
+        rating=request.rating,
+        time=None if request.every is None else config.event.time,
+        time_unit=config.event.time_unit or "iso8601",
+    )
+    return recommendation_rows(paths[0], names), truth_rows(paths[1], names)
+
+
+def _of_trec(results: str, qrels: str) -> tuple[Rows, Rows]:
+    shown, truth, alone = shared(trec_rows(results, "results"), trec_rows(qrels, "qrels"))
+    if alone:
+        tell(f"{alone:,} topics stand in one of the files only and are left out, as by trec_eval.")
+    return shown, truth
+
+
+def _reads_scores(config: Config) -> bool:
+    texts = [*config.metrics, *(each.name for each in config.metric)]
+    reads = {parse(text).definition.reads for text in texts}
+    return bool(reads & {"scores", "ranksums", "event"})
+
+
+def of_kind(config: Config, kind: Kind) -> Config:
+    """The same for ids as they are in the files: a file of a catalogue is read alike."""
+    event = msgspec.structs.replace(config.event, ids=kind)
+    return msgspec.structs.replace(config, event=event)
+
+
+def _written(parts: Iterable[tuple[Place, Columns]], config: Config, request: Request) -> None:
+    if config.windows is not None or config.segments or config.metric:
+        tell("windows, segments and [[metric]] are read from JSON lines; here all is by labels.")
+    whole = config.accumulator()
+    found: dict[Place, Accumulator] = {}
+    for place, columns in parts:
+        try:
+            found.setdefault(place, whole.copy()).update_many(columns)
+        except InvalidEventError as error:
+            raise WrongCallError(f"{' and '.join(request.files)}: {error}") from error
+    taken = _taken(found or ({} if config.labels or request.every else {(None, ()): whole}), config)
+    _write(taken, request)
+    if not any(each.lists for each in found.values()):
+        tell(f"no event in {', '.join(request.files)}.")
+        raise Exit(FAILED)
+
+
+def _taken(found: Mapping[Place, Accumulator], config: Config) -> list[Taken]:
+    """The readings of each span, in the order of time."""
+    families = [SeriesFamily("labels", None, tuple(config.labels))]
+    spans: dict[int | None, dict[tuple[str, ...], Slice]] = {}
+    for (start, labels), each in sorted(found.items(), key=_standing):
+        spans.setdefault(start, {})[labels] = Slice(each.metrics, each.table, 0)
+    return [
+        Taken(None if start is None else span_text(start), snapshot_of(families, [slices]))
+        for start, slices in spans.items()
+    ]
+
+
+def _standing(item: tuple[Place, Accumulator]) -> tuple[int, tuple[str, ...]]:
+    (start, labels), _ = item
+    return start or 0, labels
+
+
+def _write(taken: Sequence[Taken], request: Request) -> None:
+    """Write the readings, and on standard error what looks wrong with the events."""
+    for trouble in dict.fromkeys(each.snapshot.health.trouble for each in taken):
+        if trouble is not None:
+            tell(trouble)
+    write_series(taken, request.format)

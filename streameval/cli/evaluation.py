@@ -1,43 +1,83 @@
-"""What `streameval evaluate` was asked for: files, and how they are read and counted."""
+"""Files to evaluate: what the caller asked for, and the events of JSON lines counted."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, Protocol, TypeAlias
 
 import msgspec
-import numpy as np
+from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
+from typer import Option
 
-from streameval.accumulator.readings import advice
 from streameval.catalogue import parse
 from streameval.cli.ending import WrongCallError, tell
-from streameval.cli.readings import Taken, write_series
+from streameval.cli.readings import Taken, snapshot_of, span_text
+from streameval.cli.screen import progress_console
 from streameval.config import Config, WebOptions, load
 from streameval.config.checks import checked
-from streameval.config.options import AttributionOptions, DurationError, microseconds, renamed
+from streameval.config.options import AttributionOptions, renamed
+from streameval.config.pipeline import joint, layout
 from streameval.errors import nearest
+from streameval.events.records import Assignment, Owner, Partition, RecordBatch
+from streameval.join.grouping import Grouped
+from streameval.join.state import JoinedState
+from streameval.pipeline.clock import Clock
+from streameval.pipeline.dead_letters import DeadLetter, Examples
+from streameval.pipeline.decode import Decoded, Decoder
 from streameval.pipeline.fields import EventFields, TimeUnit
-from streameval.pipeline.snapshot import Health, Series, SeriesFamily, Snapshot
-from streameval.pipeline.spans import Slice
+from streameval.pipeline.memory import Memory
+from streameval.pipeline.snapshot import SeriesFamily
+from streameval.pipeline.spans import Spans
+from streameval.pipeline.tally import Tally
+from streameval.sources.files import FilesSource
 from streameval.sources.options import FilesOptions
+from streameval.sources.owning import Positions
 from streameval.tables.events import GAINS
 from streameval.tables.files import is_table
 from streameval.tables.rows import Ties
 
+_SECONDS = 0.2
+
+
 Form: TypeAlias = Literal["detect", "table", "trec"]
+
 
 _NO_CAP = 2**62
 """More label values than there can be."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_FIRST = -62_135_596_800_000_000  # 0001-01-01, in microseconds since the epoch
 
 _NO_COLUMNS: Final = frozenset(
     {"time_unit", "labels", "ids", "max_recommendations", "max_interactions"}
 )
 """Keys of [event] that name no field."""
+
+
+Metrics: TypeAlias = Annotated[
+    list[str] | None, Option("--metric", "-m", help="For example ndcg@10; may be repeated.")
+]
+Sources: TypeAlias = Annotated[
+    list[str] | None,
+    Option(
+        metavar="WHAT=COLUMN",
+        help="Where events have what, for example recommendations=shown or user=profile.id: a "
+        "column of a table or a field of JSON lines; may be repeated.",
+    ),
+]
+Separators: TypeAlias = Annotated[
+    list[str] | None,
+    Option(
+        help="Between the ids of a list in CSV, of all columns (';') or of one ('clicks=;'); "
+        "JSON lists need none. May be repeated.",
+        show_default="| or space",
+    ),
+]
+WrittenTime: TypeAlias = Annotated[
+    Literal["s", "ms", "us", "iso8601"] | None, Option(help="How it is written.")
+]
+Format: TypeAlias = Annotated[
+    Literal["table", "json", "csv"], Option(help="How to write the result.")
+]
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -271,83 +311,179 @@ def _relabelled(config: Config, labels: Sequence[str]) -> Config:
     )
 
 
-def span_length(config: Config, request: Request) -> int | None:
-    """The length of a span, microseconds; None where everything is read as one.
+class Begun(Protocol):
+    """What starts with nothing counted, where a source says."""
 
-    Raises:
-        WrongCallError: it is no span, or events have no time.
-    """
-    if request.every is None:
-        return None
-    try:
-        every = microseconds(request.every)
-    except DurationError as error:
-        raise WrongCallError(f"--every: {error}") from None
-    if not every:
-        raise WrongCallError(f"--every: found {request.every!r}; give at least 1s.")
-    if config.event.time is None:
-        raise WrongCallError(
-            "--every needs event time: name its field and unit with --time and --time-unit, or as "
-            "time and time_unit under [event] in --config FILE."
-        )
-    return every
+    def home(self, partition: Partition) -> Partition:
+        """The partition under whose name a log is counted."""
+
+    def begin(self, partition: Partition, offsets: Mapping[Partition, int], /) -> None:
+        """Start with nothing counted."""
 
 
-def span_text(start: int) -> str:
-    """The start of a span as RFC 3339 has it; the first one begins with the year 1.
+class Counting(Begun, Protocol):
+    """What counts the records of files."""
 
-    Example:
-        >>> span_text(1_700_000_000_000_000)
-        '2023-11-14T22:13:20Z'
-    """
-    moment = _EPOCH + timedelta(microseconds=max(start, _FIRST))
-    return f"{moment.replace(tzinfo=None).isoformat()}Z"
+    tally: Tally
+
+    def apply(self, batch: RecordBatch) -> object:
+        """Count the records of a batch."""
+
+    def end(self, partitions: Collection[Partition]) -> None:
+        """Nothing more comes in these files."""
+
+    @property
+    def backpressured(self) -> Collection[Partition]:
+        """Files of which no more should be read now."""
+
+    def take_invalid(self) -> Sequence[DeadLetter]:
+        """Examples of invalid records since the last call."""
 
 
-def snapshot_of(
-    families: Sequence[SeriesFamily],
-    slices: Sequence[Mapping[tuple[str, ...], Slice]],
-) -> Snapshot:
-    """The readings of slices.
+def read_all(source: FilesSource, counting: Counting) -> None:
+    """Count all records of the files, with a bar, and tell of those that are no event."""
+    console = progress_console()
+    columns = (BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    found: dict[str, DeadLetter] = {}
+    with Progress(*columns, console=console, disable=console is None, transient=True) as progress:
+        task = progress.add_task("", total=source.bytes_total)
+        while not source.finished:
+            for batch in source.poll(_SECONDS):
+                counting.apply(batch)
+            counting.end(source.ended)
+            source.pause(counting.backpressured)
+            for record in counting.take_invalid():
+                found.setdefault(record.reason, record)
+            progress.update(task, completed=source.bytes_read)
+    _tell_of_invalid(counting.tally, list(found.values()))
+
+
+def _tell_of_invalid(tally: Tally, examples: Sequence[DeadLetter]) -> None:
+    bad = sum(tally.invalid.values())
+    if bad:
+        tell(f"{bad:,} of {tally.consumed:,} records are invalid and left out:")
+    for record in examples:
+        line = f"{record.partition.topic}, line {record.offset + 1}"
+        count = tally.invalid[record.reason]
+        tell(f"{count:>9,} {record.reason}, first in {line}: {record.message}: {record.preview}")
+
+
+class SpanCounting:
+    """Counts the events of files by spans of event time.
 
     Args:
-        families: how they are divided.
-        slices: of each family, by label values.
+        config: what is counted, and how; its windows are not read.
+        every: length of a span, microseconds.
+
+    Raises:
+        ConfigError: the fields of an event contradict each other.
+        MetricError: a metric cannot be understood, or lacks its inputs.
+        SourceError: a file that the configuration names cannot be read.
     """
-    series = [
-        Series(metric, labels, each.read(metric), family=place)
-        for place, found in enumerate(slices)
-        for metric in (next(iter(found.values())).metrics if found else ())
-        for labels, each in found.items()
-    ]
-    health = Health(trouble=next(_advice(families, slices), None))
-    return Snapshot(
-        version=1,
-        taken_at=0.0,
-        started_at=0.0,
-        source="",
-        families=tuple(families),
-        series=tuple(series),
-        health=health,
-    )
+
+    def __init__(self, config: Config, every: int) -> None:
+        kept = layout(config)
+        self.tally = Tally()
+        self._families = [
+            SeriesFamily(group.name, group.segment, group.dimensions) for group in config.families()
+        ]
+        self._spans = Spans(kept.families, every)
+        self._dedup, self._max_ahead = kept.dedup, kept.max_ahead
+        self._decoder = Decoder(config.event, config.dimensions())
+        self._joint = (
+            None if config.attribution is None else joint(config, config.attribution, kept)
+        )
+        self._joined: JoinedState | None = None
+        self._examples = Examples()
+        self._seen: dict[Partition, tuple[Memory, Clock]] = {}
+
+    def home(self, partition: Partition) -> Partition:
+        """The partition under whose name a file is counted."""
+        return partition if self._joint is None else self._joint.home(partition)
+
+    def begin(self, _partition: Partition, offsets: Mapping[Partition, int]) -> None:
+        """Join these files."""
+        if self._joint is not None:
+            self._joined = self._joint.state(offsets, self._spans.update)
+
+    @property
+    def partitions(self) -> Mapping[Partition, JoinedState]:
+        """What is joined."""
+        return {} if self._joined is None else {self._joined.logs.partitions[0]: self._joined}
+
+    @property
+    def backpressured(self) -> Collection[Partition]:
+        """Files of which no more should be read now."""
+        return () if self._joined is None else self._joined.backpressured
+
+    def end(self, partitions: Collection[Partition]) -> None:
+        """Nothing more comes in these files."""
+        if self._joined is not None:
+            self._joined.end(partitions)
+
+    def apply(self, batch: RecordBatch) -> Tally:
+        """Count the records of a batch; returns what became of them."""
+        if self._joint is not None and self._joined is not None:
+            applied = self._joined.apply(batch, self._joint.decode(batch))
+            self.tally.add(applied.tally)
+            self._examples.add(batch, applied.invalid)
+            return applied.tally
+        decoded = self._decoder.decode_many(batch.values)
+        counted = self._novel(batch.partition, decoded)
+        self._spans.update(counted)
+        tally = Tally(consumed=len(batch.values), tombstones=len(decoded.tombstones))
+        tally.valid = len(counted.places)
+        tally.engaged = counted.engaged
+        tally.duplicates = len(decoded.places) - tally.valid
+        tally.refuse([event for _, event in decoded.invalid])
+        self.tally.add(tally)
+        self._examples.add(batch, decoded.invalid)
+        return tally
+
+    def take_invalid(self) -> Sequence[DeadLetter]:
+        """Examples of invalid records since the last call: the first few of each reason."""
+        return self._examples.take()
+
+    def taken(self) -> Iterator[Taken]:
+        """The readings of each span that has an event, in the order of time."""
+        for start, slices in self._spans.items():
+            yield Taken(span_text(start), snapshot_of(self._families, slices))
+
+    def _novel(self, partition: Partition, decoded: Decoded) -> Decoded:
+        """Without events that came before, where the configuration has `dedup`."""
+        times, event_ids = decoded.times, decoded.event_ids
+        if self._dedup is None or event_ids is None or times is None or not decoded.places:
+            return decoded
+        if partition not in self._seen:
+            self._seen[partition] = Memory(self._dedup), Clock(self._max_ahead)
+        memory, clock = self._seen[partition]
+        return decoded.keep(memory.novel(event_ids, times, clock.advance(times)))
 
 
-def write(taken: Sequence[Taken], request: Request) -> None:
-    """Write the readings, and on standard error what looks wrong with the events."""
-    for trouble in dict.fromkeys(each.snapshot.health.trouble for each in taken):
-        if trouble is not None:
-            tell(trouble)
-    write_series(taken, request.format)
+def beginning(config: Config, begun: Begun) -> Owner:
+    """Who says where reading begins: each log where its source says."""
+    if config.attribution is None:
+        return Positions()
+    topics = [each for stream in config.attribution.streams for each in stream]
+    return Grouped(_Starts(begun), begun.home, topics)
 
 
-def _advice(
-    families: Iterable[SeriesFamily],
-    slices: Iterable[Mapping[tuple[str, ...], Slice]],
-) -> Iterator[str]:
-    for family, found in zip(families, slices, strict=True):
-        for labels, each in found.items():
-            (told,) = advice(each.table, np.array([each.cell]))
-            if told is not None:
-                pairs = zip(family.label_names, labels, strict=True)
-                where = ", ".join(f"{name}={value}" for name, value in pairs)
-                yield f"{where}: {told}" if where else told
+class _Starts:
+    """Begins what it is given, each log where the source says."""
+
+    def __init__(self, begun: Begun) -> None:
+        self._begun = begun
+
+    def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
+        found: dict[Partition, int] = {}
+        for each in assignments:
+            starts = {log.partition: log.start for log in each.logs}
+            self._begun.begin(each.partition, starts)
+            found |= starts
+        return found
+
+    def revoked(self, partitions: Sequence[Partition]) -> None:
+        """Nothing to finish."""
+
+    def lost(self, partitions: Sequence[Partition]) -> None:
+        """Nothing to forget."""

@@ -8,16 +8,23 @@ import io
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
+import numpy as np
 from rich.console import RenderableType
 
+from streameval.accumulator.readings import advice
 from streameval.catalogue.reading import Reading, UndefinedReading
 from streameval.cli.ending import output, tell
 from streameval.cli.screen import printed
 from streameval.exporters.table import over_time, table
 from streameval.exporters.view import has_windows
-from streameval.pipeline.snapshot import Series, Snapshot
+from streameval.pipeline.snapshot import Health, Series, SeriesFamily, Snapshot
+from streameval.pipeline.spans import Slice
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST = -62_135_596_800_000_000  # 0001-01-01, in microseconds since the epoch
 
 
 class Taken(NamedTuple):
@@ -30,6 +37,58 @@ class Taken(NamedTuple):
 
     start: str | None
     snapshot: Snapshot
+
+
+def span_text(start: int) -> str:
+    """The start of a span as RFC 3339 has it; the first one begins with the year 1.
+
+    Example:
+        >>> span_text(1_700_000_000_000_000)
+        '2023-11-14T22:13:20Z'
+    """
+    moment = _EPOCH + timedelta(microseconds=max(start, _FIRST))
+    return f"{moment.replace(tzinfo=None).isoformat()}Z"
+
+
+def snapshot_of(
+    families: Sequence[SeriesFamily],
+    slices: Sequence[Mapping[tuple[str, ...], Slice]],
+) -> Snapshot:
+    """The readings of slices.
+
+    Args:
+        families: how they are divided.
+        slices: of each family, by label values.
+    """
+    series = [
+        Series(metric, labels, each.read(metric), family=place)
+        for place, found in enumerate(slices)
+        for metric in (next(iter(found.values())).metrics if found else ())
+        for labels, each in found.items()
+    ]
+    health = Health(trouble=next(_advice(families, slices), None))
+    return Snapshot(
+        version=1,
+        taken_at=0.0,
+        started_at=0.0,
+        source="",
+        families=tuple(families),
+        series=tuple(series),
+        health=health,
+    )
+
+
+def _advice(
+    families: Iterable[SeriesFamily],
+    slices: Iterable[Mapping[tuple[str, ...], Slice]],
+) -> Iterator[str]:
+    for family, found in zip(families, slices, strict=True):
+        for labels, each in found.items():
+            (told,) = advice(each.table, np.array([each.cell]))
+            if told is not None:
+                pairs = zip(family.label_names, labels, strict=True)
+                where = ", ".join(f"{name}={value}" for name, value in pairs)
+                yield f"{where}: {told}" if where else told
 
 
 def write_readings(snapshot: Snapshot, written_as: str) -> None:

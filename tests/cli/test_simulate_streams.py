@@ -47,7 +47,7 @@ def test_both_streams_are_written_line_by_line(folder: Path) -> None:
 
 
 def test_check_accepts_the_configuration(folder: Path) -> None:
-    assert status(["check", str(folder / "streameval.toml"), "--connect"]) == 0
+    assert status(["check", str(folder / "streameval.toml")]) == 0
 
 
 def test_evaluate_finds_the_truth(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
