@@ -18,9 +18,8 @@ from streameval.pipeline.layout import Layout
 from streameval.pipeline.memory import PREFIX, Memory
 from streameval.pipeline.tally import Tally
 from streameval.windows.family import Family
-from streameval.windows.lateness import late
 from streameval.windows.sections import Section, next_version
-from streameval.windows.times import PAST
+from streameval.windows.times import PAST, late
 
 ALL: Final = "*"
 """Stands for every statistic of a family that is new as a whole."""

@@ -12,8 +12,7 @@ import msgspec
 import numpy as np
 
 from streameval.statistics.arrays import FloatArray, IntArray
-from streameval.statistics.binning import BINNED, CAP, Binned
-from streameval.statistics.bins import middles, unordered
+from streameval.statistics.binning import BINNED, CAP, Binned, middles, unordered
 from streameval.statistics.exact import ONE, limbs, ratio, scaled, squares
 from streameval.statistics.relation import Columns, Shape
 from streameval.statistics.vocabulary import Items

@@ -23,7 +23,7 @@ from streameval.statistics.lists import (
     Outcome,
     Profile,
 )
-from streameval.statistics.matched import can_be_matched, matched
+from streameval.statistics.matching import can_be_matched, matched
 from streameval.statistics.profiles import HitsOptions, Profiler
 from streameval.statistics.relation import Shape
 from streameval.statistics.statistic import Cells, Statistic

@@ -11,8 +11,7 @@ import numpy as np
 
 from streameval.events import Batch
 from streameval.statistics.arrays import FloatArray, IntArray
-from streameval.statistics.binning import BINNED, CAP, Binned
-from streameval.statistics.bins import middles, unordered
+from streameval.statistics.binning import BINNED, CAP, Binned, middles, unordered
 from streameval.statistics.relation import Shape
 from streameval.statistics.samples import Sampling, samples
 from streameval.statistics.statistic import Cells

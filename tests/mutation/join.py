@@ -9,9 +9,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from streameval.join import joiner
 from streameval.join.cursors import LogCursor
-from streameval.join.joiner import Joiner
+from streameval.join.joiner import Joiner, combined, late_in
 from streameval.join.logs import Logs
-from streameval.join.ordering import combined, late_in
 from tests.join.offline import Case, joined
 from tests.join.streams import cases, told
 from tests.join.test_join import played, steps

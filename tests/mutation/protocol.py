@@ -22,7 +22,7 @@ from streameval.checkpoints.scheduler import (
 )
 from streameval.events.records import Assignment, Partition
 from streameval.pipeline import partition as counting
-from streameval.windows import lateness
+from streameval.windows import times
 from tests.durability.running import run
 from tests.mutation.mistake import Broken, Mistake
 
@@ -69,7 +69,7 @@ def _begins_elsewhere(choose: Callable[[Assignment, int], int]) -> Broken:
 
 
 def _late_events_are_in_the_newest_pane(patch: pytest.MonkeyPatch) -> None:
-    kept = lateness.late
+    kept = times.late
 
     def late(times: Any, clocks: Any, division: Any) -> Any:
         judged = kept(times, clocks, division)

@@ -9,7 +9,7 @@ import numpy as np
 
 from streameval import Accumulator, Batch, Intervals, compare
 from streameval.statistics.intervals import GroupSums
-from streameval.statistics.userhash import user_hashes
+from streameval.statistics.users import user_hashes
 from tests.simulation.worlds import Traffic, Users, World
 
 METRICS = ("ctr", "mrr")

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streameval.statistics.bins import binned, middles, ordered, unordered
+from streameval.statistics.binning import binned, middles, ordered, unordered
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 content = st.lists(finite | st.floats(min_value=0, max_value=1), min_size=1, max_size=40)

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.events import Batch
-from streameval.statistics.userhash import user_hashes
-from streameval.statistics.users import Users, UsersOptions
+from streameval.statistics.users import Users, UsersOptions, user_hashes
 from streameval.statistics.vocabulary import Items
 from tests.metrics.user_hash import user_hash
 

@@ -13,8 +13,7 @@ from streameval.events import Batch
 from streameval.pipeline.clock import NEVER
 from streameval.windows.family import Family, FamilySpec
 from streameval.windows.labels import FoldingOptions, Labels
-from streameval.windows.lateness import late
-from streameval.windows.times import HOUR, SECOND, Times
+from streameval.windows.times import HOUR, SECOND, Times, late
 from streameval.windows.views import Views
 
 MINUTE = 60 * SECOND
