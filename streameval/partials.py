@@ -1,0 +1,356 @@
+"""Parts of an evaluation: counted anywhere, in any pieces, and added up to the same bits.
+
+An engine that distributes work (Spark, Ray, Beam, a pool of processes) runs `partials` wherever
+its data is and brings the rows together; `merged` adds them up. The state in a row is a function
+of the events alone, so it does not matter how they were divided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import Any, Final, NamedTuple, TypedDict, Unpack
+
+import msgspec
+import numpy as np
+
+from streameval.accumulator import Accumulator
+from streameval.catalogue.context import Popularity, Similarity
+from streameval.config.options import DurationError, microseconds
+from streameval.errors import (
+    DamagedStateError,
+    InvalidEventError,
+    MissingExtraError,
+    StateVersionError,
+    UnlikeStateError,
+)
+from streameval.events import Id
+from streameval.events.columns import Columns
+from streameval.events.ids import IdKind
+from streameval.events.ragged import IntArray
+from streameval.pipeline.invalid import Refusal
+from streameval.pipeline.labels import label_texts
+from streameval.statistics.exposures import MAX_ITEMS
+from streameval.statistics.intervals import Intervals
+
+VERSION: Final = 1
+"""Of the state in a row."""
+
+
+class Known(TypedDict, total=False):
+    """What metrics may need to know of items, as for an Accumulator."""
+
+    catalog: int | Collection[Id] | None
+    popularity: Popularity | None
+    similarity: Similarity | None
+
+
+class Inputs(Known, total=False):
+    """What else an Accumulator may be given."""
+
+    depth: int | None
+    max_items: int
+    ids: IdKind | None
+
+
+class Place(NamedTuple):
+    """What a row is about.
+
+    Attributes:
+        labels: values of the columns it was split by; `__missing__` stands for null.
+        start: of its span of event time, microseconds since the epoch; None for all time, and for
+            lists without a time.
+    """
+
+    labels: tuple[str, ...]
+    start: int | None
+
+
+class Partial(NamedTuple):
+    """What some of the lists of one place came to.
+
+    Attributes:
+        labels: as in Place.
+        start: likewise.
+        lists: how many there are.
+        state: all that was counted, as bytes; equal content gives equal bytes.
+    """
+
+    labels: tuple[str, ...]
+    start: int | None
+    lists: int
+    state: bytes
+
+
+class _State(msgspec.Struct, frozen=True, array_like=True):
+    version: int
+    metrics: list[str]
+    depth: int | None
+    max_items: int
+    ids: IdKind | None
+    intervals: Intervals | None
+    inputs: Any
+    content: bytes = b""
+
+    def without_content(self) -> _State:
+        """How it was made."""
+        return msgspec.structs.replace(self, content=b"")
+
+    def told(self) -> list[Any]:
+        """The same, for a person."""
+        return [self.metrics, self.depth, self.max_items, self.ids, self.intervals, self.inputs]
+
+
+def partials(
+    batches: Iterable[Any],
+    *metrics: str,
+    by: Sequence[str] = (),
+    every: str | None = None,
+    intervals: Intervals | None = None,
+    **inputs: Unpack[Inputs],
+) -> list[Partial]:
+    """Count tables of events, split by columns and by spans of event time.
+
+    Args:
+        batches: Arrow tables or record batches, or frames of Polars, pandas or DuckDB, with a row
+            an event and columns named like those of `Columns`: recommendations, interactions,
+            and what else there is of gains, positions, scores, users and times.
+        metrics: as for an Accumulator; one of your own by its "package.module:name@k".
+        by: columns whose values tell slices apart: text, integers or booleans.
+        every: length of spans, like "1h", aligned to the epoch; None for all time.
+        intervals: how intervals are made, where they are wanted.
+        inputs: catalog, popularity, similarity, depth, max_items and ids, as for an Accumulator.
+
+    Returns:
+        One row for each place that has a list, by start and labels.
+
+    Raises:
+        InvalidEventError: a table lacks a column, or something in it is no event.
+        MetricError: a metric cannot be understood, or lacks its inputs.
+        MissingExtraError: pyarrow is not installed.
+        ValueError: `every` is no duration.
+
+    Example:
+        >>> import pyarrow
+        >>> shown, acts, variants = [["a", "b"]] * 3, [["b"], [], ["a"]], ["x", "x", "y"]
+        >>> table = pyarrow.table(
+        ...     {"recommendations": shown, "interactions": acts, "variant": variants}
+        ... )
+        >>> rows = [
+        ...     row
+        ...     for piece in (table[:1], table[1:])
+        ...     for row in partials([piece], "hit_rate@2", by=["variant"])
+        ... ]
+        >>> [(row.labels, row.lists) for row in rows]
+        [(('x',), 1), (('x',), 1), (('y',), 1)]
+        >>> {place.labels: each.read("hit_rate@2").value for place, each in merged(rows).items()}
+        {('x',): 0.5, ('y',): 1.0}
+    """
+    length = None if every is None else _length(every)
+    empty = Accumulator(*metrics, intervals=intervals, **inputs)
+    settings = _State(
+        version=VERSION,
+        metrics=[metric.text for metric in empty.metrics],
+        depth=inputs.get("depth"),
+        max_items=inputs.get("max_items", MAX_ITEMS),
+        ids=inputs.get("ids"),
+        intervals=intervals,
+        inputs=empty.context.identity,
+    )
+    found: dict[Place, Accumulator] = {}
+    for batch in batches:
+        for place, rows in _split(_table(batch), by, length):
+            found.setdefault(place, empty.copy()).update_many(rows)
+    return [
+        _partial(place, counted, settings)
+        for place, counted in sorted(found.items(), key=_standing)
+    ]
+
+
+def merged(
+    rows: Iterable[Partial | Sequence[Any] | Mapping[str, Any]],
+    **known: Unpack[Known],
+) -> dict[Place, Accumulator]:
+    """Add up rows of `partials`, in any order, from anywhere.
+
+    Args:
+        rows: as `partials` gives them, or as engines give them back: sequences or mappings.
+        known: catalog, popularity and similarity, as they were for `partials`.
+
+    Returns:
+        What each place came to, by start and labels: the bits that one Accumulator would have.
+
+    Raises:
+        UnlikeStateError: the rows were made with different metrics or inputs.
+        StateVersionError: another release wrote them.
+        DamagedStateError: a state is not what `partials` gave.
+        MetricError: a metric lacks its inputs.
+    """
+    found: dict[Place, Accumulator] = {}
+    settings: _State | None = None
+    empty: Accumulator | None = None
+    for row in rows:
+        labels, start, _, data = _row(row)
+        state = _state(data)
+        if settings is None or empty is None:
+            settings, empty = state.without_content(), _made(state, known)
+        if state.without_content() != settings:
+            raise UnlikeStateError("partials", settings.told(), state.told())
+        part = empty.copy()
+        part.adopt(state.content)
+        place = Place(tuple(labels), start)
+        if place in found:
+            found[place].merge(part)
+        else:
+            found[place] = part
+    return dict(sorted(found.items(), key=_standing))
+
+
+def repacked(
+    rows: Iterable[Partial | Sequence[Any] | Mapping[str, Any]], **known: Unpack[Known]
+) -> list[Partial]:
+    """Rows added up as rows: what a distributed reduction does at each step.
+
+    Args:
+        rows: as for `merged`.
+        known: likewise.
+
+    Raises:
+        UnlikeStateError: the rows were made with different metrics or inputs.
+        StateVersionError: another release wrote them.
+        DamagedStateError: a state is not what `partials` gave.
+    """
+    listed = list(rows)
+    if not listed:
+        return []
+    settings = _state(_row(listed[0]).state)
+    return [_partial(*item, settings) for item in merged(listed, **known).items()]
+
+
+def _row(row: Partial | Sequence[Any] | Mapping[str, Any]) -> Partial:
+    if isinstance(row, Mapping):
+        return Partial(**{name: row[name] for name in Partial._fields})
+    return Partial(*row)
+
+
+def _partial(place: Place, counted: Accumulator, settings: _State) -> Partial:
+    content = b"".join(counted.dump())
+    state = msgspec.structs.replace(settings, content=content)
+    return Partial(*place, counted.lists, msgspec.msgpack.encode(state))
+
+
+def _length(every: str) -> int:
+    try:
+        length = microseconds(every)
+    except DurationError as error:
+        problem = f"every: {error}"
+        raise ValueError(problem) from None
+    if length <= 0:
+        problem = f"every: found {every!r}; give at least 1s, like 15m, 1h or 1d"
+        raise ValueError(problem)
+    return length
+
+
+def _table(batch: Any) -> Any:
+    try:
+        return import_module("pyarrow").table(batch)
+    except ImportError as error:
+        raise MissingExtraError("Arrow", "parquet", error) from error
+    except (TypeError, ValueError) as error:
+        detail = f"{type(batch).__name__} is no table of Arrow, Polars or pandas: {error}"
+        raise InvalidEventError("wrong_type", detail) from error
+
+
+def _split(table: Any, by: Sequence[str], every: int | None) -> Iterator[tuple[Place, Any]]:
+    """The rows of each place; a table of one place as it is."""
+    wanted = [name for name in table.column_names if name in Columns.__struct_fields__]
+    if not table.num_rows:
+        return
+    labels = [_coded(table, name) for name in by]
+    starts = [] if every is None else _starts(table, every)
+    if not labels and not starts:
+        yield Place((), None), table.select(wanted)
+        return
+    keys = np.stack([*(codes for codes, _ in labels), *starts])
+    places, which = np.unique(keys, axis=1, return_inverse=True)
+    order = np.argsort(which.reshape(-1), kind="stable")
+    edges = np.cumsum(np.bincount(which.reshape(-1)))[:-1]
+    for place, rows in zip(places.T.tolist(), np.split(order, edges), strict=True):
+        values = [names[code] for (_, names), code in zip(labels, place, strict=False)]
+        start = place[-2] if starts and place[-1] else None
+        yield Place(_texts(values, by), start), table.select(wanted).take(rows)
+
+
+def _coded(table: Any, name: str) -> tuple[IntArray, list[Any]]:
+    """A column as codes, and what each stands for; the last one for null."""
+    column = _column(table, name).combine_chunks()
+    if not import_module("pyarrow").types.is_dictionary(column.type):
+        if column.type.num_fields:
+            detail = f"{name}: {column.type}; split by short text, integers or booleans"
+            raise InvalidEventError("invalid_label", detail)
+        column = column.dictionary_encode()
+    values = column.dictionary.to_pylist()
+    indices = column.indices.fill_null(len(values))
+    return indices.to_numpy().astype(np.int64), [*values, None]
+
+
+def _texts(values: Sequence[object], by: Sequence[str]) -> tuple[str, ...]:
+    try:
+        return label_texts(values)
+    except Refusal as refusal:
+        detail = f"{' and '.join(by)}: {refusal}; split by short text, integers or booleans"
+        raise InvalidEventError("invalid_label", detail) from refusal
+
+
+def _starts(table: Any, every: int) -> list[IntArray]:
+    """The start of each row's span, and 1 where the row has a time."""
+    arrow = import_module("pyarrow")
+    column = _column(table, "times").combine_chunks()
+    if arrow.types.is_timestamp(column.type):
+        zoned = arrow.timestamp("us", column.type.tz)
+        column = column.cast(zoned, safe=False).cast(arrow.int64())
+    if not arrow.types.is_integer(column.type):
+        detail = f"times: {column.type}; give timestamps, or microseconds since the epoch"
+        raise InvalidEventError("wrong_type", detail)
+    times = column.fill_null(0).to_numpy().astype(np.int64)
+    known = column.is_valid().to_numpy(zero_copy_only=False).astype(np.int64)
+    return [np.floor_divide(times, every) * every * known, known]
+
+
+def _column(table: Any, name: str) -> Any:
+    if name not in table.column_names:
+        columns = ", ".join(table.column_names) or "none"
+        detail = f"the table has no column {name!r}; its columns: {columns}"
+        raise InvalidEventError("missing_field", detail)
+    return table[name]
+
+
+def _state(data: object) -> _State:
+    try:
+        state = msgspec.msgpack.decode(bytes(data), type=_State)  # type: ignore[call-overload]  # checked: TypeError
+    except (TypeError, ValueError, msgspec.MsgspecError) as error:
+        raise DamagedStateError("partial", f"{type(error).__name__}: {error}") from error
+    if state.version != VERSION:
+        raise StateVersionError("partial", state.version, VERSION)
+    found: _State = state
+    return found
+
+
+def _made(state: _State, known: Known) -> Accumulator:
+    made = Accumulator(
+        *state.metrics,
+        depth=state.depth,
+        max_items=state.max_items,
+        ids=state.ids,
+        intervals=state.intervals,
+        **known,
+    )
+    if made.context.identity != state.inputs:
+        raise UnlikeStateError("inputs", made.context.identity, state.inputs)
+    return made
+
+
+def _standing(item: tuple[Place, Any]) -> tuple[bool, int, tuple[str, ...]]:
+    """By start, lists without a time last; then by labels."""
+    (labels, start), _ = item
+    return start is None, start or 0, labels

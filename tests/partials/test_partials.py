@@ -1,0 +1,233 @@
+"""Parts of an evaluation come to the same bits, however the events were divided."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streameval import Accumulator, Intervals, compare
+from streameval.errors import (
+    DamagedStateError,
+    InvalidEventError,
+    MetricError,
+    StateVersionError,
+    StreamevalError,
+    UnlikeStateError,
+)
+from streameval.partials import Partial, Place, merged, partials, repacked
+
+METRICS = ("ndcg@3", "hit_rate@2", "auc", "shannon_entropy", "ctr")
+INTERVALS = Intervals(groups=16)
+HOUR = timedelta(hours=1)
+BEGIN = datetime(2026, 3, 1, 22, 30, tzinfo=UTC)
+
+
+def events(number: int, seed: int = 1) -> list[dict[str, Any]]:
+    """Lists of two variants over five hours, some without a label, a user or a time."""
+    draw = random.Random(seed)
+    items = [f"i{place}" for place in range(12)]
+    found = []
+    for _ in range(number):
+        shown = draw.sample(items, 4)
+        found.append(
+            {
+                "recommendations": shown,
+                "interactions": draw.sample(items, draw.randint(0, 3)),
+                "scores": [draw.random() for _ in shown],
+                "users": draw.choice([None, *(f"u{user}" for user in range(40))]),
+                "times": draw.choice([None, *(BEGIN + place * HOUR for place in range(5))]),
+                "variant": draw.choice(["control", "treatment", None]),
+                "pro": draw.choice([True, False]),
+            }
+        )
+    return found
+
+
+SCHEMA = pa.schema(
+    {
+        "recommendations": pa.list_(pa.string()),
+        "interactions": pa.list_(pa.string()),
+        "scores": pa.list_(pa.float64()),
+        "users": pa.string(),
+        "times": pa.timestamp("us", "UTC"),
+        "variant": pa.string(),
+        "pro": pa.bool_(),
+    }
+)
+
+
+def table(rows: Sequence[dict[str, Any]]) -> pa.Table:
+    return pa.Table.from_pylist(list(rows), SCHEMA)
+
+
+def counted(*tables: Any, **options: Any) -> list[Partial]:
+    chosen: dict[str, Any] = {
+        "by": ["variant", "pro"],
+        "every": "1h",
+        "intervals": INTERVALS,
+    } | options
+    return partials(tables, *METRICS, **chosen)
+
+
+@given(
+    sizes=st.lists(st.integers(0, 8), min_size=1, max_size=4),
+    seed=st.integers(0, 1000),
+)
+def test_any_division_of_the_events_gives_the_same_bytes(sizes: list[int], seed: int) -> None:
+    rows = events(sum(sizes), seed)
+    whole = counted(table(rows))
+    random.Random(seed).shuffle(rows)
+    pieces, begin = [], 0
+    for size in sizes:
+        pieces.append(table(rows[begin : begin + size]))
+        begin += size
+    assert counted(*pieces) == whole
+    apart = [row for piece in pieces for row in counted(piece)]
+    random.Random(seed).shuffle(apart)
+    assert repacked(apart) == whole
+    half = len(apart) // 2
+    assert repacked([*repacked(apart[:half]), *repacked(apart[half:])]) == whole
+
+
+def test_a_place_has_what_an_accumulator_counts_of_its_events() -> None:
+    rows = events(150)
+    found = merged(counted(table(rows)))
+    assert sum(each.lists for each in found.values()) == len(rows)
+    assert list(found)[-1].start is None
+    for (labels, start), each in found.items():
+        mine = [
+            row
+            for row in rows
+            if (row["variant"] or "__missing__", str(row["pro"]).lower()) == labels
+            and (row["times"] and row["times"].replace(minute=0)) == _moment(start)
+        ]
+        alone = Accumulator(*METRICS, intervals=INTERVALS)
+        for row in mine:
+            named = {name: row[name] for name in SCHEMA.names[:4]}
+            ts = row["times"] and int(row["times"].timestamp() * 1_000_000)
+            alone.update(
+                named["recommendations"],
+                named["interactions"],
+                scores=named["scores"],
+                user=named["users"],
+                ts=ts,
+            )
+        assert alone.state_dict() == each.state_dict()
+
+
+def _moment(start: int | None) -> datetime | None:
+    return None if start is None else datetime.fromtimestamp(start / 1_000_000, UTC)
+
+
+def test_without_splitting_there_is_one_row_and_variants_of_it_are_compared() -> None:
+    rows = events(1_000)
+    options = {"by": ["variant"], "every": None}
+    found = merged(counted(table(rows), **options))
+    assert {labels for labels, _ in found} == {("control",), ("treatment",), ("__missing__",)}
+    control, treatment = (found[Place((name,), None)] for name in ("control", "treatment"))
+    alone: list[Accumulator] = []
+    for name in ("control", "treatment"):
+        mine = table([row for row in rows if row["variant"] == name])
+        alone.append(Accumulator(*METRICS, intervals=INTERVALS))
+        alone[-1].update_many(mine)
+    wanted = compare(alone[0], alone[1], "hit_rate@2")
+    assert compare(control, treatment, "hit_rate@2") == wanted
+    (whole,) = counted(table(rows), by=(), every=None)
+    assert (whole.labels, whole.start, whole.lists) == ((), None, len(rows))
+
+
+def test_rows_come_back_from_engines_as_sequences_and_mappings() -> None:
+    rows = counted(table(events(50)))
+    wanted = {place: each.state_dict() for place, each in merged(rows).items()}
+    lists = [[list(row.labels), *row[1:3], bytearray(row.state)] for row in rows]
+    assert {place: each.state_dict() for place, each in merged(lists).items()} == wanted
+    mappings = [row._asdict() for row in rows]
+    assert {place: each.state_dict() for place, each in merged(mappings).items()} == wanted
+    assert repacked(mappings) == rows
+
+
+def test_nothing_comes_to_nothing() -> None:
+    assert partials([], "mrr") == []
+    assert counted(table([])) == []
+    assert merged([]) == {}
+    assert repacked([]) == []
+
+
+class Frame:
+    """All that is known of a table of another library."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+def test_frames_of_others_and_record_batches_are_tables() -> None:
+    rows = table(events(40))
+    assert counted(Frame(rows)) == counted(*rows.to_batches(max_chunksize=7)) == counted(rows)
+
+
+def test_a_catalogue_is_given_on_both_sides() -> None:
+    shown = table(events(30)).select(["recommendations", "interactions"])
+    rows = partials([shown], "item_coverage@2", catalog=12)
+    (found,) = merged(rows, catalog=12).values()
+    assert found.read("item_coverage@2").value == pytest.approx(1.0)
+    with pytest.raises(MetricError, match="catalog"):
+        merged(rows)
+    with pytest.raises(UnlikeStateError):
+        merged(rows, catalog=13)
+
+
+LONG = "x" * 300
+_WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "no column": ({"by": ["campaign"]}, "no column 'campaign'; its columns: recommendations"),
+    "lists": ({"by": ["interactions"]}, "interactions: list<.*>; split by short text"),
+    "no time": ({"every": "1h", "drop": "times"}, "no column 'times'"),
+}
+
+
+@pytest.mark.parametrize("case", _WRONG)
+def test_a_table_that_cannot_be_split_is_refused(case: str) -> None:
+    options, message = _WRONG[case]
+    shown = table(events(5))
+    if name := options.pop("drop", None):
+        shown = shown.drop_columns([name])
+    with pytest.raises(StreamevalError, match=message):
+        counted(shown, **options)
+
+
+def test_other_input_is_refused_with_what_to_give() -> None:
+    with pytest.raises(InvalidEventError, match="split by short text"):
+        counted(table([{**row, "variant": LONG} for row in events(2)]))
+    with pytest.raises(InvalidEventError, match="list is no table"):
+        partials([[1, 2]], "mrr")
+    timed = table(events(5)).set_column(4, "times", [["2026-01-01"] * 5])
+    with pytest.raises(InvalidEventError, match="times: string; give timestamps"):
+        counted(timed)
+    for every in ("often", "0s"):
+        with pytest.raises(ValueError, match="every: found"):
+            partials([], "mrr", every=every)
+
+
+def test_rows_that_do_not_belong_together_are_refused() -> None:
+    shown = table(events(20)).select(["recommendations", "interactions"])
+    one, other = (partials([shown], metric) for metric in ("mrr", "hit_rate@2"))
+    with pytest.raises(UnlikeStateError, match="hit_rate@2"):
+        merged([*one, *other])
+    (row,) = one
+    state: list[Any] = msgspec.msgpack.decode(row.state)
+    newer = row._replace(state=msgspec.msgpack.encode([99, *state[1:]]))
+    with pytest.raises(StateVersionError, match="99"):
+        merged([newer])
+    for damaged in (b"", b"\x00", row.state[:-3], msgspec.msgpack.encode([*state[:-1], b"x"])):
+        with pytest.raises(DamagedStateError):
+            merged([row._replace(state=damaged)])
