@@ -9,11 +9,11 @@ import msgspec
 
 from streameval.events import Id
 from streameval.events.records import Partition
+from streameval.join.account import OUTCOMES, Outcome
 from streameval.join.joiner import Joiner, RejectedRecord
 from streameval.join.reported import Reported
 from streameval.join.shown import Shown
 from streameval.join.state import JoinedState
-from streameval.join.stats import OUTCOMES, Outcome
 
 Status: TypeAlias = Outcome | Literal["open"]
 

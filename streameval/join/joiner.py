@@ -13,6 +13,7 @@ import numpy as np
 
 from streameval.errors import DamagedStateError, TooManyOpenError
 from streameval.events import LARGEST_GAIN, Id, Interaction
+from streameval.join.account import Account, Outcome
 from streameval.join.bucket import PLACES
 from streameval.join.closing import events
 from streameval.join.cursors import RecordSlice
@@ -23,7 +24,6 @@ from streameval.join.reported import Deduplicator, Reported, ReportedShelf
 from streameval.join.rules import FOREVER, Rules
 from streameval.join.shown import PREFIX as SHOWN
 from streameval.join.shown import Shown
-from streameval.join.stats import Account, Outcome
 from streameval.pipeline.clock import NEVER
 from streameval.pipeline.decode import Decoded
 from streameval.statistics.arrays import IntArray

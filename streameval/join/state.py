@@ -9,11 +9,11 @@ import msgspec
 
 from streameval.errors import DamagedStateError
 from streameval.events.records import Partition, RecordBatch
+from streameval.join.account import Account
 from streameval.join.cursors import Content, RecordSlice
 from streameval.join.joiner import Joiner, Trace
 from streameval.join.logs import Log, Logs
 from streameval.join.rules import Rules
-from streameval.join.stats import Account
 from streameval.pipeline.clock import Clock
 from streameval.pipeline.decode import Decoded
 from streameval.pipeline.layout import Layout

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from streameval.join.stats import OUTCOMES
+from streameval.join.account import OUTCOMES
 from streameval.pipeline.joined import StreamHealth
 from streameval.testing.broker import Broker
 from tests.cli.program import ran
