@@ -22,7 +22,15 @@ from streameval.accumulator.intake import (
     single,
 )
 from streameval.accumulator.plan import planned
-from streameval.accumulator.readings import How, advice, answers, grouped, rests_on, with_intervals
+from streameval.accumulator.readings import (
+    How,
+    advice,
+    answers,
+    audiences,
+    grouped,
+    rests_on,
+    with_intervals,
+)
 from streameval.accumulator.table import VERSION, Table
 from streameval.catalogue import metric_of
 from streameval.catalogue.context import Context, Popularity, Similarity, catalog_of
@@ -255,7 +263,7 @@ class Accumulator:
     @property
     def audience(self) -> Audience | None:
         """The users: a sample of their hashes, exact up to 16,384; None without `intervals`."""
-        return self._table.audience.view(_HERE)[0] if self._table.audience else None
+        return next(iter(audiences(self._table, _HERE)), None)
 
     def compute(self) -> dict[str, Reading]:
         """Every metric named at the start, by its canonical text."""

@@ -15,9 +15,9 @@ from streameval.catalogue.metric import Metric
 from streameval.errors import MissingInputError
 from streameval.events import Batch, Event
 from streameval.statistics.arrays import FloatArray, IntArray
-from streameval.statistics.groups import Summed, Values
 from streameval.statistics.hits import HitsOfCells
 from streameval.statistics.lists import POSITIONED, GradedLists, Lists
+from streameval.statistics.terms import Summed, Values
 
 Formula: TypeAlias = Callable[[Event], float | Sequence[float] | None]
 """The value of an event, several values, or None where it is left out; NaN where it has none."""

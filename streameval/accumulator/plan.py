@@ -19,6 +19,9 @@ from streameval.statistics.scores import ScoresOptions
 WHOLE = 0
 """As a depth: keep whole lists, though the metrics need fewer ranks."""
 
+PANE_GROUPS = 64
+"""User groups of a pane: fewer, for it has fewer lists."""
+
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The statistics of one Accumulator.
@@ -30,7 +33,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         values: metrics whose values on all lists are kept; one of each `Metric.per_list`.
         events: metrics whose values on all events are kept; likewise.
         grouped: metrics whose sums by user group are kept; likewise.
-        groups: number of user groups; 0 where nothing is kept by user.
+        groups: number of user groups; 0 where no sums are kept by user.
+        daily: whether these sums are kept by event day.
+        users: whether the users are kept.
     """
 
     depth: int | None
@@ -40,6 +45,42 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     events: tuple[Metric, ...]
     grouped: tuple[Metric, ...] = ()
     groups: int = 0
+    daily: bool = False
+    users: bool = False
+
+    @property
+    def of_pane(self) -> Plan:
+        """What a span of time keeps of it, so that it can be a part of a window."""
+        groups = min(self.groups, PANE_GROUPS)
+        return msgspec.structs.replace(self, groups=groups, daily=False, users=False)
+
+    @property
+    def without_users(self) -> Plan:
+        """The same without anything by user."""
+        return msgspec.structs.replace(self, grouped=(), groups=0, daily=False, users=False)
+
+    @property
+    def by_day(self) -> Plan:
+        """Its sums by user group alone."""
+        bare = msgspec.structs.replace(self, needs=(), graded=(), values=(), events=())
+        return msgspec.structs.replace(bare, users=False)
+
+    @property
+    def of_users(self) -> Plan:
+        """The users alone."""
+        return msgspec.structs.replace(self.by_day.without_users, users=True)
+
+    def within(self, other: Plan) -> bool:
+        """Whether another one keeps the same, or more of users."""
+        if self is other:
+            return True
+        grouped = not self.groups or (self.grouped == other.grouped and self.groups <= other.groups)
+        return (
+            grouped
+            and self.daily <= other.daily
+            and self.users <= other.users
+            and self.without_users == other.without_users
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -48,7 +89,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         graded = (f"values of {metric.text} with gains" for metric in self.graded)
         values = (f"values of {metric.per_list}" for metric in (*self.values, *self.events))
         grouped = (f"{metric.per_list} by {self.groups} user groups" for metric in self.grouped)
-        users = ("users",) if self.groups else ()
+        users = ("users",) if self.users else ()
         return (depth, *map(name_of, self.needs), *graded, *values, *grouped, *users)
 
     @property
@@ -95,6 +136,8 @@ def planned(metrics: Sequence[Metric], depth: int | None, max_items: int, groups
         events=_by_text({m.per_list: m for m in events}),
         grouped=_by_text({m.per_list: m for m in metrics if groups and m.has_interval}),
         groups=groups,
+        daily=groups > 0,
+        users=groups > 0,
     )
 
 

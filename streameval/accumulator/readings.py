@@ -28,7 +28,7 @@ from streameval.statistics.arrays import BoolArray, FloatArray, IntArray
 from streameval.statistics.distributions import Distribution, Values
 from streameval.statistics.exposures import ItemsShown
 from streameval.statistics.hits import Hits, HitsOfCells
-from streameval.statistics.intervals import GroupSums, Intervals, Kind
+from streameval.statistics.intervals import Audience, GroupSums, Intervals, Kind
 from streameval.statistics.ranksums import RankSumsOfLists
 from streameval.statistics.scores import ScoredItems
 from streameval.statistics.statistic import Statistic
@@ -43,13 +43,11 @@ class How(NamedTuple):
         intervals: as configured.
         kind: what their promise holds for.
         precision: relative half width at which an anytime one is tightest; None as configured.
-        groups: fewer groups than are kept; None for all of them.
     """
 
     intervals: Intervals
     kind: Kind = "anytime"
     precision: float | None = None
-    groups: int | None = None
 
 
 _SUSPICIOUS = 1_000
@@ -75,20 +73,21 @@ def answers(metric: Metric, table: Table, cells: IntArray) -> list[Reading]:
     return [_of_cell(metric, found, table) for found in _kept(metric, table).view(cells)]
 
 
-def grouped(
-    metric: Metric, table: Table, cells: IntArray, groups: int | None = None
-) -> list[GroupSums] | None:
-    """Sums by user group of a metric in each of these cells; None where `ungrouped` says why.
-
-    Args:
-        metric: whose.
-        table: that counted them.
-        cells: which.
-        groups: fewer groups than are kept; None for all of them.
-    """
+def grouped(metric: Metric, table: Table, cells: IntArray) -> list[GroupSums] | None:
+    """Sums by user group of a metric in each of these cells; None where `ungrouped` says why."""
     if table.groups is None or ungrouped(metric, table) is not None:
         return None
-    return table.groups.of(metric.per_list, cells, groups)
+    return table.groups.of(metric.per_list, cells)
+
+
+def audiences(table: Table, cells: IntArray) -> list[Audience]:
+    """The users of each of these cells; empty where they are not kept."""
+    if table.groups is None or table.audience is None:
+        return []
+    table.fold()
+    lists, anonymous = (each.tolist() for each in table.groups.lists(cells))
+    rows = zip(table.audience.view(cells), lists, anonymous, strict=True)
+    return [Audience(*sample, listed, nameless) for sample, listed, nameless in rows]
 
 
 def ungrouped(metric: Metric, table: Table) -> str | None:
@@ -106,12 +105,12 @@ def with_intervals(
     metric: Metric, readings: Sequence[Reading], table: Table, cells: IntArray, how: How
 ) -> list[Reading]:
     """Readings of a metric in these cells, with their intervals or why there are none."""
-    reason, users = ungrouped(metric, table), table.audience
-    if reason is not None or users is None:
+    reason, groups = ungrouped(metric, table), table.groups
+    if reason is not None or groups is None:
         return [replace(reading, no_interval=reason) for reading in readings]
-    groups = None if how.groups is None else min(how.groups, table.plan.groups)
-    sums = grouped(metric, table, cells, groups) or ()
-    named = users.named(cells).tolist()
+    sums = groups.of(metric.per_list, cells)
+    lists, anonymous = groups.lists(cells)
+    named = (lists - anonymous).tolist()
     return [_with_interval(metric, *each, how) for each in zip(readings, sums, named, strict=True)]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 import msgspec
 import numpy as np
@@ -31,7 +31,7 @@ from streameval.events.ragged import Coded
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.distributions import Values, ValuesOptions
 from streameval.statistics.exposures import ExposuresOptions, ItemsShown
-from streameval.statistics.groups import EventsOfUsers, Groups, GroupsOptions, ListsOfUsers
+from streameval.statistics.groups import Groups, GroupsOptions
 from streameval.statistics.hits import Hits, Listener
 from streameval.statistics.lists import GradedLists, Lists
 from streameval.statistics.pairings import ItemPairings, PairingsOptions
@@ -40,6 +40,7 @@ from streameval.statistics.ranksums import RankSumsOfLists, RankSumsOptions
 from streameval.statistics.relation import Relation, Shape, cells_of
 from streameval.statistics.scores import ScoredItems, ScoresOptions
 from streameval.statistics.statistic import Cells, Statistic
+from streameval.statistics.terms import EventsOfUsers, ListsOfUsers
 from streameval.statistics.users import Users, UsersOptions
 from streameval.statistics.vocabulary import Items, SavedItems, loaded, saved
 
@@ -82,7 +83,7 @@ class Table:
     Attributes:
         users: the kind of the users' ids; None where none has decided yet.
         groups: sums by user group, where the plan has any; after `fold`.
-        audience: the users of each cell, where the plan has groups; after `fold`.
+        audience: the users of each cell, where the plan has them; after `fold`.
         events: (cell) -> events; to be read only, after `fold`.
         statistics: by name, in the order of the names; likewise.
         by_lists: whether recommendations, interactions and positions are all that is read.
@@ -111,8 +112,9 @@ class Table:
         made |= {name: Values(ValuesOptions(), self.items) for name in plan.valued}
         if plan.groups:
             texts = tuple(metric.per_list for metric in plan.grouped)
-            options = GroupsOptions(groups=plan.groups, metrics=texts)
+            options = GroupsOptions(groups=plan.groups, daily=plan.daily, metrics=texts)
             made[f"groups:{plan.groups}"] = Groups(options, self.items)
+        if plan.users:
             made["users"] = Users(UsersOptions(), self.items)
         self.become(dict(sorted(made.items())))
 
@@ -126,9 +128,9 @@ class Table:
         """
         if not len(batch):
             return
-        if self.audience is not None:
+        if self.groups is not None:
             # Lists must come in their order, whatever cells they are of.
-            self._count_users(self.audience, batch, cells, times)
+            self.groups.begin(batch, cells, times)
             _count(self._told, batch, cells)
         self._count_lists(len(batch), cells)
         _count_by_cell(self._counting, batch, cells)
@@ -174,9 +176,9 @@ class Table:
         self.fold()
         return any(statistic.reduced for statistic in self.statistics.values())
 
-    def empty(self) -> Table:
-        """One of the same kind, with the same vocabulary, that has counted nothing."""
-        return Table(self.plan, self.context, self.items, self.ids)
+    def empty(self, plan: Plan | None = None) -> Table:
+        """One of the same kind, or plan, with the same vocabulary, that has counted nothing."""
+        return Table(plan or self.plan, self.context, self.items, self.ids)
 
     def copy(self) -> Table:
         """An independent one with the same content; columns are shared, for they never change."""
@@ -203,13 +205,13 @@ class Table:
         """Add what another one counted, which stays as it is.
 
         Args:
-            other: of the same plan.
+            other: of the same plan, or one that keeps more by user.
             names: cells of the other one that have another number here.
 
         Raises:
             UnlikeStateError: it keeps other statistics, or counted ids of the other kind.
         """
-        if other.plan is not self.plan and other.plan != self.plan:
+        if not self.plan.within(other.plan):
             raise UnlikeStateError("statistics", self.plan.names, other.plan.names)
         kinds = _one_kind("ids", self.ids, other.ids), _one_kind("users", self.users, other.users)
         self.ids, self.users = kinds
@@ -219,8 +221,8 @@ class Table:
         self.fold()
         other.fold()
         self.events.merge(other.events)
-        for name, statistic in self.statistics.items():
-            statistic.merge(other.statistics[name])
+        for statistic, added in self._beside(other):
+            statistic.merge(added)
         self.version = next(_VERSIONS)
 
     def subtract(self, other: Table) -> None:
@@ -228,8 +230,8 @@ class Table:
         self.fold()
         other.fold()
         self.events.subtract(other.events)
-        for name, statistic in self.statistics.items():
-            statistic.subtract(other.statistics[name])
+        for statistic, added in self._beside(other):
+            statistic.subtract(added)
         self.version = next(_VERSIONS)
 
     def rename(self, names: Mapping[int, int]) -> None:
@@ -356,12 +358,10 @@ class Table:
             return None
         return self.groups.of_events(texts.index(metric.per_list), bounded=bounded(metric))
 
-    def _count_users(
-        self, users: Users, batch: Batch | Coded, cells: Cells, times: IntArray | None
-    ) -> None:
-        if self.groups is not None:
-            self.groups.begin(len(batch))
-        users.take(batch, cells, times)
+    def _beside(self, other: Table) -> Iterator[tuple[Statistic, Any]]:
+        """Each statistic with that of another table, which may have more user groups."""
+        for name, statistic in self.statistics.items():
+            yield statistic, other.groups if statistic is self.groups else other.statistics[name]
 
     def _count_lists(self, lists: int, cells: Cells) -> None:
         if isinstance(cells, int):

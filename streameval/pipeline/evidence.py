@@ -66,7 +66,7 @@ def _totals(views: Sequence[Views], copies: Sequence[FamilyCopy]) -> dict[Counte
     found: dict[CountedKey, Counted] = {}
     for index, (view, copy) in enumerate(zip(views, copies, strict=True)):
         view.show([copy])
-        table = view.lifetime()
+        table = view.values()
         slices = view.slices(table)
         numbers = slices.tolist()
         for metric in filter(counts_up, view.spec.metrics):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,7 +11,7 @@ from streameval.accumulator.experiment import Experiment, Report, Variant, compa
 from streameval.accumulator.readings import ungrouped
 from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
-from streameval.statistics.intervals import Intervals
+from streameval.statistics.intervals import Audience, Intervals
 from streameval.windows.views import Views
 
 
@@ -86,24 +87,20 @@ def variants_of(view: Views, table: Table, label: str) -> dict[str, Variant]:
         table: with sums by user group.
         label: one of the family's.
     """
-    if table.groups is None or table.audience is None:
+    groups = table.groups
+    if groups is None or table.audience is None:
         return {}
     place = view.spec.dimensions.index(label)
-    numbers = view.slices(table).tolist()
-    values = {number: view.labels(number)[place] for number in numbers}
-    names = sorted(set(values.values()))
-    moves = {number: names.index(value) for number, value in values.items()}
-    groups = table.groups.made(lambda relation: relation.copy())
-    audience = table.audience.made(lambda relation: relation.copy())
-    groups.rename(moves)
-    audience.rename(moves)
-    cells = np.arange(len(names))
-    sums = {
-        metric.text: groups.of(metric.per_list, cells)
-        for metric in view.spec.metrics
-        if ungrouped(metric, table) is None
-    }
-    return {
-        name: Variant({metric: found[at] for metric, found in sums.items()}, users)
-        for at, (name, users) in enumerate(zip(names, audience.view(cells), strict=True))
-    }
+    cells: defaultdict[str, list[int]] = defaultdict(list)
+    for number in view.slices(table).tolist():
+        cells[view.labels(number)[place]].append(number)
+    metrics = [metric for metric in view.spec.metrics if ungrouped(metric, table) is None]
+    users = table.audience.copy()
+    users.rename({cell: own[0] for own in cells.values() for cell in own})
+    found: dict[str, Variant] = {}
+    for name, own in sorted(cells.items()):
+        sums = {metric.text: groups.summed(metric.per_list, own) for metric in metrics}
+        lists, anonymous = (int(each.sum()) for each in groups.lists(np.array(own)))
+        (sample,) = users.view(np.array(own[:1]))
+        found[name] = Variant(sums, Audience(*sample, lists, anonymous))
+    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from streameval.accumulator.experiment import Variant
 from streameval.accumulator.readings import How, advice, answers, rests_on, with_intervals
@@ -30,9 +30,6 @@ from streameval.pipeline.snapshot import (
 from streameval.windows.labels import Labels
 from streameval.windows.times import SECOND, span_text
 from streameval.windows.views import Views
-
-WINDOW_GROUPS: Final = 64
-"""User groups of windows: fewer, for a window has fewer lists."""
 
 
 class _Read(NamedTuple):
@@ -183,7 +180,7 @@ class Snapshots:
             return None
         if window == LIFETIME:
             return How(intervals)
-        return How(intervals, "pointwise", groups=WINDOW_GROUPS)
+        return How(intervals, "pointwise")
 
     def _asleep(self, view: Views, clock: int | None) -> frozenset[int]:
         """Slices that had no event for long enough."""

@@ -12,7 +12,6 @@ import numpy as np
 from streameval.events import Batch, Id, Interactions
 from streameval.events.ragged import Coded
 from streameval.statistics.arrays import BoolArray, IntArray, grouped, occurrences, sums
-from streameval.statistics.groups import ListsOfUsers
 from streameval.statistics.hitcells import HitCells
 from streameval.statistics.lists import (
     POSITIONED,
@@ -27,6 +26,7 @@ from streameval.statistics.matching import can_be_matched, matched
 from streameval.statistics.profiles import HitsOptions, Profiler
 from streameval.statistics.relation import Shape
 from streameval.statistics.statistic import Cells, Statistic
+from streameval.statistics.terms import ListsOfUsers
 from streameval.statistics.vocabulary import Items
 
 _MOST_PENDING = 8_192

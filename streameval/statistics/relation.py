@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
@@ -110,6 +111,13 @@ class Relation:
         owner = np.repeat(np.arange(cells.size), lengths)
         rows = np.arange(owner.size) + np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
         return owner, [column[rows].astype(np.int64) for column in columns[1:]]
+
+    def parts_of(self, cell: int) -> Iterator[Columns]:
+        """The rows of one cell without it, in parts with distinct keys each; nothing is copied."""
+        for columns in self._parts:
+            start, stop = (bisect(columns[0], cell) for bisect in (bisect_left, bisect_right))
+            if start < stop:
+                yield [column[start:stop] for column in columns[1:]]
 
     def value(self, cells: IntArray) -> IntArray:
         """The count of each of these cells, where the cell is the only key; 0 without a row."""

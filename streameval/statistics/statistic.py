@@ -89,6 +89,10 @@ class Statistic:
             twin.relations[name] = change(relation)
         return twin
 
+    def copy(self) -> Self:
+        """An independent one with the same content; columns are shared, for they never change."""
+        return self.made(lambda relation: relation.copy())
+
     def empty(self) -> Self:
         """One with the same options and vocabulary that has counted nothing."""
         return type(self)(self.options, self.items)

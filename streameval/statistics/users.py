@@ -1,23 +1,22 @@
-"""Who saw the lists of a cell: a sample of hashes of users, and how many lists name nobody."""
+"""Who saw lists: users as hashes, and a sample of those of each cell."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain, pairwise, repeat
-from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple, Self, TypeAlias
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from streameval.errors import UnlikeStateError
 from streameval.events import Batch, Id
 from streameval.events.ragged import Coded
-from streameval.statistics.arrays import BoolArray, FloatArray, IntArray, sums
-from streameval.statistics.intervals import Audience
+from streameval.statistics.arrays import BoolArray, FloatArray, IntArray, among, distinct
 from streameval.statistics.relation import Shape
 from streameval.statistics.sampling import HALVINGS, Sampled
 from streameval.statistics.statistic import Cells
-from streameval.statistics.vocabulary import Items
 
 HashArray: TypeAlias = NDArray[np.uint64]
 
@@ -81,19 +80,7 @@ _MASKS: Final = np.array([(1 << (8 * size)) - 1 for size in range(_WORD + 1)], n
 
 MOST_USERS: Final = 16_384
 _DAY: Final = 86_400 * 1_000_000
-_NAMED, _ANONYMOUS = range(2)
 _HASHES: Final = 1 << 64
-
-
-class UsersOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Identity of a statistic of users; unlike ones do not merge.
-
-    Attributes:
-        max_users: most users of a cell that are kept.
-    """
-
-    max_users: int = MOST_USERS
-
 
 _Taken: TypeAlias = tuple[IntArray, IntArray, Sequence[Any], Sequence[Any]]
 """Of one batch: cells, days, users, ids of events; the last two may be empty."""
@@ -117,56 +104,19 @@ class Seen(NamedTuple):
     days: IntArray
 
 
-class Users(Sampled):
-    """The distinct users of each cell; above a number of them those with a small hash.
-
-    Relations:
-        users: (cell, hash) -> lists; the hash as a signed integer of the same bits.
-        lists: (cell, 1 where the list names no user) -> lists.
-        halvings: as of `Sampled`.
-
-    Args:
-        options: its identity.
-        items: not used.
+class Viewers:
+    """Takes who saw lists, and hashes many users at once.
 
     Attributes:
         waiting: lists that are pending.
-
-    Example:
-        >>> users = Users(UsersOptions(), Items())
-        >>> lists = [["a"], ["b"], ["a"]]
-        >>> users.take(Batch(recommendations=lists, interactions=lists, users=["u", "u", None]), 0)
-        >>> found, = users.view(np.array([0]))
-        >>> found.users, found.lists, found.anonymous
-        (1.0, 3, 1)
     """
 
-    shapes: ClassVar[dict[str, Shape]] = {
-        "users": Shape(keys=2),
-        "lists": Shape(keys=2),
-        "halvings": HALVINGS,
-    }
-    rows = "users"
-    options: UsersOptions
-
-    def __init__(self, options: UsersOptions, items: Items) -> None:
-        super().__init__(options, items)
+    def __init__(self) -> None:
         self.waiting = 0
         self._taken: list[_Taken] = []
-        self._seen: list[Seen] = []
-
-    @property
-    def most(self) -> int:
-        """Users that a cell may have."""
-        return self.options.max_users
-
-    def places(self, codes: IntArray) -> FloatArray:
-        """The place of users among all hashes, from 0 up to 1; exact, for it is of 53 bits."""
-        hashes = np.ascontiguousarray(codes, np.int64).view(np.uint64)
-        return np.ldexp((hashes >> np.uint64(11)).astype(np.float64), -53)
 
     def take(self, batch: Batch | Coded, cells: Cells, times: IntArray | None = None) -> None:
-        """Count who saw lists, later: many users are hashed at once.
+        """Take who saw some lists.
 
         Args:
             batch: the lists.
@@ -182,56 +132,128 @@ class Users(Sampled):
         self._taken.append((where, times // _DAY, users, events))
         self.waiting += len(batch)
 
-    def fold(self) -> None:
-        """Move what is pending into the relations, and thin what has become too much."""
-        if self.waiting:
-            seen = _seen(self._taken)
-            self._taken, self.waiting = [], 0
-            self._seen.append(seen)
-            self._add(seen.cells, seen.hashes.view(np.int64), seen.named)
-        super().fold()
+    def seen(self) -> Seen | None:
+        """Who saw the lists that were taken since the last time, in their order; None without."""
+        taken, self._taken, self.waiting = self._taken, [], 0
+        return _seen(taken) if taken else None
 
-    def seen(self) -> list[Seen]:
-        """Who saw the lists that were taken since the last time, in their order."""
-        self.fold()
-        seen, self._seen = self._seen, []
-        return seen
 
-    def _add(self, cells: IntArray, hashes: IntArray, named: BoolArray) -> None:
-        ones = np.ones_like(cells)
-        self.relations["lists"].add([cells, np.where(named, _NAMED, _ANONYMOUS)], [ones])
-        limits = np.ldexp(1.0, -self.relations["halvings"].value(cells))
-        kept = named & (self.places(hashes) < limits)
-        cells, hashes = cells[kept], hashes[kept]
+class UsersOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Identity of a statistic of users; unlike ones do not merge.
+
+    Attributes:
+        max_users: most users of a cell that are kept.
+    """
+
+    max_users: int = MOST_USERS
+
+
+class UserSample(NamedTuple):
+    """Users of one cell.
+
+    Attributes:
+        hashes: of the users below the threshold, ascending.
+        threshold: 2^64 where all users are in it.
+    """
+
+    hashes: HashArray
+    threshold: int
+
+
+class Users(Sampled):
+    """The distinct users of each cell; above a number of them those with a small hash.
+
+    A set, which cannot be subtracted: how often each user came is not known.
+
+    Relations:
+        users: (cell, hash); the hash as a signed integer of the same bits.
+        halvings: as of `Sampled`.
+
+    Args:
+        options: its identity.
+        items: not used.
+
+    Example:
+        >>> users = Users(UsersOptions(), Items())
+        >>> users.add(np.array([0, 0, 0]), user_hashes(["u", "u", "v"]))
+        >>> found, = users.view(np.array([0]))
+        >>> found.hashes.size
+        2
+    """
+
+    shapes: ClassVar[dict[str, Shape]] = {"users": Shape(keys=2, counts=0), "halvings": HALVINGS}
+    rows = "users"
+    options: UsersOptions
+
+    @property
+    def most(self) -> int:
+        """Users that a cell may have."""
+        return self.options.max_users
+
+    @property
+    def reduced(self) -> bool:
+        """Whether there is any user: a set is no sum."""
+        return self.relations["users"].size > 0
+
+    @property
+    def cells(self) -> IntArray:
+        """The cells that have users, ascending."""
+        return np.union1d(*(each.cells for each in self.relations.values()))
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        """While it stays the same, so does the content."""
+        return tuple(each.version for each in self.relations.values())
+
+    def places(self, codes: IntArray) -> FloatArray:
+        """The place of users among all hashes, from 0 up to 1; exact, for it is of 53 bits."""
+        hashes = np.ascontiguousarray(codes, np.int64).view(np.uint64)
+        return np.ldexp((hashes >> np.uint64(11)).astype(np.float64), -53)
+
+    def add(self, cells: IntArray, hashes: HashArray) -> None:
+        """See users.
+
+        Args:
+            cells: where each was seen.
+            hashes: of the users.
+        """
+        codes = hashes.view(np.int64)
+        kept = self.places(codes) < np.ldexp(1.0, -self.relations["halvings"].value(cells))
+        cells, codes = cells[kept], codes[kept]
         if cells.size and (cells == cells[0]).all():
             # As it mostly is: one column is sorted sooner than two.
-            known, lists = np.unique(hashes, return_counts=True)
-            self.relations["users"].add([np.full_like(known, cells[0]), known], [lists])
-        else:
-            self.relations["users"].add([cells, hashes], [ones[kept]])
-
-    def named(self, cells: IntArray) -> IntArray:
-        """How many lists of each of these cells name their user."""
+            codes = distinct(codes)
+            cells = np.full_like(codes, cells[0])
+        self.relations["users"].add([cells, codes], [])
         self.fold()
-        owner, (kind, lists) = self.relations["lists"].of(cells)
-        return sums(owner, lists * (kind == _NAMED), cells.size)
 
-    def view(self, cells: IntArray) -> list[Audience]:
+    def merge(self, other: Self) -> None:
+        """Add what another one saw; users who are known already change no version."""
+        if other.options != self.options:
+            raise UnlikeStateError("users", self.options, other.options)
+        theirs, mine = (each.relations["halvings"] for each in (other, self))
+        cells = other.cells
+        halvings = theirs.value(cells)
+        more = halvings > mine.value(cells)
+        if more.any():
+            mine.add([cells[more]], [halvings[more]])
+            self._room = -1
+        owner, (codes,) = other.relations["users"].of(cells)
+        new = self.places(codes) < np.ldexp(1.0, -mine.value(cells))[owner]
+        for at, cell in enumerate(cells.tolist()):
+            start, stop = np.searchsorted(owner, (at, at + 1))
+            for (known,) in self.relations["users"].parts_of(cell):
+                new[start:stop] &= ~among(codes[start:stop], known)
+        self.relations["users"].add([cells[owner][new], codes[new]], [])
+        self.fold()
+
+    def view(self, cells: IntArray) -> list[UserSample]:
         """The users of each of these cells."""
-        self.fold()
-        owner, (kind, lists) = self.relations["lists"].of(cells)
-        everything = sums(owner, lists, cells.size).tolist()
-        anonymous = sums(owner, lists * (kind == _ANONYMOUS), cells.size).tolist()
-        owner, (hashes, _) = self.relations["users"].of(cells)
+        owner, (hashes,) = self.relations["users"].of(cells)
         edges = pairwise(np.searchsorted(owner, np.arange(cells.size + 1)).tolist())
         halvings = self.relations["halvings"].value(cells).tolist()
         return [
-            Audience(
-                hashes=np.sort(hashes[start:stop].view(np.uint64)),
-                threshold=_HASHES >> halvings[place],
-                lists=everything[place],
-                anonymous=anonymous[place],
-            )
+            UserSample(np.sort(hashes[start:stop].view(np.uint64)), _HASHES >> halvings[place])
             for place, (start, stop) in enumerate(edges)
         ]
 
@@ -239,9 +261,9 @@ class Users(Sampled):
 def _seen(taken: Sequence[_Taken]) -> Seen:
     cells, days = (np.concatenate([each[column] for each in taken]) for column in (0, 1))
     users = _joined([(len(own), known) for own, _, known, _ in taken])
-    events = _joined([(len(own), known) for own, _, _, known in taken])
     named = grouped = np.ones(cells.size, np.bool_)
     if type(None) in set(map(type, users)):
+        events = _joined([(len(own), known) for own, _, _, known in taken])
         named = np.array([user is not None for user in users])
         pairs = zip(users, events, strict=True)
         users = [event if user is None else user for user, event in pairs]

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from streameval.accumulator.plan import Plan
 from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
 from streameval.errors import DamagedStateError
 from streameval.events import Batch
+from streameval.statistics.users import Users
 from streameval.windows.labels import (
     Assigner,
     Folding,
@@ -27,6 +29,7 @@ from streameval.windows.labels import (
 from streameval.windows.sections import Section, next_version
 from streameval.windows.times import (
     BEYOND,
+    DAY,
     HOUR,
     PAST,
     Place,
@@ -35,8 +38,10 @@ from streameval.windows.times import (
     place_of,
     section_name,
 )
+from streameval.windows.users import FamilyUsers, UsersCopy, users_alone
 
 _META: Final = "meta"
+_USERS: Final = "users"
 _SLICE_BITS: Final = 20
 _SLICE: Final = (1 << _SLICE_BITS) - 1
 _LENGTH: Final = 4
@@ -76,6 +81,7 @@ class FamilyCopy(NamedTuple):
         seen: when each slice was seen, by its number.
         kept: how far back from the clock panes are kept, microseconds.
         clock: of the partition, microseconds; None where it has none yet.
+        users: what is kept by user over the lifetime; None without.
     """
 
     version: int
@@ -84,13 +90,14 @@ class FamilyCopy(NamedTuple):
     seen: Mapping[int, Sight]
     kept: int
     clock: int | None
+    users: UsersCopy | None = None
 
 
 class Family:
     """Tables by pane; the cell of a table is the number of a slice.
 
-    Each event is counted in exactly one cell of one pane. After an `advance` the content is a
-    function of the events and of the clock.
+    Each event is counted in exactly one cell of one pane, and by its user once for the lifetime.
+    After an `advance` the content is a function of the events and of the clock.
 
     Attributes:
         spec: what it is.
@@ -113,7 +120,9 @@ class Family:
         self.folding = Folding(spec.folding, len(spec.columns))
         self._seen = Seen()
         self._assigner = Assigner(self.folding, spec.slices, spec.columns)
-        self._panes: dict[Place, Table] = {BEYOND: spec.table.empty()}
+        self._panes: dict[Place, Table] = {}
+        self._pane(BEYOND)
+        self._users = FamilyUsers() if spec.table.plan.users else None
         self._open = spec.table.empty()
         self._starts: dict[int, int] = {}
         self._fine = self._kept = PAST
@@ -190,14 +199,21 @@ class Family:
         self._copies = copies
         panes = {place: table for place, (_, table) in copies.items()}
         seen = dict(self._seen.sights)
-        return FamilyCopy(self.version, panes, self.folding.copy(), seen, self.kept, self.clock)
+        users = None if self._users is None else self._users.copied()
+        folding = self.folding.copy()
+        return FamilyCopy(self.version, panes, folding, seen, self.kept, self.clock, users)
 
     def sections(self) -> list[Section]:
         """Its content in pieces, sorted by name; equal content gives equal bytes."""
         self._settle()
         name = self.spec.name
         found = [Section(f"{name}/{_META}", self.version, self._meta)]
-        for place, table in self._panes.items():
+        tables = dict(self._panes)
+        if self._users is not None:
+            tables |= {Place(DAY, day * DAY): each for day, each in self._users.days.items()}
+            content = self._users_content(self._users.users)
+            found.append(Section(f"{name}/{_USERS}", self._users.version, content))
+        for place, table in tables.items():
             found.append(Section(section_name(name, place), table.version, self._content(table)))
         return sorted(found, key=lambda section: section.name)
 
@@ -225,8 +241,12 @@ class Family:
         self._load_meta(prefix + _META, own.pop(prefix + _META, b""))
         if section_name(self.spec.name, BEYOND) not in own:
             raise DamagedStateError(section_name(self.spec.name, BEYOND), "it is missing")
+        users = own.pop(prefix + _USERS, None)
+        if users is not None and self._users is not None:
+            table, _ = self._loaded(prefix + _USERS, users, self.spec.table.plan.of_users)
+            self._users.add_users(cast("Users", table.audience))
         for name in sorted(own):
-            new |= self._load_pane(name, own[name])
+            new |= self._load_place(name, own[name])
         self._admit_loaded()
         return frozenset(new)
 
@@ -238,8 +258,18 @@ class Family:
         except (ValueError, msgspec.MsgspecError) as error:
             raise DamagedStateError(name, f"{type(error).__name__}: {error}") from error
 
-    def _load_pane(self, name: str, data: bytes) -> frozenset[str]:
-        place, end = place_of(name, self.times.pane), _LENGTH + int.from_bytes(data[:_LENGTH])
+    def _load_place(self, name: str, data: bytes) -> frozenset[str]:
+        place, plan = place_of(name, self.times.pane), self.spec.table.plan
+        if place.size != DAY:
+            self._panes[place], new = self._loaded(name, data, _plan_of(place, plan))
+            return new
+        if self._users is not None:
+            self._users.days[place.start // DAY], _ = self._loaded(name, data, plan.by_day)
+        return frozenset()
+
+    def _loaded(self, name: str, data: bytes, plan: Plan) -> tuple[Table, frozenset[str]]:
+        """A table, and the names of statistics that were not there."""
+        end = _LENGTH + int.from_bytes(data[:_LENGTH])
         try:
             labels = msgspec.msgpack.decode(data[_LENGTH:end], type=list[tuple[str, ...]])
         except msgspec.MsgspecError as error:
@@ -248,8 +278,9 @@ class Family:
             raise DamagedStateError(name, "it has another number of dimensions")
         if any(left >= right for left, right in pairwise(labels)):
             raise DamagedStateError(name, "its slices are not in order")
-        table = self._panes[place] = self.spec.table.empty()
-        return table.load(data[end:], list(map(self.spec.slices.number, labels)))
+        table = self.spec.table.empty(plan)
+        new = table.load(data[end:], list(map(self.spec.slices.number, labels)))
+        return table, new
 
     def _admit_loaded(self) -> None:
         """Fold what exceeds the caps of this family, where it was saved with larger ones."""
@@ -266,6 +297,8 @@ class Family:
         self._settle()
         for table in self._panes.values():
             table.rename(moves)
+        if self._users is not None:
+            self._users.rename(moves)
         self._seen.move(moves)
         self.version = next_version()
 
@@ -285,6 +318,8 @@ class Family:
         starts = {number: start for start, number in self._starts.items()}
         for number, table in sorted(self._open.split(_SLICE_BITS).items()):
             self._pane(self._goal(Place(self.times.pane, starts[number]))).add(table)
+        if self._users is not None:
+            self._users.add(self._open, _SLICE_BITS)
         self._open = self.spec.table.empty()
         self._starts = {}
 
@@ -298,23 +333,38 @@ class Family:
     def _pane(self, place: Place) -> Table:
         table = self._panes.get(place)
         if table is None:
-            table = self._panes[place] = self.spec.table.empty()
+            plan = _plan_of(place, self.spec.table.plan)
+            table = self._panes[place] = self.spec.table.empty(plan)
         return table
 
     def _content(self, table: Table) -> Callable[[], Callable[[], Iterator[bytes]]]:
         def copied() -> Callable[[], Iterator[bytes]]:
             copy = table.copy()
-            order = self.spec.slices.sorted(copy.cells.tolist())
-            labels = msgspec.msgpack.encode([self.spec.slices.labels[cell] for cell in order])
-
-            def dumped() -> Iterator[bytes]:
-                yield len(labels).to_bytes(_LENGTH) + labels
-                yield from copy.dump(order)
-
-            return dumped
+            return self._dumped(copy, copy.cells.tolist())
 
         return copied
+
+    def _users_content(self, users: Users) -> Callable[[], Callable[[], Iterator[bytes]]]:
+        def copied() -> Callable[[], Iterator[bytes]]:
+            return self._dumped(users_alone(users.copy(), self.spec.table), users.cells.tolist())
+
+        return copied
+
+    def _dumped(self, table: Table, cells: Sequence[int]) -> Callable[[], Iterator[bytes]]:
+        order = self.spec.slices.sorted(cells)
+        labels = msgspec.msgpack.encode([self.spec.slices.labels[cell] for cell in order])
+
+        def dumped() -> Iterator[bytes]:
+            yield len(labels).to_bytes(_LENGTH) + labels
+            yield from table.dump(order)
+
+        return dumped
 
     def _meta(self) -> Callable[[], Iterator[bytes]]:
         state = msgspec.msgpack.encode([self.folding.state(), self._seen.state(self.spec.slices)])
         return lambda: iter([state])
+
+
+def _plan_of(place: Place, plan: Plan) -> Plan:
+    """What is kept there: users belong to the lifetime, which is more than its panes."""
+    return plan.without_users if place == BEYOND else plan.of_pane

@@ -12,6 +12,7 @@ from streameval.errors import DamagedStateError, UnlikeStateError
 
 SECOND: Final = 1_000_000
 HOUR: Final = 3_600 * SECOND
+DAY: Final = 24 * HOUR
 FINE: Final = 2 * HOUR
 """Panes are kept as they are for so long; older ones are folded into hours. Microseconds."""
 
@@ -117,7 +118,7 @@ def place_of(name: str, pane: int) -> Place:
         return BEYOND
     if not index.removeprefix("-").isdecimal() or str(int(index)) != index:
         raise DamagedStateError(name, "no section has such a name")
-    for known in (pane, HOUR):
+    for known in (pane, HOUR, DAY):
         if size == _size(known):
             return Place(known, int(index) * known)
     raise UnlikeStateError("panes", _size(pane), size)

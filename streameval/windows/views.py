@@ -4,19 +4,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from typing import Final, TypeAlias
+from operator import is_
+from typing import Final, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from streameval.accumulator.plan import Plan
 from streameval.accumulator.table import Table
+from streameval.statistics.users import Users, UsersOptions
+from streameval.statistics.vocabulary import Items
 from streameval.windows.family import FamilyCopy, FamilySpec
 from streameval.windows.labels import OTHER, Folding, Labels, Seen
-from streameval.windows.times import BEYOND, HOUR, Place, unit
+from streameval.windows.times import BEYOND, DAY, HOUR, Place, unit
+from streameval.windows.users import with_users
+
+_C = TypeVar("_C", Table, Users)
+_K = TypeVar("_K", bound=Hashable)
 
 _Parts: TypeAlias = Mapping[tuple[int, Place], Table]
 """Tables by number of the partition and place."""
+
+_Folded: TypeAlias = dict[tuple[int, Place], tuple[Table, Table]]
+"""Likewise: as they came, and with the label values that all partitions together keep apart."""
+
 _LIFETIME: Final = 0
+_DAYS: Final = -1
 
 
 class RunningSum:
@@ -81,7 +94,11 @@ class Views:
         self._pane = pane
         self._families: Sequence[FamilyCopy] = ()
         self._clocks: Sequence[float] = ()
-        self._tables: dict[tuple[int, Place], tuple[Table, Table]] = {}
+        self._tables: _Folded = {}
+        self._days: _Folded = {}
+        self._users: dict[int, tuple[Users, Users]] = {}
+        self._everyone: tuple[list[Users], Users] | None = None
+        self._whole: tuple[Table, Table, Users, Table] | None = None
         self._folding = Folding(spec.folding, len(spec.columns))
         self._moves: dict[int, int] = {}
         self._seen = Seen()
@@ -113,8 +130,23 @@ class Views:
         return self._folding
 
     def lifetime(self) -> Table:
-        """All events, in cells by slice."""
-        return self._sum(_LIFETIME).of({at: table for at, (_, table) in self._tables.items()})
+        """All events with what is kept of their users, in cells by slice."""
+        table, plan = self.values(), self.spec.table.plan
+        if not plan.users:
+            return table
+        days = self._sum(_DAYS, plan.by_day).of({at: day for at, (_, day) in self._days.items()})
+        users, known = self._together(), self._whole
+        same = known is not None and all(map(is_, known, (table, days, users)))
+        if known is None or not same:
+            whole = with_users(table, days, users, plan)
+            known = self._whole = table, days, users, whole
+        return known[3]
+
+    def values(self) -> Table:
+        """All events, in cells by slice; nothing by user."""
+        plan = self.spec.table.plan.without_users
+        tables = {at: table for at, (_, table) in self._tables.items()}
+        return self._sum(_LIFETIME, plan).of(tables)
 
     def window(self, span: int, clock: int) -> Table:
         """Events of the last span before the clock, in cells by slice.
@@ -173,19 +205,55 @@ class Views:
             for place, name in enumerate(self.spec.dimensions)
         }
 
-    def _sum(self, key: Hashable) -> RunningSum:
-        return self._sums.setdefault(key, RunningSum(self.spec.table))
+    def _sum(self, key: Hashable, plan: Plan | None = None) -> RunningSum:
+        if key not in self._sums:
+            empty = self.spec.table.empty(plan or self.spec.table.plan.of_pane)
+            self._sums[key] = RunningSum(empty)
+        return self._sums[key]
+
+    def _together(self) -> Users:
+        """The users of all partitions; the same object while no new one came."""
+        parts = [folded for _, folded in self._users.values()]
+        known = self._everyone
+        if known is None or len(known[0]) != len(parts) or not all(map(is_, known[0], parts)):
+            users = parts[0] if len(parts) == 1 else Users(UsersOptions(), Items())
+            for part in parts if len(parts) > 1 else ():
+                users.merge(part)
+            known = self._everyone = parts, users
+        return known[1]
 
     def _fold(self) -> None:
         """Take the tables of the families, with the label values that all of them keep apart."""
-        before, self._tables = self._tables, {}
-        if self._folding_moved():
-            before = {}
-        for index, family in enumerate(self._families):
-            for place, table in family.panes.items():
-                known = before.get((index, place))
-                same = known is not None and known[0] is table
-                self._tables[index, place] = known if known and same else self._folded(table)
+        moved = self._folding_moved()
+        self._tables = self._folded_of(
+            {} if moved else self._tables,
+            {
+                (index, place): table
+                for index, family in enumerate(self._families)
+                for place, table in family.panes.items()
+            },
+        )
+        by_user = [each.users for each in self._families if each.users is not None]
+        self._days = self._folded_of(
+            {} if moved else self._days,
+            {
+                (index, Place(DAY, day * DAY)): table
+                for index, each in enumerate(by_user)
+                for day, table in each.days.items()
+            },
+        )
+        users = {index: each.users for index, each in enumerate(by_user)}
+        self._users = self._folded_of({} if moved else self._users, users)
+
+    def _folded_of(
+        self, before: Mapping[_K, tuple[_C, _C]], parts: Mapping[_K, _C]
+    ) -> dict[_K, tuple[_C, _C]]:
+        found: dict[_K, tuple[_C, _C]] = {}
+        for at, part in parts.items():
+            known = before.get(at)
+            same = known is not None and known[0] is part
+            found[at] = known if known and same else (part, self._renamed(part))
+        return found
 
     def _folding_moved(self) -> bool:
         moves: dict[int, int] = {}
@@ -196,9 +264,9 @@ class Views:
         moved, self._moves = moves != self._moves, moves
         return moved
 
-    def _folded(self, table: Table) -> tuple[Table, Table]:
-        if self._moves.keys().isdisjoint(table.cells.tolist()):
-            return table, table
-        folded = table.copy()
+    def _renamed(self, counted: _C) -> _C:
+        if self._moves.keys().isdisjoint(counted.cells.tolist()):
+            return counted
+        folded = counted.copy()
         folded.rename(self._moves)
-        return table, folded
+        return folded

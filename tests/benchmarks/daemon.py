@@ -9,6 +9,7 @@ from contextlib import closing
 
 from kafka import KafkaConsumer, TopicPartition
 
+from streameval import Intervals
 from streameval.config import Config, WebOptions
 from streameval.daemon import Daemon
 from streameval.sources.kafka.publishing import Destination, publish_records
@@ -28,13 +29,13 @@ METRICS = {
 def main() -> None:
     """Print records per second of all, and their ratios to the bare client."""
     with Broker() as broker:
-        source = _filled(broker)
+        source = filled(broker)
         tasks: dict[str, Callable[[], int]] = {"bare client": lambda: _bare(source)}
-        tasks |= {name: _counting(source, metrics) for name, metrics in METRICS.items()}
+        tasks |= {name: counting(source, metrics) for name, metrics in METRICS.items()}
         seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in tasks}
         for _ in range(ROUNDS):
             for name, task in tasks.items():
-                seconds[name].append(_timed(task))
+                seconds[name].append(timed(task))
     wall = {name: min(each)[0] for name, each in seconds.items()}
     work = {name: min(cpu for _, cpu in each) for name, each in seconds.items()}
     print(f"{RECORDS:,} simulated records, {PARTITIONS} partitions, best of {ROUNDS} rounds")
@@ -44,7 +45,8 @@ def main() -> None:
         print(f"{'':>16}  by processor time {by_work:.2f}, which other processes disturb less")
 
 
-def _filled(broker: Broker) -> KafkaOptions:
+def filled(broker: Broker) -> KafkaOptions:
+    """A topic of simulated records."""
     kafka = {"bootstrap_servers": broker.bootstrap_servers}
     topic = f"benchmark-{uuid.uuid4().hex[:12]}"
     traffic = records(SimulatorOptions(events=RECORDS))
@@ -52,7 +54,7 @@ def _filled(broker: Broker) -> KafkaOptions:
     return KafkaOptions(topics=[topic], kafka=kafka)
 
 
-def _timed(task: Callable[[], int]) -> tuple[float, float]:
+def timed(task: Callable[[], int]) -> tuple[float, float]:
     """Seconds, and seconds of processor time, from nothing to the last record; connecting too."""
     start, work = time.perf_counter(), time.process_time()
     count = task()
@@ -78,9 +80,18 @@ def _bare(source: KafkaOptions) -> int:
     return count
 
 
-def _counting(source: KafkaOptions, metrics: list[str]) -> Callable[[], int]:
-    web = WebOptions(listen="127.0.0.1:0")
-    config = Config(metrics=metrics, labels=["variant"], catalog=ITEMS, source=source, web=web)
+def counting(
+    source: KafkaOptions, metrics: list[str], intervals: Intervals | None = None
+) -> Callable[[], int]:
+    """A daemon that counts all of a topic."""
+    config = Config(
+        metrics=metrics,
+        labels=["variant"],
+        catalog=ITEMS,
+        source=source,
+        web=WebOptions(listen="127.0.0.1:0"),
+        intervals=intervals,
+    )
 
     def count() -> int:
         daemon = Daemon(config, {})

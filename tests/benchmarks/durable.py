@@ -20,7 +20,7 @@ from streameval.pipeline.fields import EventFields
 from streameval.sources.options import KafkaOptions
 from streameval.sources.simulator import ITEMS
 from streameval.testing.broker import Broker
-from tests.benchmarks.daemon import PARTITIONS, RECORDS, _filled
+from tests.benchmarks.daemon import PARTITIONS, RECORDS, filled
 
 ROUNDS = 3
 RANKS = ["ctr", "hit_rate@10", "ndcg@10"]
@@ -35,7 +35,7 @@ CASES = {
 def main() -> None:
     """Print records per second of all, and their ratios to the bare client."""
     with Broker() as broker, tempfile.TemporaryDirectory() as folder:
-        source = _filled(broker)
+        source = filled(broker)
         tasks: dict[str, Callable[[], _Cost]] = {"bare client": lambda: _bare(source)}
         for name, (metrics, interval) in CASES.items():
             tasks[name] = _counting(source, Path(folder), metrics, interval)

@@ -65,6 +65,13 @@ def _counted(
     return table
 
 
+def _pane(cells: Sequence[int]) -> Table:
+    whole = _counted(cells)
+    pane = whole.empty(whole.plan.of_pane)
+    pane.add(whole)
+    return pane
+
+
 def _apart(cells: Sequence[int], texts: Sequence[str] = SOME) -> Mapping[int, Accumulator]:
     found: defaultdict[int, Accumulator] = defaultdict(lambda: _made(texts))
     for cell, event in zip(cells, EVENTS, strict=False):
@@ -151,7 +158,8 @@ def test_bytes_of_more_cells_than_are_named_are_damaged() -> None:
 @dear()
 @given(places)
 def test_what_was_added_can_be_taken_away(cells: list[int]) -> None:
-    here, there = _counted(cells), _counted(cells[::-1])
+    """Of panes, which keep no set of users."""
+    here, there = _pane(cells), _pane(cells[::-1])
     whole = here.copy()
     whole.add(there)
     assert not whole.reduced
@@ -161,6 +169,11 @@ def test_what_was_added_can_be_taken_away(cells: list[int]) -> None:
 
 def test_a_thinned_cell_says_that_it_is_reduced() -> None:
     assert _counted([0] * 60, max_items=2).reduced
+
+
+def test_a_table_with_a_set_of_users_says_that_it_is_reduced() -> None:
+    assert _counted([0] * 60).reduced
+    assert not _pane([0] * 60).reduced
 
 
 def test_a_smaller_vocabulary_changes_no_byte() -> None:
@@ -195,11 +208,11 @@ def test_tables_of_other_statistics_are_refused() -> None:
 
 def test_what_was_read_before_a_change_is_read_anew_behind_it() -> None:
     mrr = laws.made(["mrr"], EVENTS).metrics[0]
-    here, there = _counted([0] * 60), _counted([1] * 60)
+    here, there = _pane([0] * 60), _pane([1] * 60)
     changes: list[tuple[Callable[[], None], list[int]]] = [
         (lambda: here.add(there), [60, 60]),
         (lambda: here.rename({1: 0}), [120, 0]),
-        (lambda: here.subtract(_counted([0] * 60)), [60, 0]),
+        (lambda: here.subtract(_pane([0] * 60)), [60, 0]),
         (lambda: here.count(_batch(EVENTS), 1), [60, 60]),
     ]
     for change, lists in changes:

@@ -13,12 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval import Accumulator, Event, Intervals
+from streameval.accumulator.plan import PANE_GROUPS
 from streameval.accumulator.uncertainty import interval
 from streameval.events.records import Partition
 from streameval.pipeline.circumstances import Circumstances
 from streameval.pipeline.ingest import Ingest
 from streameval.pipeline.snapshot import LIFETIME, Series
-from streameval.pipeline.snapshots import WINDOW_GROUPS, Snapshots
+from streameval.pipeline.snapshots import Snapshots
 from tests.pipeline.counting import MINUTE, batch, ingest, layout, parts, record, views
 
 INTERVALS = Intervals(groups=256)
@@ -95,16 +96,21 @@ def test_lifetimes_have_the_interval_of_an_accumulator_and_windows_one_of_their_
 
 
 def test_a_window_has_the_sums_of_its_lists_in_fewer_groups() -> None:
-    of = _fed(_log(2_000))
+    values = _log(2_000)
+    of = _fed(values)
     seen = views(of)
     table = seen.window(5 * MINUTE, of.clock or 0)
     cells = seen.slices(table)
     assert table.groups is not None
-    (fine, *_), (coarse, *_) = (table.groups.of("ctr", cells, n) for n in (256, WINDOW_GROUPS))
-    for wide, narrow in zip(fine[1:], coarse[1:], strict=True):
-        assert np.array_equal(wide.reshape(-1, 4, WINDOW_GROUPS).sum(axis=1), narrow)
+    sums, *_ = table.groups.of("ctr", cells)
+    clock = (of.clock or 0) // MINUTE * MINUTE
+    kept = [each for each in values if json.loads(each)["ts"] * 1_000_000 >= clock - 5 * MINUTE]
+    fine = _accumulated(kept, "a").groups("ctr")
+    assert fine is not None
+    for wide, narrow in zip(fine[1:], sums[1:], strict=True):
+        assert np.array_equal(wide.sum(axis=0).reshape(4, PANE_GROUPS).sum(axis=0), narrow[0])
     reading = _series(of)["ctr", "a", "5m"].reading
-    expected = interval(coarse, INTERVALS, "pointwise", bounds=(0.0, 1.0))
+    expected = interval(sums, INTERVALS, "pointwise", bounds=(0.0, 1.0))
     assert reading.interval == expected
 
 

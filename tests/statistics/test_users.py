@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streameval.events import Batch
+from streameval.statistics.intervals import Audience
 from streameval.statistics.users import Users, UsersOptions, user_hashes
 from streameval.statistics.vocabulary import Items
 from tests.metrics.user_hash import user_hash
+from tests.statistics.kinds import state
 
 HERE = np.array([0])
 
@@ -69,8 +70,7 @@ def test_fewer_groups_nest_in_more() -> None:
 def _counted(hashes: list[int], most: int) -> Users:
     users = Users(UsersOptions(max_users=most), Items())
     for each in hashes:
-        users._add(HERE, np.array([each], np.uint64).view(np.int64), np.array([True]))
-        users.fold()
+        users.add(HERE, np.array([each], np.uint64))
     return users
 
 
@@ -80,13 +80,24 @@ def test_a_sample_holds_every_user_below_its_threshold(hashes: list[int], most: 
     assert found.hashes.tolist() == sorted({each for each in hashes if each < found.threshold})
     assert found.hashes.size <= most or found.threshold <= 2**11
     assert found.threshold == 2**64 or len({e for e in hashes if e < 2 * found.threshold}) > most
-    assert found.lists == len(hashes)
+
+
+hashes = st.lists(st.integers(0, 2**64 - 1), max_size=40)
+
+
+@given(hashes, hashes, st.integers(1, 20))
+def test_samples_merge_to_that_of_all_users(first: list[int], second: list[int], most: int) -> None:
+    left, right = _counted(first, most), _counted(second, most)
+    left.merge(right)
+    assert state(left) == state(_counted(first + second, most))
+    before = left.version
+    left.merge(right)
+    assert left.version == before
 
 
 def test_users_above_the_cap_are_estimated() -> None:
     users = Users(UsersOptions(max_users=1_024), Items())
-    names = [f"u{number % 20_000}" for number in range(50_000)]
-    users.take(Batch(recommendations=names, interactions=names, users=names), 0)
+    users.add(np.zeros(50_000, np.int64), user_hashes([f"u{n % 20_000}" for n in range(50_000)]))
     (found,) = users.view(HERE)
     assert found.hashes.size <= 1_024
-    assert 0.8 < found.users / 20_000 < 1.2
+    assert 0.8 < Audience(*found, lists=0, anonymous=0).users / 20_000 < 1.2

@@ -1,4 +1,4 @@
-"""A checkpoint that is committed: `python -m tests.stores.golden` writes it anew.
+"""Checkpoints that are committed: `python -m tests.stores.golden` writes them anew.
 
 Only a new version of the format may change it; releases keep reading the old ones.
 """
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from streameval import Accumulator
+from streameval import Accumulator, Intervals
 from streameval.checkpoints.checkpoint import Draft, Header, Part, Place
 from streameval.checkpoints.folder import FolderStore
 from streameval.events.records import Partition, RecordBatch
@@ -25,7 +25,9 @@ from streameval.windows.labels import FoldingOptions
 from streameval.windows.times import HOUR, SECOND, Times
 
 FOLDER = Path(__file__).parent / "golden"
-PLACE = Place("events", "golden", 0)
+PLACES = {None: Place("events", "golden", 0), Intervals(): Place("events", "golden", 1)}
+"""Where the checkpoint is that was made with these intervals."""
+
 PARTITION = Partition("events", 0)
 SPANS = (300 * SECOND, HOUR, 24 * HOUR)
 METRICS = ("hit_rate@1", "ndcg@3", "map@3", "distinct_items@2", "mrr(statistic=median)@3")
@@ -41,6 +43,7 @@ class Event(NamedTuple):
     variant: str
     shown: list[str]
     interactions: list[str]
+    user: str | None
 
 
 def event(number: int) -> Event:
@@ -48,12 +51,13 @@ def event(number: int) -> Event:
     items = [f"item-{(number * 7 + place * 3) % 23}" for place in range(4)]
     variant = f"rare-{number % 31}" if number % 9 == 0 else "ab"[number % 2]
     had = [items[number % 4], "elsewhere"] if number % 3 else []
-    return Event(str(number), _START + number * 220, variant, items, had)
+    user = f"user-{number * number % 97}" if number % 10 else None
+    return Event(str(number), _START + number * 220, variant, items, had, user)
 
 
-def ingest() -> Ingest:
+def ingest(intervals: Intervals | None = None) -> Ingest:
     """A pipeline that has counted nothing."""
-    empty = Accumulator(*METRICS)
+    empty = Accumulator(*METRICS, intervals=intervals)
     spec = FamilySpec(
         name="labels",
         metrics=empty.metrics,
@@ -63,16 +67,16 @@ def ingest() -> Ingest:
         spans=SPANS,
         folding=FoldingOptions(cap=3, named=(frozenset({"a", "b"}),)),
     )
-    layout = Layout(families=[spec], times=Times(spans=SPANS), dedup=HOUR)
+    layout = Layout(families=[spec], times=Times(spans=SPANS), dedup=HOUR, intervals=intervals)
     decoder = Decoder(
         EventFields(time="ts", time_unit="s", event_id="id", recommendations="shown"), ["variant"]
     )
     return Ingest(Direct(decoder, layout))
 
 
-def counted() -> Ingest:
+def counted(intervals: Intervals | None = None) -> Ingest:
     """The same with all events."""
-    found = ingest()
+    found = ingest(intervals)
     values = [msgspec.json.encode(event(number)._asdict()) for number in range(EVENTS)]
     batch = RecordBatch(
         partition=PARTITION, values=values, offsets=range(EVENTS), next_offset=EVENTS
@@ -87,22 +91,24 @@ def parts(of: Ingest) -> dict[str, bytes]:
 
 
 def main() -> None:
-    """Write the checkpoint."""
+    """Write the checkpoints."""
     store = FolderStore(FOLDER)
     store.claim("golden", "golden")
-    header = Header(
-        release="golden",
-        cluster="golden",
-        group="golden",
-        place=PLACE,
-        offset=EVENTS,
-        counted=EVENTS,
-        clock=None,
-        settings={},
-        written_at=0.0,
-    )
-    found = [Part(name=name, content=_content(data)) for name, data in parts(counted()).items()]
-    store.save(Draft(header=header, parts=found))
+    for intervals, place in PLACES.items():
+        header = Header(
+            release="golden",
+            cluster="golden",
+            group="golden",
+            place=place,
+            offset=EVENTS,
+            counted=EVENTS,
+            clock=None,
+            settings={},
+            written_at=0.0,
+        )
+        saved = parts(counted(intervals))
+        found = [Part(name=name, content=_content(data)) for name, data in saved.items()]
+        store.save(Draft(header=header, parts=found))
 
 
 def _content(data: bytes) -> Callable[[], Iterator[bytes]]:

@@ -8,15 +8,21 @@ from statistics import median_low
 import numpy as np
 import pytest
 
-from streameval.accumulator.readings import answers
+from streameval import Intervals
+from streameval.accumulator.readings import answers, audiences
+from streameval.accumulator.table import Table
 from streameval.catalogue import parse
 from streameval.checkpoints.folder import FolderStore
+from streameval.statistics.arrays import IntArray
 from streameval.windows.views import Views
+from tests.metrics.user_hash import user_hash
 from tests.stores import golden
 
+every_checkpoint = pytest.mark.parametrize("intervals", golden.PLACES)
 
-def _saved() -> dict[str, bytes]:
-    saved = FolderStore(golden.FOLDER).newest(golden.PLACE).saved
+
+def _saved(intervals: Intervals | None) -> dict[str, bytes]:
+    saved = FolderStore(golden.FOLDER).newest(golden.PLACES[intervals]).saved
     assert saved is not None
     return {name: saved.read(name) for name in saved.digests}
 
@@ -43,18 +49,48 @@ def _expected(variant: str) -> dict[str, float]:
     }
 
 
-@pytest.mark.parametrize("variant", ["a", "b"])
-def test_what_was_saved_reads_as_the_events_say(variant: str) -> None:
-    ingest = golden.ingest()
-    ingest.restore(golden.PARTITION, {golden.PARTITION: golden.EVENTS}, _saved())
+def _read(intervals: Intervals | None, variant: str) -> tuple[Table, IntArray]:
+    """The lifetime that was saved, and the cell of a variant."""
+    ingest = golden.ingest(intervals)
+    ingest.restore(golden.PARTITION, {golden.PARTITION: golden.EVENTS}, _saved(intervals))
     views = Views(ingest.layout.families[0], ingest.layout.times.pane)
     views.show(ingest.copied().families["labels"])
     table = views.lifetime()
     own = [each for each in views.slices(table).tolist() if views.labels(each) == (variant,)]
+    return table, np.array(own)
+
+
+@every_checkpoint
+@pytest.mark.parametrize("variant", ["a", "b"])
+def test_what_was_saved_reads_as_the_events_say(intervals: Intervals | None, variant: str) -> None:
+    table, own = _read(intervals, variant)
     for text, value in _expected(variant).items():
-        (reading,) = answers(parse(text), table, np.array(own))
+        (reading,) = answers(parse(text), table, own)
         assert reading.value == pytest.approx(value, abs=1e-12), text
 
 
-def test_the_same_events_are_saved_with_the_same_bytes() -> None:
-    assert golden.parts(golden.counted()) == _saved(), "a changed format needs a version of its own"
+@pytest.mark.parametrize("variant", ["a", "b"])
+def test_the_saved_sums_by_user_group_are_those_of_the_events(variant: str) -> None:
+    table, own = _read(Intervals(), variant)
+    events = [golden.event(number) for number in range(golden.EVENTS)]
+    expected = {day: np.zeros((2, 256)) for day in {each.ts // 86_400 for each in events}}
+    mine = [each for each in events if each.variant == variant]
+    for each in mine:
+        group = user_hash(each.id if each.user is None else each.user) % 256
+        expected[each.ts // 86_400][:, group] += each.shown[0] in each.interactions, 1
+    assert table.groups is not None
+    (found,) = table.groups.of("hit_rate@1", own)
+    assert found.days.tolist() == sorted(expected)
+    for day, *sums in zip(found.days.tolist(), found.numerators, found.denominators, strict=True):
+        assert np.array_equal(sums, expected[day])
+    (audience,) = audiences(table, own)
+    users = {each.user for each in mine if each.user is not None}
+    assert audience.hashes.tolist() == sorted(map(user_hash, users))
+    nameless = sum(each.user is None for each in mine)
+    assert (audience.lists, audience.anonymous) == (len(mine), nameless)
+
+
+@every_checkpoint
+def test_the_same_events_are_saved_with_the_same_bytes(intervals: Intervals | None) -> None:
+    found = golden.parts(golden.counted(intervals))
+    assert found == _saved(intervals), "a changed format needs a version of its own"

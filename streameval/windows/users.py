@@ -1,0 +1,162 @@
+"""What a family keeps by user over its lifetime: sums by group and event day, and who they are."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from streameval.accumulator.plan import Plan
+from streameval.accumulator.table import Table
+from streameval.statistics.groups import MOST_DAYS, Groups
+from streameval.statistics.users import Users, UsersOptions
+from streameval.statistics.vocabulary import Items
+from streameval.windows.sections import next_version
+
+
+class UsersCopy(NamedTuple):
+    """What is kept by user at one moment, for reading on any thread.
+
+    Attributes:
+        days: sums by user group of each event day; the same objects while nothing changed in them.
+        users: of each slice; the same object while no new one came.
+    """
+
+    days: Mapping[int, Table]
+    users: Users
+
+
+class FamilyUsers:
+    """Sums by user group of each event day, and the users; a cell is the number of a slice.
+
+    Panes come and go, but a comparison is over days, and a user who comes back is the same one. The
+    newest 90 days of a slice are kept apart; older ones are summed with the oldest of these.
+
+    Attributes:
+        days: sums by user group, by event day.
+        users: of each slice.
+        version: of the users; while it stays the same, so do they.
+    """
+
+    def __init__(self) -> None:
+        self.days: dict[int, Table] = {}
+        self.users = Users(UsersOptions(), Items())
+        self.version = next_version()
+        self._copies: dict[int, tuple[int, Table]] = {}
+        self._copied: tuple[int, Users] | None = None
+
+    def add(self, table: Table, bits: int) -> None:
+        """Add what a table counted by user.
+
+        Args:
+            table: which keeps users.
+            bits: of a cell that are the number of its slice.
+        """
+        for day, part in _by_day(table, bits).items():
+            if day in self.days:
+                self.days[day].add(part)
+            else:
+                self.days[day] = part
+        self._sum_up_days()
+        if table.audience is not None:
+            users = table.audience.copy()
+            lower = (1 << bits) - 1
+            users.rename({cell: cell & lower for cell in users.cells.tolist() if cell > lower})
+            self.add_users(users)
+
+    def add_users(self, users: Users) -> None:
+        """Add users of slices."""
+        before = self.users.version
+        self.users.merge(users)
+        if self.users.version != before:
+            self.version = next_version()
+
+    def rename(self, moves: Mapping[int, int]) -> None:
+        """Slices get other numbers; those that meet are summed."""
+        for table in self.days.values():
+            if not moves.keys().isdisjoint(table.cells.tolist()):
+                table.rename(moves)
+        if not moves.keys().isdisjoint(self.users.cells.tolist()):
+            self.users.rename(moves)
+            self.version = next_version()
+        self._sum_up_days()
+
+    def copied(self) -> UsersCopy:
+        """Its content for readers."""
+        before, self._copies = self._copies, {}
+        for day, table in self.days.items():
+            known = before.get(day)
+            same = known is not None and known[0] == table.version
+            self._copies[day] = known if known and same else (table.version, table.copy())
+        if self._copied is None or self._copied[0] != self.version:
+            self._copied = self.version, self.users.copy()
+        return UsersCopy({day: table for day, (_, table) in self._copies.items()}, self._copied[1])
+
+    def _sum_up_days(self) -> None:
+        if len(self.days) <= MOST_DAYS:
+            return
+        found: defaultdict[int, list[int]] = defaultdict(list)
+        for day in sorted(self.days, reverse=True):
+            for cell in self.days[day].cells.tolist():
+                found[cell].append(day)
+        full = {cell: days for cell, days in found.items() if len(days) > MOST_DAYS}
+        firsts = {cell: days[MOST_DAYS - 1] for cell, days in full.items()}
+        for day in sorted(self.days) if firsts else ():
+            table = self.days[day]
+            moved = [cell for cell in table.cells.tolist() if firsts.get(cell, day) > day]
+            for cell in moved:
+                self.days[firsts[cell]].add(_dated(table.select(np.array([cell])), firsts[cell]))
+            if len(moved) == table.cells.size:
+                del self.days[day]
+            elif moved:
+                self.days[day] = table.select(np.setdiff1d(table.cells, moved))
+
+
+def users_alone(users: Users, like: Table) -> Table:
+    """Users as a table, which can be saved and loaded."""
+    found = like.empty(like.plan.of_users)
+    found.become({"users": users})
+    return found
+
+
+def with_users(events: Table, days: Table, users: Users, plan: Plan) -> Table:
+    """Events with what is kept of their users, for reading only.
+
+    Args:
+        events: without anything by user.
+        days: their sums by user group.
+        users: who they are.
+        plan: of all of it.
+    """
+    found = days.empty(plan)
+    own = {**events.copy().statistics, **days.copy().statistics, "users": users}
+    found.events = events.events.copy()
+    found.become({name: own[name] for name in found.statistics})
+    return found
+
+
+def _by_day(table: Table, bits: int) -> dict[int, Table]:
+    """Its sums by user group, by event day; cells by their lower bits."""
+    found: dict[int, Table] = {}
+    for day, groups in table.groups.by_day(bits).items() if table.groups else ():
+        found[day] = _of_groups(table, groups)
+        cells, _, _, lists = groups.relations["lists"].columns
+        found[day].events.add([cells], [lists])
+    return found
+
+
+def _dated(table: Table, day: int) -> Table:
+    """The same with all sums by user group on one day."""
+    if table.groups is None:
+        return table
+    found = _of_groups(table, table.groups.dated(day))
+    found.events = table.events
+    return found
+
+
+def _of_groups(like: Table, groups: Groups) -> Table:
+    found = like.empty(like.plan.by_day)
+    found.become(dict.fromkeys(found.statistics, groups))
+    return found

@@ -1,0 +1,176 @@
+"""What intervals cost: time for each event, the daemon's throughput, a comparison, and state."""
+
+from __future__ import annotations
+
+import random
+import statistics
+import time
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from streameval import Accumulator, Batch, Event, Intervals, compare
+from streameval.config import Config
+from streameval.config.options import WindowsOptions
+from streameval.config.pipeline import counting as ingest_of
+from streameval.events.records import Partition, RecordBatch
+from streameval.pipeline.fields import EventFields
+from streameval.pipeline.ingest import Ingest
+from streameval.sources.options import SimulatorOptions
+from streameval.testing.broker import Broker
+from tests.benchmarks import traffic
+from tests.benchmarks.daemon import RECORDS, counting, filled, timed
+from tests.benchmarks.timing import best_of
+from tests.benchmarks.update import RANKED
+
+EVENTS = 60_000
+USERS = 20_000
+DAYS = 90
+METRICS = [f"{name}@{k}" for name in ("hit_rate", "precision", "mrr", "ndcg") for k in (5, 10, 20)]
+_DAY = 86_400 * 1_000_000
+_NOON = 20_000 * _DAY + _DAY // 2
+_ROUNDS = 7
+
+
+def main() -> None:
+    """Print differences and ratios, each within one run."""
+    _print_counting("click", traffic.clicks(EVENTS, catalog=5_000))
+    _print_counting("1-10", traffic.offline(EVENTS, catalog=5_000))
+    _print_comparing()
+    _print_sizes()
+    _print_daemon()
+
+
+def _print_counting(name: str, events: Sequence[Event]) -> None:
+    draw = random.Random(1)
+    named = [
+        msgspec.structs.replace(event, user=f"user-{draw.randrange(USERS)}", ts=_NOON + place)
+        for place, event in enumerate(events)
+    ]
+    best = best_of({"without": _many(named, None), "with": _many(named, Intervals())}, _ROUNDS)
+    without, kept = (best[task] / EVENTS * 1e6 for task in ("without", "with"))
+    print(
+        f"{name:>5} traffic, K=20, six metrics: update_many {without:.2f} us an event, "
+        f"with intervals {kept:.2f} (+{kept - without:.2f})"
+    )
+
+
+def _many(events: Sequence[Event], intervals: Intervals | None) -> Callable[[], None]:
+    batches = [events[start : start + 5_000] for start in range(0, len(events), 5_000)]
+
+    def task() -> None:
+        accumulator = Accumulator(*RANKED, intervals=intervals)
+        for batch in batches:
+            accumulator.update_many(batch)
+        accumulator.compute()
+
+    return task
+
+
+def _print_comparing() -> None:
+    """Both arms counted something since the last comparison, as live."""
+    one, other = _of_days(1), _of_days(2)
+    more = [Event(recommendations=["a"], interactions=["a"], user="u", ts=_NOON) for _ in range(5)]
+    first: list[float] = []
+    again: list[float] = []
+    for _ in range(50):
+        for arm in (one, other):
+            arm.update_many(more)
+            arm.read("ndcg@10")
+        for seconds in (first, again):
+            start = time.process_time()
+            compare(one, other, "ndcg@10", method="anytime")
+            seconds.append(time.process_time() - start)
+    print(
+        f"comparing {DAYS} days of two arms in one of {len(RANKED)} metrics: "
+        f"{statistics.median(first) * 1e3:.2f} ms, unchanged {statistics.median(again) * 1e3:.2f}"
+    )
+
+
+def _of_days(seed: int) -> Accumulator:
+    draw, lists = random.Random(seed), 2_000
+    found = Accumulator("ndcg@10", *RANKED, intervals=Intervals())
+    for day in range(DAYS):
+        events = traffic.clicks(lists, 10, catalog=500)
+        users = [f"user-{draw.randrange(USERS)}" for _ in events]
+        found.update_many(
+            Batch(
+                recommendations=[event.recommendations for event in events],
+                interactions=[event.interactions for event in events],
+                users=users,
+                times=[_NOON + (day - DAYS) * _DAY] * lists,
+            )
+        )
+    return found
+
+
+def _print_sizes() -> None:
+    """Saved sections of a log of one slice, with intervals and without."""
+    for lists, minutes in ((20, 1), (20_000, 1), (20_000, 600)):
+        sizes = []
+        for intervals in (None, Intervals()):
+            of = _counted(lists, minutes, intervals)
+            sections = of.sections(Partition("events", 0))
+            sizes.append({each.name: len(b"".join(each.content()())) for each in sections})
+        without, kept = sizes
+        grown = {
+            name: size - without.get(name, 0) for name, size in kept.items() if "labels" in name
+        }
+        panes = [size for name, size in grown.items() if name.split("/")[1] in ("60", "3600")]
+        rest = {name: f"{size / 1024:.1f}" for name, size in grown.items()}
+        rest = {name: size for name, size in rest.items() if name.split("/")[1] not in "60 3600"}
+        print(
+            f"{lists:,} lists in {minutes} minutes, {len(METRICS)} metrics: {len(panes)} panes of "
+            f"{sum(panes) / max(len(panes), 1) / 1024:.1f} KiB more each; others, KiB: {rest}"
+        )
+
+
+def _counted(lists: int, minutes: int, intervals: Intervals | None) -> Ingest:
+    draw = random.Random(1)
+    fields = EventFields(time="ts", time_unit="s")
+    config = Config(
+        metrics=METRICS,
+        event=fields,
+        intervals=intervals,
+        windows=WindowsOptions(spans=["24h"]),
+        source=SimulatorOptions(),
+    )
+    of = ingest_of(config)
+    values = [
+        msgspec.json.encode(
+            {
+                "recommendations": event.recommendations,
+                "interactions": event.interactions,
+                "user": f"user-{draw.randrange(USERS)}",
+                "ts": _NOON // 1_000_000 + place * minutes * 60 // lists,
+            }
+        )
+        for place, event in enumerate(traffic.offline(lists, catalog=500))
+    ]
+    of.apply(
+        RecordBatch(
+            partition=Partition("events", 0),
+            values=values,
+            offsets=range(lists),
+            next_offset=lists,
+        )
+    )
+    return of
+
+
+def _print_daemon() -> None:
+    """Counting a topic with intervals, by processor time, against without."""
+    with Broker() as broker:
+        source = filled(broker)
+        metrics = ["ctr", "hit_rate@10", "ndcg@10"]
+        tasks = [counting(source, metrics, each) for each in (None, Intervals())]
+        work = [[timed(task)[1] for task in tasks] for _ in range(_ROUNDS)]
+    without, kept = map(min, zip(*work, strict=True))
+    print(
+        f"daemon, {RECORDS:,} records: {kept / RECORDS * 1e6:.2f} us of processor time a record, "
+        f"without intervals {without / RECORDS * 1e6:.2f}: throughput {without / kept:.2f} of that"
+    )
+
+
+if __name__ == "__main__":
+    main()
