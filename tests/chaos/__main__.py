@@ -62,8 +62,8 @@ def _well(name: str, broker: Broker, proxy: Proxy, asked: argparse.Namespace) ->
     )
     found = played(name, stage)
     print(f"{'FAILED' if found else 'as it should be'} ({time.monotonic() - began:.0f} s)")
-    for fault in found:
-        print(f"    {fault}")
+    for line in (*found, *stage.report):
+        print(f"    {line}")
     if found:
         print(f"    states and logs are in {folder}")
     else:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import signal
-import statistics
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from hashlib import blake2b
 from pathlib import Path
+from statistics import median
 
+import msgspec
 import psutil
 
-from tests.chaos.check import Faults
+from tests.chaos.check import Faults, saved
 from tests.chaos.configuration import Setting
 from tests.chaos.daemons import Daemon
 from tests.chaos.proxy import FETCH, HEARTBEAT, JOIN_GROUP, OFFSET_COMMIT, PRODUCE, Proxy
 from tests.chaos.stage import Stage
 from tests.chaos.surroundings import damaged
+from tests.chaos.truth import Fold
 
 _RATE = 200
 _STEP = 0.5
@@ -30,6 +34,25 @@ _SHORTEST = 300.0
 """Seconds; below, memory is still being warmed up."""
 
 _TRICKS = "disk-full+last-words"
+
+_ROWS = 12
+"""Of the report: five minutes each of an hour."""
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """How things stood after a fault.
+
+    Attributes:
+        at: seconds since the first fault.
+        memory: resident bytes of the eldest member.
+        files: open files of the eldest member.
+        lag: records that no member had read yet.
+    """
+
+    at: float
+    memory: int
+    files: int
+    lag: float
 
 
 class Soak:
@@ -48,12 +71,11 @@ class Soak:
         self._setting = setting
         self._stack = stack
         self._draw = stage.draw
-        self._memory: list[int] = []
-        self._files: list[int] = []
         self._torn: list[Path] = []
         self.eldest = self._join()
         self.others: list[Daemon] = [self._join()]
-        self.done: dict[str, int] = {}
+        self.measured: list[Measured] = []
+        self.done: Counter[str] = Counter()
 
     def run(self, seconds: float) -> None:
         """Hurt them, one way after the other."""
@@ -61,28 +83,40 @@ class Soak:
             self.join, self.leave, self.kill, self.sleep, self.fill_disk,
             self.cut, self.delay, self.freeze, self.restart_broker, self.tear,
         ]  # fmt: skip
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            if not faults:
-                break
+        began = time.monotonic()
+        while time.monotonic() < began + seconds:
             for fault in self._draw.sample(faults, len(faults)):
-                if time.monotonic() < until:
+                if time.monotonic() < began + seconds:
                     fault()
-                    self.done[fault.__name__] = self.done.get(fault.__name__, 0) + 1
-                    self._measure()
+                    self.done[fault.__name__] += 1
+                    self._measure(began)
                     time.sleep(_PAUSE * self._draw.random())
 
     def grown(self, seconds: float) -> Faults:
         """What of the eldest is more than it was."""
-        quarter = len(self._files) // 4
+        quarter = len(self.measured) // 4
+        if not quarter:
+            return []
+        early, late = self.measured[quarter : 2 * quarter], self.measured[-quarter:]
+        files = [median(each.files for each in part) for part in (early, late)]
+        memory = [median(each.memory for each in part) for part in (early, late)]
         found = []
-        early, late = self._files[quarter : 2 * quarter], self._files[-quarter:]
-        if quarter and statistics.median(late) > statistics.median(early) + 8:
-            found.append(f"open files went from {early} to {late}")
-        early, late = self._memory[quarter : 2 * quarter], self._memory[-quarter:]
-        if seconds >= _SHORTEST and statistics.median(late) > _GROWTH * statistics.median(early):
-            found.append(f"memory went from {early} to {late}")
+        if files[1] > files[0] + 8:
+            found.append(f"open files went from {files[0]:g} to {files[1]:g}")
+        if seconds >= _SHORTEST and memory[1] > _GROWTH * memory[0]:
+            found.append(f"memory went from {memory[0]:,.0f} to {memory[1]:,.0f} bytes")
         return found
+
+    def report(self, seconds: float) -> Iterator[str]:
+        """What was done to them, and how memory, open files and lag went, as lines of Markdown."""
+        yield ", ".join(f"{name} {count}" for name, count in sorted(self.done.items()))
+        yield "| minutes | faults | memory, MiB | open files | lag, median | lag, most |"
+        yield "|---|---|---|---|---|---|"
+        span = seconds / _ROWS
+        for row in range(_ROWS):
+            rows = [each for each in self.measured if row <= each.at / span < row + 1]
+            if rows:
+                yield _row((row + 1) * span / 60, rows)
 
     def end(self) -> None:
         """All leave in order."""
@@ -155,11 +189,25 @@ class Soak:
     def _one(self) -> Daemon:
         return self.others.pop(self._draw.randrange(len(self.others)))
 
-    def _measure(self) -> None:
-        self.eldest.until(lambda: self.eldest.running)
+    def _measure(self, began: float) -> None:
+        self.eldest.until(self.eldest.scrape)
         eldest = psutil.Process(self.eldest.process.pid)
-        self._memory.append(eldest.memory_info().rss)
-        self._files.append(eldest.num_fds())
+        self.measured.append(
+            Measured(
+                at=time.monotonic() - began,
+                memory=eldest.memory_info().rss,
+                files=eldest.num_fds(),
+                lag=sum(each.lag() for each in (self.eldest, *self.others)),
+            )
+        )
+
+
+def _row(minutes: float, rows: Sequence[Measured]) -> str:
+    memory = median(each.memory for each in rows) / 2**20
+    files = median(each.files for each in rows)
+    lags = [each.lag for each in rows]
+    cells = (minutes, len(rows), round(memory), files, median(lags), max(lags))
+    return f"| {' | '.join(f'{cell:g}' for cell in cells)} |"
 
 
 def soak(stage: Stage) -> Faults:
@@ -175,4 +223,26 @@ def soak(stage: Stage) -> Faults:
             soaked.run(seconds)
         soaked.end()
         stage.found += soaked.grown(seconds)
-    return stage.finished(setting, writer)
+        stage.report += soaked.report(seconds)
+    fold = Fold(setting)
+    fold.read()
+    found = stage.finished(setting, writer, fold)
+    stage.report += _digests(setting, fold)
+    stage.report.append(f"{writer.content.count} records, {len(writer.content.bad)} invalid")
+    return found
+
+
+def _digests(setting: Setting, fold: Fold) -> Iterator[str]:
+    """Of each partition's state at the end, and of the log folded without any fault."""
+    kept = saved(setting)
+    yield "| partition | offset | state of the daemons | fold of the log |"
+    yield "|---|---|---|---|"
+    for number, parts in sorted(fold.digests.items()):
+        here = kept[number]
+        left = _digest(f"{name} {digest}" for name, digest in sorted(here.digests.items()))
+        right = _digest(f"{name} {digest}" for name, digest in sorted(parts.items()))
+        yield f"| {number} | {here.header.offset} | `{left}` | `{right}` |"
+
+
+def _digest(parts: Iterable[str]) -> str:
+    return blake2b("\n".join(parts).encode(), digest_size=8).hexdigest()

@@ -44,6 +44,7 @@ class Stage(msgspec.Struct, kw_only=True):
         points: steps at which processes are killed, where it is one after the other.
         counted: counters of the processes that have gone.
         found: what was wrong on the way.
+        report: what is told of it beside the verdict.
         open: what is to be closed in the end.
     """
 
@@ -57,6 +58,7 @@ class Stage(msgspec.Struct, kw_only=True):
     points: Sequence[str] = tuple(POINTS)
     counted: Counter[str] = msgspec.field(default_factory=Counter)
     found: Faults = msgspec.field(default_factory=list)
+    report: list[str] = msgspec.field(default_factory=list)
     open: ExitStack = msgspec.field(default_factory=ExitStack)
 
     @property
