@@ -15,6 +15,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self
 
+import h11
 import msgspec
 import uvicorn
 from starlette.applications import Starlette
@@ -270,6 +271,18 @@ class _Connection(H11Protocol):
         self._idle = True
         super().on_response_complete()
         self._stop_waiting()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no request, in place of a response that has not begun; then close."""
+        cycle = getattr(self, "cycle", None)
+        if cycle is not None:
+            # The request before it may still be handled: its response has nowhere to go.
+            cycle.disconnected = True
+            cycle.message_event.set()
+        if self.conn.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
 
     def pause_writing(self) -> None:
         """Wait for the client to take what was sent."""

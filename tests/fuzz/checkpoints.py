@@ -1,0 +1,225 @@
+"""Checkpoints that are not what was written, by accident or on purpose: loaded, or refused."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import msgspec
+from hypothesis import strategies as st
+
+from streameval.checkpoints.checkpoint import Draft, Header, Part, Place, Skip, Stop
+from streameval.checkpoints.folder import FolderStore
+from streameval.checkpoints.format import SEAL
+from streameval.config import Config
+from streameval.config.pipeline import counting
+from streameval.errors import StreamevalError
+from streameval.records import Partition, RecordBatch
+from tests.fuzz import configurations
+from tests.pipeline.records import anything
+from tests.stores.forgetful import ForgetfulDisk
+
+Edit: TypeAlias = tuple[int, int, bytes]
+"""Where, how many bytes are cut out, and what is put there."""
+
+Change: TypeAlias = tuple[
+    Literal["bytes", "sealed", "part", "value"], int, Sequence[Edit], int, Any
+]
+"""What is changed, which of them, and how: bytes, or a value inside."""
+
+_STORE = Path("/disk/state")
+_RECORDS = 24
+
+
+def changes() -> st.SearchStrategy[Change]:
+    """Of bytes of a file, with and without its digest; of a part of a state, or a value in it."""
+    edit = st.tuples(st.integers(0, 2**24), st.integers(0, 8), st.binary(max_size=8))
+    kinds = st.sampled_from(["bytes", "sealed", "part", "value", "value"])
+    odd = anything | st.sampled_from([-1, 2**31, 2**63, 2**64 - 1, b"", b"\xff" * 8, [], {}, ""])
+    return st.tuples(
+        kinds, st.integers(0, 999), st.lists(edit, min_size=1, max_size=3), st.integers(0), odd
+    )
+
+
+class _Saved(NamedTuple):
+    """What a pipeline had counted, and the disk with its checkpoints."""
+
+    config: Config
+    home: Partition
+    place: Place
+    offsets: Mapping[Partition, int]
+    parts: Mapping[str, bytes]
+    files: Mapping[Path, bytes]
+    disk: ForgetfulDisk
+
+
+@contextmanager
+def checkpoints() -> Iterator[Callable[[Change], None]]:
+    """Reads stores, and goes on from states."""
+    with tempfile.TemporaryDirectory() as folder:
+        configs = [*configurations.plain(Path(folder)), *configurations.joined(Path(folder))]
+        saved = [_saved(config) for config in configs]
+        yield lambda change: _tried(saved[change[1] % len(saved)], change)
+
+
+def _tried(saved: _Saved, change: Change) -> None:
+    kind, number, edits, where, value = change
+    if kind in {"part", "value"}:
+        name = sorted(saved.parts)[number // 7 % len(saved.parts)]
+        content = saved.parts[name]
+        changed = _edited(content, edits) if kind == "part" else _replaced(content, where, value)
+        _resumed(saved, {**saved.parts, name: changed})
+        return
+    path = sorted(saved.files)[number // 7 % len(saved.files)]
+    content = saved.files[path]
+    changed = _edited(content, edits)
+    if kind == "sealed":
+        changed = _edited(content[:-SEAL], edits)
+        changed += blake2b(changed, digest_size=32).hexdigest().encode() + b"\n"
+    saved.disk.overwrite(path, changed)
+    _read(saved)
+    saved.disk.overwrite(path, content)
+
+
+def _resumed(saved: _Saved, parts: Mapping[str, bytes]) -> None:
+    ingest = counting(saved.config)
+    with suppress(StreamevalError):
+        ingest.restore(saved.home, saved.offsets, parts)
+
+
+def _read(saved: _Saved) -> None:
+    """All that a start, `streameval state` and `streameval skip` read of a store."""
+    store = FolderStore(_STORE, saved.disk)
+    reads: list[Callable[[], object]] = [
+        store.places,
+        store.settings,
+        partial(store.claim, "c", "g"),
+        partial(store.stops, saved.place),
+        partial(store.skips, saved.place),
+        partial(_found, store, saved),
+    ]
+    for read in reads:
+        with suppress(StreamevalError):
+            read()
+
+
+def _found(store: FolderStore, saved: _Saved) -> None:
+    found = store.newest(saved.place).saved
+    if found is not None:
+        _resumed(saved, {name: found.read(name) for name in sorted(found.digests)})
+
+
+def _edited(content: bytes, edits: Sequence[Edit]) -> bytes:
+    for where, cut, put in edits:
+        place = where % (len(content) + 1)
+        content = content[:place] + put + content[place + cut :]
+    return content
+
+
+def _replaced(content: bytes, where: int, value: Any) -> bytes:
+    """With another value at one of the places of what the bytes say."""
+    try:
+        whole = msgspec.msgpack.decode(content)
+    except msgspec.DecodeError:
+        return content[: where % (len(content) + 1)]
+    places = list(_places(whole))
+    within, key = places[where % len(places)] if places else (None, None)
+    if within is None:
+        return msgspec.msgpack.encode(value)
+    if where % 5:
+        within[key] = value
+    else:
+        del within[key]
+    try:
+        return msgspec.msgpack.encode(whole)
+    except (msgspec.MsgspecError, OverflowError, TypeError):
+        return b""
+
+
+def _places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Every container in it, with each of its keys."""
+    keys: Sequence[Any] = ()
+    if isinstance(value, dict):
+        keys = list(value)
+    elif isinstance(value, list):
+        keys = range(len(value))
+    for key in keys:
+        yield value, key
+        yield from _places(value[key])
+
+
+def _saved(config: Config) -> _Saved:
+    """A store with two checkpoints of a pipeline, and a record that is to be skipped."""
+    topics = ["events"]
+    if config.attribution is not None:
+        topics = [each for stream in config.attribution.streams for each in stream]
+    logs = [Partition(topic, 0) for topic in topics]
+    ingest, home = counting(config), logs[0]
+    ingest.begin(home, dict.fromkeys(logs, 0))
+    disk = ForgetfulDisk(_STORE.parent)
+    store = FolderStore(_STORE, disk)
+    store.claim("c", "g")
+    place = Place(home.topic, "id", 0)
+    for start in (0, _RECORDS):
+        for log in logs:
+            ingest.apply(_batch(log, start))
+        store.save(_draft(ingest.positions, place, ingest.sections(home)))
+    stop = Stop(topic=home.topic, partition=0, offset=3, problem="KeyError", at=1.0)
+    store.note(place, stop)
+    store.skip(place, Skip(stop=stop, by="ada", at=2.0))
+    parts = {each.name: b"".join(each.content()()) for each in ingest.sections(home)}
+    files = {path: disk.read(path, 0, disk.size(path)) for path in disk.files()}
+    return _Saved(config, home, place, ingest.positions, parts, files, disk)
+
+
+def _draft(positions: Mapping[Partition, int], place: Place, sections: Sequence[Any]) -> Draft:
+    offset = sum(positions.values())
+    header = Header(
+        release="1",
+        cluster="c",
+        group="g",
+        place=place,
+        offset=offset,
+        counted=offset,
+        clock=None,
+        settings={},
+        written_at=float(offset),
+        offsets={str(log): each for log, each in positions.items()},
+    )
+    parts = [
+        Part(name=each.name, content=each.content(), settled="/" in each.name) for each in sections
+    ]
+    return Draft(header=header, parts=parts)
+
+
+def _batch(log: Partition, start: int) -> RecordBatch:
+    end = start + _RECORDS
+    values = [json.dumps(_record(number)).encode() for number in range(start, end)]
+    return RecordBatch(partition=log, values=values, offsets=range(start, end), next_offset=end)
+
+
+def _record(number: int) -> dict[str, Any]:
+    """One for every configuration: an event, a list, and something done with a list."""
+    items = [f"{(number + place) % 5}" for place in range(3)]
+    moment = f"2026-01-01T00:{number // 10:02}:{number % 10:02}Z"
+    return {
+        "ts": 1_767_225_600 + 40 * number,
+        "at": moment,
+        "request_id": f"r{number // 2}",
+        "user": f"u{number % 4}",
+        "variant": "abcd"[number % 4],
+        "campaign": "xy"[number % 2],
+        "recommendations": [{"id": item, "score": 1 / (1 + number)} for item in items],
+        "interactions": [{"id": items[number % 3], "gain": number % 3, "type": "purchase"}],
+        "payload": {"items": [{"id": item} for item in items], "clicks": items[:1]},
+        "item": items[0],
+        "event_id": f"e{number}",
+        "gain": 1.5,
+        "type": "click",
+    }

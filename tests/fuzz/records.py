@@ -1,0 +1,150 @@
+"""Records of any bytes in whole pipelines: counted or refused, shown, and restarted."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from hypothesis import strategies as st
+
+from streameval.config import Config
+from streameval.config.pipeline import counting
+from streameval.errors import TooManyOpenError
+from streameval.exporters.prometheus import PrometheusExporter
+from streameval.exporters.web.api import document
+from streameval.exporters.web.health import state
+from streameval.exporters.web.page import page
+from streameval.pipeline.circumstances import Circumstances
+from streameval.pipeline.ingest import Ingest
+from streameval.pipeline.snapshots import Snapshots
+from streameval.records import Partition, RecordBatch
+from tests.fuzz import configurations
+from tests.pipeline.records import anything, ids, json_values, mutilated, records
+
+Feed: TypeAlias = tuple[int, Sequence[bytes | None], bool]
+"""Number of a log, a batch of it, and whether the process ends after it and goes on."""
+
+Case: TypeAlias = tuple[int, Sequence[Feed]]
+"""Number of a configuration, and what is read under it."""
+
+_LOGS = (Partition("events", 0),)
+_TIMES = st.sampled_from([0, 1, 60, 61, 299, 300, 3_600, 86_400, 1e9, -1, 2**62]) | anything
+
+
+def _values(some: st.SearchStrategy[bytes]) -> st.SearchStrategy[list[bytes | None]]:
+    odd = json_values() | st.binary(max_size=20) | mutilated(some)
+    return st.lists(some | some | some | odd | st.none(), max_size=12)
+
+
+def events() -> st.SearchStrategy[Case]:
+    """Batches of one log, mostly of events."""
+    batch = st.tuples(st.just(0), _values(records()), st.booleans())
+    return st.tuples(st.integers(0, 2), st.lists(batch, max_size=5))
+
+
+def _record(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[bytes]:
+    named = {name: some | some | some | anything for name, some in fields.items()}
+    return st.fixed_dictionaries({}, optional=named).map(
+        lambda found: json.dumps(found, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    )
+
+
+def streams() -> st.SearchStrategy[Case]:
+    """Batches of two logs: lists that were shown, and what was done with them."""
+    few = st.sampled_from(["a", "b", "c", 1, "1"])
+    shown = _record(
+        ts=_TIMES,
+        request_id=few,
+        user=few,
+        variant=few,
+        recommendations=st.lists(few | ids, max_size=4),
+    )
+    clicked = _record(
+        ts=_TIMES,
+        request_id=few,
+        user=few,
+        item=few,
+        event_id=ids,
+        gain=st.floats() | st.integers(),
+        type=st.sampled_from(["click", "purchase", "view"]),
+    )
+    feeds = [
+        st.tuples(st.just(log), _values(each), st.booleans())
+        for log, each in enumerate((shown, clicked))
+    ]
+    return st.tuples(st.integers(0, 1), st.lists(st.one_of(feeds), max_size=8))
+
+
+@contextmanager
+def decoder() -> Iterator[Callable[[Case], None]]:
+    """Counts records that are events."""
+    with tempfile.TemporaryDirectory() as folder:
+        configs = configurations.plain(Path(folder))
+        yield lambda case: _counted(configs[case[0]], _LOGS, case[1])
+
+
+@contextmanager
+def join() -> Iterator[Callable[[Case], None]]:
+    """Counts records of two streams that are joined."""
+    with tempfile.TemporaryDirectory() as folder:
+        configs = configurations.joined(Path(folder))
+        logs = [Partition(str(Path(folder) / name), 0) for name in ("shown", "clicked")]
+        yield lambda case: _counted(configs[case[0]], logs, case[1])
+
+
+def _counted(config: Config, logs: Sequence[Partition], feeds: Sequence[Feed]) -> None:
+    ingest, home = counting(config), logs[0]
+    ingest.begin(home, dict.fromkeys(logs, 0))
+    read: dict[Partition, list[bytes | None]] = {log: [] for log in logs}
+    try:
+        for number, values, ends in feeds:
+            log = logs[number]
+            read[log] += values
+            ingest.apply(_batch(log, read[log], len(read[log]) - len(values)))
+            if ends:
+                ingest = _restarted(config, ingest, read)
+        ingest.end(logs)
+    except TooManyOpenError:
+        return
+    tally = ingest.partitions[home].tally
+    refused = sum(tally.invalid.values()) + tally.tombstones
+    assert tally.consumed == sum(map(len, read.values()))
+    assert tally.consumed == tally.valid + refused + tally.duplicates
+    _shown(config, ingest)
+
+
+def _batch(log: Partition, values: Sequence[bytes | None], start: int) -> RecordBatch:
+    end = len(values)
+    return RecordBatch(
+        partition=log, values=values[start:], offsets=range(start, end), next_offset=end
+    )
+
+
+def _restarted(
+    config: Config, ingest: Ingest, read: Mapping[Partition, Sequence[bytes | None]]
+) -> Ingest:
+    """One that goes on from what would have been saved, and reads again what came after it."""
+    home, positions = next(iter(read)), ingest.positions
+    again = counting(config)
+    again.restore(home, positions, _parts(ingest, home))
+    assert _parts(again, home) == _parts(ingest, home)
+    for log, values in read.items():
+        again.apply(_batch(log, values, positions[log]))
+    return again
+
+
+def _parts(ingest: Ingest, home: Partition) -> dict[str, bytes]:
+    return {each.name: b"".join(each.content()()) for each in ingest.sections(home)}
+
+
+def _shown(config: Config, ingest: Ingest) -> None:
+    """All that is made of it for somebody to read."""
+    snapshots = Snapshots(ingest.layout, source="fuzz", labels=config.labels, started_at=0.0)
+    snapshot = snapshots.take(ingest.copied(), 1.0, Circumstances(ready=True))
+    PrometheusExporter(version="1", first_exposure=0).exposition(snapshot)
+    document(snapshot)
+    page(snapshot, state(snapshot, turning=True))
