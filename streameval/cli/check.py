@@ -59,7 +59,7 @@ def checked(path: Path, *, connect: bool) -> None:
         Exit: a connection failed; the line before says why.
     """
     config = load(path)
-    web_security(config.web.config_file)
+    web_security(config.web)
     with reading(path):
         config.source.build(os.environ, shared=config.state is not None)
     with output():
@@ -131,7 +131,7 @@ def _try_addresses(web: WebOptions) -> str:
 
 
 def _served(web: WebOptions) -> str:
-    asked = web_security(web.config_file)
+    asked = web_security(web)
     scheme = "http" if asked.context is None else "https"
     places = ", ".join(f"{scheme}://{each}{web.prefix}/" for each in web.addresses)
     users = f" for {len(asked.users)} users" if asked.users else ""

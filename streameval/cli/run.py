@@ -91,7 +91,7 @@ def serve(path: Path, web: Mapping[str, object], *, lifecycle: bool) -> None:
         return load(path, lambda config: _with(config, web))
 
     config = read()
-    web_security(config.web.config_file)
+    web_security(config.web)
     configure(level_of(config.log_level))
     try:
         with reading(path):

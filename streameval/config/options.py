@@ -103,6 +103,8 @@ class WebOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         allowed_hosts: names under which it is addressed, "*.example.com" for all below a domain;
             checked where there are no users.
         health_without_auth: whether health checks are answered without a password all the same.
+        scopes: user -> what that user may ask for: "metrics" (/metrics), "read" (page and API) and
+            "reload"; a user who is not named may ask for all. Health checks need no scope.
         max_connections: at once; the one idle longest makes room for one more.
         first_exposure: how long a new counter stands at 0, so that every Prometheus sees it begin
             there: at least two scrape intervals.
@@ -113,6 +115,7 @@ class WebOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     route_prefix: str = "/"
     allowed_hosts: list[str] = []
     health_without_auth: bool = False
+    scopes: dict[str, list[Literal["metrics", "read", "reload"]]] = {}
     max_connections: Annotated[int, Meta(ge=1)] = 512
     first_exposure: str = "60s"
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import yaml
 
+from streameval.config.options import WebOptions
 from streameval.config.reading import explained
 from streameval.errors import ConfigError
 from streameval.exporters.web.webconfig import TABLES, Security, WebConfig
@@ -16,13 +18,21 @@ from streameval.exporters.web.webconfig import TABLES, Security, WebConfig
 _SECTIONS: Final = frozenset(TABLES) - {""}
 
 
-def web_security(path: str | None) -> Security:
-    """The certificate and users of a web configuration file; without one, plain HTTP for all.
+def web_security(options: WebOptions) -> Security:
+    """The certificate and users of the web configuration file; without one, plain HTTP for all.
 
     Raises:
         ConfigError: names the file, the key, what was found there and what is allowed.
     """
-    return Security() if path is None else Security(path, web_config(path))
+    path = options.config_file
+    found = Security() if path is None else Security(path, partial(web_config, path))
+    for user in options.scopes:
+        if user not in found.users:
+            problem = (
+                f"{path} has no such user." if path else "there are no users; see config_file."
+            )
+            raise ConfigError("[web]", f"scopes.{user}", problem)
+    return found
 
 
 def web_config(path: str) -> WebConfig:

@@ -20,7 +20,7 @@ from streameval.daemon.assembly import Clock, assembled
 from streameval.daemon.log import emit
 from streameval.daemon.loop import Loop
 from streameval.daemon.reload import Reload, check_start
-from streameval.errors import UnsavedStateError
+from streameval.errors import ConfigError, UnsavedStateError
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web import Limits, Server, application
 from streameval.exporters.web.health import state
@@ -64,7 +64,8 @@ class Daemon:
         self._observe = observe
         self._current: Snapshot | None = None
         web = config.web
-        self._security = web_security(web.config_file)
+        self._security = web_security(web)
+        self._security.observe = self._note_security
         self._reload = self._reload_by(reread, environment, clock)
         parts = assembled(config, environment, clock)
         self._supervisor = parts.supervisor
@@ -85,6 +86,7 @@ class Daemon:
             hosts=web.hosts,
             security=self._security,
             open_health=web.health_without_auth,
+            scopes=web.scopes,
         )
         limits = Limits(connections=web.max_connections)
         self._server = Server(app, web.addresses, self._security, limits)
@@ -146,10 +148,18 @@ class Daemon:
 
         def check() -> None:
             new = reread()
-            self._security.check(web_security(new.web.config_file))
+            self._security.check(web_security(new.web))
             check_start(new, self._config, environment)
 
         return Reload(check, clock.wall)
+
+    def _note_security(self, error: ConfigError | None) -> None:
+        if self._reload is not None:
+            self._reload.note(error)
+        if error is None:
+            emit(logging.INFO, "web_config_reloaded")
+        else:
+            emit(logging.ERROR, "web_config_refused", error=error)
 
     def _publish(self, snapshot: Snapshot) -> None:
         self._current = snapshot

@@ -47,6 +47,7 @@ class Reload:
         self._wall = wall
         self._lock = threading.Lock()
         self._signalled = False
+        self._in_force = self._web_in_force = True
 
     def request(self) -> str | None:
         """Check the configuration; returns why it is refused, or None. Any thread may call it."""
@@ -54,12 +55,22 @@ class Reload:
             try:
                 self._check()
             except StreamevalError as error:
-                self.health = ReloadHealth(successful=False, at=self._wall())
+                self._in_force = False
+                self._judge()
                 emit(logging.ERROR, "reload_refused", error=error)
                 return str(error)
             emit(logging.INFO, "reloading")
             self.accepted = True
             return None
+
+    def note(self, error: StreamevalError | None) -> None:
+        """Certificates and users were read again, or were refused by this error."""
+        self._web_in_force = error is None
+        self._judge()
+
+    def _judge(self) -> None:
+        successful = self._in_force and self._web_in_force
+        self.health = ReloadHealth(successful=successful, at=self._wall())
 
     def due(self) -> bool:
         """Whether the loop should end; a signal that came since the last call is a request."""

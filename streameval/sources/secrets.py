@@ -1,11 +1,11 @@
-"""Secrets: taken from the environment or from files, and never printed."""
+"""Secrets: taken from the environment or from files, read again there, and never printed."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 _PLACE = re.compile(r"\$\$\{|\$\{([^}]*)\}?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -47,6 +47,61 @@ def _content(path: Path) -> str:
         return path.read_text(encoding="utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"the file {path} cannot be read ({error})") from error
+
+
+def names_a_file(value: object) -> bool:
+    """Whether a text takes something from a file, or a text of a list does."""
+    if isinstance(value, list):
+        return any(map(names_a_file, value))
+    return isinstance(value, str) and "${file:" in value
+
+
+class FileText(str):
+    """A text that was made from files, and can be made from them again.
+
+    Args:
+        text: as the files say now.
+        read: makes the text again; raises ValueError where it cannot.
+    """
+
+    __slots__ = ("_read",)
+
+    _read: Callable[[], str]
+
+    def __new__(cls, text: str, read: Callable[[], str]) -> Self:
+        """Equal to the text, and of its hash."""
+        made = super().__new__(cls, text)
+        made._read = read
+        return made
+
+    @property
+    def latest(self) -> FileText:
+        """As the files say by now; as before where they cannot be read."""
+        try:
+            return FileText(self._read(), self._read)
+        except ValueError:
+            return self
+
+
+class Latest(Mapping[str, Any]):
+    """Settings whose texts from files are read again each time they are asked for.
+
+    >>> Latest({"user": FileText("before", lambda: "now")})["user"]
+    'now'
+    """
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._settings = settings
+
+    def __getitem__(self, key: str) -> Any:
+        value = self._settings[key]
+        return value.latest if isinstance(value, FileText) else value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._settings)
+
+    def __len__(self) -> int:
+        return len(self._settings)
 
 
 def redacted(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from streameval.config.options import WebOptions
 from streameval.config.web_file import web_config, web_security
 from streameval.errors import ConfigError
 from streameval.exporters.web.webconfig import WebConfig
@@ -119,7 +120,7 @@ def test_a_slip_is_answered_with_one_sentence(slip: str, folder: Path) -> None:
     file = folder / "web.yml"
     file.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError) as caught:
-        web_security(str(file))
+        web_security(WebOptions(config_file=str(file)))
     said = str(caught.value)
     assert said.startswith(f"{file}: {sentence}")
     assert "\n" not in said
@@ -141,7 +142,7 @@ def test_no_file_and_no_text_are_said(tmp_path: Path) -> None:
 def test_a_file_that_says_nothing_is_plain_http(tmp_path: Path, text: str) -> None:
     (tmp_path / "web.yml").write_text(text)
     assert web_config(str(tmp_path / "web.yml")) == WebConfig()
-    assert web_security(str(tmp_path / "web.yml")).context is None
+    assert web_security(WebOptions(config_file=str(tmp_path / "web.yml"))).context is None
 
 
 def test_a_user_may_be_called_like_a_number_or_a_truth(tmp_path: Path) -> None:
@@ -153,5 +154,5 @@ def test_a_user_may_be_called_like_a_number_or_a_truth(tmp_path: Path) -> None:
 def test_a_sentence_shows_no_secret(tmp_path: Path) -> None:
     (tmp_path / "web.yml").write_text("basic_auth_users: { ana: open-sesame }")
     with pytest.raises(ConfigError) as caught:
-        web_security(str(tmp_path / "web.yml"))
+        web_security(WebOptions(config_file=str(tmp_path / "web.yml")))
     assert "open-sesame" not in str(caught.value)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import bcrypt
 import httpx
 
+from streameval.config.options import WebOptions
 from streameval.config.web_file import web_security
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web import Limits, Server, application
@@ -30,9 +32,11 @@ class Guarded:
         prefix: str = "",
         hosts: Iterable[str] | None = None,
         open_health: bool = False,
+        scopes: Mapping[str, list[Any]] = MappingProxyType({}),
     ) -> None:
         file.write_text(text)
-        security = web_security(str(file))
+        options = WebOptions(config_file=str(file), scopes=dict(scopes))
+        self.security = security = web_security(options)
         app = application(
             lambda: picture(mean("ndcg@10", ("a",), 1.0, 2)),
             PrometheusExporter(version="1", first_exposure=0),
@@ -41,6 +45,7 @@ class Guarded:
             hosts=hosts,
             security=security,
             open_health=open_health,
+            scopes=options.scopes,
         )
         self.server = Server(app, listen, security, limits or Limits())
 

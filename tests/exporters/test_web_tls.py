@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from streameval.config.options import WebOptions
 from streameval.config.web_file import web_security
 from streameval.errors import ConfigError
 from tests.exporters.certificates import Authority
@@ -129,10 +130,10 @@ def test_a_reload_never_opens_what_was_closed(
     file = tmp_path / "web.yml"
     users = "basic_auth_users: { ana: $2b$04$" + "." * 53 + " }\n"
     file.write_text(tls() + users)
-    in_force = web_security(str(file))
+    in_force = web_security(WebOptions(config_file=str(file)))
     file.write_text(users if key == "tls_server_config" else tls())
     with pytest.raises(ConfigError, match=f"{key}: was there before, and is gone; stop and start"):
-        in_force.check(web_security(str(file)))
+        in_force.check(web_security(WebOptions(config_file=str(file))))
 
 
 def test_no_certificate_of_ours_is_left_lying_about(

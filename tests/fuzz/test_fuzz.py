@@ -8,7 +8,7 @@ import pytest
 
 from tests.fuzz.__main__ import TARGETS, fuzz
 
-_FEW = 15
+_FEW = 8
 _SECONDS = 600.0
 
 

@@ -41,7 +41,10 @@ class Secured(msgspec.Struct, frozen=True, kw_only=True):
 
 @contextmanager
 def secured(folder: Path) -> Iterator[Secured]:
-    """Start one, with one SCRAM user; its certificate is for 127.0.0.1 and in `folder`."""
+    """Start one, with one SCRAM user; its certificate is for 127.0.0.1 and in `folder`.
+
+    Without TLS, it has users authenticate again each second.
+    """
     names = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
     ports = free_ports(len(names))
     listeners = {name: f"127.0.0.1:{port}" for name, port in zip(names, ports, strict=True)}
@@ -53,17 +56,24 @@ def secured(folder: Path) -> Iterator[Secured]:
     scram = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
     for name in ("sasl_plaintext", "sasl_ssl"):
         properties[f"listener.name.{name}.scram-sha-256.sasl.jaas.config"] = scram
+    reauthenticate = "listener.name.sasl_plaintext.scram-sha-256.connections.max.reauth.ms"
+    properties[reauthenticate] = "1000"
     _identity(folder, "stranger")
     with Broker(listeners=listeners, properties=properties) as broker:
-        with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
-            user = UserScramCredentialUpsertion(USER, ScramMechanism.SCRAM_SHA_256, PASSWORD)
-            admin.alter_user_scram_credentials([user])
+        set_password(broker, USER, PASSWORD)
         yield Secured(
             broker=broker,
             addresses={"PLAINTEXT": broker.bootstrap_servers, **listeners},
             authority=str(folder / "authority.pem"),
             stranger=str(folder / "stranger.pem"),
         )
+
+
+def set_password(broker: Broker, user: str, password: str) -> None:
+    """Of a SCRAM user, who may be a new one; open connections live until they are asked again."""
+    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
+        wanted = UserScramCredentialUpsertion(user, ScramMechanism.SCRAM_SHA_256, password)
+        admin.alter_user_scram_credentials([wanted])
 
 
 def _identity(folder: Path, name: str) -> Path:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,8 +9,8 @@ import pytest
 from streameval.errors import BrokerError, MissingExtraError, SourceError
 from streameval.sources.kafka.probe import probe
 from tests.effort import sampled
-from tests.kafka.secured import PASSWORD, USER, Secured, secured
-from tests.kafka.topics import awaited, create, opened, options
+from tests.kafka.secured import PASSWORD, USER, Secured, secured, set_password
+from tests.kafka.topics import awaited, by_partition, create, drained, fill, filled, opened, options
 
 pytestmark = pytest.mark.kafka
 
@@ -157,3 +158,36 @@ def test_the_right_settings_read(safe: Secured) -> None:
     with opened(table) as source:
         awaited(source, None)
         assert not any(source.connection_failures.values())
+
+
+@pytest.mark.parametrize("setting", ["sasl_plain_password", "sasl.jaas.config"])
+def test_a_password_in_a_file_is_read_again_by_the_next_connection(
+    safe: Secured, tmp_path: Path, setting: str
+) -> None:
+    user, file = f"rotating-{setting.replace('.', '-')}", tmp_path / "password"
+    topic = filled(safe.broker, {0: [b"0"]})
+    written = f"${{file:{file}}}"
+    named = {"sasl_plain_username": user, "sasl_plain_password": written}
+    if setting == "sasl.jaas.config":
+        named = {setting: f'ScramLoginModule required username="{user}" password="{written}";'}
+    settings = {"sasl_mechanism": "SCRAM-SHA-256", **named}
+    table = options(
+        safe.addresses["SASL_PLAINTEXT"], topic, **_settings(safe, "SASL_PLAINTEXT", settings)
+    )
+    set_password(safe.broker, user, "first")
+    file.write_text("first\n")
+    with opened(table) as source:
+        drained(source, 1)
+        # Kafka knows it first: reading stops, until the file says it, too.
+        set_password(safe.broker, user, "second")
+        awaited(source, f"refuses to authenticate user '{user}'")
+        file.write_text("second\n")
+        awaited(source, None)
+        fill(safe.broker, topic, {0: [b"1"]})
+        drained(source, 1)
+        # The file knows it first: whoever is asked meanwhile is refused, and tries again.
+        file.write_text("third\n")
+        set_password(safe.broker, user, "third")
+        fill(safe.broker, topic, {0: [b"2"]})
+        (values,) = by_partition(drained(source, 1)).values()
+    assert values == [b"2"]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, Protocol
 
 from starlette.applications import Starlette
@@ -20,8 +22,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streameval.exporters.prometheus import CONTENT_TYPE
 from streameval.exporters.web.api import Api
-from streameval.exporters.web.auth import Verdict
-from streameval.exporters.web.health import HEALTHY, READY, HealthChecks
+from streameval.exporters.web.auth import Verdict, user_of
+from streameval.exporters.web.health import HEALTHY, READY, RELOAD, HealthChecks
 from streameval.exporters.web.webconfig import Security
 from streameval.pipeline.snapshot import Snapshot
 
@@ -54,6 +56,7 @@ def application(
     hosts: Iterable[str] | None = None,
     security: Security | None = None,
     open_health: bool = False,
+    scopes: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> Starlette:
     """The page, the API, /metrics and health checks over what `current` returns.
 
@@ -71,6 +74,7 @@ def application(
             this machine are always accepted. None means any name.
         security: users in force; None means everybody may read.
         open_health: whether health checks are answered without a password.
+        scopes: user -> what that user may ask for; a user who is not there may ask for all.
     """
     checks = HealthChecks(current, turning, reload)
 
@@ -94,6 +98,8 @@ def application(
                 security=security or Security(),
                 hosts=None if hosts is None else Hosts(hosts),
                 open_paths=open_paths,
+                scope_of=partial(_scope_of, prefix),
+                scopes=scopes,
             )
         ],
     )
@@ -107,6 +113,14 @@ def _under(prefix: str, routes: list[BaseRoute]) -> list[BaseRoute]:
         return RedirectResponse(f"{prefix}/", status_code=302)
 
     return [Mount(prefix, routes=routes), Route("/", to_the_page), Route(prefix, to_the_page)]
+
+
+def _scope_of(prefix: str, path: str) -> str | None:
+    """What a path belongs to; health checks are for every user."""
+    named: Mapping[str, str | None] = {
+        "/metrics": "metrics", RELOAD: "reload", HEALTHY: None, READY: None
+    }  # fmt: skip
+    return named.get(path.removeprefix(prefix), "read")
 
 
 def _not_found(request: Request, _: Exception) -> Response:
@@ -169,15 +183,26 @@ class Guard:
         security: the users; where there are none, the name in `Host` is checked instead.
         hosts: names that are accepted; None means any.
         open_paths: answered without a password.
+        scope_of: what a path belongs to; None where every user may ask for it.
+        scopes: user -> what that user may ask for; a user who is not there may ask for all.
     """
 
     def __init__(
-        self, app: ASGIApp, security: Security, hosts: Hosts | None, open_paths: Iterable[str]
+        self,
+        app: ASGIApp,
+        *,
+        security: Security,
+        hosts: Hosts | None,
+        open_paths: Iterable[str],
+        scope_of: Callable[[str], str | None],
+        scopes: Mapping[str, Collection[str]],
     ) -> None:
         self._app = app
-        self._users = security.users
+        self._security = security
         self._hosts = hosts
         self._open_paths = frozenset(open_paths)
+        self._scope_of = scope_of
+        self._scopes = scopes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse the request, or pass it on."""
@@ -193,17 +218,28 @@ class Guard:
     async def _refusal(self, path: str, headers: Headers) -> Response | None:
         if "transfer-encoding" in headers or headers.get("content-length", "0") != "0":
             return _text(413, "No request here takes a body; send none.", {"Connection": "close"})
-        if not self._users:
+        users = self._security.users
+        if not users:
             return self._foreign(headers.get("host", ""))
         if path in self._open_paths:
             return None
-        verdict = await self._users.verdict(headers.get("authorization"))
+        credentials = headers.get("authorization")
+        verdict = await users.verdict(credentials)
         if verdict is Verdict.BUSY:
             return _text(503, "Too many passwords to check; try again.", {"Retry-After": "5"})
         if verdict is Verdict.REFUSED:
             challenge = {"WWW-Authenticate": 'Basic realm="streameval", charset="UTF-8"'}
             return _text(401, "Unauthorized: send a known user and the right password.", challenge)
-        return None
+        return self._beyond(user_of(credentials), self._scope_of(path))
+
+    def _beyond(self, user: str, scope: str | None) -> Response | None:
+        allowed = self._scopes.get(user)
+        if scope is None or allowed is None or scope in allowed:
+            return None
+        text = (
+            f"Forbidden: user {user!r} has the scopes {sorted(allowed)}, and this needs {scope!r}."
+        )
+        return _text(403, text, {})
 
     def _foreign(self, host: str) -> Response | None:
         if self._hosts is None or not host or host in self._hosts:

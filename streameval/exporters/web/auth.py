@@ -61,6 +61,9 @@ class Users:
         """How many there are."""
         return len(self._hashes)
 
+    def __contains__(self, user: str) -> bool:
+        return user.encode() in self._hashes
+
     async def verdict(self, header: str | None) -> Verdict:
         """Whether a request with this `Authorization` header is admitted."""
         found = _credentials(header)
@@ -92,6 +95,12 @@ class Users:
 
     def _digest(self, password: bytes) -> bytes:
         return hashlib.blake2b(password, key=self._secret).digest()
+
+
+def user_of(header: str | None) -> str:
+    """The user whom an `Authorization` header names; "" where none."""
+    found = _credentials(header)
+    return "" if found is None else found[0].decode(errors="replace")
 
 
 def _checked(path: str, user: str, hashed: str) -> str:

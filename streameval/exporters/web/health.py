@@ -16,6 +16,7 @@ from streameval.pipeline.snapshot import Snapshot
 
 HEALTHY = "/-/healthy"
 READY = "/-/ready"
+RELOAD = "/-/reload"
 
 _BAD_FILE = "the configuration file has a mistake (see the log); the previous one is in force."
 
@@ -85,7 +86,7 @@ class HealthChecks:
         """The paths answered here."""
         routes = [Route(HEALTHY, self._healthy), Route(READY, self._ready)]
         if self._reload is not None:
-            routes.append(Route("/-/reload", self._reloaded, methods=["POST"]))
+            routes.append(Route(RELOAD, self._reloaded, methods=["POST"]))
         return routes
 
     def state(self, snapshot: Snapshot | None) -> State:

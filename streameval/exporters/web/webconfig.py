@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Final, Literal
+from typing import Any, Final, Literal, NamedTuple, Self
 
 import msgspec
 
@@ -73,24 +73,34 @@ TABLES: Final[dict[str, type[msgspec.Struct]]] = {
 
 
 class Security:
-    """The certificate and the users of a server.
+    """The certificate and the users of a server; files that change are read again when asked for.
+
+    A change that cannot be used, or that would leave the server open, changes nothing.
 
     Args:
         path: of the web configuration file, for errors and for the files it names.
-        options: its content; the default means plain HTTP, open to all.
+        read: its content; the default means plain HTTP, open to all.
 
     Attributes:
-        context: encrypts connections; None means plain HTTP.
-        users: who may read; empty means everybody.
+        context: encrypts connections, each as the files say when it begins; None means plain HTTP.
+        observe: told how reading changed files ended: None, or why the old content is in force.
 
     Raises:
         ConfigError: names the file, the key, what was found there and what is allowed.
     """
 
-    def __init__(self, path: str = "", options: WebConfig = WebConfig()) -> None:  # noqa: B008  frozen
-        tls = options.tls_server_config
-        self.context = None if tls is None else _TlsFiles(path, tls).context()
-        self.users = Users(path, options.basic_auth_users)
+    def __init__(self, path: str = "", read: Callable[[], WebConfig] = WebConfig) -> None:
+        self._path, self._read = path, read
+        self.observe: Callable[[ConfigError | None], None] = lambda _: None
+        self._files: list[Path] = []
+        self._seen: list[tuple[int, ...]] = []
+        self._now = self._loaded()
+        self.context = None if self._now.context is None else _LatestContext(self._latest)
+
+    @property
+    def users(self) -> Users:
+        """Who may read; empty means everybody."""
+        return self._latest().users
 
     def check(self, fresh: Security) -> None:
         """Refuse to restart without the protection there is: a file may be empty by mistake.
@@ -98,13 +108,83 @@ class Security:
         Raises:
             ConfigError: TLS or all users are gone.
         """
-        lost = {
-            "tls_server_config": self.context is not None and fresh.context is None,
-            "basic_auth_users": bool(self.users) and not fresh.users,
-        }
-        for key in (key for key, is_lost in lost.items() if is_lost):
-            problem = "was there before, and is gone; stop and start to serve without it."
-            raise ConfigError("the new web configuration", key, problem)
+        _check_kept(self._now, fresh._now)
+
+    def _latest(self) -> _Content:
+        if self._seen != _stamps(self._files):
+            try:
+                fresh = self._loaded()
+                _check_kept(self._now, fresh)
+                if self.context is None and fresh.context is not None:
+                    problem = "is new; send SIGHUP to serve with TLS."
+                    raise ConfigError(self._path, "tls_server_config", problem)  # noqa: TRY301
+            except ConfigError as error:
+                self.observe(error)
+            else:
+                self._now = fresh
+                self.observe(None)
+        return self._now
+
+    def _loaded(self) -> _Content:
+        """The content of all files; each is watched from before it is read."""
+        self._files = [Path(self._path)] if self._path else []
+        self._seen = _stamps(self._files)
+        options = self._read()
+        tls = options.tls_server_config
+        named = [] if tls is None else [tls.cert_file, tls.key_file, tls.client_ca_file]
+        files = [Path(self._path).parent / each for each in named if each is not None]
+        self._files += files
+        self._seen += _stamps(files)
+        context = None if tls is None else _TlsFiles(self._path, tls).context()
+        return _Content(context, Users(self._path, options.basic_auth_users))
+
+
+class _Content(NamedTuple):
+    """What the files said at one moment."""
+
+    context: ssl.SSLContext | None
+    users: Users
+
+
+class _LatestContext(ssl.SSLContext):
+    """Lets every new connection begin under the certificates that are in force by then."""
+
+    _content: Callable[[], _Content]
+
+    def __new__(cls, content: Callable[[], _Content]) -> Self:
+        """An own context is never used for a connection."""
+        made = super().__new__(cls, ssl.PROTOCOL_TLS_SERVER)
+        made._content = content
+        return made
+
+    def wrap_bio(self, *arguments: Any, **options: Any) -> ssl.SSLObject:
+        """As the context that is in force."""
+        context = self._content().context
+        assert context is not None  # noqa: S101  a change that gives up TLS is refused
+        return context.wrap_bio(*arguments, **options)
+
+
+def _stamps(files: Iterable[Path]) -> list[tuple[int, ...]]:
+    """What differs when a file was written or replaced; links are followed."""
+    found: list[tuple[int, ...]] = []
+    for file in files:
+        try:
+            status = file.stat()
+        except OSError:
+            found.append(())
+        else:
+            found.append((status.st_mtime_ns, status.st_size, status.st_ino))
+    return found
+
+
+def _check_kept(before: _Content, fresh: _Content) -> None:
+    lost = {
+        "tls_server_config": before.context is not None and fresh.context is None,
+        "basic_auth_users": bool(before.users) and not fresh.users,
+    }
+    for key in (key for key, is_lost in lost.items() if is_lost):
+        problem = "was there before, and is gone; stop and start to serve without it."
+        raise ConfigError("the new web configuration", key, problem)
 
 
 class _TlsFiles:

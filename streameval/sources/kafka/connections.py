@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 import ssl
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from traceback import walk_tb
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 from weakref import WeakSet
@@ -30,6 +30,8 @@ from kafka.net.manager import KafkaConnectionManager
 from kafka.net.transport import KafkaTCPTransport
 from kafka.protocol.consumer import HeartbeatRequest
 
+from streameval.sources.secrets import Latest
+
 Reason: TypeAlias = Literal[
     "unreachable",
     "silent",
@@ -49,6 +51,7 @@ REASONS: Final[tuple[Reason, ...]] = get_args(Reason)
 UNHEARD: Final = (KafkaTimeoutError, NodeNotReadyError, RequestTimedOutError)
 """What a client raises where it waited for nothing."""
 
+_CREDENTIALS: Final = ("sasl_plain_username", "sasl_plain_password")
 _REFUSED_SASL: Final = (SaslAuthenticationFailedError, UnsupportedSaslMechanismError)
 _VERSIONS_REQUEST: Final = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 """ApiVersions, version 0, correlation id 1, no client id: what every broker answers first."""
@@ -110,7 +113,7 @@ class ConnectionEndedError(KafkaError):  # type: ignore[misc]  # untyped
 
 
 class Connections(KafkaConnectionManager):  # type: ignore[misc]  # untyped
-    """The connections of one client, watched.
+    """The connections of one client, watched; each authenticates with what files say by then.
 
     Attributes:
         end: how one of them ended; None where none did yet.
@@ -118,21 +121,38 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # untyped
             then stops its heartbeats without a word, and finds out when it next commits.
     """
 
+    config: Mapping[str, Any]
+
     def __init__(self, net: Any, **settings: Any) -> None:
         self.end: End | None = None
         self.fenced = False
         self._watched: WeakSet[Any] = WeakSet()
+        self._tried: dict[Any, Sequence[Any]] = {}
         super().__init__(net, **settings)
+        self.config = Latest(self.config)
 
     def get_connection(self, node_id: Any, *args: Any, **settings: Any) -> Any:
         """As the client's own."""
         connection = super().get_connection(node_id, *args, **settings)
         if connection not in self._watched:
             self._watched.add(connection)
+            self._tried[node_id] = self._credentials
+            # A broker may ask an open connection to authenticate again, by then with another one.
+            connection.config = Latest(connection.config)
             node = self.cluster.broker_metadata(node_id)
             address = f"{node.host}:{node.port}"
             connection.close_future.add_errback(lambda e: self._note(connection, address, e))
         return connection
+
+    def maybe_raise_auth_failure(self, node_id: Any) -> None:
+        """As the client's own, which never tries again; other credentials are worth a trial."""
+        if node_id in self._auth_failures and self._tried.get(node_id) != self._credentials:
+            del self._auth_failures[node_id]
+        super().maybe_raise_auth_failure(node_id)
+
+    @property
+    def _credentials(self) -> Sequence[Any]:
+        return [self.config[key] for key in _CREDENTIALS]
 
     def send(
         self, request: Any, node_id: Any = None, request_timeout_ms: float | None = None

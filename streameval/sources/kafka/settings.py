@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ from kafka.util import ensure_valid_topic_name
 
 from streameval.errors import ConfigError, SourceError, nearest
 from streameval.sources.options import KafkaOptions
-from streameval.sources.secrets import substituted
+from streameval.sources.secrets import FileText, names_a_file, substituted
 
 TABLE: Final = "source.kafka"
 """How an error calls the place of a setting."""
@@ -206,16 +207,37 @@ def client_config(
     """
     config: dict[str, Any] = {}
     for written, raw in _flattened(table):
+        read = partial(_read_setting, written, raw, environment, client.DEFAULT_CONFIG)
         try:
-            settings = _settings(written, _filled(raw, environment), client.DEFAULT_CONFIG)
+            settings = read()
         except ValueError as error:
             raise ConfigError(path, written, _sentence(error)) from error
         repeated = config.keys() & settings.keys()
         if repeated:
             names = ", ".join(sorted(repeated))
             raise ConfigError(path, written, f"{names} is given twice; keep one of its names.")
-        config.update(settings)
+        config.update(_rereadable(settings, read) if names_a_file(raw) else settings)
     return secured(config, path)
+
+
+def _read_setting(
+    written: str, raw: Any, environment: Mapping[str, str], defaults: Mapping[str, Any]
+) -> dict[str, Any]:
+    return _settings(written, _filled(raw, environment), defaults)
+
+
+def _rereadable(
+    settings: Mapping[str, Any], read: Callable[[], Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Texts from files as such: a connection that begins later takes what is there by then."""
+
+    def again(name: str) -> str:
+        return str(read()[name])
+
+    return {
+        name: FileText(value, partial(again, name)) if isinstance(value, str) else value
+        for name, value in settings.items()
+    }
 
 
 def accepted(config: Mapping[str, Any], client: Any) -> dict[str, Any]:

@@ -1,0 +1,227 @@
+"""Certificates and passwords that change while a server runs, and never open or break it."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from cryptography import x509
+
+from streameval.errors import ConfigError
+from tests.exporters.certificates import Authority
+from tests.exporters.guarded import Guarded, guarded, hashed, trusting
+from tests.exporters.test_web_tls import REFUSED
+
+TLS = "tls_server_config: { cert_file: used.crt, key_file: used.key }\n"
+MUTUAL = (
+    "tls_server_config: { cert_file: used.crt, key_file: used.key, client_ca_file: clients.crt, "
+    "client_auth_type: RequireAndVerifyClientCert }\n"
+)
+
+
+def users(**passwords: str) -> str:
+    said = ", ".join(f"{user}: {hashed(each)}" for user, each in passwords.items())
+    return f"basic_auth_users: {{ {said} }}\n"
+
+
+class Told:
+    """What a server says of its files."""
+
+    def __init__(self, site: Guarded) -> None:
+        self.errors: list[ConfigError | None] = []
+        site.security.observe = self.errors.append
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    """That has signed what a server uses."""
+    made = Authority(tmp_path)
+    use(tmp_path, made.issue("first"))
+    return made
+
+
+def use(folder: Path, issued: tuple[Path, Path]) -> None:
+    """As cert-manager and certbot do: a file takes the place of another one."""
+    for file, name in zip(issued, ("used.crt", "used.key"), strict=True):
+        shutil.copy(file, folder / "new")
+        (folder / "new").replace(folder / name)
+
+
+def serial(site: Guarded, authority: Authority) -> int:
+    """Of the certificate that a new connection is shown."""
+    with (
+        socket.create_connection(("127.0.0.1", site.port), timeout=300) as plain,
+        trusting(authority.file).wrap_socket(plain, server_hostname="127.0.0.1") as secure,
+    ):
+        shown = secure.getpeercert(binary_form=True)
+    assert shown is not None
+    return x509.load_der_x509_certificate(shown).serial_number
+
+
+def serial_of(file: Path) -> int:
+    return x509.load_pem_x509_certificate(file.read_bytes()).serial_number
+
+
+def test_a_renewed_certificate_is_shown_to_the_next_client(
+    tmp_path: Path, authority: Authority
+) -> None:
+    with guarded(tmp_path / "web.yml", TLS) as site:
+        told = Told(site)
+        assert serial(site, authority) == serial_of(tmp_path / "first.crt")
+        with httpx.Client(verify=trusting(authority.file), trust_env=False, timeout=300) as open_:
+            assert open_.get(f"{site.server.address}/metrics").status_code == 200
+            use(tmp_path, authority.issue("second"))
+            assert serial(site, authority) == serial_of(tmp_path / "second.crt")
+            assert open_.get(f"{site.server.address}/metrics").status_code == 200
+    assert told.errors == [None]
+
+
+def test_a_certificate_without_its_key_waits_for_it(tmp_path: Path, authority: Authority) -> None:
+    certificate, key = authority.issue("second")
+    with guarded(tmp_path / "web.yml", TLS) as site:
+        told = Told(site)
+        shutil.copy(certificate, tmp_path / "used.crt")
+        for _ in range(2):
+            assert serial(site, authority) == serial_of(tmp_path / "first.crt")
+        shutil.copy(key, tmp_path / "used.key")
+        assert serial(site, authority) == serial_of(certificate)
+    refused, taken = told.errors
+    assert "it is not the key of the certificate" in str(refused)
+    assert taken is None
+
+
+def test_an_authority_that_is_replaced_lets_in_its_own_clients_only(
+    tmp_path: Path, authority: Authority
+) -> None:
+    (tmp_path / "new").mkdir()
+    other = Authority(tmp_path / "new", "other")
+    shutil.copy(authority.file, tmp_path / "clients.crt")
+    before = trusting(authority.file, authority.issue("prometheus"))
+    after = trusting(authority.file, other.issue("prometheus"))
+    with guarded(tmp_path / "web.yml", MUTUAL) as site:
+        assert site.get(verify=before).status_code == 200
+        shutil.copy(other.file, tmp_path / "clients.crt")
+        assert site.get(verify=after).status_code == 200
+        with pytest.raises(REFUSED):
+            site.get(verify=before)
+
+
+def test_a_changed_password_is_right_at_once_and_the_old_one_wrong(tmp_path: Path) -> None:
+    file = tmp_path / "web.yml"
+    with (
+        guarded(file, users(ana="old", bob="stays")) as site,
+        httpx.Client(trust_env=False, timeout=300) as client,
+    ):
+        told = Told(site)
+
+        def status(user: str, password: str) -> int:
+            return client.get(f"{site.server.address}/metrics", auth=(user, password)).status_code
+
+        assert [status("ana", "old"), status("ana", "new")] == [200, 401]
+        file.write_text(users(ana="new", bob="stays", eve="added"))
+        assert [status("ana", "old"), status("ana", "new")] == [401, 200]
+        assert [status("bob", "stays"), status("eve", "added")] == [200, 200]
+        file.write_text(users(ana="new"))
+        assert status("bob", "stays") == 401
+    assert told.errors == [None, None]
+
+
+@pytest.mark.parametrize("broken", ["", "basic_auth_users: { ana: plain }", "{", "tls: no"])
+def test_a_file_that_cannot_be_used_opens_nothing_and_closes_nothing(
+    tmp_path: Path, broken: str
+) -> None:
+    file = tmp_path / "web.yml"
+    with guarded(file, users(ana="old")) as site:
+        told = Told(site)
+        file.write_text(broken)
+        for _ in range(2):
+            assert site.get().status_code == 401
+            assert site.get(auth=("ana", "old")).status_code == 200
+        file.unlink()
+        assert site.get(auth=("ana", "old")).status_code == 200
+    assert len(told.errors) == 2
+    assert all(isinstance(error, ConfigError) for error in told.errors)
+
+
+def test_certificates_cannot_vanish_and_need_a_restart_to_appear(
+    tmp_path: Path, authority: Authority
+) -> None:
+    file = tmp_path / "web.yml"
+    with guarded(file, TLS) as site:
+        file.write_text("")
+        assert serial(site, authority) == serial_of(tmp_path / "first.crt")
+    with guarded(file, users(ana="x")) as site:
+        told = Told(site)
+        file.write_text(TLS + users(ana="y"))
+        assert site.get(auth=("ana", "x")).status_code == 200
+        assert "send SIGHUP to serve with TLS" in str(told.errors[0])
+
+
+def test_a_session_of_tls_outlives_no_authority(tmp_path: Path, authority: Authority) -> None:
+    (tmp_path / "new").mkdir()
+    other = Authority(tmp_path / "new", "other")
+    shutil.copy(authority.file, tmp_path / "clients.crt")
+    client = trusting(authority.file, authority.issue("prometheus"))
+
+    def session(known: ssl.SSLSession | None) -> ssl.SSLSession | None:
+        address = ("127.0.0.1", site.port)
+        with (
+            socket.create_connection(address, timeout=300) as plain,
+            client.wrap_socket(plain, server_hostname="127.0.0.1", session=known) as secure,
+        ):
+            secure.sendall(b"GET /-/ready HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            assert secure.recv(12) == b"HTTP/1.1 200"
+            return secure.session
+
+    with guarded(tmp_path / "web.yml", MUTUAL) as site:
+        kept = session(None)
+        shutil.copy(other.file, tmp_path / "clients.crt")
+        with pytest.raises((ssl.SSLError, ConnectionError, AssertionError)):
+            session(kept)
+
+
+@pytest.fixture
+def scoped(tmp_path: Path) -> Iterator[Guarded]:
+    passwords = {"scraper": "x", "viewer": "x", "deployer": "x", "root": "x", "nobody": "x"}
+    scopes = {"scraper": ["metrics"], "viewer": ["read"], "deployer": ["reload"], "nobody": []}
+    with guarded(tmp_path / "web.yml", users(**passwords), scopes=scopes, prefix="/eval") as site:
+        yield site
+
+
+READ = ("/", "/experiment", "/api/v1/metrics", "/static/page.css")
+
+
+@pytest.mark.parametrize(
+    ("user", "allowed"),
+    [
+        ("scraper", {"/metrics"}),
+        ("viewer", {*READ}),
+        ("deployer", {"/-/reload"}),
+        ("nobody", set()),
+        ("root", {"/metrics", *READ, "/-/reload"}),
+    ],
+)
+def test_a_user_with_scopes_may_ask_for_nothing_else(
+    scoped: Guarded, user: str, allowed: set[str]
+) -> None:
+    found = {
+        path: scoped.ask(
+            "POST" if path == "/-/reload" else "GET", f"/eval{path}", auth=(user, "x")
+        ).status_code
+        for path in ("/metrics", *READ, "/-/reload", "/-/ready", "/-/healthy", "/%6detrics")
+    }
+    open_to_all = {"/-/ready", "/-/healthy"}
+    also = {"/%6detrics"} if "/metrics" in allowed else set()
+    assert {path for path, status in found.items() if status == 200} == allowed | open_to_all | also
+    assert set(found.values()) <= {200, 403}
+    assert scoped.get("/eval/metrics", auth=(user, "wrong")).status_code == 401
+
+
+def test_scopes_of_a_user_who_is_not_there_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"\[web\]: scopes.eve: .*web.yml has no such user"):
+        Guarded(tmp_path / "web.yml", users(ana="x"), scopes={"eve": ["read"]})
