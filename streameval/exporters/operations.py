@@ -211,14 +211,14 @@ def _durability(health: Health) -> Iterator[Family]:
     yield own_family(
         "config_last_reload_successful",
         "gauge",
-        "Whether the configuration file as last read is in force; 0 means that it has a mistake "
-        "and the previous one is in force.",
+        "Whether the configuration file, and certificates and users, are in force as last read; 0 "
+        "means that one has a mistake and the previous one is in force.",
         [] if reload is None else [({}, float(reload.successful))],
     )
     yield own_family(
         "config_last_reload_timestamp_seconds",
         "gauge",
-        "When the configuration file was last read, seconds since the epoch.",
+        "When one of these files was last read, seconds since the epoch.",
         [] if reload is None else [({}, reload.at)],
     )
 

@@ -84,41 +84,50 @@ def test_users_and_certificates_are_read_anew_and_a_bad_file_keeps_the_old(
         assert Client(daemon, trust).ask("/-/healthy") == 401
 
         file.write_text(web(ana="next"))
-        reload(daemon)
         assert (first.ask("/metrics"), second.ask("/metrics")) == (401, 200)
-        daemon.until(second.reloaded)
+        daemon.until(lambda: daemon.said("web_config_reloaded"))
 
+        certificate = (tmp_path / "server.crt").read_text()
         (tmp_path / "server.crt").write_text("no certificate")
-        assert "there is no PEM certificate in it" in reload(daemon, "reload_refused")
         daemon.until(lambda: not second.reloaded())
+        (refused,) = daemon.said("web_config_refused")
+        assert "there is no PEM certificate in it" in refused
+        assert "there is no PEM certificate in it" in reload(daemon, "reload_refused")
 
         file.write_text("")
+        assert second.ask("/metrics") == 200
+        (tmp_path / "server.crt").write_text(certificate)
         assert "tls_server_config: was there before" in reload(daemon, "reload_refused")
         assert second.ask("/metrics") == 200
 
         file.write_text(web(ana="next"))
         renewed = Authority(tmp_path, "renewed")
         renewed.issue("server")
-        reload(daemon)
         assert Client(daemon, trusting(renewed.file), "ana", "next").ask("/metrics") == 200
         with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
             second.ask("/metrics")
+
+        reload(daemon)
+        again = Client(daemon, trusting(renewed.file), "ana", "next")
+        daemon.until(again.reloaded)
         assert daemon.stop() == 0
 
 
-def test_a_configuration_that_is_refused_leaves_users_as_they_are(
+def test_a_configuration_that_is_refused_keeps_no_password_from_changing(
     tmp_path: Path, authority: Authority
 ) -> None:
     (tmp_path / "web.yml").write_text(web(ana="first"))
     with running(CONFIG + 'config_file = "web.yml"\n', tmp_path) as daemon:
-        client = Client(daemon, trusting(authority.file), "ana", "first")
-        daemon.until(lambda: client.ask("/-/ready") == 200)
-        (tmp_path / "web.yml").write_text(web(ana="next"))
+        trust = trusting(authority.file)
+        first, second = Client(daemon, trust, "ana", "first"), Client(daemon, trust, "ana", "next")
+        daemon.until(lambda: first.ask("/-/ready") == 200)
         changed = CONFIG.replace("ctr@10", "no_such") + 'config_file = "web.yml"\n'
         (tmp_path / "streameval.toml").write_text(changed)
         assert "unknown metric" in reload(daemon, "reload_refused")
-        assert client.ask("/metrics") == 200
-        assert daemon.stop() == 0
+        (tmp_path / "web.yml").write_text(web(ana="next"))
+        assert (first.ask("/metrics"), second.ask("/metrics")) == (401, 200)
+        daemon.until(lambda: daemon.said("web_config_reloaded"))
+        daemon.until(lambda: not second.reloaded())
 
 
 def test_the_command_line_stands_above_the_file(tmp_path: Path, authority: Authority) -> None:

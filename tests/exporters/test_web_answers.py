@@ -98,3 +98,21 @@ def test_where_all_wait_for_us_one_more_is_turned_away() -> None:
                 assert ended(more)
             slow.go.set()
             assert patient.recv(12) == b"HTTP/1.1 200"
+
+
+@pytest.mark.parametrize("method", [b"GET", b"HEAD"])
+def test_a_request_that_breaks_off_into_something_else_is_refused_in_silence(
+    caplog: pytest.LogCaptureFixture, method: bytes
+) -> None:
+    broken = (
+        method + b" /slow HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nno chunk\r\n"
+    )
+    slow = Slow()
+    with slow.server(Limits()) as server:
+        with connections(port_of(server), 1, broken) as (client,):
+            assert client.recv(12) == b"HTTP/1.1 400"
+            assert ended(client)
+        slow.go.set()
+        with connections(port_of(server), 1, _ASKED) as (client,):
+            assert client.recv(12) == b"HTTP/1.1 200"
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []

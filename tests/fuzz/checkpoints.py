@@ -20,7 +20,7 @@ from streameval.checkpoints.format import SEAL
 from streameval.config import Config
 from streameval.config.pipeline import counting
 from streameval.errors import StreamevalError
-from streameval.records import Partition, RecordBatch
+from streameval.events.records import Partition, RecordBatch
 from tests.fuzz import configurations
 from tests.pipeline.records import anything
 from tests.stores.forgetful import ForgetfulDisk

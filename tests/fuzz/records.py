@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from streameval.config import Config
 from streameval.config.pipeline import counting
 from streameval.errors import TooManyOpenError
+from streameval.events.records import Partition, RecordBatch
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web.api import document
 from streameval.exporters.web.health import state
@@ -21,7 +22,6 @@ from streameval.exporters.web.page import page
 from streameval.pipeline.circumstances import Circumstances
 from streameval.pipeline.ingest import Ingest
 from streameval.pipeline.snapshots import Snapshots
-from streameval.records import Partition, RecordBatch
 from tests.fuzz import configurations
 from tests.pipeline.records import anything, ids, json_values, mutilated, records
 

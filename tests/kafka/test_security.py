@@ -160,7 +160,7 @@ def test_the_right_settings_read(safe: Secured) -> None:
         assert not any(source.connection_failures.values())
 
 
-@pytest.mark.parametrize("setting", ["sasl_plain_password", "sasl.jaas.config"])
+@pytest.mark.parametrize("setting", sampled(["sasl.jaas.config", "sasl_plain_password"], 2))
 def test_a_password_in_a_file_is_read_again_by_the_next_connection(
     safe: Secured, tmp_path: Path, setting: str
 ) -> None:

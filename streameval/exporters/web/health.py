@@ -18,7 +18,7 @@ HEALTHY = "/-/healthy"
 READY = "/-/ready"
 RELOAD = "/-/reload"
 
-_BAD_FILE = "the configuration file has a mistake (see the log); the previous one is in force."
+_BAD_FILE = "a configuration file has a mistake (see the log); the previous one is in force."
 
 
 class State(NamedTuple):

@@ -10,7 +10,7 @@ import resource
 import socket
 import threading
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self
@@ -279,10 +279,10 @@ class _Connection(H11Protocol):
             # The request before it may still be handled: its response has nowhere to go.
             cycle.disconnected = True
             cycle.message_event.set()
-        if self.conn.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
+        # A response is under way, or the request was a HEAD, whose response has no body.
+        with suppress(h11.LocalProtocolError):
             super().send_400_response(msg)
-        else:
-            self.transport.close()
+        self.transport.close()
 
     def pause_writing(self) -> None:
         """Wait for the client to take what was sent."""
