@@ -107,5 +107,5 @@ def test_the_page_says_how_far_state_is_durable() -> None:
 def test_a_configuration_that_was_not_taken_is_pointed_out() -> None:
     bad = picture(state=health(reload=ReloadHealth(successful=False, at=1.0)))
     good = picture(state=health(reload=ReloadHealth(successful=True, at=1.0)))
-    assert state(bad, turning=True).sentence.startswith("Warning: the configuration file has a")
+    assert state(bad, turning=True).sentence.startswith("Warning: a configuration file has a")
     assert state(good, turning=True).word == "Ready"
