@@ -39,7 +39,7 @@ MISTAKES = {
         'metrics = ["ctr"]\n' + _SOURCE + "[web]\nzzz = 1\n",
         (
             "web.zzz: unknown key. Allowed here: listen, config_file, route_prefix, "
-            "allowed_hosts, health_without_auth, max_connections, first_exposure."
+            "allowed_hosts, health_without_auth, scopes, max_connections, first_exposure."
         ),
     ),
     "no metrics": (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from streameval.daemon.assembly import assembled
 from streameval.daemon.loop import Loop
 from streameval.errors import StreamevalError, UncountableRecordError
 from streameval.events.records import Partition, RecordBatch
+from streameval.join.interactions import InteractionDecoder
 from streameval.pipeline.decode import Decoded, Decoder
 from streameval.pipeline.snapshot import Snapshot
 from streameval.testing.broker import Broker
@@ -144,6 +146,94 @@ def test_a_record_that_ends_the_daemon_is_named_skipped_and_kept_as_a_dead_lette
     assert (status, "was counted meanwhile" in said) == (2, True)
     fill(broker, topic, {0: [POISON]})
     assert f"--offset {len(LOG)}" in str(_stopped(config))
+
+
+@pytest.fixture
+def poisoned_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Decoders of both streams with that mistake."""
+    for kind in (Decoder, InteractionDecoder):
+        monkeypatch.setattr(kind, "decode_many", _mistaken(kind.decode_many))
+
+
+def _mistaken(decode_many: Callable[..., Any]) -> Callable[..., Any]:
+    def mistaken(self: object, values: Sequence[bytes | None]) -> Any:
+        if any(value is not None and b"poison" in value for value in values):
+            raise KeyError("note")
+        return decode_many(self, values)
+
+    return mistaken
+
+
+JOIN = """
+metrics = ["hit_rate@1", "ndcg@2"]
+[windows]
+spans = ["5m"]
+[event]
+time = "ts"
+time_unit = "s"
+[attribution]
+impressions = "{shown}"
+window = "5s"
+lateness = "1s"
+[[attribution.interactions]]
+source = "{clicked}"
+[source]
+type = "kafka"
+topics = ["{shown}", "{clicked}"]
+group = "{shown}"
+[source.kafka]
+bootstrap_servers = "{servers}"
+fetch_max_wait_ms = 50
+[state]
+path = "{state}"
+"""
+
+
+def _streams(poisoned: str) -> dict[str, list[bytes]]:
+    """Lists and what was clicked in them; one record of one stream is the one that ends all."""
+    shown = [{"ts": n, "request_id": n, "recommendations": ["a", "b"]} for n in range(100)]
+    clicked = [{"ts": n + 2, "request_id": n, "item": "ab"[n % 2]} for n in range(100)]
+    found = {"shown": shown, "clicked": clicked}
+    found[poisoned][AT] = {**found[poisoned][AT], "note": "poison"}
+    return {name: [json.dumps(each).encode() for each in log] for name, log in found.items()}
+
+
+@pytest.mark.usefixtures("poisoned_streams")
+@pytest.mark.parametrize("poisoned", ["shown", "clicked"])
+def test_a_record_of_either_joined_stream_is_skipped_as_if_it_had_never_been(
+    broker: Broker, tmp_path: Path, poisoned: str
+) -> None:
+    logs = _streams(poisoned)
+    topics = {name: create(broker) for name in logs}
+    path = tmp_path / "streameval.toml"
+    written = {**topics, "servers": broker.bootstrap_servers, "state": tmp_path / "state"}
+    path.write_text(JOIN.format(**written))
+    config, topic = load(path), topics[poisoned]
+    for name, log in logs.items():
+        fill(broker, topics[name], {0: log})
+    assert f"--topic {topic} --partition 0 --offset {AT}" in str(_stopped(config))
+    assert _skip(path, topic, AT, "--by", "ada")[0] == 0
+
+    calm = counting(config)
+    calm.begin(Partition(topics["shown"], 0), {Partition(each, 0): 0 for each in topics.values()})
+    for name, log in logs.items():
+        gap = AT if name == poisoned else len(log)
+        for start, stop in ((0, gap), (gap + 1, len(log))):
+            values, offsets = log[start:stop], range(start, stop)
+            if values:
+                at = Partition(topics[name], 0)
+                piece = RecordBatch(partition=at, values=values, offsets=offsets, next_offset=stop)
+                calm.apply(piece)
+    home = Partition(topics["shown"], 0)
+    last = _run(config, _reads(calm.partitions[home].tally.consumed + 1))
+    assert last.health.invalid["skipped"] == last.health.dead_lettered == 1
+    assert _parts(tmp_path, topics["shown"])[1] == {
+        each.name: b"".join(each.content()()) for each in calm.sections(home)
+    }
+    (letter,) = records_in(broker, f"{topic}.dlq")
+    said = dict(letter.headers)["streameval.dlq.message"].decode()
+    assert letter.value == logs[poisoned][AT]
+    assert said.startswith("skipped by ada at ")
 
 
 def test_nothing_is_skipped_where_no_daemon_stopped_or_nothing_is_kept(tmp_path: Path) -> None:

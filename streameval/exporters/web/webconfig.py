@@ -115,15 +115,18 @@ class Security:
             try:
                 fresh = self._loaded()
                 _check_kept(self._now, fresh)
-                if self.context is None and fresh.context is not None:
-                    problem = "is new; send SIGHUP to serve with TLS."
-                    raise ConfigError(self._path, "tls_server_config", problem)  # noqa: TRY301
+                self._check_not_new(fresh)
             except ConfigError as error:
                 self.observe(error)
             else:
                 self._now = fresh
                 self.observe(None)
         return self._now
+
+    def _check_not_new(self, fresh: _Content) -> None:
+        if self.context is None and fresh.context is not None:
+            problem = "is new; send SIGHUP to serve with TLS."
+            raise ConfigError(self._path, "tls_server_config", problem)
 
     def _loaded(self) -> _Content:
         """The content of all files; each is watched from before it is read."""
