@@ -25,7 +25,7 @@ from streameval.pipeline.snapshots import Snapshots
 _LONGEST_WAIT = 0.2
 """Seconds within which a signal is noticed."""
 
-_STUCK = 60.0
+STUCK = 60.0
 """Seconds; longer than any batch, snapshot or part of a checkpoint takes."""
 
 
@@ -68,7 +68,7 @@ class Loop:
         A batch that is counted is progress, and so is each part of a checkpoint that is read or
         written: a long restore or a backlog is no standstill.
         """
-        return self._parts.pulse.silence < _STUCK
+        return self._parts.pulse.silence < STUCK
 
     def run(self, until: Callable[[], bool]) -> None:
         """Read until stopped; then save and take a last snapshot.

@@ -18,6 +18,7 @@ from tests.house.checkout import ROOT
 
 DEPLOY = ROOT / "deploy"
 KUBERNETES = DEPLOY / "kubernetes"
+BASE = KUBERNETES / "base"
 
 
 def documents(path: Path) -> list[dict[str, Any]]:

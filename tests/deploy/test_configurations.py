@@ -18,11 +18,11 @@ from streameval.events import Event
 from streameval.pipeline.decode import Decoder
 from tests.cli.program import ran
 from tests.daemon.running import running
-from tests.deploy.examples import DEPLOY
+from tests.deploy.examples import BASE, DEPLOY
 from tests.house.checkout import files as tracked
 
 CONFIGS = sorted((DEPLOY / "config").glob("*.toml"))
-OTHERS = [DEPLOY / "compose" / "streameval.toml", DEPLOY / "kubernetes" / "streameval.toml"]
+OTHERS = [DEPLOY / "compose" / "streameval.toml", BASE / "streameval.toml"]
 AUTHORITY = "/etc/streameval-kafka/ca.crt"
 SURROUNDINGS = {
     "KAFKA_USERNAME": "streameval",
@@ -81,7 +81,7 @@ def test_every_example_passes_the_check(
         ("config/nested-fields.toml", "KAFKA_PASSWORD"),
         ("config/production.toml", "HOSTNAME"),
         ("compose/streameval.toml", "BROKERS"),
-        ("kubernetes/streameval.toml", "POD_NAME"),
+        ("kubernetes/base/streameval.toml", "POD_NAME"),
     ],
 )
 def test_what_is_missing_in_the_environment_is_told(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,27 +14,32 @@ import yaml
 from streameval.config import load
 from streameval.sources.options import KafkaOptions
 from tests.deploy.examples import (
+    BASE,
     DEPLOY,
     KUBERNETES,
     compose,
     document,
+    documents,
     image_arguments,
     instruction,
     of_the_environment,
+    of_the_system,
     ran,
 )
 from tests.house.checkout import ROOT
 
-OPERATOR = KUBERNETES / "prometheus-operator"
-KUSTOMIZATION = document(KUBERNETES / "kustomization.yaml")
-COMPONENT = document(OPERATOR / "kustomization.yaml")
-MANIFESTS = [KUBERNETES / name for name in KUSTOMIZATION["resources"]]
+KUSTOMIZATIONS = {each.parent: document(each) for each in KUBERNETES.rglob("kustomization.yaml")}
+KUSTOMIZATION = KUSTOMIZATIONS[BASE]
+MANIFESTS = [BASE / name for name in KUSTOMIZATION["resources"]]
 OBJECTS = {each["kind"]: each for each in map(document, MANIFESTS)}
-MONITOR = document(OPERATOR / "podmonitor.yaml")
+POD_MONITOR = document(KUBERNETES / "pod-monitor" / "podmonitor.yaml")
+SERVICE_MONITOR = document(KUBERNETES / "service-monitor" / "servicemonitor.yaml")
+MONITORS = [POD_MONITOR, SERVICE_MONITOR]
+STRIMZI = KUBERNETES / "strimzi"
 SET = OBJECTS["StatefulSet"]["spec"]
 POD = SET["template"]["spec"]
 LABELS = {"app.kubernetes.io/name": "streameval"}
-# What PodMonitor's endpoints may have, of the much that the operator knows.
+# What the endpoints of monitors may have, of the much that the operator knows.
 ENDPOINT = {"port", "path", "interval", "scheme", "tlsConfig", "basicAuth"}
 
 
@@ -45,7 +51,7 @@ def test_every_manifest_is_what_kubernetes_allows(release: str) -> None:
 
 
 def test_kubernetes_would_not_allow_anything_else(tmp_path: Path) -> None:
-    text = (KUBERNETES / "statefulset.yaml").read_text(encoding="utf-8")
+    text = (BASE / "statefulset.yaml").read_text(encoding="utf-8")
     wrong = tmp_path / "statefulset.yaml"
     wrong.write_text(text.replace("livenessProbe:", "livelinessProbe:"))
     status, said = _judged("1.37.0", wrong)
@@ -53,29 +59,49 @@ def test_kubernetes_would_not_allow_anything_else(tmp_path: Path) -> None:
     assert "livelinessProbe" in said
 
 
-def test_the_kustomization_leaves_nothing_out_and_names_nothing_that_is_not_there() -> None:
-    generated = [name for each in KUSTOMIZATION["configMapGenerator"] for name in each["files"]]
-    named = {*KUSTOMIZATION["resources"], *KUSTOMIZATION["components"], *generated}
-    assert named | {"kustomization.yaml"} == {each.name for each in KUBERNETES.iterdir()}
-    assert {*COMPONENT["resources"], "kustomization.yaml"} == {
-        each.name for each in OPERATOR.iterdir()
-    }
+def test_the_kustomizations_leave_nothing_out_and_name_nothing_that_is_not_there() -> None:
+    named = {folder / "kustomization.yaml" for folder in KUSTOMIZATIONS}
+    for folder, said in KUSTOMIZATIONS.items():
+        generated = [name for each in said.get("configMapGenerator", ()) for name in each["files"]]
+        patched = [each["path"] for each in said.get("patches", ())]
+        others = [*said.get("resources", ()), *said.get("components", ())]
+        named |= {(folder / name).resolve() for name in (*generated, *patched, *others)}
+    folders = {path for path in named if path.is_dir()}
+    assert {path for path in KUBERNETES.rglob("*") if path.is_file()} == named - folders
+    # One of the monitors is enough.
+    assert folders == {*KUSTOMIZATIONS} - {KUBERNETES, STRIMZI, KUBERNETES / "service-monitor"}
 
 
-def test_its_kinds_are_known_to_kustomize() -> None:
-    known = {"apiVersion", "kind", "resources", "components", "configMapGenerator", "images"}
-    assert set(KUSTOMIZATION) <= known
-    assert set(COMPONENT) <= known
-    head = (KUSTOMIZATION["apiVersion"], KUSTOMIZATION["kind"])
-    assert head == ("kustomize.config.k8s.io/v1beta1", "Kustomization")
-    assert (COMPONENT["apiVersion"], COMPONENT["kind"]) == (
-        "kustomize.config.k8s.io/v1alpha1",
-        "Component",
-    )
+def test_their_kinds_are_known_to_kustomize() -> None:
+    known = {"resources", "components", "configMapGenerator", "images", "namespace", "patches"}
+    for folder, said in KUSTOMIZATIONS.items():
+        assert set(said) <= known | {"apiVersion", "kind"}
+        component = folder.name.endswith("-monitor")
+        version, kind = ("v1alpha1", "Component") if component else ("v1beta1", "Kustomization")
+        assert said["apiVersion"] == f"kustomize.config.k8s.io/{version}"
+        assert said["kind"] == kind
+
+
+@pytest.mark.parametrize("folder", [KUBERNETES, STRIMZI], ids=lambda each: each.name)
+def test_kustomize_builds_them(folder: Path) -> None:
+    kustomize = shutil.which("kustomize")
+    command = [kustomize, "build"] if kustomize else [of_the_system("kubectl"), "kustomize"]
+    done = ran(*command, folder)
+    assert done.returncode == 0, done.stderr
+    built = [*yaml.safe_load_all(done.stdout)]
+    kinds = sorted(each["kind"] for each in built)
+    expected = [*OBJECTS, "ConfigMap", "PodMonitor"]
+    if folder == STRIMZI:
+        expected += ["Kafka", "KafkaNodePool", "KafkaTopic", "KafkaTopic", "KafkaUser"]
+        assert {each["metadata"]["namespace"] for each in built} == {"kafka"}
+    assert kinds == sorted(expected)
+    (pods,) = (each["spec"]["template"]["spec"] for each in built if each["kind"] == "StatefulSet")
+    for each in pods["containers"][0]["env"]:
+        assert len(set(each) & {"value", "valueFrom"}) == 1, each
 
 
 def test_everything_means_the_same_pods() -> None:
-    for each in [*OBJECTS.values(), MONITOR]:
+    for each in [*OBJECTS.values(), *MONITORS]:
         assert each["metadata"]["labels"] == LABELS
     assert SET["template"]["metadata"]["labels"] == LABELS
     selectors = [
@@ -83,7 +109,7 @@ def test_everything_means_the_same_pods() -> None:
         OBJECTS["Service"]["spec"]["selector"],
         OBJECTS["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"],
         OBJECTS["NetworkPolicy"]["spec"]["podSelector"]["matchLabels"],
-        MONITOR["spec"]["selector"]["matchLabels"],
+        *(each["spec"]["selector"]["matchLabels"] for each in MONITORS),
         *(each["labelSelector"]["matchLabels"] for each in POD["topologySpreadConstraints"]),
     ]
     assert selectors == [LABELS] * len(selectors)
@@ -95,12 +121,14 @@ def test_everything_means_the_same_port() -> None:
     assert str(port["containerPort"]) == instruction("EXPOSE")
     (service,) = OBJECTS["Service"]["spec"]["ports"]
     (admitted,) = OBJECTS["NetworkPolicy"]["spec"]["ingress"]
-    (endpoint,) = MONITOR["spec"]["podMetricsEndpoints"]
+    (of_pods,) = POD_MONITOR["spec"]["podMetricsEndpoints"]
+    (of_the_service,) = SERVICE_MONITOR["spec"]["endpoints"]
+    assert of_the_service["port"] == service["name"]
     named = [
         service["targetPort"],
         *(each["port"] for each in admitted["ports"]),
         *(_container()[name]["httpGet"]["port"] for name in PROBES),
-        endpoint["port"],
+        of_pods["port"],
     ]
     assert named == [port["name"]] * len(named)
 
@@ -150,7 +178,7 @@ def test_each_pod_is_a_member_under_its_own_name() -> None:
 
 
 def test_whatever_the_configuration_takes_from_the_environment_is_there() -> None:
-    text = (KUBERNETES / "streameval.toml").read_text(encoding="utf-8")
+    text = (BASE / "streameval.toml").read_text(encoding="utf-8")
     named = set(re.findall(r"\$\{(\w+)\}", text))
     assert named == {each["name"] for each in _container()["env"]}
     secrets = [each["valueFrom"].get("secretKeyRef") for each in _container()["env"]]
@@ -159,7 +187,7 @@ def test_whatever_the_configuration_takes_from_the_environment_is_there() -> Non
 
 def test_every_path_of_the_configuration_is_a_volume() -> None:
     mounts = {each["mountPath"]: each for each in _container()["volumeMounts"]}
-    state = load(KUBERNETES / "streameval.toml").state
+    state = load(BASE / "streameval.toml").state
     assert state is not None
     needed = [state.path, _source().kafka["ssl_cafile"], _container()["args"][1]]
     homes = [next(each for each in mounts if Path(path).is_relative_to(each)) for path in needed]
@@ -193,13 +221,88 @@ def test_the_network_lets_kafka_through() -> None:
     assert kafka["ports"] == [{"port": int(found["port"])}]
 
 
-def test_the_operator_is_asked_for_the_job_that_alerts_look_for() -> None:
-    assert (MONITOR["apiVersion"], MONITOR["kind"]) == ("monitoring.coreos.com/v1", "PodMonitor")
-    assert set(MONITOR["spec"]) == {"jobLabel", "selector", "podMetricsEndpoints"}
-    assert LABELS[MONITOR["spec"]["jobLabel"]] == "streameval"
-    (endpoint,) = MONITOR["spec"]["podMetricsEndpoints"]
+@pytest.mark.parametrize(
+    ("monitor", "endpoints"),
+    [(POD_MONITOR, "podMetricsEndpoints"), (SERVICE_MONITOR, "endpoints")],
+    ids=["PodMonitor", "ServiceMonitor"],
+)
+def test_the_operator_is_asked_for_the_job_that_alerts_look_for(
+    monitor: dict[str, Any], endpoints: str
+) -> None:
+    assert monitor["apiVersion"] == "monitoring.coreos.com/v1"
+    assert set(monitor["spec"]) == {"jobLabel", "selector", endpoints}
+    # Of the pod for the one, of the Service for the other.
+    assert LABELS[monitor["spec"]["jobLabel"]] == "streameval"
+    (endpoint,) = monitor["spec"][endpoints]
     assert set(endpoint) <= ENDPOINT
     assert endpoint["path"] == "/metrics"
+
+
+def test_everywhere_there_is_as_much_memory() -> None:
+    resources = _container()["resources"]
+    assert resources["limits"] == {"memory": "1Gi"}
+    assert set(resources["requests"]) == {"cpu", "memory"}
+    unit = (DEPLOY / "systemd" / "streameval.service").read_text(encoding="utf-8")
+    assert "\nMemoryMax=1G\n" in unit
+
+
+def _strimzi() -> dict[tuple[str, str], dict[str, Any]]:
+    """What is asked of Strimzi, by kind and name."""
+    listed = [name for name in KUSTOMIZATIONS[STRIMZI]["resources"] if name.endswith(".yaml")]
+    every = [each for name in listed for each in documents(STRIMZI / name)]
+    assert {each["apiVersion"] for each in every} == {"kafka.strimzi.io/v1"}
+    return {(each["kind"], each["metadata"]["name"]): each for each in every}
+
+
+def test_strimzi_makes_the_cluster_that_the_daemon_reads() -> None:
+    made, source = _strimzi(), _source()
+    ((_, cluster),) = (each for each in made if each[0] == "Kafka")
+    (listener,) = made["Kafka", cluster]["spec"]["kafka"]["listeners"]
+    namespace = KUSTOMIZATIONS[STRIMZI]["namespace"]
+    address = f"{cluster}-kafka-bootstrap.{namespace}.svc:{listener['port']}"
+    assert source.kafka["bootstrap_servers"] == address
+    assert (listener["tls"], source.kafka["security_protocol"]) == (True, "SASL_SSL")
+    assert listener["authentication"]["type"] == source.kafka["sasl_mechanism"].lower()
+    for (kind, _), each in made.items():
+        if kind != "Kafka":
+            assert each["metadata"]["labels"] == {"strimzi.io/cluster": cluster}
+
+
+def test_strimzi_makes_the_topics_and_lets_the_daemon_use_them() -> None:
+    config, made = load(BASE / "streameval.toml"), _strimzi()
+    assert config.dead_letters is not None
+    letters, source = config.dead_letters.topic, _source()
+    assert {name for kind, name in made if kind == "KafkaTopic"} == {*source.topics, letters}
+    ((_, user),) = (each for each in made if each[0] == "KafkaUser")
+    spec = made["KafkaUser", user]["spec"]
+    assert spec["authentication"]["type"] == source.kafka["sasl_mechanism"].lower()
+    allowed = {
+        (each["resource"]["type"], each["resource"]["name"]): each["operations"]
+        for each in spec["authorization"]["acls"]
+    }
+    assert allowed == {
+        ("topic", "recommendation-events"): ["Describe", "Read"],
+        ("group", source.group): ["Describe", "Read"],
+        ("topic", letters): ["Describe", "Write"],
+    }
+
+
+def test_the_pods_take_the_secrets_that_strimzi_makes() -> None:
+    (patch,) = (document(STRIMZI / each["path"]) for each in KUSTOMIZATIONS[STRIMZI]["patches"])
+    pod = patch["spec"]["template"]["spec"]
+    made = _strimzi()
+    ((_, user),) = (each for each in made if each[0] == "KafkaUser")
+    ((_, cluster),) = (each for each in made if each[0] == "Kafka")
+    (container,) = pod["containers"]
+    name, password = container["env"]
+    assert (name["name"], name["value"]) == ("KAFKA_USERNAME", user)
+    assert password["valueFrom"]["secretKeyRef"] == {"name": user, "key": "password"}
+    (volume,) = pod["volumes"]
+    assert volume["secret"]["secretName"] == f"{cluster}-cluster-ca-cert"
+    assert volume["name"] in {each["name"] for each in POD["volumes"]}
+    assert {each["name"] for each in container["env"]} <= {
+        each["name"] for each in _container()["env"]
+    }
 
 
 def test_the_rules_become_an_object_of_the_operator() -> None:
@@ -227,6 +330,6 @@ def _container() -> dict[str, Any]:
 
 
 def _source() -> KafkaOptions:
-    source = load(KUBERNETES / "streameval.toml").source
+    source = load(BASE / "streameval.toml").source
     assert isinstance(source, KafkaOptions)
     return source

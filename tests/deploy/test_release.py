@@ -18,7 +18,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from streameval.exporters.web.charts.hook import NPM
-from tests.deploy.examples import DEPLOY, KUBERNETES, document, instructions, of_the_environment
+from tests.deploy.examples import BASE, DEPLOY, document, instructions, of_the_environment
 from tests.effort import PATIENCE
 from tests.house.checkout import ROOT, files
 
@@ -105,7 +105,7 @@ def test_the_version_stands_in_the_changelog_or_is_still_unreleased() -> None:
 
 
 def test_the_cluster_takes_the_image_of_this_version() -> None:
-    (image,) = document(KUBERNETES / "kustomization.yaml")["images"]
+    (image,) = document(BASE / "kustomization.yaml")["images"]
     assert image["newTag"] == VERSION
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from streameval.daemon.loop import STUCK
 from tests.deploy.examples import DEPLOY, image_arguments, of_the_system, ran
 
 UNIT = DEPLOY / "systemd" / "streameval.service"
@@ -21,6 +22,13 @@ def test_the_service_runs_what_the_image_runs() -> None:
 def test_what_needs_a_decision_is_not_started_again() -> None:
     service = _service()
     assert (service["Restart"], service["RestartPreventExitStatus"]) == ("on-failure", "2")
+
+
+def test_a_daemon_that_makes_no_progress_is_started_again_as_in_kubernetes() -> None:
+    service = _service()
+    assert (service["Type"], service["NotifyAccess"]) == ("notify", "main")
+    # Later than /-/healthy, so that whoever asks it learns why.
+    assert int(service["WatchdogSec"]) > STUCK
 
 
 @pytest.mark.systemd
