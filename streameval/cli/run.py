@@ -55,8 +55,9 @@ def run(
     last checkpoint could not be written. A second signal stops it at once. At the end of its
     files the daemon keeps serving.
 
-    With [state], each start resumes from the newest checkpoint, and every record counts once.
-    Without [state], metrics reset on restart.
+    With [state], each start resumes from the newest checkpoint, and every record counts once in
+    windows and lifetime; Prometheus counters begin at 0, and miss what was not scraped before the
+    process ended. Without [state], metrics reset on restart.
 
     SIGHUP reloads: the daemon validates the file, writes a checkpoint and restarts with it. An
     invalid file is refused, and the old configuration stays in force.

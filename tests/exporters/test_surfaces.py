@@ -92,7 +92,7 @@ def test_the_page_has_a_heading_for_each_segment_and_a_column_for_each_window() 
 def test_the_page_says_since_when_a_window_is_complete_where_it_is_not_all_history() -> None:
     text = html(several())
     assert text.count("since 2025-10-09 08:53:20 UTC") == 1
-    assert "Values survive restarts." in text
+    assert "Values survive restarts; counters in Prometheus do not." in text
 
 
 def test_the_page_says_how_far_state_is_durable() -> None:

@@ -92,7 +92,11 @@ def _since(snapshot: Snapshot | None) -> str:
         return "Values appear when the first records have been read."
     age = tag("span", span(snapshot.taken_at - snapshot.started_at), kind="age")
     durable = snapshot.counted is not None
-    effect = "Values survive restarts." if durable else "A restart resets all values."
+    effect = (
+        "Values survive restarts; counters in Prometheus do not."
+        if durable
+        else "A restart resets all values."
+    )
     return f"Started {moment(snapshot.started_at)}, {age} ago. {effect}"
 
 
