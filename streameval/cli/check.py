@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -13,10 +14,12 @@ from typer import Argument, Exit, Option
 
 from streameval.cli.ending import FAILED, output, reading, tell
 from streameval.config import Config, WebOptions, load
+from streameval.config.pipeline import schemas_of
 from streameval.config.web_file import web_security
 from streameval.errors import StreamevalError
 from streameval.exporters.web import try_address
 from streameval.pipeline.snapshot import LIFETIME
+from streameval.schemas.registry import Registry, RegistryOptions
 from streameval.sources.options import SourceOptions
 from streameval.sources.secrets import redacted
 from streameval.windows.times import span_text
@@ -62,6 +65,7 @@ def checked(path: Path, *, connect: bool) -> None:
     web_security(config.web)
     with reading(path):
         config.source.build(os.environ, shared=config.state is not None)
+        schemas_of(config, os.environ)
     with output():
         sys.stdout.writelines(f"{name:<9} {what}\n" for name, what in _plan(path, config))
     if connect:
@@ -78,6 +82,8 @@ def _plan(path: Path, config: Config) -> Iterator[tuple[str, str]]:
     if items is not None:
         yield "catalog", f"{items if isinstance(items, int) else len(items):,} items"
     yield "time", _time(config)
+    if config.registry is not None:
+        yield "schemas", f"of the registry at {redacted({'url': config.registry.url})['url']}"
     if config.state is not None:
         yield "state", f"in {config.state.path}, every {config.state.interval}"
     if config.dead_letters is not None:
@@ -115,6 +121,9 @@ def _connect(config: Config) -> None:
         "connected": lambda: config.source.probe(os.environ),
         "free": lambda: _try_addresses(config.web),
     }
+    registry = config.registry
+    if registry is not None:
+        attempts["schemas"] = lambda: _try_registry(registry)
     failed = False
     for name, attempt in attempts.items():
         try:
@@ -124,6 +133,11 @@ def _connect(config: Config) -> None:
             failed = True
     if failed:
         raise Exit(FAILED)
+
+
+def _try_registry(options: RegistryOptions) -> str:
+    with closing(Registry(options, os.environ)) as registry:
+        return registry.check()
 
 
 def _try_addresses(web: WebOptions) -> str:

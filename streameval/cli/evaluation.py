@@ -183,10 +183,22 @@ def _source(paths: list[str]) -> FilesOptions:
     return FilesOptions(paths=paths)
 
 
+def _of_lines(config: Config) -> Config:
+    """Files are lines of JSON, whatever the format of the topics."""
+    replace = msgspec.structs.replace
+    options = config.attribution
+    if options is not None:
+        interactions = [replace(each, format=None) for each in options.interactions]
+        options = replace(options, interactions=interactions)
+    event = replace(config.event, format="json")
+    return replace(config, event=event, registry=None, attribution=options)
+
+
 def _of_a_daemon(config: Config, request: Request) -> Config:
     """What it counts, in the files named, without what only matters where it runs."""
     replace = msgspec.structs.replace
     config = replace(config, state=None, dead_letters=None, web=WebOptions())
+    config = _of_lines(config)
     if not request.files and isinstance(config.source, FilesOptions):
         return config
     config = replace(config, source=_source(request.files))

@@ -16,7 +16,7 @@ from typer import Argument, Exit, Option
 from streameval.cli.ending import FAILED, WrongCallError, tell
 from streameval.cli.evaluation import beginning
 from streameval.config import Config, load
-from streameval.config.pipeline import joint, layout
+from streameval.config.pipeline import joint, layout, schemas_of, with_schemas
 from streameval.errors import ConfigError
 from streameval.events.records import Partition, RecordBatch
 from streameval.join.explaining import (
@@ -67,9 +67,10 @@ def explain(
     settings = load(config)
     if settings.attribution is None:
         raise WrongCallError(f"{config} has no [attribution]: every record is an event of its own.")
-    front = joint(settings, settings.attribution, layout(settings))
+    schemas = schemas_of(settings, os.environ)
+    front = joint(settings, settings.attribution, layout(settings), schemas)
     traced = _TracedJoins(front, key)
-    _read(_source(settings, since), settings, traced)
+    _read(with_schemas(_source(settings, since), settings, schemas), settings, traced)
     found = dict(traced.explanations())
     if not found:
         tell(f"no record of {key!r} in {', '.join(settings.attribution.names)}.")

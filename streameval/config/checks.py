@@ -285,6 +285,29 @@ def dead_letter_problems(config: Config) -> Iterator[Problem]:
         yield key, "the source is no Kafka cluster; give path = a file."
 
 
+def format_problems(config: Config) -> Iterator[Problem]:
+    """Formats of another source than Kafka; schemas without a registry, and the reverse."""
+    found = {"event.format": config.event.format}
+    options = config.attribution
+    for index, each in enumerate(options.interactions if options is not None else ()):
+        found[f"attribution.interactions[{index}].format"] = each.format or config.event.format
+    framed = {key: format_ for key, format_ in found.items() if format_ != "json"}
+    for key, format_ in framed.items():
+        if not isinstance(config.source, KafkaOptions):
+            yield key, f"found {format_!r}; only records of Kafka can be that. Leave it out."
+        if format_ != "json-schema" and config.registry is None:
+            yield "registry", f"missing beside {key} = {format_!r}; give its url."
+    if config.registry is None:
+        return
+    if not framed:
+        problem = "no stream has schemas; give event.format, for example 'avro', or leave it out."
+        yield "registry", problem
+    if not config.registry.url.startswith(("http://", "https://", "${")):
+        yield "registry.url", f"found {config.registry.url!r}; it begins with http:// or https://."
+    if (config.registry.user is None) != (config.registry.password is None):
+        yield "registry", "give user and password together, or neither."
+
+
 def attribution_problems(config: Config) -> Iterator[Problem]:
     """Streams that are not read or read twice; fields that a join needs."""
     options = config.attribution
@@ -363,6 +386,7 @@ _CHECKS: tuple[Callable[[Config], Iterator[Problem]], ...] = (
     experiment_problems,
     _source,
     dead_letter_problems,
+    format_problems,
     attribution_problems,
     _catalog,
     input_problems,

@@ -29,6 +29,7 @@ from streameval.config.options import (
 from streameval.errors import DamagedStateError
 from streameval.events import Id
 from streameval.pipeline.fields import EventFields
+from streameval.schemas.registry import RegistryOptions
 from streameval.sources.files import lines
 from streameval.sources.options import SourceOptions
 from streameval.statistics.exposures import MAX_ITEMS
@@ -60,6 +61,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         intervals: how sure values are, by groups of users; None means that it is not kept.
         experiment: variants that are compared with a control; needs intervals.
         event: which field of a record holds what.
+        registry: where the schemas of Avro and Protobuf records are; None where there are none.
         attribution: streams that are joined; None means that each record is an event.
         state: where state is kept; None means that it ends with the process.
         dead_letters: where records go that are no events; None means that they are only counted.
@@ -87,6 +89,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     intervals: Intervals | None = None
     experiment: Experiment | None = None
     event: EventFields = EventFields()
+    registry: RegistryOptions | None = None
     attribution: AttributionOptions | None = None
     state: StateOptions | None = None
     dead_letters: DeadLetterOptions | None = None
@@ -141,8 +144,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def settings(self) -> dict[str, Any]:
         """The settings that must be the same to resume from a checkpoint; plain values."""
+        event = msgspec.to_builtins(self.event)
+        if self.event.format == "json":
+            del event["format"]
         return {
-            "event": msgspec.to_builtins(self.event),
+            "event": event,
             "labels": list(self.labels),
             "segments": list(self.segments),
             "pane": self.times().pane,
@@ -270,7 +276,7 @@ def _group(
     )
 
 
-_LEFT_OUT: Final = ("source", "state", "dead_letters", "log_level", "web")
+_LEFT_OUT: Final = ("source", "registry", "state", "dead_letters", "log_level", "web")
 """Sources and outputs do not affect what is counted."""
 
 

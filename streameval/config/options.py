@@ -16,7 +16,7 @@ from streameval.errors import ConfigError, SourceError
 from streameval.events import LARGEST_GAIN, Id
 from streameval.exporters.web.address import HOW as HOW_TO_LISTEN
 from streameval.exporters.web.address import host_and_port
-from streameval.pipeline.fields import TimeUnit
+from streameval.pipeline.fields import Format, TimeUnit
 from streameval.sources.files import lines
 from streameval.windows.times import FINE, HOUR, span_text
 
@@ -263,6 +263,7 @@ class InteractionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 
     Attributes:
         source: its topic or file, or a list of several; as [source] names them.
+        format: what its records are; None means as in [event].
         request_id: path of the id of the list, where that is the key.
         user: path of the user, where the key is user and item; None means as in [event].
         item: path of the item's id.
@@ -276,6 +277,7 @@ class InteractionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     """
 
     source: str | list[str]
+    format: Format | None = None
     request_id: str = "request_id"
     user: str | None = None
     item: str = "item"
@@ -368,6 +370,9 @@ class AttributionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         """The settings that must be the same to resume from a checkpoint."""
         plain: dict[str, Any] = msgspec.to_builtins(self)
         beside = ("idle_timeout", "max_open", "max_bytes")
+        for each in plain["interactions"]:
+            if each["format"] is None:
+                del each["format"]
         return {name: value for name, value in plain.items() if name not in beside}
 
 

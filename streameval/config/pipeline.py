@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -11,24 +11,49 @@ from streameval.accumulator import Accumulator
 from streameval.accumulator.plan import WHOLE
 from streameval.config.config import Config, Group
 from streameval.config.options import AttributionOptions, InteractionOptions, microseconds
+from streameval.events.records import RecordBatch
 from streameval.join.interactions import InteractionDecoder, InteractionFields
 from streameval.join.joint import Joint
 from streameval.join.rules import Rules
 from streameval.pipeline.decode import Decoder
 from streameval.pipeline.direct import Direct, Front
 from streameval.pipeline.fields import EventFields
+from streameval.pipeline.framing import (
+    BatchDecoder,
+    Encoding,
+    FramedDecoder,
+    Outcome,
+    by_schema,
+    unframed,
+)
 from streameval.pipeline.ingest import Ingest
 from streameval.pipeline.layout import Layout
 from streameval.pipeline.limits import Limits
+from streameval.schemas.loading import Schemas
+from streameval.schemas.registry import Registry
+from streameval.schemas.source import SchemaSource
+from streameval.sources.options import KafkaOptions
+from streameval.sources.source import Source
 from streameval.windows.family import FamilySpec
 from streameval.windows.labels import FoldingOptions
 
+T = TypeVar("T", bound=Outcome)
 
-def counting(config: Config, *, keep_letters: bool = False, limits: Limits | None = None) -> Ingest:
+_SAMPLE_SECONDS: Final = 5.0
+
+
+def counting(
+    config: Config,
+    *,
+    schemas: Schemas | None = None,
+    keep_letters: bool = False,
+    limits: Limits | None = None,
+) -> Ingest:
     """An empty pipeline; reads the files that the configuration names.
 
     Args:
         config: of the pipeline.
+        schemas: of the records; None where none will be decoded that needs one.
         keep_letters: whether to keep invalid records for `take_letters`.
         limits: of invalid records, beyond which counting stops; None for no limit.
 
@@ -39,9 +64,9 @@ def counting(config: Config, *, keep_letters: bool = False, limits: Limits | Non
     """
     kept, dimensions = layout(config), config.dimensions()
     front: Front = (
-        Direct(Decoder(config.event, dimensions), kept)
+        Direct(_framed(Decoder(config.event, dimensions), _of_events(config), schemas), kept)
         if config.attribution is None
-        else joint(config, config.attribution, kept)
+        else joint(config, config.attribution, kept, schemas)
     )
     return Ingest(front, keep_letters=keep_letters, limits=limits)
 
@@ -103,26 +128,108 @@ def _spec(config: Config, group: Group, empty: Accumulator) -> FamilySpec:
     )
 
 
-def joint(config: Config, options: AttributionOptions, layout: Layout) -> Joint:
+def joint(
+    config: Config, options: AttributionOptions, layout: Layout, schemas: Schemas | None = None
+) -> Joint:
     """The front that joins impressions and interactions.
+
+    Args:
+        config: of the pipeline.
+        options: of the join.
+        layout: what is kept of the events.
+        schemas: of the records; None where none will be decoded that needs one.
 
     Raises:
         ConfigError: the fields of a record contradict each other.
     """
     interactions = [
-        InteractionDecoder(interaction_fields(config, each), options.key)
+        _framed(
+            InteractionDecoder(interaction_fields(config, each), options.key),
+            _of_interactions(config, each),
+            schemas,
+        )
         for each in options.interactions
     ]
     decoder = Decoder(
         impression_fields(config.event, options), config.dimensions(), shown_only=True
     )
     return Joint(
-        decoder,
+        _framed(decoder, _of_events(config), schemas),
         interactions,
         options.streams,
         rules(config, options),
         layout,
     )
+
+
+def _framed(
+    decoder: BatchDecoder[T], encoding: Encoding, schemas: Schemas | None
+) -> BatchDecoder[T]:
+    if encoding.format == "json-schema":
+        return FramedDecoder(decoder, unframed)
+    if encoding.has_schemas and schemas is not None:
+        return FramedDecoder(decoder, by_schema(schemas.readers(encoding)))
+    return decoder
+
+
+def _of_events(config: Config) -> Encoding:
+    return Encoding(config.event.format, config.event.time_unit or "iso8601")
+
+
+def _of_interactions(config: Config, each: InteractionOptions) -> Encoding:
+    unit = each.time_unit or config.event.time_unit or "iso8601"
+    return Encoding(each.format or config.event.format, unit)
+
+
+def encodings(config: Config) -> dict[str, Encoding]:
+    """How the records of each topic are written, of those that need schemas."""
+    source, options = config.source, config.attribution
+    if not isinstance(source, KafkaOptions):
+        return {}
+    found = dict.fromkeys(source.topics, _of_events(config))
+    for each in () if options is None else options.interactions:
+        found |= dict.fromkeys(each.sources, _of_interactions(config, each))
+    return {topic: encoding for topic, encoding in found.items() if encoding.has_schemas}
+
+
+def schemas_of(config: Config, environment: Mapping[str, str]) -> Schemas | None:
+    """What fetches schemas; None where no record has any. It asks nothing yet.
+
+    Args:
+        config: of the pipeline.
+        environment: what ${NAME} in [registry] stands for.
+
+    Raises:
+        ConfigError: the registry's address, password or certificates cannot be used.
+        MissingExtraError: the extra is not installed.
+    """
+    needed = encodings(config)
+    if config.registry is None or not needed:
+        return None
+    schemas = Schemas(Registry(config.registry, environment))
+    for encoding in needed.values():
+        schemas.readers(encoding)
+    return schemas
+
+
+def with_schemas(source: Source, config: Config, schemas: Schemas | None) -> Source:
+    """The source, where need be one that waits for schemas."""
+    return source if schemas is None else SchemaSource(source, schemas, encodings(config))
+
+
+def readable(
+    sample: Iterable[RecordBatch], config: Config, schemas: Schemas | None
+) -> Iterator[RecordBatch]:
+    """The batches of a sample that can be read: not those whose schemas do not come in time."""
+    needed = encodings(config)
+    for batch in sample:
+        encoding = needed.get(batch.partition.topic)
+        if (
+            encoding is None
+            or schemas is None
+            or schemas.load(encoding, batch.values, _SAMPLE_SECONDS)
+        ):
+            yield batch
 
 
 def rules(config: Config, options: AttributionOptions) -> Rules:

@@ -28,6 +28,7 @@ from streameval.config.options import (
 )
 from streameval.errors import ConfigError, nearest
 from streameval.pipeline.fields import EventFields
+from streameval.schemas.registry import RegistryOptions
 from streameval.sources.options import SourceOptions
 
 T = TypeVar("T", bound=msgspec.Struct | None)
@@ -99,6 +100,7 @@ def _beside(path: Path, config: Config) -> Config:
         "similarity": _beside_files(path, config.similarity),
         "state": _beside_files(path, config.state),
         "dead_letters": _beside_files(path, config.dead_letters),
+        "registry": _beside_files(path, config.registry),
         "web": _beside_files(path, config.web),
         "attribution": attribution,
     }
@@ -109,7 +111,8 @@ def _beside_files(path: Path, options: T) -> T:
     if options is None:
         return options
     named = {
-        name: getattr(options, name, None) for name in ("path", "vectors", "pairs", "config_file")
+        name: getattr(options, name, None)
+        for name in ("path", "vectors", "pairs", "config_file", "ca_file")
     }
     there = {name: str(path.parent / file) for name, file in named.items() if file is not None}
     return msgspec.structs.replace(options, **there)
@@ -138,6 +141,7 @@ _EXAMPLES = {
     "windows.spans": 'spans = ["5m", "1h", "24h"]',
     "metric.name": 'name = "item_coverage@10"',
     "state.path": 'path = "state"',
+    "registry.url": 'url = "http://registry:8081"',
     "popularity.path": 'path = "popularity.csv"',
     "attribution.impressions": 'impressions = "impressions"',
     "attribution.interactions": '[[attribution.interactions]] with source = "clicks"',
@@ -152,6 +156,7 @@ _TABLES: Mapping[str, type[msgspec.Struct]] = {
     "similarity": SimilarityOptions,
     "state": StateOptions,
     "dead_letters": DeadLetterOptions,
+    "registry": RegistryOptions,
     "web": WebOptions,
     "attribution": AttributionOptions,
     "attribution.interactions": InteractionOptions,

@@ -18,7 +18,7 @@ from streameval.checkpoints.settings import CheckpointSettings
 from streameval.config import Config
 from streameval.config.config import schema
 from streameval.config.options import SECOND, DeadLetterOptions, StateOptions, microseconds
-from streameval.config.pipeline import counting, fitted
+from streameval.config.pipeline import counting, fitted, schemas_of, with_schemas
 from streameval.daemon.systemd import Supervisor
 from streameval.dead_letters.queue import dead_letters_of
 from streameval.events.records import RecordBatch
@@ -28,6 +28,7 @@ from streameval.pipeline.ingest import Ingest
 from streameval.pipeline.layout import Layout
 from streameval.pipeline.limits import Limits
 from streameval.pipeline.snapshots import Snapshots
+from streameval.schemas.loading import Schemas
 from streameval.sources.options import KafkaOptions
 from streameval.sources.source import Source
 
@@ -49,6 +50,7 @@ class Assembly(msgspec.Struct, kw_only=True):
         pulse: beats as work gets on.
         supervisor: is told how the daemon is.
         tails: reads the newest records of all topics; None where there are none.
+        schemas: of the records; None where they need none.
     """
 
     config: Config
@@ -61,6 +63,7 @@ class Assembly(msgspec.Struct, kw_only=True):
     pulse: Pulse
     supervisor: Supervisor
     tails: Callable[[], Iterable[RecordBatch]] | None = None
+    schemas: Schemas | None = None
 
     @property
     def dead_lettered(self) -> int | None:
@@ -78,6 +81,11 @@ class Assembly(msgspec.Struct, kw_only=True):
         """How often the source could not be reached: reason -> how often."""
         found: Mapping[str, int] = getattr(self.source, "connection_failures", {})
         return found
+
+    @property
+    def registry_failures(self) -> Mapping[str, int]:
+        """How often the schema registry could not be asked: reason -> how often."""
+        return {} if self.schemas is None else dict(self.schemas.failures)
 
     def close(self) -> None:
         """Let go of everything; what is being written is written first."""
@@ -109,12 +117,16 @@ def assembled(
     kept = None if config.state is None else store(config.state, pulse.beat)
     config = config if kept is None else fitted(config, kept.settings())
     source = source or config.source.build(environment, shared=config.state is not None)
+    schemas = schemas_of(config, environment)
+    source = with_schemas(source, config, schemas)
     options = _letters(config)
     letters = None
     if options is not None:
         topic, path = options.topic, options.path
         letters = dead_letters_of(config.source, environment, topic=topic, path=path)
-    ingest = counting(config, keep_letters=letters is not None, limits=limits(config))
+    ingest = counting(
+        config, schemas=schemas, keep_letters=letters is not None, limits=limits(config)
+    )
     worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoints")
     parts = Assembly(
         config=config,
@@ -127,6 +139,7 @@ def assembled(
         pulse=pulse,
         supervisor=supervisor,
         tails=config.source.newest(environment),
+        schemas=schemas,
     )
     if kept is not None and config.state is not None:
         settings = checkpoint_settings(config, config.state, source)

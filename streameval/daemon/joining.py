@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from streameval.config.options import SECOND, microseconds
-from streameval.config.pipeline import joint
+from streameval.config.pipeline import joint, readable
 from streameval.daemon.assembly import Assembly
 from streameval.daemon.garbage import Uncollected
 from streameval.events.records import Owner, Partition
@@ -34,8 +34,8 @@ def _inspect(parts: Assembly) -> None:
     """
     options = parts.config.attribution
     if options is not None and parts.tails is not None:
-        front = joint(parts.config, options, parts.ingest.layout)
-        require_together(front, parts.tails())
+        front = joint(parts.config, options, parts.ingest.layout, parts.schemas)
+        require_together(front, readable(parts.tails(), parts.config, parts.schemas))
 
 
 class Joining:

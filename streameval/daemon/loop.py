@@ -134,6 +134,7 @@ class Loop:
             dead_lettered=self._parts.dead_lettered,
             recoveries=self._parts.recoveries,
             connection_failures=self._parts.connection_failures,
+            registry_failures=self._parts.registry_failures,
             reload=self._reload(),
             join=self._joining.health(),
             unread=0 if self._owned is None else self._owned.unread,

@@ -19,7 +19,7 @@ from typing import NoReturn
 from streameval.checkpoints.restore import other_settings, same_shape
 from streameval.config import Config
 from streameval.config.options import StateOptions
-from streameval.config.pipeline import counting, fitted
+from streameval.config.pipeline import counting, fitted, schemas_of
 from streameval.daemon.assembly import store
 from streameval.daemon.log import emit
 from streameval.errors import StreamevalError, UnlikeStateError
@@ -114,6 +114,7 @@ def check_start(new: Config, running: Config, environment: Mapping[str, str]) ->
     for address in set(new.web.addresses) - set(running.web.addresses):
         try_address(address)
     new.source.build(environment, shared=new.state is not None)
+    schemas_of(new, environment)
     if new.state is None:
         counting(new)
     else:

@@ -10,12 +10,13 @@ import numpy as np
 from streameval.errors import UnevenStreamsError
 from streameval.events.records import Partition, RecordBatch
 from streameval.join.cursors import Content
-from streameval.join.interactions import InteractionDecoder
+from streameval.join.interactions import InteractionColumns
 from streameval.join.joiner import Trace
 from streameval.join.logs import Log
 from streameval.join.rules import Rules
 from streameval.join.state import JoinedState
-from streameval.pipeline.decode import Decoded, Decoder
+from streameval.pipeline.decode import Decoded
+from streameval.pipeline.framing import BatchDecoder
 from streameval.pipeline.invalid import InvalidEvent
 from streameval.pipeline.layout import Layout
 
@@ -33,8 +34,8 @@ class Joint:
 
     def __init__(
         self,
-        impressions: Decoder,
-        interactions: Sequence[InteractionDecoder],
+        impressions: BatchDecoder[Decoded],
+        interactions: Sequence[BatchDecoder[InteractionColumns]],
         streams: Sequence[Sequence[str]],
         rules: Rules,
         layout: Layout,

@@ -24,6 +24,8 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
         dead_lettered: records set aside as dead letters; None where none are written.
         recoveries: what the watchdog did: step -> how often.
         connection_failures: attempts to reach the source that failed: reason -> how often.
+        registry_failures: attempts to ask the schema registry that failed: reason -> how often;
+            empty where there is none.
         reload: what became of the configuration; None where it cannot be read again.
         join: how the join of streams is; None where nothing is joined.
         unread: partitions of what is read that other processes count.
@@ -38,6 +40,7 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     dead_lettered: int | None = None
     recoveries: Mapping[str, int] = {}
     connection_failures: Mapping[str, int] = {}
+    registry_failures: Mapping[str, int] = {}
     reload: ReloadHealth | None = None
     join: JoinHealth | None = None
     unread: int = 0

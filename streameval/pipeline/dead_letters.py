@@ -26,7 +26,17 @@ Stage: TypeAlias = Literal["decode", "validate", "process"]
 """What failed: reading the bytes, validating their content, or processing the event."""
 
 _OF_DECODING: Final = frozenset[Reason](
-    {"not_utf8", "not_json", "nested_too_deeply", "not_an_object", "number_too_large"}
+    {
+        "not_framed",
+        "unknown_schema",
+        "unusable_schema",
+        "not_of_its_schema",
+        "not_utf8",
+        "not_json",
+        "nested_too_deeply",
+        "not_an_object",
+        "number_too_large",
+    }
 )
 _NO_ORIGIN: Final = Origin(None, ())
 

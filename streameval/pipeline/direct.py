@@ -7,7 +7,8 @@ from typing import Any, Protocol
 
 from streameval.events.records import Partition, RecordBatch
 from streameval.pipeline.clock import Clock
-from streameval.pipeline.decode import Decoded, Decoder
+from streameval.pipeline.decode import Decoded
+from streameval.pipeline.framing import BatchDecoder
 from streameval.pipeline.invalid import InvalidEvent
 from streameval.pipeline.layout import Layout
 from streameval.pipeline.partition import PartitionState, Progress
@@ -112,7 +113,7 @@ class Direct:
         layout: what is kept of each partition.
     """
 
-    def __init__(self, decoder: Decoder, layout: Layout) -> None:
+    def __init__(self, decoder: BatchDecoder[Decoded], layout: Layout) -> None:
         self.layout = layout
         self._decoder = decoder
 

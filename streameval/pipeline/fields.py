@@ -17,11 +17,15 @@ SHORTEST: Final = 32
 
 TimeUnit: TypeAlias = Literal["s", "ms", "us", "iso8601"]
 
+Format: TypeAlias = Literal["json", "avro", "protobuf", "json-schema"]
+
 
 class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Paths like "payload.items[].id" of everything an event is made of.
 
     Attributes:
+        format: what records are: "json"; or, in Confluent's wire format, "avro" or "protobuf",
+            whose schemas are fetched from [registry], or "json-schema".
         recommendations: the list shown: ids, or objects.
         item: inside an object of that list, its id.
         score: inside an object of that list, its score; used where present.
@@ -31,7 +35,8 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         type: inside an object of interactions, its type; none where absent.
         user: who saw the list.
         time: event time; None means that the stream has none.
-        time_unit: how event time is written; must be given together with `time`.
+        time_unit: how event time is written; must be given together with `time`. A timestamp of
+            an Avro or Protobuf schema is converted to it.
         event_id: identity of the event; None means that the stream has none.
         positions: ranks at which the items stood; where a record has none, and where this is
             None, they are 1, 2, 3, ...
@@ -45,6 +50,7 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         max_label_bytes: longest value of a label or segment, and type of an interaction, likewise.
     """
 
+    format: Format = "json"
     recommendations: str = "recommendations"
     item: str = "id"
     score: str = "score"

@@ -9,6 +9,10 @@ from typing import Literal, TypeAlias
 import msgspec
 
 Reason: TypeAlias = Literal[
+    "not_framed",
+    "unknown_schema",
+    "unusable_schema",
+    "not_of_its_schema",
     "not_utf8",
     "not_json",
     "nested_too_deeply",
@@ -32,6 +36,11 @@ Reason: TypeAlias = Literal[
 
 REASONS: MappingProxyType[Reason, str] = MappingProxyType(
     {
+        "not_framed": "The bytes do not begin with a zero byte and a schema's id of four bytes.",
+        "unknown_schema": "The schema registry has no schema of the record's id.",
+        "unusable_schema": "The schema is not of the configured format, or cannot be used.",
+        "not_of_its_schema": "The bytes after the id cannot be read by its schema: cut off, or"
+        " followed by others, ...",
         "not_utf8": "The bytes are not UTF-8.",
         "not_json": "The bytes are not one whole JSON value: cut off, trailing text, NaN, ...",
         "nested_too_deeply": "Arrays or objects are nested too deeply to be read.",

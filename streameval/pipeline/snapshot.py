@@ -130,6 +130,8 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
         commit_failures: commits of the group's offsets that failed.
         recoveries: what the watchdog did about a reading that stood still: step -> how often.
         connection_failures: attempts to reach the source that failed: reason -> how often.
+        registry_failures: attempts to ask the schema registry that failed: reason -> how often;
+            empty where there is none.
         checkpoint: how well state is being kept; None where it is not.
         reload: what became of the configuration; None where it cannot be read again.
         join: how the join of streams is; None where nothing is joined.
@@ -150,6 +152,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     commit_failures: int = 0
     recoveries: Mapping[str, int] = {}
     connection_failures: Mapping[str, int] = {}
+    registry_failures: Mapping[str, int] = {}
     checkpoint: CheckpointHealth | None = None
     reload: ReloadHealth | None = None
     join: JoinHealth | None = None

@@ -233,6 +233,7 @@ class Snapshots:
             commit_failures=around.commit_failures,
             recoveries=around.recoveries,
             connection_failures=around.connection_failures,
+            registry_failures=around.registry_failures,
             checkpoint=around.checkpoint,
             reload=around.reload,
             join=around.join,

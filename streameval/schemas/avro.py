@@ -1,0 +1,207 @@
+"""Avro: a record is read with the schema that it was written with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from io import BytesIO
+from types import MappingProxyType
+from typing import Any, Final, get_args
+from uuid import UUID
+
+import msgspec
+from fastavro import parse_schema, schemaless_reader
+from fastavro.read import LOGICAL_READERS
+
+from streameval.pipeline.fields import TimeUnit
+from streameval.pipeline.framing import HEADER, ToText, schema_id
+from streameval.pipeline.invalid import Refusal
+from streameval.schemas.registry import Definition, UnusableSchemaError
+
+_PER_SECOND: Final[Mapping[str, int]] = MappingProxyType(
+    {"millis": 1_000, "micros": 1_000_000, "nanos": 1_000_000_000}
+)
+_SAME: Final = frozenset({("millis", "ms"), ("micros", "us")})
+_KEPT: Final = frozenset({"decimal", "date"})
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_PRIMITIVE: Final = frozenset(
+    {"null", "boolean", "int", "long", "float", "double", "bytes", "string"}
+)
+
+to_json = msgspec.json.Encoder(decimal_format="number").encode
+
+
+def reader(definition: Definition, unit: TimeUnit) -> ToText:
+    """What turns records of a schema into JSON text.
+
+    Args:
+        definition: the schema that they were written with.
+        unit: what timestamps of the schema become.
+
+    Raises:
+        UnusableSchemaError: it is no Avro schema, or one whose records could be endless.
+    """
+    named: dict[str, Any] = {}
+    try:
+        for text in definition.references.values():
+            parse_schema(_renamed(_decoded(text), unit), named_schemas=named)
+        schema = parse_schema(_renamed(_decoded(definition.text), unit), named_schemas=named)
+    except Exception as error:  # fastavro raises whatever it meets
+        problem = f"it is no Avro schema ({type(error).__name__}: {error})"
+        raise UnusableSchemaError(problem) from error
+    found = _Facts(named)
+    found.add(schema)
+    return _to_text(schema, has_floats=found.has_floats)
+
+
+def _to_text(schema: Any, *, has_floats: bool) -> ToText:
+    def to_text(value: bytes) -> bytes:
+        stream = BytesIO(value)
+        stream.seek(HEADER)
+        try:
+            found: Any = schemaless_reader(stream, schema, None)
+        except MemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001  fastavro raises whatever it meets
+            raise _refusal(value, f"{type(error).__name__}: {error}") from None
+        if stream.tell() != len(value):
+            raise _refusal(value, f"{len(value) - stream.tell()} bytes are left over")
+        text = to_json(found)
+        # JSON has no NaN; as text it is as wrong in a number's place as it is.
+        return to_json(_finite(found)) if has_floats and b"null" in text else text
+
+    return to_text
+
+
+def _refusal(value: bytes, problem: str) -> Refusal:
+    told = f"{len(value)} bytes are no record of schema {schema_id(value)} ({problem})"
+    return Refusal("not_of_its_schema", told)
+
+
+def _finite(found: Any) -> Any:
+    if isinstance(found, dict):
+        return {name: _finite(each) for name, each in found.items()}
+    if isinstance(found, list):
+        return [_finite(each) for each in found]
+    return str(found) if isinstance(found, float) and not math.isfinite(found) else found
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text.strip()
+
+
+def _renamed(schema: Any, unit: TimeUnit) -> Any:
+    """The schema with logical types that are read as we want them."""
+    if isinstance(schema, list):
+        return [_renamed(each, unit) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    changed = {
+        name: _renamed(each, unit) if name in {"type", "items", "values", "fields"} else each
+        for name, each in schema.items()
+    }
+    logical = changed.pop("logicalType", None)
+    kept = _logical(logical, schema.get("type"), unit)
+    return changed if kept is None else {**changed, "logicalType": kept}
+
+
+def _logical(name: object, of: object, unit: TimeUnit) -> str | None:
+    if name == "uuid" and of == "fixed":
+        return _UUID
+    if not isinstance(name, str) or name in _KEPT or name.startswith("local-timestamp-"):
+        return name if isinstance(name, str) else None
+    written = name.removeprefix("timestamp-")
+    if written == name or written not in _PER_SECOND or (written, unit) in _SAME:
+        return None
+    return _timestamp(written, unit)
+
+
+def _timestamp(written: str, unit: str) -> str:
+    return f"streameval-{written}-as-{unit}"
+
+
+def _conversion(written: str, unit: TimeUnit) -> Callable[..., Any]:
+    per_second = _PER_SECOND[written]
+
+    def moment(value: int, *_: object) -> datetime:
+        return _EPOCH + timedelta(0, 0, value * 1_000_000 // per_second)
+
+    def number(value: int, *_: object) -> int:
+        return value * (1_000 if unit == "ms" else 1_000_000) // per_second
+
+    def seconds(value: int, *_: object) -> float:
+        return (value * 1_000_000 // per_second) / 1_000_000
+
+    return {"iso8601": moment, "s": seconds}.get(unit, number)
+
+
+_UUID: Final = "streameval-uuid"
+
+
+def _uuid(value: bytes, *_: object) -> str:
+    return str(UUID(bytes=value))
+
+
+def _extend_fastavro() -> None:
+    """Teach it our logical types, under names that no schema has."""
+    LOGICAL_READERS[f"fixed-{_UUID}"] = _uuid
+    for written in _PER_SECOND:
+        for unit in get_args(TimeUnit):
+            LOGICAL_READERS[f"long-{_timestamp(written, unit)}"] = _conversion(written, unit)
+
+
+_extend_fastavro()
+
+
+class _Facts:
+    """What must be known of a schema before bytes of strangers are read with it.
+
+    Args:
+        named: its named types, parsed.
+    """
+
+    def __init__(self, named: Mapping[str, Any]) -> None:
+        self._named = named
+        self._least: dict[str, int] = {}
+        self.has_floats = False
+
+    def add(self, schema: Any, within: tuple[str, ...] = ()) -> int:
+        """Look at a type; returns the fewest bytes that a value of it has.
+
+        Raises:
+            UnusableSchemaError: a record holds itself, at which fastavro overflows the stack; or
+                an array has items without bytes, of which a few bytes could announce any number.
+        """
+        kind = schema.get("type") if isinstance(schema, dict) else schema
+        if isinstance(schema, list):
+            return 1 + min((self.add(each, within) for each in schema), default=0)
+        if isinstance(kind, (dict, list)):
+            return self.add(kind, within)
+        if kind in {"float", "double"}:
+            self.has_floats = True
+        if kind in {"record", "error"}:
+            return sum(self._fields(schema, within))
+        if kind == "array" and self.add(schema["items"], within) == 0:
+            raise UnusableSchemaError("it has an array whose items have no bytes")
+        if kind == "map":
+            self.add(schema["values"], within)
+        if kind == "fixed":
+            return int(schema["size"])
+        if kind not in {*_PRIMITIVE, "array", "map", "enum"}:
+            return self._reference(str(kind), within)
+        return 0 if kind == "null" else 1
+
+    def _fields(self, schema: Any, within: tuple[str, ...]) -> Iterator[int]:
+        for field in schema["fields"]:
+            yield self.add(field["type"], (*within, schema["name"]))
+
+    def _reference(self, name: str, within: tuple[str, ...]) -> int:
+        if name in within:
+            raise UnusableSchemaError(f"its record {name!r} holds records of its own kind")
+        if name not in self._least:
+            self._least[name] = self.add(self._named[name], within)
+        return self._least[name]

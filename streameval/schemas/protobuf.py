@@ -1,0 +1,299 @@
+"""Protobuf: a record is a message of the .proto file that it was written with."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from importlib import import_module
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from google.protobuf import json_format
+from google.protobuf.descriptor import Descriptor, FieldDescriptor, FileDescriptor
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.message_factory import GetMessageClass
+
+from streameval.pipeline.fields import TimeUnit
+from streameval.pipeline.framing import HEADER, ToText, schema_id
+from streameval.pipeline.invalid import Refusal
+from streameval.schemas.registry import Definition, UnusableSchemaError
+
+Read: TypeAlias = Callable[[Any], Any]
+"""From a value of the message to one of JSON."""
+
+_MAIN: Final = "streameval/record.proto"
+"""A name for the schema itself, which a registry has none for."""
+
+_SECONDS: Final = 60.0
+_LONGEST_INDEX: Final = 100
+_WELL_KNOWN: Final = "google.protobuf."
+_WRAPPERS: Final = frozenset(
+    f"{_WELL_KNOWN}{kind}Value"
+    for kind in ("Bool", "Bytes", "Double", "Float", "Int32", "Int64", "String", "UInt32", "UInt64")
+)
+_BY_JSON_FORMAT: Final = frozenset(
+    f"{_WELL_KNOWN}{kind}" for kind in ("Duration", "FieldMask", "ListValue", "Struct", "Value")
+)
+_FLOATS: Final = frozenset({FieldDescriptor.TYPE_DOUBLE, FieldDescriptor.TYPE_FLOAT})
+
+_encode = msgspec.json.Encoder().encode
+
+
+def reader(definition: Definition, unit: TimeUnit) -> ToText:
+    """What turns records of a schema into JSON text.
+
+    Args:
+        definition: the schema that they were written with.
+        unit: what a google.protobuf.Timestamp becomes.
+
+    Raises:
+        UnusableSchemaError: it cannot be compiled.
+    """
+    file = _compiled({**definition.references, _MAIN: definition.text})
+    known: dict[tuple[int, ...], tuple[type[Message], Read]] = {}
+    converters = _Converters(unit)
+
+    def to_text(value: bytes) -> bytes:
+        path, start = _message_path(value)
+        if path not in known:
+            descriptor = _message(file, path, value)
+            known[path] = GetMessageClass(descriptor), converters.of_message(descriptor)
+        kind, read = known[path]
+        try:
+            message = kind.FromString(value[start:])
+        except DecodeError as error:
+            raise _refusal(value, str(error)) from None
+        return _encode(read(message))
+
+    return to_text
+
+
+def _message_path(value: bytes) -> tuple[tuple[int, ...], int]:
+    """Which message of the file it is, from the outermost in, and where its bytes begin."""
+    count, place = _varint(value, HEADER)
+    if count == 0:
+        return (0,), place
+    if not 0 < count <= _LONGEST_INDEX:
+        raise _refusal(value, f"{count} steps to its message")
+    path = []
+    for _ in range(count):
+        step, place = _varint(value, place)
+        path.append(step)
+    return tuple(path), place
+
+
+def _varint(value: bytes, place: int) -> tuple[int, int]:
+    """A zigzag varint at a place, and the place after it."""
+    found = 0
+    for shift in range(0, 35, 7):
+        if place >= len(value):
+            raise _refusal(value, "it ends in the path of its message")
+        byte, place = value[place], place + 1
+        found |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (found >> 1) ^ -(found & 1), place
+    raise _refusal(value, "the path of its message is no varint")
+
+
+def _message(file: FileDescriptor, path: tuple[int, ...], value: bytes) -> Descriptor:
+    # Both are in the order of the file, which is what the steps count by.
+    messages: Sequence[Descriptor] = list(file.message_types_by_name.values())
+    for step in path[:-1]:
+        messages = messages[step].nested_types if 0 <= step < len(messages) else ()
+    if not 0 <= path[-1] < len(messages):
+        raise _refusal(value, f"the schema has no message {'/'.join(map(str, path))}")
+    return messages[path[-1]]
+
+
+def _refusal(value: bytes, problem: str) -> Refusal:
+    told = f"{len(value)} bytes are no record of schema {schema_id(value)} ({problem})"
+    return Refusal("not_of_its_schema", told)
+
+
+def _compiled(files: Mapping[str, str]) -> FileDescriptor:
+    """The last of some files, each a .proto text or a FileDescriptorProto in base64."""
+    found: dict[str, FileDescriptorProto] = {}
+    texts: dict[str, str] = {}
+    for name, content in files.items():
+        descriptor = _descriptor(content)
+        if descriptor is None:
+            texts[name] = content
+        else:
+            descriptor.name = name
+            found[name] = descriptor
+    try:
+        if texts:
+            found |= _parsed(texts, found)
+        pool = DescriptorPool()
+        for name in files:
+            _add(pool, name, found, set())
+        return pool.FindFileByName(_MAIN)
+    except (TypeError, KeyError) as error:
+        raise UnusableSchemaError(f"its Protobuf schema is not consistent ({error})") from error
+
+
+def _descriptor(content: str) -> FileDescriptorProto | None:
+    try:
+        return FileDescriptorProto.FromString(base64.b64decode(content, validate=True))
+    except (binascii.Error, ValueError, DecodeError):
+        return None
+
+
+def _add(
+    pool: DescriptorPool, name: str, found: Mapping[str, FileDescriptorProto], added: set[str]
+) -> None:
+    """Add a file after those that it imports; each once."""
+    if name in added:
+        return
+    added.add(name)
+    file = found.get(name) or _well_known(name)
+    for each in file.dependency:
+        _add(pool, each, found, added)
+    pool.Add(file)
+
+
+def _well_known(name: str) -> FileDescriptorProto:
+    path = PurePosixPath(name)
+    if path.parent != PurePosixPath("google/protobuf") or not path.stem.isidentifier():
+        raise UnusableSchemaError(f"it imports {name!r}, which is not among its references")
+    copy = FileDescriptorProto()
+    import_module(f"google.protobuf.{path.stem}_pb2").DESCRIPTOR.CopyToProto(copy)
+    return copy
+
+
+def _parsed(
+    texts: Mapping[str, str], known: Mapping[str, FileDescriptorProto]
+) -> dict[str, FileDescriptorProto]:
+    """What protoc makes of .proto texts; in a process of its own, for they are from elsewhere."""
+    with TemporaryDirectory(prefix="streameval-protoc-") as name:
+        folder = Path(name)
+        for file, text in texts.items():
+            _write(folder / "files", file, text)
+        (folder / "known").write_bytes(FileDescriptorSet(file=known.values()).SerializeToString())
+        command = [sys.executable, "-I", "-m", "grpc_tools.protoc", f"-I{folder / 'files'}"]
+        command += [f"--descriptor_set_out={folder / 'all'}", "--include_imports"]
+        command += [f"--descriptor_set_in={folder / 'known'}"] if known else []
+        _run([*command, *texts])
+        found = FileDescriptorSet.FromString((folder / "all").read_bytes())
+    return {file.name: file for file in found.file if file.name not in known}
+
+
+def _write(folder: Path, name: str, text: str) -> None:
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or name.startswith("-"):
+        raise UnusableSchemaError(f"it refers to {name!r}, which is no name of a file")
+    there = folder / path
+    there.parent.mkdir(parents=True, exist_ok=True)
+    there.write_text(text, encoding="utf-8")
+
+
+def _run(command: list[str]) -> None:
+    try:
+        done = subprocess.run(  # noqa: S603  our own command, no shell
+            command, capture_output=True, text=True, timeout=_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise UnusableSchemaError(f"protoc has not read it within {_SECONDS:g} s") from error
+    if done.returncode:
+        # It also logs, in lines that name no file.
+        told = [line.partition("/files/")[2] or line for line in done.stderr.splitlines()]
+        problem = "; ".join(line for line in told if ".proto:" in line)
+        raise UnusableSchemaError(f"protoc refuses it ({problem[:500]})")
+
+
+class _Converters:
+    """What makes JSON values of messages, compiled once for each type of message.
+
+    Args:
+        unit: what a timestamp becomes.
+    """
+
+    def __init__(self, unit: TimeUnit) -> None:
+        self._unit = unit
+        self._known: dict[str, Read] = {}
+
+    def of_message(self, descriptor: Descriptor) -> Read:
+        """From a message to an object, or what a well-known type stands for."""
+        name = descriptor.full_name
+        if name == f"{_WELL_KNOWN}Timestamp":
+            return partial(_timestamp, unit=self._unit)
+        if name in _WRAPPERS:
+            of_value = self._of_one(descriptor.fields_by_name["value"])
+            return lambda message: of_value(message.value)
+        if name in _BY_JSON_FORMAT:
+            return json_format.MessageToDict
+        if name not in self._known:
+            # Entered before its fields are looked at: a message may hold messages of its own kind.
+            fields: list[tuple[str, bool, Read]] = []
+            self._known[name] = partial(_object, fields)
+            fields += [
+                (each.name, each.has_presence, self._of_field(each)) for each in descriptor.fields
+            ]
+        return self._known[name]
+
+    def _of_field(self, field: FieldDescriptor) -> Read:
+        if not field.is_repeated:
+            return self._of_one(field)
+        held = field.message_type
+        if held is not None and held.GetOptions().map_entry:
+            key, value = held.fields_by_name["key"], held.fields_by_name["value"]
+            return _map(_key_text if key.type == key.TYPE_BOOL else None, self._of_one(value))
+        if held is not None or field.enum_type is not None or field.type in _FLOATS:
+            one = self._of_one(field)
+            return lambda values: [one(each) for each in values]
+        return list
+
+    def _of_one(self, field: FieldDescriptor) -> Read:
+        if field.message_type is not None:
+            return self.of_message(field.message_type)
+        if field.enum_type is not None:
+            names = {number: each.name for number, each in field.enum_type.values_by_number.items()}
+            return lambda number: names.get(number, number)
+        return _number if field.type in _FLOATS else _same
+
+
+def _object(fields: list[tuple[str, bool, Read]], message: Any) -> dict[str, Any]:
+    """The fields by the names of the .proto file; without those that can be absent and are."""
+    return {
+        name: read(getattr(message, name))
+        for name, optional, read in fields
+        if not optional or message.HasField(name)
+    }
+
+
+def _map(key_text: Read | None, read: Read) -> Read:
+    if key_text is None:
+        return lambda values: {key: read(value) for key, value in values.items()}
+    return lambda values: {key_text(key): read(value) for key, value in values.items()}
+
+
+def _key_text(key: bool) -> str:  # noqa: FBT001  a key of a map
+    return "true" if key else "false"
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _number(value: float) -> float | str:
+    # JSON has no NaN; as text it is as wrong in a number's place as it is.
+    return value if math.isfinite(value) else str(value)
+
+
+def _timestamp(message: Any, unit: TimeUnit) -> float | int | str:
+    if unit == "iso8601":
+        text: str = message.ToJsonString()
+        return text
+    micros: int = message.seconds * 1_000_000 + message.nanos // 1_000
+    if unit == "s":
+        return micros / 1_000_000
+    return micros // 1_000 if unit == "ms" else micros

@@ -1,0 +1,233 @@
+"""Asks a schema registry that speaks Confluent's API (Confluent, Apicurio, Karapace, Redpanda)."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
+from urllib.parse import quote
+
+import msgspec
+
+from streameval.errors import ConfigError, MissingExtraError, SourceError, StreamevalError
+from streameval.sources.secrets import substituted
+
+if TYPE_CHECKING:
+    import httpx
+
+Failure: TypeAlias = Literal["unreachable", "certificate", "authentication", "other"]
+
+FAILURES: Final[tuple[Failure, ...]] = get_args(Failure)
+"""Why a registry cannot be asked; values of a label."""
+
+_SECONDS: Final = 10.0
+_NOT_FOUND: Final = frozenset({40401, 40402, 40403})
+"""Codes of the API where a subject, a version or a schema does not exist."""
+
+_MOST_REFERENCES: Final = 1_000
+
+
+class RegistryOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A schema registry that speaks Confluent's API.
+
+    Attributes:
+        url: its address, and the path of the API where it has one: Apicurio's is
+            "http://HOST:8080/apis/ccompat/v7".
+        user: name for basic authentication, or the key of an API.
+        password: that belongs to it; ${NAME} is taken from the environment and ${file:PATH} from a
+            file, which is read for each request.
+        ca_file: certificates of the authorities that may have signed its certificate; none means
+            those of the system.
+    """
+
+    url: str
+    user: str | None = None
+    password: str | None = None
+    ca_file: str | None = None
+
+
+class Definition(msgspec.Struct, frozen=True):
+    """A schema as it is registered.
+
+    Attributes:
+        kind: "AVRO", "PROTOBUF" or "JSON".
+        text: of the schema; of Protobuf perhaps a FileDescriptorProto in base64.
+        references: name -> schema, of all that it refers to; what one refers to stands before it.
+    """
+
+    kind: str
+    text: str
+    references: Mapping[str, str] = {}
+
+
+class RegistryError(StreamevalError):
+    """The registry cannot be asked, which may pass."""
+
+    def __init__(self, failure: Failure, url: str, problem: str) -> None:
+        self.failure = failure
+        self.url = url
+        self.problem = problem
+        super().__init__(f"the schema registry at {url}: {problem}")
+
+
+class UnknownSchemaError(StreamevalError):
+    """The registry answers that it has no such schema."""
+
+
+class UnusableSchemaError(StreamevalError):
+    """No record can be read with a schema."""
+
+
+class _Reference(msgspec.Struct):
+    name: str
+    subject: str
+    version: int
+
+
+class _Answer(msgspec.Struct, rename="camel"):
+    schema: str
+    schema_type: str = "AVRO"
+    references: list[_Reference] | None = None
+
+
+class _Refusal(msgspec.Struct):
+    error_code: int
+    message: str = ""
+
+
+class Registry:
+    """Fetches schemas; one request at a time, each with a time limit.
+
+    Args:
+        options: where it is, and who asks.
+        environment: what ${NAME} in the password stands for.
+
+    Raises:
+        ConfigError: the address is none, or the password or the certificates cannot be read.
+        MissingExtraError: the extra is not installed.
+    """
+
+    def __init__(self, options: RegistryOptions, environment: Mapping[str, str]) -> None:
+        try:
+            import httpx  # noqa: PLC0415  an extra, imported where it is used
+        except ImportError as error:
+            raise MissingExtraError("a schema registry", "schemas", error) from error
+        self._options = options
+        self._environment = environment
+        self._auth()
+        try:
+            trusted = ssl.create_default_context(cafile=options.ca_file)
+        except OSError as error:
+            problem = f"{options.ca_file} holds no certificates ({error})."
+            raise ConfigError("[event]", "registry.ca_file", problem) from error
+        self._client = httpx.Client(verify=trusted, timeout=_SECONDS, follow_redirects=True)
+        self.url = options.url.rstrip("/")
+
+    def definition(self, number: int) -> Definition:
+        """The schema of an id, with all that it refers to.
+
+        Raises:
+            UnknownSchemaError: there is none.
+            RegistryError: the registry cannot be asked.
+        """
+        answer = self._schema(f"/schemas/ids/{number}")
+        references: dict[str, str] = {}
+        self._refer(answer, references, ())
+        return Definition(answer.schema_type, answer.schema, references)
+
+    def check(self) -> str:
+        """Ask once whether it answers; one sentence.
+
+        Raises:
+            SourceError: it does not, or something else answers at its address.
+        """
+        try:
+            kinds = self._asked("/schemas/types", list[str])
+        except (RegistryError, UnknownSchemaError) as error:
+            problem = getattr(error, "problem", str(error)).rstrip(".")
+            remedy = "start it, or correct registry in [event]"
+            raise SourceError(f"the schema registry at {self.url}", problem, remedy) from error
+        return f"The schema registry at {self.url} answers: {', '.join(sorted(kinds))}."
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
+
+    def _refer(self, answer: _Answer, found: dict[str, str], within: tuple[str, ...]) -> None:
+        """Add what a schema refers to, the deepest first."""
+        for each in answer.references or ():
+            if each.name in found or each.name in within:
+                continue
+            if len(found) >= _MOST_REFERENCES:
+                raise UnknownSchemaError(f"it refers to more than {_MOST_REFERENCES:,} others")
+            subject = quote(each.subject, safe="")
+            other = self._schema(f"/subjects/{subject}/versions/{each.version}")
+            self._refer(other, found, (*within, each.name))
+            found[each.name] = other.schema
+
+    def _schema(self, path: str) -> _Answer:
+        found: _Answer = self._asked(path, _Answer)
+        return found
+
+    def _asked(self, path: str, kind: Any) -> Any:
+        with self._explained():
+            answer = self._client.get(f"{self.url}{path}", auth=self._auth())
+        if answer.status_code == 404:
+            raise self._missing(answer)
+        if answer.status_code in {401, 403}:
+            raise self._error("authentication", f"it refuses this user ({answer.status_code})")
+        if answer.status_code != 200:
+            raise self._error("other", f"it answers with status {answer.status_code}")
+        try:
+            return msgspec.json.decode(answer.content, type=kind)
+        except msgspec.DecodeError as error:
+            problem = f"what answers there is no schema registry ({error})"
+            raise self._error("other", problem) from None
+
+    def _missing(self, answer: httpx.Response) -> StreamevalError:
+        """Only a registry itself says that it has no schema; a wrong path gives a 404, too."""
+        try:
+            refusal = msgspec.json.decode(answer.content, type=_Refusal)
+        except msgspec.DecodeError:
+            refusal = None
+        if refusal is not None and refusal.error_code in _NOT_FOUND:
+            return UnknownSchemaError(f"the registry says: {refusal.message.rstrip('.')}")
+        path = answer.request.url.path
+        return self._error("other", f"there is no API of a schema registry: 404 for {path}")
+
+    def _auth(self) -> tuple[str, str] | None:
+        options = self._options
+        if options.user is None:
+            return None
+        try:
+            return options.user, substituted(options.password or "", self._environment)
+        except ValueError as error:
+            raise ConfigError("[event]", "registry.password", f"{error}.") from error
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        import httpx  # noqa: PLC0415  an extra, imported where it is used
+
+        try:
+            yield
+        except httpx.TimeoutException:
+            problem = f"it does not answer within {_SECONDS:g} s"
+            raise self._error("unreachable", problem) from None
+        except httpx.HTTPError as error:
+            raise self._error(*_explanation(error)) from error
+        except ConfigError as error:
+            raise self._error("authentication", error.problem.rstrip(".")) from error
+
+    def _error(self, failure: Failure, problem: str) -> RegistryError:
+        return RegistryError(failure, self.url, problem)
+
+
+def _explanation(error: Exception) -> tuple[Failure, str]:
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            problem = f"its certificate is not trusted ({cause.verify_message})"
+            return "certificate", f"{problem}; name the authority by registry.ca_file"
+        cause = cause.__cause__ or cause.__context__
+    return "unreachable", f"it cannot be reached ({error})"
