@@ -207,6 +207,13 @@ def _durability(health: Health) -> Iterator[Family]:
             for reason, count in sorted(health.connection_failures.items())
         ],
     )
+    yield own_family(
+        "schema_registry_failures",
+        "counter",
+        "Attempts to ask the schema registry that failed since the process started, by reason; "
+        "absent where there is none. While it grows, the records that need a schema wait.",
+        [({"reason": reason}, count) for reason, count in sorted(health.registry_failures.items())],
+    )
     reload = health.reload
     yield own_family(
         "config_last_reload_successful",

@@ -125,9 +125,10 @@ class Schemas:
                 pause, self.trouble = _FIRST_PAUSE, None
 
     def _tell(self, error: Exception, wanted: Wanted) -> None:
-        known = isinstance(error, RegistryError)
-        self.failures[error.failure if known else "other"] += 1
-        problem = str(error) if known else f"{type(error).__name__}: {error}"
+        failure, problem = "other", f"{type(error).__name__}: {error}"
+        if isinstance(error, RegistryError):
+            failure, problem = error.failure, str(error)
+        self.failures[failure] += 1
         self.trouble = f"{problem}; schema {schema_id(wanted.header)} is needed"
 
     def _next(self) -> Wanted | None:

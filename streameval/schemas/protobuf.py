@@ -58,7 +58,7 @@ def reader(definition: Definition, unit: TimeUnit) -> ToText:
     Raises:
         UnusableSchemaError: it cannot be compiled.
     """
-    file = _compiled({**definition.references, _MAIN: definition.text})
+    file = compiled({**definition.references, _MAIN: definition.text})
     known: dict[tuple[int, ...], tuple[type[Message], Read]] = {}
     converters = _Converters(unit)
 
@@ -119,8 +119,15 @@ def _refusal(value: bytes, problem: str) -> Refusal:
     return Refusal("not_of_its_schema", told)
 
 
-def _compiled(files: Mapping[str, str]) -> FileDescriptor:
-    """The last of some files, each a .proto text or a FileDescriptorProto in base64."""
+def compiled(files: Mapping[str, str]) -> FileDescriptor:
+    """The last of some files, compiled.
+
+    Args:
+        files: name -> .proto text or FileDescriptorProto in base64; after those that it imports.
+
+    Raises:
+        UnusableSchemaError: they cannot be.
+    """
     found: dict[str, FileDescriptorProto] = {}
     texts: dict[str, str] = {}
     for name, content in files.items():
@@ -133,17 +140,18 @@ def _compiled(files: Mapping[str, str]) -> FileDescriptor:
     try:
         if texts:
             found |= _parsed(texts, found)
-        pool = DescriptorPool()
-        for name in files:
-            _add(pool, name, found, set())
-        return pool.FindFileByName(_MAIN)
+        pool, added, last = DescriptorPool(), set[str](), ""
+        for last in files:
+            _add(pool, last, found, added)
+        return pool.FindFileByName(last)
     except (TypeError, KeyError) as error:
         raise UnusableSchemaError(f"its Protobuf schema is not consistent ({error})") from error
 
 
 def _descriptor(content: str) -> FileDescriptorProto | None:
     try:
-        return FileDescriptorProto.FromString(base64.b64decode(content, validate=True))
+        found = base64.b64decode(content, validate=True)
+        return FileDescriptorProto.FromString(found) if found else None
     except (binascii.Error, ValueError, DecodeError):
         return None
 

@@ -120,7 +120,7 @@ class Registry:
             trusted = ssl.create_default_context(cafile=options.ca_file)
         except OSError as error:
             problem = f"{options.ca_file} holds no certificates ({error})."
-            raise ConfigError("[event]", "registry.ca_file", problem) from error
+            raise ConfigError("[registry]", "ca_file", problem) from error
         self._client = httpx.Client(verify=trusted, timeout=_SECONDS, follow_redirects=True)
         self.url = options.url.rstrip("/")
 
@@ -146,7 +146,7 @@ class Registry:
             kinds = self._asked("/schemas/types", list[str])
         except (RegistryError, UnknownSchemaError) as error:
             problem = getattr(error, "problem", str(error)).rstrip(".")
-            remedy = "start it, or correct registry in [event]"
+            remedy = "start it, or correct url in [registry]"
             raise SourceError(f"the schema registry at {self.url}", problem, remedy) from error
         return f"The schema registry at {self.url} answers: {', '.join(sorted(kinds))}."
 
@@ -203,7 +203,7 @@ class Registry:
         try:
             return options.user, substituted(options.password or "", self._environment)
         except ValueError as error:
-            raise ConfigError("[event]", "registry.password", f"{error}.") from error
+            raise ConfigError("[registry]", "password", f"{error}.") from error
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -228,6 +228,6 @@ def _explanation(error: Exception) -> tuple[Failure, str]:
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):
             problem = f"its certificate is not trusted ({cause.verify_message})"
-            return "certificate", f"{problem}; name the authority by registry.ca_file"
+            return "certificate", f"{problem}; name the authority by ca_file in [registry]"
         cause = cause.__cause__ or cause.__context__
     return "unreachable", f"it cannot be reached ({error})"

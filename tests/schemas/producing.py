@@ -1,0 +1,223 @@
+"""Producers of one shop: the same events as JSON, Avro of two versions, Protobuf, JSON Schema."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from io import BytesIO
+from typing import Any
+
+import fastavro
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+
+from streameval.schemas.protobuf import compiled
+from tests.schemas.registries import Reference, register
+
+EVENT = """
+[event]
+{format}
+event_id = "id"
+user = "viewer"
+time = "at"
+time_unit = "ms"
+recommendations = "page.items"
+item = "sku"
+score = "p"
+interactions = "clicked"
+interaction_item = "sku"
+gain = "eur"
+type = "kind"
+[event.labels]
+variant = "arm.name"
+"""
+"""How the events are read, whatever they are written in."""
+
+_ITEM = {
+    "type": "record",
+    "name": "Item",
+    "fields": [{"name": "sku", "type": "string"}, {"name": "p", "type": "double"}],
+}
+_CLICK = {
+    "type": "record",
+    "name": "Click",
+    "fields": [
+        {"name": "sku", "type": "string"},
+        {"name": "eur", "type": ["null", "double"], "default": None},
+        {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["click", "buy"]}},
+    ],
+}
+_FIELDS: list[dict[str, Any]] = [
+    {"name": "id", "type": "string"},
+    {"name": "viewer", "type": "long"},
+    {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+    {
+        "name": "arm",
+        "type": {
+            "type": "record",
+            "name": "Arm",
+            "fields": [{"name": "name", "type": "string"}],
+        },
+    },
+    {
+        "name": "page",
+        "type": {
+            "type": "record",
+            "name": "Page",
+            "fields": [{"name": "items", "type": {"type": "array", "items": "Item"}}],
+        },
+    },
+    {"name": "clicked", "type": {"type": "array", "items": _CLICK}},
+]
+AVRO = {"type": "record", "name": "Shown", "namespace": "shop", "fields": _FIELDS}
+"""The first version; an item is a schema of its own, which this one refers to."""
+
+EVOLVED = AVRO | {
+    "fields": [
+        {"name": "country", "type": ["null", "string"], "default": None},
+        *(
+            each | {"type": {"type": "long", "logicalType": "timestamp-micros"}}
+            if each["name"] == "at"
+            else each
+            for each in _FIELDS
+        ),
+    ]
+}
+"""A field more, in front of the others, and times in another unit."""
+
+ITEM_PROTO = """
+syntax = "proto3";
+package shop;
+message Item { string sku = 1; double p = 2; }
+"""
+PROTO = """
+syntax = "proto3";
+package shop;
+import "google/protobuf/timestamp.proto";
+import "google/protobuf/wrappers.proto";
+import "shop/item.proto";
+message Unrelated { string text = 1; }
+message Shown {
+  message Arm { string name = 1; }
+  message Page { repeated Item items = 1; }
+  enum Kind { click = 0; buy = 1; }
+  message Click { string sku = 1; google.protobuf.DoubleValue eur = 2; Kind kind = 3; }
+  string id = 1;
+  int64 viewer = 2;
+  google.protobuf.Timestamp at = 3;
+  Arm arm = 4;
+  Page page = 5;
+  repeated Click clicked = 6;
+  optional string country = 7;
+}
+"""
+JSON_SCHEMA = '{"type": "object", "required": ["id", "at"]}'
+
+
+def events(count: int) -> list[dict[str, Any]]:
+    """Events of two arms; every second one has a country, every third a click."""
+    return [
+        {
+            "id": f"e{n}",
+            "viewer": n % 17,
+            "at": 1_790_000_000_000 + 250 * n,
+            "arm": {"name": "ab"[n % 2]},
+            "page": {"items": [{"sku": f"i{n + k}", "p": 1 / (k + 2)} for k in range(5)]},
+            "clicked": [
+                {"sku": f"i{n + n % 7}", "eur": 1.5 * n if n % 2 else None, "kind": "click"},
+                {"sku": f"i{n}", "eur": 0.1, "kind": "buy"},
+            ][: 2 * (n % 3 == 0)],
+            **({"country": "nl"} if n % 2 else {}),
+        }
+        for n in range(count)
+    ]
+
+
+def framed(number: int, payload: bytes) -> bytes:
+    """A record as Confluent's serializers write it."""
+    return b"\0" + number.to_bytes(4) + payload
+
+
+def as_json(found: Sequence[dict[str, Any]]) -> list[bytes]:
+    """Without any frame."""
+    return [json.dumps(each).encode() for each in found]
+
+
+def as_json_schema(url: str, found: Sequence[dict[str, Any]]) -> list[bytes]:
+    """As JSON with the frame of a JSON schema."""
+    number = register(url, "shown-json-value", JSON_SCHEMA, "JSON")
+    return [framed(number, each) for each in as_json(found)]
+
+
+def avro_id(url: str, schema: object = AVRO) -> int:
+    """The id of a version of the Avro schema, which refers to that of an item."""
+    register(url, "shop-item", json.dumps(_ITEM | {"namespace": "shop"}))
+    item = Reference("shop.Item", "shop-item")
+    return register(url, "shown-avro-value", json.dumps(schema), references=[item])
+
+
+def as_avro(
+    url: str, found: Sequence[dict[str, Any]], *, per_second: int = 1_000, schema: object = AVRO
+) -> list[bytes]:
+    """In one version of the schema, whose times have so many units a second."""
+    number, named = avro_id(url, schema), dict[str, Any]()
+    fastavro.parse_schema(_ITEM | {"namespace": "shop"}, named_schemas=named)
+    parsed = fastavro.parse_schema(json.loads(json.dumps(schema)), named_schemas=named)
+    factor = per_second // 1_000
+    return [framed(number, _avro(parsed, each | {"at": each["at"] * factor})) for each in found]
+
+
+def _avro(schema: Any, found: object) -> bytes:
+    stream = BytesIO()
+    fastavro.schemaless_writer(stream, schema, found)
+    return stream.getvalue()
+
+
+def as_evolved_avro(url: str, found: Sequence[dict[str, Any]]) -> list[bytes]:
+    """The first third in the first version, the rest in the other, and one of the first again."""
+    old, new = found[: len(found) // 3], found[len(found) // 3 :]
+    lacking = [{k: v for k, v in each.items() if k != "country"} for each in old]
+    return [
+        *as_avro(url, lacking),
+        *as_avro(url, new, per_second=1_000_000, schema=EVOLVED),
+    ]
+
+
+def shown_message() -> type[Message]:
+    """The class of a Protobuf event."""
+    file = compiled({"shop/item.proto": ITEM_PROTO, "shown.proto": PROTO})
+    return GetMessageClass(file.message_types_by_name["Shown"])
+
+
+def protobuf_id(url: str, *, binary: bool = False) -> int:
+    """The id of the Protobuf schema, registered as text or as Confluent's Python client does."""
+    register(url, "shop-item-proto", ITEM_PROTO, "PROTOBUF")
+    text = PROTO
+    if binary:
+        text = base64.b64encode(shown_message().DESCRIPTOR.file.serialized_pb).decode()
+    item = Reference("shop/item.proto", "shop-item-proto")
+    return register(url, "shown-proto-value", text, "PROTOBUF", [item])
+
+
+def as_protobuf(url: str, found: Sequence[dict[str, Any]], *, binary: bool = False) -> list[bytes]:
+    """As the second message of a file."""
+    number, kind = protobuf_id(url, binary=binary), shown_message()
+    # The number of steps, and the step, as zigzag varints.
+    return [framed(number, b"\x02\x02" + _message(kind, each)) for each in found]
+
+
+def _message(kind: type[Message], found: dict[str, Any]) -> bytes:
+    message: Any = kind(id=found["id"], viewer=found["viewer"])
+    message.at.FromMilliseconds(found["at"])
+    message.arm.name = found["arm"]["name"]
+    for item in found["page"]["items"]:
+        message.page.items.add(**item)
+    for click in found["clicked"]:
+        added = message.clicked.add(sku=click["sku"], kind=click["kind"])
+        if click["eur"] is not None:
+            added.eur.value = click["eur"]
+    if "country" in found:
+        message.country = found["country"]
+    content: bytes = message.SerializeToString()
+    return content

@@ -1,0 +1,225 @@
+"""Two schema registries: a small one in this process, and Apicurio as it is released."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import ssl
+import subprocess
+import tarfile
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+import httpx
+
+from streameval.broker import free_ports, java
+from tests.effort import PATIENCE
+
+_RELEASE = "3.3.3"
+_ARCHIVE = (
+    "https://repo1.maven.org/maven2/io/apicurio/apicurio-registry-app/"
+    f"{_RELEASE}/apicurio-registry-app-{_RELEASE}-all.tar.gz"
+)
+_DIGEST = "8bc6751c76d963734224b01d5e7f84ccb3cb61c87d3bd77c36c35f10a5cbed63"
+
+
+class Reference(NamedTuple):
+    """A registered schema that another one refers to by a name."""
+
+    name: str
+    subject: str
+    version: int = 1
+
+
+def register(
+    url: str, subject: str, schema: str, kind: str = "AVRO", references: Sequence[Reference] = ()
+) -> int:
+    """Register a schema as producers do; returns its id."""
+    body: dict[str, Any] = {"schema": schema, "schemaType": kind}
+    if references:
+        body["references"] = [each._asdict() for each in references]
+    answer = httpx.post(f"{url}/subjects/{subject}/versions", json=body, timeout=PATIENCE)
+    assert answer.status_code == 200, answer.text
+    found: int = answer.json()["id"]
+    return found
+
+
+class SmallRegistry:
+    """Answers what a registry of Confluent's API answers; can be away, and ask for a password.
+
+    Attributes:
+        status: of every answer; None answers what is asked.
+        user: name and password that it wants; None wants none.
+        asked: the paths that were asked for.
+    """
+
+    def __init__(self, certificate: tuple[Path, Path] | None = None) -> None:
+        self.status: int | None = None
+        self.user: tuple[str, str] | None = None
+        self.asked: list[str] = []
+        self._schemas: dict[int, dict[str, Any]] = {}
+        self._subjects: dict[str, list[int]] = {}
+        self._certificate = certificate
+        self._port = free_ports(1)[0]
+        self._server: ThreadingHTTPServer | None = None
+
+    @property
+    def url(self) -> str:
+        """Its address, whether it is away or not."""
+        return f"http{'s' if self._certificate else ''}://127.0.0.1:{self._port}"
+
+    def start(self) -> None:
+        """Listen."""
+        registry = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                registry.asked.append(self.path)
+                self._answer(*registry._read(self.path))
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                subject = unquote(self.path.split("/")[2])
+                self._answer(200, {"id": registry._register(subject, body)})
+
+            def _answer(self, status: int, found: object) -> None:
+                wanted = registry.user
+                if wanted is not None:
+                    told = self.headers.get("Authorization", "")
+                    if told != "Basic " + base64.b64encode(":".join(wanted).encode()).decode():
+                        status, found = 401, {"error_code": 40101, "message": "Unauthorized"}
+                content = json.dumps(found).encode()
+                self.send_response(registry.status or status)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", self._port), Handler)
+        self._server.daemon_threads = True
+        if self._certificate is not None:
+            context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            context.load_cert_chain(*self._certificate)
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def stop(self) -> None:
+        """Be away; what was registered stays."""
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._server = None
+
+    def _register(self, subject: str, body: Mapping[str, Any]) -> int:
+        kept = {name: each for name, each in body.items() if each != "AVRO"}
+        number = next((n for n, each in self._schemas.items() if each == kept), None)
+        number = number or len(self._schemas) + 1
+        self._schemas[number] = kept
+        versions = self._subjects.setdefault(subject, [])
+        if number not in versions:
+            versions.append(number)
+        return number
+
+    def _read(self, path: str) -> tuple[int, object]:
+        match unquote(path).strip("/").split("/"):
+            case ["schemas", "types"]:
+                return 200, ["JSON", "PROTOBUF", "AVRO"]
+            case ["schemas", "ids", number]:
+                found = self._schemas.get(int(number))
+                missing = {"error_code": 40403, "message": f"Schema {number} not found"}
+                return (404, missing) if found is None else (200, found)
+            case ["subjects", subject, "versions", version]:
+                versions = self._subjects.get(subject, [])
+                if int(version) > len(versions):
+                    return 404, {"error_code": 40402, "message": f"Version {version} not found"}
+                number = versions[int(version) - 1]
+                told = {"subject": subject, "version": int(version), "id": number}
+                return 200, told | self._schemas[number]
+        return 404, {"detail": "HTTP 404 Not Found"}
+
+
+@contextmanager
+def small_registry(certificate: tuple[Path, Path] | None = None) -> Iterator[SmallRegistry]:
+    """A small registry that listens."""
+    registry = SmallRegistry(certificate)
+    registry.start()
+    try:
+        yield registry
+    finally:
+        registry.stop()
+
+
+@contextmanager
+def apicurio(folder: Path) -> Iterator[str]:
+    """Apicurio Registry, from Maven Central on the Java of the tests; its address.
+
+    Args:
+        folder: for its log.
+    """
+    port, management = free_ports(2)
+    settings = {
+        "quarkus.http.host": "127.0.0.1",
+        "quarkus.http.port": port,
+        "quarkus.management.host": "127.0.0.1",
+        "quarkus.management.port": management,
+    }
+    flags = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+    flags += [f"-D{name}={value}" for name, value in settings.items()]
+    program = _installed() / "quarkus-run.jar"
+    url = f"http://127.0.0.1:{port}/apis/ccompat/v7"
+    with (folder / "apicurio.log").open("wb") as log:
+        process = subprocess.Popen(
+            [str(java()), *flags, "-jar", str(program)], stdout=log, stderr=log, cwd=folder
+        )
+        try:
+            _await(url, process)
+            yield url
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _await(url: str, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while process.poll() is None and time.monotonic() < deadline:
+        try:
+            if httpx.get(f"{url}/schemas/types", timeout=5).status_code == 200:
+                return
+        except httpx.HTTPError:
+            pass
+        time.sleep(0.2)
+    message = f"Apicurio did not answer; it ended with {process.poll()}"
+    raise TimeoutError(message)
+
+
+def _installed() -> Path:
+    """The folder of the program; 160 MB, fetched once."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "streameval-tests"
+    folder = cache / f"apicurio-{_RELEASE}"
+    if folder.exists():
+        return folder
+    cache.mkdir(parents=True, exist_ok=True)
+    archive = cache / f"apicurio-{_RELEASE}.{os.getpid()}.tar.gz"
+    digest = hashlib.sha256()
+    with httpx.stream("GET", _ARCHIVE, timeout=PATIENCE) as answer, archive.open("wb") as file:
+        answer.raise_for_status()
+        for block in answer.iter_bytes():
+            digest.update(block)
+            file.write(block)
+    assert digest.hexdigest() == _DIGEST
+    unpacked = cache / f"apicurio-{_RELEASE}.{os.getpid()}"
+    with tarfile.open(archive) as tar:
+        tar.extractall(unpacked, filter="data")
+    archive.unlink()
+    unpacked.rename(folder)
+    return folder

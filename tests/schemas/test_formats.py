@@ -1,0 +1,397 @@
+"""A record means the same in every format; one that is not of its schema is invalid."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from decimal import Decimal
+from io import BytesIO
+from typing import Any, cast
+from uuid import UUID
+
+import fastavro
+import msgspec
+import pytest
+from google.protobuf.message_factory import GetMessageClass
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streameval.pipeline.decode import Decoded, Decoder
+from streameval.pipeline.fields import EventFields, TimeUnit
+from streameval.pipeline.framing import Encoding, FramedDecoder, by_schema, unframed
+from streameval.pipeline.invalid import Refusal
+from streameval.schemas import avro, protobuf
+from streameval.schemas.loading import Schemas
+from streameval.schemas.registry import (
+    Definition,
+    Registry,
+    RegistryOptions,
+    UnusableSchemaError,
+)
+from tests.effort import PATIENCE
+from tests.schemas.producing import (
+    as_avro,
+    as_evolved_avro,
+    as_json,
+    as_json_schema,
+    as_protobuf,
+    events,
+    framed,
+)
+from tests.schemas.registries import SmallRegistry, register, small_registry
+
+FIELDS = EventFields(
+    event_id="id",
+    user="viewer",
+    time="at",
+    time_unit="ms",
+    recommendations="page.items",
+    item="sku",
+    score="p",
+    interactions="clicked",
+    interaction_item="sku",
+    gain="eur",
+    type="kind",
+    labels={"variant": "arm.name"},
+)
+DIMENSIONS = ["variant", "country"]
+
+
+@pytest.fixture
+def registry() -> Iterator[SmallRegistry]:
+    with small_registry() as found:
+        yield found
+
+
+@pytest.fixture
+def schemas(registry: SmallRegistry) -> Iterator[Schemas]:
+    with closing(Schemas(Registry(RegistryOptions(url=registry.url), {}))) as found:
+        yield found
+
+
+def decoded(schemas: Schemas, encoding: Encoding, values: list[bytes | None]) -> Decoded:
+    decoder = FramedDecoder(Decoder(FIELDS, DIMENSIONS), by_schema(schemas.readers(encoding)))
+    assert schemas.load(encoding, values, PATIENCE)
+    return decoder.decode_many(values)
+
+
+def plain(found: Decoded) -> Any:
+    """Everything that was read, as something that can be compared."""
+    times = None if found.times is None else found.times.tolist()
+    return msgspec.to_builtins(msgspec.structs.replace(found, times=cast("Any", times)))
+
+
+def json_of(found: list[dict[str, Any]]) -> Any:
+    return plain(Decoder(FIELDS, DIMENSIONS).decode_many(as_json(found)))
+
+
+@pytest.mark.parametrize(
+    ("encoding", "produce"),
+    [
+        (Encoding("avro", "ms"), as_evolved_avro),
+        (Encoding("protobuf", "ms"), as_protobuf),
+        (Encoding("protobuf", "ms"), lambda url, all_: as_protobuf(url, all_, binary=True)),
+    ],
+    ids=["evolved avro", "protobuf", "protobuf as a descriptor"],
+)
+def test_the_events_are_those_of_json(
+    registry: SmallRegistry,
+    schemas: Schemas,
+    encoding: Encoding,
+    produce: Callable[[str, list[dict[str, Any]]], list[bytes | None]],
+) -> None:
+    found = events(60)
+    if encoding.format == "avro":
+        # The old version has no field for it.
+        found = [each if n >= 20 else _without_country(each) for n, each in enumerate(found)]
+    assert plain(decoded(schemas, encoding, produce(registry.url, found))) == json_of(found)
+
+
+def _without_country(event: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in event.items() if name != "country"}
+
+
+def test_json_behind_the_id_of_a_schema_is_json(registry: SmallRegistry) -> None:
+    decoder = FramedDecoder(Decoder(FIELDS, DIMENSIONS), unframed)
+    values = as_json_schema(registry.url, events(20))
+    assert plain(decoder.decode_many(values)) == json_of(events(20))
+    bare = decoder.decode_many([as_json(events(1))[0], values[0], None])
+    assert [(place, each.reason) for place, each in bare.invalid] == [(0, "not_framed")]
+    assert (list(bare.places), list(bare.tombstones)) == ([1], [2])
+
+
+@pytest.mark.parametrize("encoding", [Encoding("avro", "ms"), Encoding("protobuf", "ms")])
+def test_what_is_not_of_its_schema_is_invalid_and_the_rest_is_not(
+    registry: SmallRegistry, schemas: Schemas, encoding: Encoding
+) -> None:
+    produce = as_avro if encoding.format == "avro" else as_protobuf
+    (good,) = produce(registry.url, events(1))
+    other = register(registry.url, "other", "{}", "JSON")
+    bad = {
+        "not_framed": [b"", b"\0\0\0", b"\1" + good[1:], b'{"user": 1}'],
+        "unknown_schema": [framed(999_999, good[5:])],
+        "unusable_schema": [framed(other, good[5:])],
+        "not_of_its_schema": [good[:5], good[:6], good[:-1], good[:5] + b"\xff" * 40],
+    }
+    values = [value for found in bad.values() for value in (*found, good, None)]
+    found = decoded(schemas, encoding, values)
+    expected = [reason for reason, each in bad.items() for _ in each]
+    assert [each.reason for _, each in found.invalid] == expected
+    assert len(found.places) == len(found.tombstones) == len(bad)
+    assert sorted([*found.places, *found.tombstones, *(p for p, _ in found.invalid)]) == list(
+        range(len(values))
+    )
+
+
+def test_the_limits_of_json_are_those_of_all_formats(
+    registry: SmallRegistry, schemas: Schemas
+) -> None:
+    (event,) = events(1)
+    event["page"]["items"][0]["p"] = float("nan")
+    event["clicked"][0]["eur"] = float("inf")
+    for encoding, produce in (
+        (Encoding("avro", "ms"), as_avro),
+        (Encoding("protobuf", "ms"), as_protobuf),
+    ):
+        found = decoded(schemas, encoding, produce(registry.url, [event]))
+        ((_, invalid),) = found.invalid
+        assert (invalid.reason, invalid.engaged) == ("invalid_score", True)
+
+
+def read_avro(kind: object, value: object, unit: TimeUnit = "iso8601") -> Any:
+    """A value of a type, as JSON."""
+    schema = {"type": "record", "name": "R", "fields": [{"name": "x", "type": kind}]}
+    stream = BytesIO()
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(schema), {"x": value})
+    to_text = avro.reader(Definition("AVRO", json.dumps(schema)), unit)
+    return json.loads(to_text(framed(1, stream.getvalue())))["x"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "found"),
+    [
+        ("long", 2**62 + 1, 2**62 + 1),
+        (["null", "string"], None, None),
+        (["null", "string", "long"], 7, 7),
+        ({"type": "enum", "name": "E", "symbols": ["A", "B"]}, "B", "B"),
+        ({"type": "map", "values": "double"}, {"a": 0.5}, {"a": 0.5}),
+        ({"type": "fixed", "name": "F", "size": 3}, b"abc", "YWJj"),
+        ("bytes", b"abc", "YWJj"),
+        (
+            {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
+            Decimal("12.50"),
+            12.5,
+        ),
+        ({"type": "string", "logicalType": "uuid"}, UUID(int=5), str(UUID(int=5))),
+        ({"type": "int", "logicalType": "date"}, 20_454, "2026-01-01"),
+        ("float", 0.1, 0.10000000149011612),
+        ("double", float("nan"), "nan"),
+        (["null", "double"], float("-inf"), "-inf"),
+    ],
+)
+def test_a_type_of_avro_becomes_json(kind: object, value: object, found: object) -> None:
+    assert read_avro(kind, value) == found
+
+
+def test_a_uuid_of_sixteen_bytes_becomes_its_text() -> None:
+    fixed = {"type": "fixed", "name": "U", "size": 16}
+    number = UUID(int=5)
+    schema = {"type": "record", "name": "R", "fields": [{"name": "x", "type": fixed}]}
+    declared = json.dumps(schema).replace('"size"', '"logicalType": "uuid", "size"')
+    to_text = avro.reader(Definition("AVRO", declared), "ms")
+    assert json.loads(to_text(framed(1, number.bytes))) == {"x": str(number)}
+
+
+@given(st.integers(-62_135_596_800_000, 253_402_300_799_999), st.sampled_from(["millis", "micros"]))
+def test_a_timestamp_comes_in_the_unit_of_the_stream(millis: int, written: str) -> None:
+    value = millis * (1_000 if written == "micros" else 1)
+    kind = {"type": "long", "logicalType": f"timestamp-{written}"}
+    schema = {"type": "record", "name": "R", "fields": [{"name": "x", "type": kind}]}
+    plainly = {"type": "record", "name": "R", "fields": [{"name": "x", "type": "long"}]}
+    stream = BytesIO()
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(plainly), {"x": value})
+    record = framed(1, stream.getvalue())
+    units: tuple[TimeUnit, ...] = ("ms", "us", "s", "iso8601")
+    for unit in units:
+        text = avro.reader(Definition("AVRO", json.dumps(schema)), unit)(record)
+        fields = EventFields(recommendations="r", interactions="i", time="x", time_unit=unit)
+        whole = json.loads(text) | {"r": [], "i": []}
+        (time,) = Decoder(fields, []).decode_many([json.dumps(whole).encode()]).times.tolist()  # type: ignore[union-attr]  # it has times
+        assert time == millis * 1_000
+
+
+def test_a_local_timestamp_is_no_moment() -> None:
+    kind = {"type": "long", "logicalType": "local-timestamp-millis"}
+    found = read_avro(kind, 1_790_000_000_000, "ms")
+    assert found == "2026-09-21T14:13:20"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("nonsense", "no Avro schema"),
+        ('{"type": "record"}', "no Avro schema"),
+        ("[1, 2]", "no Avro schema"),
+        (
+            '{"type":"record","name":"L","fields":[{"name":"next","type":["null","L"]}]}',
+            "'L' holds records of its own kind",
+        ),
+        ('{"type":"array","items":"null"}', "items have no bytes"),
+        (
+            '{"type":"array","items":{"type":"record","name":"R","fields":[]}}',
+            "items have no bytes",
+        ),
+    ],
+)
+def test_an_avro_schema_that_cannot_be_used_says_why(text: str, problem: str) -> None:
+    with pytest.raises(UnusableSchemaError, match=problem):
+        avro.reader(Definition("AVRO", text), "ms")
+
+
+PROTO = """
+syntax = "proto3";
+import "google/protobuf/timestamp.proto";
+import "google/protobuf/wrappers.proto";
+import "google/protobuf/struct.proto";
+import "google/protobuf/duration.proto";
+enum Kind { NONE = 0; CLICK = 1; }
+message Item { string id = 1; Item of = 2; message Inner { bool yes = 1; } }
+message R {
+  string text = 1; optional string maybe = 2; int64 whole = 3; uint64 large = 4; double real = 5;
+  bytes raw = 6; Kind kind = 7; repeated Kind kinds = 8; repeated float reals = 9;
+  Item item = 10; repeated Item items = 11; map<string, Item> named = 12; map<bool, int32> bools = 13;
+  map<int64, string> numbers = 14; google.protobuf.StringValue wrapped = 15;
+  google.protobuf.Timestamp at = 16; google.protobuf.Struct free = 17;
+  oneof one { string a = 18; int64 b = 19; } google.protobuf.Duration took = 20;
+}
+"""
+UNSET = {
+    "text": "",
+    "whole": 0,
+    "large": 0,
+    "real": 0.0,
+    "raw": "",
+    "kind": "NONE",
+    "kinds": [],
+    "reals": [],
+    "items": [],
+    "named": {},
+    "bools": {},
+    "numbers": {},
+}
+
+
+def read_protobuf(unit: TimeUnit = "iso8601", **given: Any) -> Any:
+    """A message with these fields, as JSON."""
+    kind = GetMessageClass(protobuf.compiled({"r.proto": PROTO}).message_types_by_name["R"])
+    to_text = protobuf.reader(Definition("PROTOBUF", PROTO), unit)
+    return json.loads(to_text(framed(1, b"\x02\x02" + kind(**given).SerializeToString())))
+
+
+def test_an_unset_scalar_is_its_default_and_what_has_presence_is_absent() -> None:
+    assert read_protobuf() == UNSET
+
+
+def test_a_type_of_protobuf_becomes_json() -> None:
+    given = {
+        "text": "t",
+        "maybe": "",
+        "whole": -(2**63),
+        "large": 2**64 - 1,
+        "real": float("nan"),
+        "raw": b"abc",
+        "kind": 1,
+        "kinds": [1, 0, 5],
+        "reals": [0.5, float("inf")],
+        "item": {"id": "x", "of": {"id": "y"}},
+        "items": [{"id": "z"}],
+        "named": {},
+        "bools": {True: 1},
+        "numbers": {-1: "m"},
+        "wrapped": {"value": ""},
+        "at": {"seconds": 1_790_000_000, "nanos": 250_000_000},
+        "free": {"k": True},
+        "b": 0,
+        "took": {"seconds": 3},
+    }
+    assert read_protobuf(**given) == UNSET | given | {
+        "real": "nan",
+        "raw": "YWJj",
+        "kind": "CLICK",
+        "kinds": ["CLICK", "NONE", 5],
+        "reals": [0.5, "inf"],
+        "bools": {"true": 1},
+        "numbers": {"-1": "m"},
+        "wrapped": "",
+        "at": "2026-09-21T14:13:20.250Z",
+        "free": {"k": True},
+        "took": "3s",
+    }
+    for unit, found in (("ms", 1_790_000_000_250), ("us", 1_790_000_000_250_000)):
+        assert read_protobuf(cast("TimeUnit", unit), at=given["at"])["at"] == found
+    assert read_protobuf("s", at=given["at"])["at"] == 1_790_000_000.25
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        (b"\x00", {"id": ""}),
+        (b"\x02\x00", {"id": ""}),
+        (b"\x04\x00\x00", {"yes": False}),
+    ],
+)
+def test_a_path_names_the_message_of_the_file(path: bytes, found: object) -> None:
+    to_text = protobuf.reader(Definition("PROTOBUF", PROTO), "ms")
+    assert json.loads(to_text(framed(1, path))) == found
+
+
+@pytest.mark.parametrize("path", [b"", b"\x02", b"\x02\x04", b"\x01", b"\xff" * 6, b"\x04\x00\x02"])
+def test_a_path_that_names_none_is_refused(path: bytes) -> None:
+    to_text = protobuf.reader(Definition("PROTOBUF", PROTO), "ms")
+    with pytest.raises(Refusal) as found:
+        to_text(framed(1, path))
+    assert found.value.invalid.reason == "not_of_its_schema"
+
+
+@pytest.mark.parametrize(
+    ("text", "references", "problem"),
+    [
+        ("nonsense", {}, r"protoc refuses it \(streameval/record.proto:1:1: "),
+        ('import "absent.proto";', {}, "absent.proto: File not found|absent.proto"),
+        ('syntax = "proto3";', {"../../x.proto": ""}, "no name of a file"),
+        ('syntax = "proto3";', {"/x.proto": ""}, "no name of a file"),
+        ('syntax = "proto3";', {"--x.proto": ""}, "no name of a file"),
+    ],
+)
+def test_a_protobuf_schema_that_cannot_be_used_says_why(
+    text: str, references: dict[str, str], problem: str
+) -> None:
+    with pytest.raises(UnusableSchemaError, match=problem):
+        protobuf.reader(Definition("PROTOBUF", text, references), "ms")
+
+
+@given(st.binary(max_size=60), st.sampled_from(["avro", "protobuf"]))
+def test_no_bytes_are_more_than_invalid(payload: bytes, kind: str) -> None:
+    to_text = _READERS[kind]
+    try:
+        json.loads(to_text(framed(1, payload)))
+    except Refusal as refusal:
+        assert refusal.invalid.reason == "not_of_its_schema"
+
+
+_RICH = {
+    "type": "record",
+    "name": "R",
+    "fields": [
+        {"name": "a", "type": {"type": "array", "items": ["null", "string", "double"]}},
+        {"name": "d", "type": {"type": "bytes", "logicalType": "decimal", "precision": 4}},
+        {"name": "t", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+        {"name": "m", "type": {"type": "map", "values": "long"}},
+        {"name": "e", "type": {"type": "enum", "name": "E", "symbols": ["A"]}},
+    ],
+}
+_READERS = {
+    "avro": avro.reader(Definition("AVRO", json.dumps(_RICH)), "iso8601"),
+    "protobuf": protobuf.reader(Definition("PROTOBUF", PROTO), "iso8601"),
+}

@@ -1,0 +1,185 @@
+"""Records wait for their schemas, and nothing else does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+import pytest
+
+from streameval.pipeline.framing import Encoding
+from streameval.records import Partition, RecordBatch
+from streameval.schemas.loading import Schemas
+from streameval.schemas.registry import Registry, RegistryOptions
+from streameval.schemas.source import SchemaSource
+from streameval.sources.owning import Positions
+from tests.effort import PATIENCE
+from tests.logs.group import Group
+from tests.logs.log import Log
+from tests.logs.source import LogSource
+from tests.schemas.producing import framed
+from tests.schemas.registries import SmallRegistry, register, small_registry
+
+AVRO, PLAIN = (Partition("avro", 0), Partition("avro", 1)), Partition("plain", 0)
+ENCODING = Encoding("avro", "ms")
+
+
+class Stage:
+    """A log of two topics, one of which needs schemas; its group; and a member that reads it."""
+
+    def __init__(self, registry: SmallRegistry) -> None:
+        self.registry = registry
+        self.log = Log()
+        self.log.add_topic("avro", partitions=2)
+        self.log.add_topic("plain", partitions=1)
+        self.group = Group(self.log, ["avro", "plain"], automatic=True)
+        self.now = 0.0
+        self.schemas = Schemas(Registry(RegistryOptions(url=registry.url), {}), lambda: self.now)
+        self.schemas.readers(ENCODING)
+        self.members: list[SchemaSource] = []
+
+    def member(self, name: str, positions: dict[Partition, int] | None = None) -> SchemaSource:
+        found = SchemaSource(LogSource(self.group, name), self.schemas, {"avro": ENCODING})
+        found.open(Positions(positions))
+        self.members.append(found)
+        return found
+
+    def schema(self, name: str) -> int:
+        return register(self.registry.url, name, f'{{"type": "string", "doc": "{name}"}}')
+
+    def write(self, partition: Partition, *values: bytes | None) -> None:
+        for value in values:
+            self.log.append(partition, value)
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    with small_registry() as registry:
+        found = Stage(registry)
+        yield found
+        for member in found.members:
+            member.close()
+
+
+def polled(source: SchemaSource, until: Callable[[list[RecordBatch]], bool]) -> list[RecordBatch]:
+    """Batches until something is true of them."""
+    batches: list[RecordBatch] = []
+    deadline = time.monotonic() + PATIENCE
+    while not until(batches):
+        assert time.monotonic() < deadline, (batches, source.trouble)
+        found = source.poll(0.01)
+        assert len({each.partition for each in found}) == len(found)
+        batches += found
+        time.sleep(0.001)
+    return batches
+
+
+def values(batches: list[RecordBatch], partition: Partition) -> list[tuple[int, bytes | None]]:
+    mine = [each for each in batches if each.partition == partition]
+    return [pair for each in mine for pair in zip(each.offsets, each.values, strict=True)]
+
+
+def count(batches: list[RecordBatch]) -> int:
+    return sum(len(each.values) for each in batches)
+
+
+def test_each_record_comes_once_and_in_order_whatever_schemas_it_has(stage: Stage) -> None:
+    ids = [stage.schema(f"s{n}") for n in range(4)]
+    records = [framed(ids[n % 4], b"%d" % n) if n % 11 else None for n in range(300)]
+    stage.write(AVRO[0], *records)
+    stage.write(PLAIN, b"p")
+    source = stage.member("a")
+    batches = polled(source, lambda found: count(found) == 301)
+    assert values(batches, AVRO[0]) == list(enumerate(records))
+    assert sorted(stage.registry.asked) == [f"/schemas/ids/{each}" for each in ids]
+    assert source.trouble is None
+
+
+def test_while_the_registry_is_away_only_what_needs_it_waits(stage: Stage) -> None:
+    known, new = stage.schema("known"), stage.schema("new")
+    stage.write(AVRO[0], framed(known, b"0"))
+    source = stage.member("a")
+    polled(source, lambda found: count(found) == 1)
+    stage.registry.stop()
+    stage.write(AVRO[0], framed(known, b"1"), framed(new, b"2"), framed(known, b"3"))
+    stage.write(AVRO[1], framed(known, b"4"))
+    stage.write(PLAIN, b"5")
+    batches = polled(source, lambda found: count(found) == 3 and source.trouble is not None)
+    assert values(batches, AVRO[0]) == [(1, framed(known, b"1"))]
+    trouble = source.trouble
+    assert trouble is not None
+    assert "it cannot be reached" in trouble
+    assert trouble.endswith(f"; schema {new} is needed for avro[0]; still trying.")
+    assert stage.schemas.failures["unreachable"] > 0
+    stage.write(AVRO[0], framed(known, b"6"))
+    stage.registry.start()
+    batches = polled(source, lambda found: count(found) == 3)
+    assert values(batches, AVRO[0]) == [
+        (2, framed(new, b"2")),
+        (3, framed(known, b"3")),
+        (4, framed(known, b"6")),
+    ]
+    assert source.trouble is None
+
+
+def test_what_waits_of_a_partition_that_goes_is_the_next_owners(stage: Stage) -> None:
+    new = stage.schema("new")
+    stage.registry.stop()
+    for partition in AVRO:
+        stage.write(partition, framed(new, b"0"), framed(new, b"1"))
+    first = stage.member("a")
+    polled(first, lambda _: first.trouble is not None)
+    second = SchemaSource(LogSource(stage.group, "b"), stage.schemas, {"avro": ENCODING})
+    second.open(Positions())
+    polled(first, lambda _: len(stage.group.held_by("b")) > 0)
+    stage.registry.start()
+    moved = [each for each in stage.group.held_by("b") if each in AVRO]
+    assert moved
+    theirs = polled(second, lambda found: count(found) == 2 * len(moved))
+    mine = polled(first, lambda found: count(found) == 2 * (2 - len(moved)))
+    assert {each.partition for each in theirs if each.values} == set(moved)
+    assert {each.partition for each in mine if each.values} == set(AVRO) - set(moved)
+    second._source.close()
+
+
+def test_what_is_framed_wrongly_waits_for_nothing(stage: Stage) -> None:
+    stage.registry.stop()
+    stage.write(AVRO[0], b"", b"\0\0", b"{}", None, b"\1\0\0\0\7x")
+    source = stage.member("a")
+    assert count(polled(source, lambda found: count(found) == 5)) == 5
+    assert stage.registry.asked == []
+
+
+def test_a_schema_that_is_not_there_is_asked_for_again_later(stage: Stage) -> None:
+    stage.write(AVRO[0], framed(1, b"\x02x"))
+    source = stage.member("a")
+    polled(source, lambda found: count(found) == 1)
+    assert stage.schema("late") == 1
+    readers = stage.schemas.readers(ENCODING)
+    refusing = readers[framed(1, b"")]
+    stage.write(AVRO[0], framed(1, b"\x02x"))
+    polled(source, lambda found: count(found) == 1)
+    assert readers[framed(1, b"")] is refusing
+    stage.now += 61
+    stage.write(AVRO[0], framed(1, b"\x02x"))
+    polled(source, lambda found: count(found) == 1)
+    assert readers[framed(1, b"")](framed(1, b"\x02x")) == b'"x"'
+
+
+def test_it_waits_no_longer_than_it_is_told_for_a_sample(stage: Stage) -> None:
+    number = stage.schema("sample")
+    assert stage.schemas.load(ENCODING, [framed(number, b"\x02x"), None], PATIENCE)
+    stage.registry.stop()
+    assert stage.schemas.load(ENCODING, [framed(number, b"\x02x")], PATIENCE)
+    assert not stage.schemas.load(ENCODING, [framed(number + 1, b"\x02x")], 0.05)
+
+
+def test_it_can_be_closed_while_it_waits(stage: Stage) -> None:
+    stage.registry.stop()
+    stage.write(AVRO[0], framed(1, b"x"))
+    source = stage.member("a")
+    polled(source, lambda _: source.trouble is not None)
+    with closing(source):
+        pass
+    assert source.trouble is not None
