@@ -20,7 +20,7 @@ from urllib.parse import unquote
 
 import httpx
 
-from streameval.broker import free_ports, java
+from streameval.testing.broker import free_ports, java
 from tests.effort import PATIENCE
 
 _RELEASE = "3.3.3"
