@@ -190,6 +190,24 @@ def _durability(health: Health) -> Iterator[Family]:
             "again, and counters stand still until one succeeds.",
             [({}, health.commit_failures)],
         )
+    yield from _connections(health)
+    reload = health.reload
+    yield own_family(
+        "config_last_reload_successful",
+        "gauge",
+        "Whether the configuration file, and certificates and users, are in force as last read; 0 "
+        "means that one has a mistake and the previous one is in force.",
+        [] if reload is None else [({}, float(reload.successful))],
+    )
+    yield own_family(
+        "config_last_reload_timestamp_seconds",
+        "gauge",
+        "When one of these files was last read, seconds since the epoch.",
+        [] if reload is None else [({}, reload.at)],
+    )
+
+
+def _connections(health: Health) -> Iterator[Family]:
     yield own_family(
         "kafka_watchdog_recoveries",
         "counter",
@@ -213,20 +231,6 @@ def _durability(health: Health) -> Iterator[Family]:
         "Attempts to ask the schema registry that failed since the process started, by reason; "
         "absent where there is none. While it grows, the records that need a schema wait.",
         [({"reason": reason}, count) for reason, count in sorted(health.registry_failures.items())],
-    )
-    reload = health.reload
-    yield own_family(
-        "config_last_reload_successful",
-        "gauge",
-        "Whether the configuration file, and certificates and users, are in force as last read; 0 "
-        "means that one has a mistake and the previous one is in force.",
-        [] if reload is None else [({}, float(reload.successful))],
-    )
-    yield own_family(
-        "config_last_reload_timestamp_seconds",
-        "gauge",
-        "When one of these files was last read, seconds since the epoch.",
-        [] if reload is None else [({}, reload.at)],
     )
 
 

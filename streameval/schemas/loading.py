@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple, NoReturn
+from typing import Final, Literal, NamedTuple, NoReturn
 
 from streameval.errors import MissingExtraError
 from streameval.pipeline.framing import HEADER, Encoding, ToText, schema_id
@@ -49,6 +49,7 @@ class Schemas:
 
     Attributes:
         failures: how often the registry could not be asked, by reason.
+        answered: whether the registry has answered once.
         trouble: why it cannot be asked, while it cannot; else None.
     """
 
@@ -63,7 +64,16 @@ class Schemas:
         self._closed = False
         self._thread: threading.Thread | None = None
         self.failures: dict[str, int] = dict.fromkeys(FAILURES, 0)
+        self.answered = False
         self.trouble: str | None = None
+
+    def start(self) -> None:
+        """Begin to ask: first whether the registry answers at all, and then for what is wanted."""
+        with self._changed:
+            if self._thread is None and not self._closed:
+                self.trouble = f"the schema registry at {self._registry.url} has not answered yet"
+                self._thread = threading.Thread(target=self._run, name="schemas", daemon=True)
+                self._thread.start()
 
     def readers(self, encoding: Encoding) -> Mapping[bytes, ToText]:
         """What reads records of this encoding, by their header; grows as schemas are fetched.
@@ -88,15 +98,13 @@ class Schemas:
         """Fetch these, in place of whatever was wanted before."""
         with self._changed:
             self._wanted = dict.fromkeys(wanted)
-            if not self._wanted:
+            if self.answered and not self._wanted:
                 self.trouble = None
-            elif self._thread is None and not self._closed:
-                self._thread = threading.Thread(target=self._run, name="schemas", daemon=True)
-                self._thread.start()
             self._changed.notify_all()
 
     def load(self, encoding: Encoding, values: Sequence[bytes | None], seconds: float) -> bool:
         """Wait until these records can be read; whether they can."""
+        self.start()
         self.want(self.missing(encoding, values))
         with self._changed:
             found = self._changed.wait_for(lambda: not self.missing(encoding, values), seconds)
@@ -116,26 +124,33 @@ class Schemas:
         pause = _FIRST_PAUSE
         while (wanted := self._next()) is not None:
             try:
-                self._found(wanted, self._reader(wanted))
+                self._ask(wanted)
             except Exception as error:  # noqa: BLE001  whatever it is, somebody waits
                 self._tell(error, wanted)
                 self._sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
             else:
-                pause, self.trouble = _FIRST_PAUSE, None
+                pause, self.trouble, self.answered = _FIRST_PAUSE, None, True
 
-    def _tell(self, error: Exception, wanted: Wanted) -> None:
+    def _ask(self, wanted: Wanted | Literal["anything"]) -> None:
+        if wanted == "anything":
+            self._registry.kinds()
+        else:
+            self._found(wanted, self._reader(wanted))
+
+    def _tell(self, error: Exception, wanted: Wanted | Literal["anything"]) -> None:
         failure, problem = "other", f"{type(error).__name__}: {error}"
         if isinstance(error, RegistryError):
             failure, problem = error.failure, str(error)
         self.failures[failure] += 1
-        self.trouble = f"{problem}; schema {schema_id(wanted.header)} is needed"
+        needed = "" if wanted == "anything" else f"; schema {schema_id(wanted.header)} is needed"
+        self.trouble = f"{problem}{needed}"
 
-    def _next(self) -> Wanted | None:
-        """The first that is wanted; None at the end."""
+    def _next(self) -> Wanted | Literal["anything"] | None:
+        """The first that is wanted, or any answer as long as there was none; None at the end."""
         with self._changed:
-            self._changed.wait_for(lambda: self._wanted or self._closed)
-            return None if self._closed else next(iter(self._wanted))
+            self._changed.wait_for(lambda: self._wanted or self._closed or not self.answered)
+            return None if self._closed else next(iter(self._wanted), "anything")
 
     def _sleep(self, seconds: float) -> None:
         with self._changed:

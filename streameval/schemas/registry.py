@@ -136,6 +136,16 @@ class Registry:
         self._refer(answer, references, ())
         return Definition(answer.schema_type, answer.schema, references)
 
+    def kinds(self) -> list[str]:
+        """The types of schemas that it knows.
+
+        Raises:
+            UnknownSchemaError: it is too old to say.
+            RegistryError: the registry cannot be asked.
+        """
+        found: list[str] = self._asked("/schemas/types", list[str])
+        return found
+
     def check(self) -> str:
         """Ask once whether it answers; one sentence.
 
@@ -143,7 +153,7 @@ class Registry:
             SourceError: it does not, or something else answers at its address.
         """
         try:
-            kinds = self._asked("/schemas/types", list[str])
+            kinds = self.kinds()
         except (RegistryError, UnknownSchemaError) as error:
             problem = getattr(error, "problem", str(error)).rstrip(".")
             remedy = "start it, or correct url in [registry]"

@@ -82,17 +82,20 @@ class SchemaSource:
 
     @property
     def trouble(self) -> str | None:
-        """That of the source; else why records wait for the registry."""
+        """That of the source; else that the registry never answered, or why records wait for it."""
         why = self._schemas.trouble
-        if self._source.trouble is not None or why is None or not self._held:
+        if self._source.trouble is not None or why is None:
             return self._source.trouble
+        if not self._held:
+            return None if self._schemas.answered else f"{why}; still trying."
         waiting = ", ".join(map(str, sorted(self._held)[:_NAMED]))
         more = f" and {len(self._held) - _NAMED} more" if len(self._held) > _NAMED else ""
-        return f"{why} for {waiting}{more}; still trying."
+        return f"{why}; records of {waiting}{more} wait for it; still trying."
 
     def open(self, owner: Owner) -> None:
         """See `Source.open`."""
         self._held.clear()
+        self._schemas.start()
         self._source.open(_Released(owner, self._held))
 
     def poll(self, seconds: float) -> Sequence[RecordBatch]:

@@ -14,7 +14,7 @@ _SOURCE = '[source]\ntype = "simulator"\n'
 _KEYS = (
     "metrics, source, metric, labels, segments, label_cap, label_values, max_series, labels_idle, "
     "windows, dedup, max_ahead, catalog, popularity, similarity, depth, max_items, intervals, "
-    "experiment, event, "
+    "experiment, event, registry, "
     "attribution, state, dead_letters, log_level, web"
 )
 _KAFKA = '[source]\ntype = "kafka"\ntopics = ["t"]\n'

@@ -83,6 +83,7 @@ def busy_health() -> Health:
         commit_failures=5,
         recoveries={"seek": 2, "rejoin": 1},
         connection_failures={"authentication": 4, "certificate": 0},
+        registry_failures={"unreachable": 2},
         checkpoint=kept,
         reload=ReloadHealth(successful=False, at=STARTED + 8),
     )

@@ -211,6 +211,7 @@ def test_the_pipeline_says_what_is_kept_set_aside_and_recovered_from(
     assert at(read, "kafka_watchdog_recoveries_total", step="rejoin") == 1
     assert at(read, "kafka_connection_failures_total", reason="authentication") == 4
     assert at(read, "kafka_connection_failures_total", reason="certificate") == 0
+    assert at(read, "schema_registry_failures_total", reason="unreachable") == 2
     assert at(read, "config_last_reload_successful") == 0
     assert at(read, "config_last_reload_timestamp_seconds") == 1_760_000_008
 

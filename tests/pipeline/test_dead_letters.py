@@ -65,7 +65,8 @@ def test_a_log_without_keys_and_times_gives_letters_without() -> None:
 
 @pytest.mark.parametrize("reason", REASONS)
 def test_the_stage_says_whether_the_bytes_could_be_read(reason: Reason) -> None:
-    unread = {"not_utf8", "not_json", "nested_too_deeply", "not_an_object", "number_too_large"}
+    unread = {"not_framed", "unknown_schema", "unusable_schema", "not_of_its_schema"}
+    unread |= {"not_utf8", "not_json", "nested_too_deeply", "not_an_object", "number_too_large"}
     stages = dict.fromkeys(unread, "decode") | {"skipped": "process"}
     assert _letter(reason).stage == stages.get(reason, "validate")
     assert _letter(reason).stage in get_args(Stage)

@@ -165,12 +165,13 @@ def as_avro(
     fastavro.parse_schema(_ITEM | {"namespace": "shop"}, named_schemas=named)
     parsed = fastavro.parse_schema(json.loads(json.dumps(schema)), named_schemas=named)
     factor = per_second // 1_000
-    return [framed(number, _avro(parsed, each | {"at": each["at"] * factor})) for each in found]
+    return [framed(number, payload(parsed, each | {"at": each["at"] * factor})) for each in found]
 
 
-def _avro(schema: Any, found: object) -> bytes:
+def payload(schema: Any, found: object) -> bytes:
+    """A record in Avro, without a frame."""
     stream = BytesIO()
-    fastavro.schemaless_writer(stream, schema, found)
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(schema), found)
     return stream.getvalue()
 
 
@@ -190,10 +191,16 @@ def shown_message() -> type[Message]:
     return GetMessageClass(file.message_types_by_name["Shown"])
 
 
-def protobuf_id(url: str, *, binary: bool = False) -> int:
-    """The id of the Protobuf schema, registered as text or as Confluent's Python client does."""
+def protobuf_id(url: str, *, binary: bool = False, more: str = "") -> int:
+    """The id of the Protobuf schema, registered as text or as Confluent's Python client does.
+
+    Args:
+        url: of the registry.
+        binary: whether as a descriptor in base64.
+        more: fields of a later version.
+    """
     register(url, "shop-item-proto", ITEM_PROTO, "PROTOBUF")
-    text = PROTO
+    text = PROTO.replace("string country = 7;", f"string country = 7;\n  {more}")
     if binary:
         text = base64.b64encode(shown_message().DESCRIPTOR.file.serialized_pb).decode()
     item = Reference("shop/item.proto", "shop-item-proto")

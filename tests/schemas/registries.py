@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
-import os
 import ssl
 import subprocess
 import tarfile
@@ -19,16 +17,12 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import httpx
+from jgo.maven import MavenContext
 
 from streameval.testing.broker import free_ports, java
 from tests.effort import PATIENCE
 
 _RELEASE = "3.3.3"
-_ARCHIVE = (
-    "https://repo1.maven.org/maven2/io/apicurio/apicurio-registry-app/"
-    f"{_RELEASE}/apicurio-registry-app-{_RELEASE}-all.tar.gz"
-)
-_DIGEST = "8bc6751c76d963734224b01d5e7f84ccb3cb61c87d3bd77c36c35f10a5cbed63"
 
 
 class Reference(NamedTuple):
@@ -142,9 +136,9 @@ class SmallRegistry:
                 versions = self._subjects.get(subject, [])
                 if int(version) > len(versions):
                     return 404, {"error_code": 40402, "message": f"Version {version} not found"}
-                number = versions[int(version) - 1]
-                told = {"subject": subject, "version": int(version), "id": number}
-                return 200, told | self._schemas[number]
+                chosen = versions[int(version) - 1]
+                told = {"subject": subject, "version": int(version), "id": chosen}
+                return 200, told | self._schemas[chosen]
         return 404, {"detail": "HTTP 404 Not Found"}
 
 
@@ -164,7 +158,7 @@ def apicurio(folder: Path) -> Iterator[str]:
     """Apicurio Registry, from Maven Central on the Java of the tests; its address.
 
     Args:
-        folder: for its log.
+        folder: for the program and its log.
     """
     port, management = free_ports(2)
     settings = {
@@ -175,7 +169,7 @@ def apicurio(folder: Path) -> Iterator[str]:
     }
     flags = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
     flags += [f"-D{name}={value}" for name, value in settings.items()]
-    program = _installed() / "quarkus-run.jar"
+    program = _unpacked(folder)
     url = f"http://127.0.0.1:{port}/apis/ccompat/v7"
     with (folder / "apicurio.log").open("wb") as log:
         process = subprocess.Popen(
@@ -202,24 +196,11 @@ def _await(url: str, process: subprocess.Popen[bytes]) -> None:
     raise TimeoutError(message)
 
 
-def _installed() -> Path:
-    """The folder of the program; 160 MB, fetched once."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "streameval-tests"
-    folder = cache / f"apicurio-{_RELEASE}"
-    if folder.exists():
-        return folder
-    cache.mkdir(parents=True, exist_ok=True)
-    archive = cache / f"apicurio-{_RELEASE}.{os.getpid()}.tar.gz"
-    digest = hashlib.sha256()
-    with httpx.stream("GET", _ARCHIVE, timeout=PATIENCE) as answer, archive.open("wb") as file:
-        answer.raise_for_status()
-        for block in answer.iter_bytes():
-            digest.update(block)
-            file.write(block)
-    assert digest.hexdigest() == _DIGEST
-    unpacked = cache / f"apicurio-{_RELEASE}.{os.getpid()}"
+def _unpacked(folder: Path) -> Path:
+    """The program, unpacked there; 160 MB, fetched once and kept by jgo."""
+    context = MavenContext()
+    found = context.project("io.apicurio", "apicurio-registry-app").at_version(_RELEASE)
+    archive = found.artifact(classifier="all", packaging="tar.gz").resolve()
     with tarfile.open(archive) as tar:
-        tar.extractall(unpacked, filter="data")
-    archive.unlink()
-    unpacked.rename(folder)
-    return folder
+        tar.extractall(folder / "apicurio", filter="data")
+    return folder / "apicurio" / "quarkus-run.jar"

@@ -68,7 +68,7 @@ def test_an_id_that_is_not_there_is_unknown(registry: Registry) -> None:
 
 def test_a_wrong_path_is_not_an_unknown_schema(url: str) -> None:
     with closing(Registry(RegistryOptions(url=f"{url}/wrong"), {})) as registry:
-        with pytest.raises(RegistryError, match="no API of a schema registry: 404 for /.*/ids/1"):
+        with pytest.raises(RegistryError, match=r"no API of a schema registry: 404 for /.*/ids/1"):
             registry.definition(1)
         with pytest.raises(SourceError, match="correct url"):
             registry.check()
@@ -135,7 +135,7 @@ def test_its_certificate_is_checked(tmp_path: Path) -> None:
         with closing(Registry(trusting, {})) as registry:
             assert "answers" in registry.check()
         with closing(Registry(RegistryOptions(url=small.url), {})) as registry:
-            with pytest.raises(RegistryError, match="not trusted.*ca_file") as found:
+            with pytest.raises(RegistryError, match=r"not trusted.*ca_file") as found:
                 registry.definition(1)
             assert found.value.failure == "certificate"
 

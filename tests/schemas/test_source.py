@@ -92,7 +92,10 @@ def test_each_record_comes_once_and_in_order_whatever_schemas_it_has(stage: Stag
     source = stage.member("a")
     batches = polled(source, lambda found: count(found) == 301)
     assert values(batches, AVRO[0]) == list(enumerate(records))
-    assert sorted(stage.registry.asked) == [f"/schemas/ids/{each}" for each in ids]
+    assert sorted(stage.registry.asked) == [
+        *(f"/schemas/ids/{each}" for each in ids),
+        "/schemas/types",
+    ]
     assert source.trouble is None
 
 
@@ -110,7 +113,9 @@ def test_while_the_registry_is_away_only_what_needs_it_waits(stage: Stage) -> No
     trouble = source.trouble
     assert trouble is not None
     assert "it cannot be reached" in trouble
-    assert trouble.endswith(f"; schema {new} is needed for avro[0]; still trying.")
+    assert trouble.endswith(
+        f"; schema {new} is needed; records of avro[0] wait for it; still trying."
+    )
     assert stage.schemas.failures["unreachable"] > 0
     stage.write(AVRO[0], framed(known, b"6"))
     stage.registry.start()
@@ -148,7 +153,19 @@ def test_what_is_framed_wrongly_waits_for_nothing(stage: Stage) -> None:
     stage.write(AVRO[0], b"", b"\0\0", b"{}", None, b"\1\0\0\0\7x")
     source = stage.member("a")
     assert count(polled(source, lambda found: count(found) == 5)) == 5
-    assert stage.registry.asked == []
+
+
+def test_it_is_in_trouble_until_the_registry_has_answered_once(stage: Stage) -> None:
+    stage.registry.stop()
+    source = stage.member("a")
+    assert "has not answered yet" in str(source.trouble)
+    polled(source, lambda _: "it cannot be reached" in str(source.trouble))
+    stage.registry.start()
+    polled(source, lambda _: source.trouble is None)
+    stage.registry.stop()
+    stage.write(PLAIN, b"p")
+    polled(source, lambda found: count(found) == 1)
+    assert source.trouble is None
 
 
 def test_a_schema_that_is_not_there_is_asked_for_again_later(stage: Stage) -> None:

@@ -1,0 +1,265 @@
+"""The real daemon on the real broker: one shop's events in every format, with a registry."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streameval.checkpoints.disk import RealDisk
+from streameval.checkpoints.folder import FolderStore
+from streameval.dead_letters.replay import DeadLetterReader
+from streameval.testing.broker import Broker
+from tests.cli.program import ran
+from tests.daemon.running import Running, exact, readings, running
+from tests.kafka.topics import create, fill
+from tests.schemas.producing import (
+    EVENT,
+    as_avro,
+    as_evolved_avro,
+    as_json,
+    as_json_schema,
+    as_protobuf,
+    events,
+    framed,
+    payload,
+    protobuf_id,
+)
+from tests.schemas.registries import SmallRegistry, register, small_registry
+
+pytestmark = pytest.mark.kafka
+
+COUNT = 90
+CONFIG = """
+metrics = ["ctr", "ndcg@3", "mrr", "value_per_list", "roc_auc", "item_coverage@5"]
+labels = ["variant"]
+segments = ["country"]
+catalog = 200
+dedup = "10m"
+[windows]
+spans = ["5m"]
+[source]
+type = "kafka"
+topics = ["{topic}"]
+group = "{topic}"
+[source.kafka]
+bootstrap_servers = "{address}"
+[state]
+path = "{folder}/{topic}"
+interval = "1s"
+[web]
+listen = "127.0.0.1:0"
+"""
+REGISTRY = """
+[registry]
+url = "{url}"
+"""
+
+
+@pytest.fixture
+def registry() -> Iterator[SmallRegistry]:
+    with small_registry() as found:
+        yield found
+
+
+def shop() -> list[dict[str, Any]]:
+    """Events without what the first version of the Avro schema has no field for."""
+    return [
+        {name: value for name, value in each.items() if number >= COUNT // 3 or name != "country"}
+        for number, each in enumerate(events(COUNT))
+    ]
+
+
+def configured(broker: Broker, folder: Path, topic: str, format_: str, url: str = "") -> str:
+    text = CONFIG.format(topic=topic, address=broker.bootstrap_servers, folder=folder)
+    text += EVENT.format(format=f'format = "{format_}"')
+    return text + (REGISTRY.format(url=url) if url else "")
+
+
+def spread(broker: Broker, values: Sequence[bytes | None]) -> str:
+    """A topic of two partitions with every second record in each."""
+    topic = create(broker, partitions=2)
+    fill(broker, topic, {0: values[::2], 1: values[1::2]})
+    return topic
+
+
+def state(folder: Path) -> dict[int, dict[str, bytes]]:
+    """What the newest checkpoint of each partition holds."""
+    store = FolderStore(folder, RealDisk())
+    found = {}
+    for place in store.places():
+        saved = store.newest(place).saved
+        assert saved is not None
+        found[place.number] = {name: saved.read(name) for name in sorted(saved.digests)}
+    return found
+
+
+def test_the_same_events_in_every_format_give_the_same_values_and_the_same_state(
+    broker: Broker, registry: SmallRegistry, tmp_path: Path
+) -> None:
+    found = shop()
+    produced = {
+        "json": as_json(found),
+        "json-schema": as_json_schema(registry.url, found),
+        "avro": as_evolved_avro(registry.url, found),
+        "protobuf": as_protobuf(registry.url, found),
+    }
+    told, kept = {}, {}
+    for format_, values in produced.items():
+        topic = spread(broker, values)
+        needed = registry.url if format_ in {"avro", "protobuf"} else ""
+        config = configured(broker, tmp_path, topic, format_, needed)
+        with running(config, tmp_path) as daemon:
+            document = daemon.consumed(COUNT)
+            assert document["health"]["valid"] == COUNT, invalid(document["health"])
+            told[format_] = exact(readings(document))
+            assert daemon.stop() == 0
+        kept[format_] = state(tmp_path / topic)
+    assert len(told["json"]) > 1_000
+    assert set(told.values()) == {told["json"]}
+    assert len(kept["json"]) == 2
+    for format_, parts in kept.items():
+        assert parts == kept["json"], format_
+
+
+def test_while_the_registry_is_away_records_wait_and_none_is_lost_or_invalid(
+    broker: Broker, registry: SmallRegistry, tmp_path: Path
+) -> None:
+    values = as_protobuf(registry.url, events(COUNT))
+    newer = protobuf_id(registry.url, more="string added = 8;")
+    registry.stop()
+    topic = spread(broker, values[:30])
+    config = configured(broker, tmp_path, topic, "protobuf", registry.url)
+    with running(config, tmp_path) as daemon:
+        daemon.until(lambda: daemon.said("source_trouble"))
+        assert "it cannot be reached" in daemon.said("source_trouble")[0]
+        daemon.until(lambda: f"records of {topic}[0]" in daemon.said("source_trouble")[-1])
+        assert daemon.get("/-/ready").status_code == 503
+        assert "still trying" in daemon.get("/-/ready").text
+        assert daemon.get("/-/healthy").status_code == 200
+        daemon.until(lambda: failures(daemon) > 0)
+        assert daemon.document()["health"]["consumed"] == 0
+        registry.start()
+        daemon.consumed(30)
+        daemon.until(lambda: daemon.said("source_recovered"))
+        assert daemon.get("/-/ready").status_code == 200
+        before = len(daemon.said("source_trouble"))
+        # Of a partition, only what comes after a record of the new version waits.
+        registry.stop()
+        later = [framed(newer, value[5:]) for value in values[40:60]]
+        fill(broker, topic, {0: [*values[30:40], *later], 1: values[60:]})
+        assert daemon.consumed(70)["health"]["valid"] == 70
+        daemon.until(lambda: len(daemon.said("source_trouble")) > before)
+        assert daemon.get("/-/healthy").status_code == 200
+        registry.start()
+        health = daemon.consumed(COUNT)["health"]
+        assert (health["valid"], invalid(health)) == (COUNT, {})
+        assert daemon.stop() == 0
+
+
+def invalid(health: dict[str, Any]) -> dict[str, int]:
+    """Invalid records by reason."""
+    return {reason: count for reason, count in health["invalid"].items() if count}
+
+
+def failures(daemon: Running) -> float:
+    """How often the registry could not be reached, as Prometheus is told."""
+    name = 'streameval_schema_registry_failures_total{reason="unreachable"} '
+    lines = daemon.get("/metrics").text.splitlines()
+    return next((float(line.split()[-1]) for line in lines if line.startswith(name)), 0.0)
+
+
+def test_what_cannot_be_read_is_a_dead_letter_as_it_was(
+    broker: Broker, registry: SmallRegistry, tmp_path: Path
+) -> None:
+    good = as_avro(registry.url, events(COUNT))
+    foreign = as_protobuf(registry.url, events(1))[0]
+    bad = {
+        b"{}": "not_framed",
+        framed(999_999, b"x"): "unknown_schema",
+        foreign: "unusable_schema",
+        good[7][:-2]: "not_of_its_schema",
+    }
+    topic = spread(broker, [*good, *bad])
+    config = configured(broker, tmp_path, topic, "avro", registry.url)
+    with running(config, tmp_path) as daemon:
+        health = daemon.consumed(COUNT + len(bad))["health"]
+        assert health["valid"] == COUNT
+        assert invalid(health) == dict.fromkeys(bad.values(), 1)
+        assert daemon.stop() == 0
+    address = {"bootstrap_servers": broker.bootstrap_servers}
+    letters = DeadLetterReader(address, [f"{topic}.dlq"], [topic])
+    assert {each.value: each.reason for each in letters} == bad
+    assert {each.stage for each in letters} == {"decode"}
+
+
+JOIN = """
+metrics = ["ctr", "mrr"]
+[event]
+time = "at"
+time_unit = "ms"
+[attribution]
+impressions = "{shown}"
+window = "1m"
+lateness = "0s"
+idle_timeout = "1s"
+[[attribution.interactions]]
+source = "{clicked}"
+format = "avro"
+[source]
+type = "kafka"
+topics = ["{shown}", "{clicked}"]
+group = "{shown}"
+[source.kafka]
+bootstrap_servers = "{address}"
+[state]
+path = "{folder}/{clicked}"
+interval = "1s"
+[web]
+listen = "127.0.0.1:0"
+"""
+
+
+def test_clicks_in_avro_join_impressions_in_json(
+    broker: Broker, registry: SmallRegistry, tmp_path: Path
+) -> None:
+    shown = [
+        {"request_id": f"r{n}", "at": 1_000 * n, "recommendations": ["a", "b", "c"]}
+        for n in range(60)
+    ]
+    clicks = [
+        {"request_id": f"r{n}", "at": 1_000 * n + 500, "item": "abc"[n % 3], "type": "click"}
+        for n in range(0, 60, 2)
+    ]
+    types = {"request_id": "string", "item": "string", "type": "string"}
+    at = {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}}
+    fields = [at, *({"name": name, "type": kind} for name, kind in types.items())]
+    schema = {"type": "record", "name": "Clicked", "fields": fields}
+    number = register(registry.url, "clicked-value", json.dumps(schema))
+    topics = {"shown": create(broker), "clicked": create(broker)}
+    fill(broker, topics["shown"], {0: as_json(shown)})
+    fill(broker, topics["clicked"], {0: [framed(number, payload(schema, each)) for each in clicks]})
+    config = JOIN.format(**topics, address=broker.bootstrap_servers, folder=tmp_path)
+    with running(config + REGISTRY.format(url=registry.url), tmp_path) as daemon:
+        daemon.until(lambda: outcomes(daemon) == [60, 30])
+        found = {each["metric"]: each for each in readings(daemon.document())}
+        assert (found["ctr"]["count"], found["ctr"]["value"]) == (180, 30 / 180)
+        assert (found["mrr"]["count"], found["mrr"]["value"]) == (60, (10 + 5 + 10 / 3) / 60)
+        assert daemon.stop() == 0
+    done = ran("explain", "r2", "--config", tmp_path / "streameval.toml")
+    assert "click c: open. It has found its list" in done.stdout, done
+    # The registry answers, or it is said that it does not.
+    done = ran("check", tmp_path / "streameval.toml", "--connect")
+    assert f"schemas   The schema registry at {registry.url} answers" in done.stdout, done
+    registry.stop()
+    done = ran("check", tmp_path / "streameval.toml", "--connect")
+    assert (done.returncode, "it cannot be reached" in done.stderr) == (1, True), done
+
+
+def outcomes(daemon: Running) -> list[int]:
+    """Records of each stream that counted."""
+    join = daemon.document().get("health", {}).get("join") or {}
+    return [each["outcomes"]["counted"] for each in join.get("streams", [])]
