@@ -86,7 +86,7 @@ class Schemas:
 
     def missing(self, encoding: Encoding, values: Sequence[bytes | None]) -> set[Wanted]:
         """What must be fetched before these records can be read."""
-        readers = self._readers[encoding]
+        readers = self._readers.setdefault(encoding, {})
         headers = {value[:HEADER] for value in values if value is not None}
         new = {Wanted(encoding, each) for each in headers if each not in readers}
         if self._refused_until:

@@ -224,6 +224,36 @@ MISTAKES = {
         'metrics = ["ctr",\n',
         "line 2, column 1: this is not TOML: invalid value; text stands in quotes.",
     ),
+    "Avro without a registry": (
+        'metrics = ["ctr"]\n' + _KAFKA + '[event]\nformat = "avro"\n',
+        "registry: missing beside event.format = 'avro'; give its url.",
+    ),
+    "Avro in files": (
+        'metrics = ["ctr"]\n' + _SOURCE + '[event]\nformat = "avro"\n',
+        "event.format: found 'avro'; only records of Kafka can be that. Leave it out.",
+    ),
+    "unknown format": (
+        'metrics = ["ctr"]\n' + _KAFKA + '[event]\nformat = "thrift"\n',
+        ("event.format: found \"thrift\"; allowed are 'json', 'avro', 'protobuf', 'json-schema'."),
+    ),
+    "registry for nothing": (
+        'metrics = ["ctr"]\n' + _KAFKA + '[registry]\nurl = "http://registry:8081"\n',
+        "registry: no stream has schemas; give event.format, for example 'avro', or leave it out.",
+    ),
+    "registry without its address": (
+        'metrics = ["ctr"]\n' + _KAFKA + '[event]\nformat = "avro"\n[registry]\nuser = "u"\n',
+        'registry.url: this key is missing; for example url = "http://registry:8081".',
+    ),
+    "registry without its scheme": (
+        'metrics = ["ctr"]\n' + _KAFKA + '[event]\nformat = "avro"\n[registry]\nurl = "r:8081"\n',
+        "registry.url: found 'r:8081'; it begins with http:// or https://.",
+    ),
+    "user of a registry without a password": (
+        'metrics = ["ctr"]\n'
+        + _KAFKA
+        + '[event]\nformat = "avro"\n[registry]\nurl = "http://r"\nuser = "u"\n',
+        "registry: give user and password together, or neither.",
+    ),
     "table without its bracket": (
         'metrics = ["ctr"]\n[source\ntype = "files"\n',
         "line 2, column 8: this is not TOML: expected ']' at the end of a table declaration.",

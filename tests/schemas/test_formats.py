@@ -17,6 +17,7 @@ from google.protobuf.message_factory import GetMessageClass
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streameval.join.interactions import InteractionDecoder, InteractionFields
 from streameval.pipeline.decode import Decoded, Decoder
 from streameval.pipeline.fields import EventFields, TimeUnit
 from streameval.pipeline.framing import Encoding, FramedDecoder, by_schema, unframed
@@ -119,6 +120,21 @@ def test_json_behind_the_id_of_a_schema_is_json(registry: SmallRegistry) -> None
     bare = decoder.decode_many([as_json(events(1))[0], values[0], None])
     assert [(place, each.reason) for place, each in bare.invalid] == [(0, "not_framed")]
     assert (list(bare.places), list(bare.tombstones)) == ([1], [2])
+
+
+def test_interactions_are_those_of_json(registry: SmallRegistry, schemas: Schemas) -> None:
+    fields = InteractionFields(key="id", item="arm.name", time="at", time_unit="us", types={})
+    of_json, encoding = InteractionDecoder(fields, "request_id"), Encoding("avro", "us")
+    values: list[bytes | None] = [*as_evolved_avro(registry.url, events(30)), None, b"{}"]
+    assert schemas.load(encoding, values, PATIENCE)
+    framed_ones = FramedDecoder(of_json, by_schema(schemas.readers(encoding)))
+    found = framed_ones.decode_many(values)
+    in_us = [each | {"at": 1_000 * each["at"]} for each in events(30)]
+    expected = of_json.decode_many([*as_json(in_us), None, b"{}"])
+    assert (found.keys, found.items) == (expected.keys, expected.items)
+    assert found.times.tolist() == expected.times.tolist()
+    assert (found.places, found.tombstones) == (expected.places, [30])
+    assert [(place, each.reason) for place, each in found.invalid] == [(31, "not_framed")]
 
 
 @pytest.mark.parametrize("encoding", [Encoding("avro", "ms"), Encoding("protobuf", "ms")])
