@@ -17,7 +17,7 @@ from streameval.cli.screen import progress_console
 from streameval.config import Config, WebOptions, load
 from streameval.config.checks import checked
 from streameval.config.options import AttributionOptions, renamed
-from streameval.config.pipeline import joint, layout
+from streameval.config.pipeline import joint, layout, of_files
 from streameval.errors import nearest
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 from streameval.join.grouping import Grouped
@@ -183,22 +183,11 @@ def _source(paths: list[str]) -> FilesOptions:
     return FilesOptions(paths=paths)
 
 
-def _of_lines(config: Config) -> Config:
-    """Files are lines of JSON, whatever the format of the topics."""
-    replace = msgspec.structs.replace
-    options = config.attribution
-    if options is not None:
-        interactions = [replace(each, format=None) for each in options.interactions]
-        options = replace(options, interactions=interactions)
-    event = replace(config.event, format="json")
-    return replace(config, event=event, registry=None, attribution=options)
-
-
 def _of_a_daemon(config: Config, request: Request) -> Config:
     """What it counts, in the files named, without what only matters where it runs."""
     replace = msgspec.structs.replace
     config = replace(config, state=None, dead_letters=None, web=WebOptions())
-    config = _of_lines(config)
+    config = of_files(config)
     if not request.files and isinstance(config.source, FilesOptions):
         return config
     config = replace(config, source=_source(request.files))

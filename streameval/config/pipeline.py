@@ -212,6 +212,17 @@ def schemas_of(config: Config, environment: Mapping[str, str]) -> Schemas | None
     return schemas
 
 
+def of_files(config: Config) -> Config:
+    """The configuration for files, which are lines of JSON whatever the format of the topics."""
+    replace = msgspec.structs.replace
+    options = config.attribution
+    if options is not None:
+        interactions = [replace(each, format=None) for each in options.interactions]
+        options = replace(options, interactions=interactions)
+    event = replace(config.event, format="json")
+    return replace(config, event=event, registry=None, attribution=options)
+
+
 def with_schemas(source: Source, config: Config, schemas: Schemas | None) -> Source:
     """The source, where need be one that waits for schemas."""
     return source if schemas is None else SchemaSource(source, schemas, encodings(config))
