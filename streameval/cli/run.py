@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 import os
 from collections.abc import Mapping
@@ -94,6 +95,8 @@ def serve(path: Path, web: Mapping[str, object], *, lifecycle: bool) -> None:
     config = read()
     web_security(config.web)
     configure(level_of(config.log_level))
+    # A watchdog ends what is stuck with SIGABRT: where it was stuck is then in the log.
+    faulthandler.enable()
     try:
         with reading(path):
             daemon = Daemon(config, os.environ, reread=read, lifecycle=lifecycle)

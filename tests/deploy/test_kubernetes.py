@@ -244,6 +244,7 @@ def test_everywhere_there_is_as_much_memory() -> None:
     assert set(resources["requests"]) == {"cpu", "memory"}
     unit = (DEPLOY / "systemd" / "streameval.service").read_text(encoding="utf-8")
     assert "\nMemoryMax=1G\n" in unit
+    assert compose()["services"]["streameval"]["mem_limit"] == "1g"
 
 
 def _strimzi() -> dict[tuple[str, str], dict[str, Any]]:

@@ -65,8 +65,8 @@ def test_a_lock_has_all_that_is_needed_in_a_version_that_is_allowed(
 ) -> None:
     pinned = _pinned(lock)
     for each in map(Requirement, needed):
-        found = pinned.get(canonicalize_name(each.name))
-        assert found and each.specifier.contains(found), f"{each}: run tests/release lock"
+        assert canonicalize_name(each.name) in pinned, f"{each}: run tests/release lock"
+        assert each.specifier.contains(pinned[canonicalize_name(each.name)]), each
 
 
 @pytest.mark.parametrize("lock", [LOCK, BUILD_LOCK], ids=["runtime", "build"])
