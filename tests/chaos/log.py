@@ -70,7 +70,12 @@ class Writer:
         self._step = step
         self._written = 0
         self.producer = KafkaProducer(
-            bootstrap_servers=address, linger_ms=5, acks="all", enable_idempotence=True, **settings
+            bootstrap_servers=address,
+            linger_ms=5,
+            acks="all",
+            enable_idempotence=True,
+            delivery_timeout_ms=round(1_000 * PATIENCE),
+            **settings,
         )
 
     def write(self, count: int, *, counts: bool = True) -> None:

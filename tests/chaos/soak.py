@@ -121,6 +121,7 @@ class Soak:
     def end(self) -> None:
         """All leave in order."""
         for each in (*self.others, self.eldest):
+            each.until(lambda: each.said("started"))  # noqa: B023  asked at once
             self._stage.demand(each.stop() == 0, f"{each.path.name} did not end in order")
 
     def join(self) -> None:
@@ -129,9 +130,11 @@ class Soak:
             self.others.append(self._join())
 
     def leave(self) -> None:
-        """One less."""
+        """One less, once it listens to signals."""
         if self.others:
-            self._stage.demand(self._one().stop() == 0, "one did not end in order")
+            one = self._one()
+            one.until(lambda: one.said("started"))
+            self._stage.demand(one.stop() == 0, "one did not end in order")
 
     def kill(self) -> None:
         """One dies."""
@@ -219,11 +222,13 @@ def soak(stage: Stage) -> Faults:
     with ExitStack() as stack:
         soaked = Soak(stage, setting, stack)
         soaked.eldest.until(soaked.eldest.ready)
-        with writer.flowing(_RATE):
-            soaked.run(seconds)
+        try:
+            with writer.flowing(_RATE):
+                soaked.run(seconds)
+        finally:
+            stage.report += soaked.report(seconds)
         soaked.end()
         stage.found += soaked.grown(seconds)
-        stage.report += soaked.report(seconds)
     fold = Fold(setting)
     fold.read()
     found = stage.finished(setting, writer, fold)
