@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from traceback import extract_tb
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
-from streameval.errors import StreamevalError, UncountableRecordError
+from streameval.errors import DamagedStateError, StreamevalError, UncountableRecordError
 from streameval.events.records import Partition, RecordBatch
 from streameval.pipeline.clock import provisional
 from streameval.pipeline.dead_letters import DeadLetter, Examples, Identity, letters_of
@@ -21,6 +21,9 @@ from streameval.pipeline.tally import Tally
 from streameval.windows.family import FamilyCopy
 from streameval.windows.labels import Folding
 from streameval.windows.sections import Section
+
+_UNLIKE_OURS: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What comes of bytes that have the right digest and are no state: somebody else wrote them."""
 
 
 class IngestCopy(NamedTuple):
@@ -159,7 +162,11 @@ class Ingest:
             UnlikeStateError: they were made with inputs or options that cannot go on.
         """
         state = self._front.state(offsets)
-        state.restore(parts)
+        try:
+            state.restore(parts)
+        except _UNLIKE_OURS as error:
+            problem = f"{type(error).__name__}: {error}"
+            raise DamagedStateError(str(partition), problem) from error
         state.skip(offsets)
         self._partitions[partition] = state
 

@@ -34,7 +34,7 @@ Change: TypeAlias = tuple[
 """What is changed, which of them, and how: bytes, or a value inside."""
 
 _STORE = Path("/disk/state")
-_RECORDS = 24
+_RECORDS = 10
 
 
 def changes() -> st.SearchStrategy[Change]:

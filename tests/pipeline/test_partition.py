@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -85,6 +86,28 @@ def test_a_state_without_its_meta_is_damaged() -> None:
     held = parts(of)
     del held[META]
     with pytest.raises(DamagedStateError, match=META):
+        ingest().restore(PLACE, {PLACE: 1}, held)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"kept": {"labels": None}},
+        {"kept": 7},
+        {"since": 7},
+        {"clock": [0, 0, 7]},
+        {"clock": [0, 0, [2**63]]},
+        {"ahead": [7]},
+        {"tally": []},
+    ],
+    ids=str,
+)
+def test_a_state_of_another_form_is_damaged_whatever_is_wrong(wrong: dict[str, object]) -> None:
+    of = ingest()
+    of.apply(batch([record()]))
+    held = parts(of)
+    held[META] = msgspec.msgpack.encode({**msgspec.msgpack.decode(held[META]), **wrong})
+    with pytest.raises(DamagedStateError):
         ingest().restore(PLACE, {PLACE: 1}, held)
 
 
