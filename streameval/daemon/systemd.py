@@ -12,20 +12,20 @@ from typing import Final
 from streameval.daemon.log import emit
 
 _PATIENCE: Final = 1.0
-"""Seconds that a message may wait while systemd takes others."""
+"""Seconds a message may wait for room in the queue of systemd."""
 
 _OFTEN: Final = 1.0
-"""Seconds between signs of life, at least."""
+"""Seconds between keep-alives, unless the watchdog asks for more."""
 
 
 class Supervisor:
-    """The service manager of this process: what it is told, and how often.
+    """Notifies the service manager that started this process.
 
-    Signs of life are sent as work makes progress, by the same beats that /-/healthy looks at. So
-    a loop that is stuck sends none, whatever the other threads do.
+    Keep-alives follow the beats of the pulse that /-/healthy reads: a stuck loop sends none,
+    whatever the other threads do.
 
     Args:
-        environment: of the process; NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID count.
+        environment: of the process; NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID are read.
         clock: seconds that only grow.
     """
 
@@ -42,23 +42,23 @@ class Supervisor:
         self._send("READY=1")
 
     def alive(self) -> None:
-        """Work made progress; sent on if the last sign of life is old enough. Any thread may."""
+        """Work made progress: send a keep-alive if one is due. Safe to call from any thread."""
         if self._interval is not None and (now := self._clock()) >= self._next:
             self._next = now + self._interval
             self._send("WATCHDOG=1")
 
     def status(self, sentence: str) -> None:
-        """Say in one sentence how the daemon is, for `systemctl status`."""
+        """Send the sentence that `systemctl status` shows, if it changed."""
         if sentence != self._status:
             self._status = sentence
             self._send("STATUS=" + " ".join(sentence.split()))
 
     def stopping(self) -> None:
-        """The daemon begins to end."""
+        """The daemon is shutting down."""
         self._send("STOPPING=1")
 
     def reloading(self) -> None:
-        """The daemon begins to end, and the same process starts again."""
+        """The daemon is shutting down, and the same process starts again."""
         microseconds = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
         self._send(f"RELOADING=1\nMONOTONIC_USEC={microseconds}")
 
@@ -83,7 +83,7 @@ class Supervisor:
 
 
 def _interval(environment: Mapping[str, str]) -> float | None:
-    """Seconds between signs of life; None where none are asked of this process."""
+    """Seconds between keep-alives; None if systemd expects none from this process."""
     limit = environment.get("WATCHDOG_USEC", "")
     asked = environment.get("WATCHDOG_PID", str(os.getpid()))
     if not limit.isdecimal() or asked != str(os.getpid()):

@@ -111,7 +111,7 @@ def test_nobody_is_told_where_nobody_asked(listener: Listener) -> None:
 
 
 @pytest.mark.parametrize(("limit", "most"), [(90_000_000, 1.0), (2_000_000, 0.5)])
-def test_signs_of_life_come_often_enough_and_not_with_every_beat(
+def test_keep_alives_come_often_enough_and_not_with_every_beat(
     listener: Listener, limit: int, most: float
 ) -> None:
     hands, came = Hands(), list[float]()
@@ -143,7 +143,7 @@ class Stuck(Script):
         return found
 
 
-def test_a_loop_that_is_stuck_gives_no_sign_of_life(listener: Listener) -> None:
+def test_a_stuck_loop_sends_no_keep_alive(listener: Listener) -> None:
     hands = Hands()
     source = Stuck(hands, listener)
     parts = assembled(CONFIG, _environment(listener), hands.clock, source)

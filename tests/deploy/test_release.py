@@ -53,8 +53,13 @@ def _pinned(lock: Path) -> dict[str, Version]:
 
 def _groups() -> list[tuple[Path, list[str]]]:
     found = _pyproject()
+    extras = re.findall(r"--extra (\w+)", (ROOT / "tests" / "release").read_text(encoding="utf-8"))
+    optional = found["project"]["optional-dependencies"]
     return [
-        (LOCK, found["project"]["dependencies"]),
+        (
+            LOCK,
+            [*found["project"]["dependencies"], *(each for x in extras for each in optional[x])],
+        ),
         (BUILD_LOCK, found["dependency-groups"]["build"]),
     ]
 

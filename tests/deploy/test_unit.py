@@ -27,7 +27,7 @@ def test_what_needs_a_decision_is_not_started_again() -> None:
 def test_a_daemon_that_makes_no_progress_is_started_again_as_in_kubernetes() -> None:
     service = _service()
     assert (service["Type"], service["NotifyAccess"]) == ("notify", "main")
-    # Later than /-/healthy, so that whoever asks it learns why.
+    # /-/healthy fails first, so that a person sees it before the restart.
     assert int(service["WatchdogSec"]) > STUCK
 
 
