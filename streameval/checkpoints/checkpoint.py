@@ -12,7 +12,7 @@ from streameval.events.records import Partition
 from streameval.pipeline.dead_letters import Identity
 
 VERSION = 2
-"""Of the format; docs/state.md describes it."""
+"""Of the format; docs/reference/state.md describes it."""
 
 
 class Place(NamedTuple):

@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 
 class FolderStore:
-    """A store on a disk; `Store` is its contract, docs/state.md describes its bytes.
+    """A store on a disk; `Store` is its contract, docs/reference/state.md describes its bytes.
 
     One thread at a time may save a place; places are independent.
 

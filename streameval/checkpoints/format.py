@@ -1,4 +1,4 @@
-"""The bytes and the names of checkpoint files; docs/state.md describes them."""
+"""The bytes and the names of checkpoint files; docs/reference/state.md describes them."""
 
 from __future__ import annotations
 

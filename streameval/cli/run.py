@@ -35,7 +35,7 @@ def run(
     ] = None,
     web_config: Annotated[
         Path | None,
-        Option("--web.config.file", metavar="FILE", help="TLS and users; see docs/web.md."),
+        Option("--web.config.file", metavar="FILE", help="TLS and users; see docs/how-to/web.md."),
     ] = None,
     route_prefix: Annotated[
         str | None,

@@ -9,7 +9,7 @@ from streameval.pipeline.dead_letters import ORIGINAL
 from streameval.pipeline.limits import FEWEST, WINDOW, Limits
 from tests.house.checkout import ROOT
 
-PAGE = (ROOT / "docs" / "dead-letters.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "how-to" / "dead-letters.md").read_text(encoding="utf-8")
 
 
 def test_the_headers_in_the_documents_are_those_of_the_program() -> None:

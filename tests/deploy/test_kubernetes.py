@@ -307,7 +307,7 @@ def test_the_pods_take_the_secrets_that_strimzi_makes() -> None:
 
 
 def test_the_rules_become_an_object_of_the_operator() -> None:
-    text = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "how-to" / "deployment.md").read_text(encoding="utf-8")
     found = re.search(r"^(\{\n.*?^\}) \| kubectl apply -f -$", text, re.MULTILINE | re.DOTALL)
     assert found is not None
     done = subprocess.run(

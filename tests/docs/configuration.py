@@ -31,7 +31,7 @@ from streameval.config import Config
 _HEAD = """# Configuration: every table and key
 
 Generated from the code by `python -m tests.docs --write`; a test fails where it lags. What the
-tables are for, with examples: [Configuration](../configuration.md).
+tables are for, with examples: [Configuration](../how-to/configuration.md).
 
 One TOML file for `streameval run`, `check` and `evaluate --config`. Paths in it are relative to it.
 A duration is a whole number and `s`, `m`, `h` or `d`: `"90s"`, `"5m"`, `"1h"`, `"7d"`. What is not

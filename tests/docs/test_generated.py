@@ -48,7 +48,7 @@ def test_durations_that_are_told_apart_by_name_are_there() -> None:
 
 
 def test_every_key_of_the_web_configuration_file_is_documented() -> None:
-    text = (ROOT / "docs" / "web.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "how-to" / "web.md").read_text(encoding="utf-8")
     keys = [field.name for each in TABLES.values() for field in msgspec.structs.fields(each)]
     assert [key for key in keys if f"`{key}`" not in text] == []
 

@@ -95,8 +95,8 @@ def test_the_loop_is_scraped_by_a_real_prometheus_and_no_list_is_lost(tmp_path: 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.*")), ids=lambda path: path.name)
 def test_every_example_is_in_the_documents(path: Path) -> None:
-    text = (ROOT / "docs" / "embedding.md").read_text(encoding="utf-8")
-    assert f"](examples/{path.name})" in text
+    text = (ROOT / "docs" / "how-to" / "embedding.md").read_text(encoding="utf-8")
+    assert f"](../examples/{path.name})" in text
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)

@@ -21,8 +21,8 @@ from streameval.exporters.families import family_name
 from tests.house.checkout import ROOT
 
 DOCS = ROOT / "docs"
-INDEX = DOCS / "metrics.md"
-FOLDER = DOCS / "metrics"
+INDEX = DOCS / "reference" / "metrics.md"
+FOLDER = DOCS / "reference" / "metrics"
 CUTOFFS = ("@2", "@5", "")
 EVENTS = (
     Event(

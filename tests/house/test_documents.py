@@ -73,7 +73,7 @@ def test_the_readme_is_short() -> None:
 
 
 def test_the_reasons_in_the_documents_are_those_of_the_program() -> None:
-    assert _table("dead-letters.md", "## Reasons") == REASONS
+    assert _table("how-to/dead-letters.md", "## Reasons") == REASONS
 
 
 def test_the_reasons_why_kafka_cannot_be_used_are_in_the_runbook() -> None:
@@ -81,7 +81,7 @@ def test_the_reasons_why_kafka_cannot_be_used_are_in_the_runbook() -> None:
 
 
 def test_the_catalogue_in_the_documents_is_that_of_the_program() -> None:
-    assert set(_table("metrics.md", "## The catalogue")) == set(catalogue())
+    assert set(_table("reference/metrics.md", "## The catalogue")) == set(catalogue())
 
 
 def test_the_documents_name_what_is_exported_of_the_pipeline() -> None:
@@ -92,7 +92,7 @@ def test_the_documents_name_what_is_exported_of_the_pipeline() -> None:
         family.samples[0].name: " | ".join((family.kind, _quoted(family), family.help))
         for family in (build_information("1"), *shown)
     }
-    assert _table("prometheus.md", "## The pipeline") == expected
+    assert _table("reference/prometheus.md", "## The pipeline") == expected
 
 
 _JOIN = JoinHealth(

@@ -13,7 +13,7 @@ from streameval.exporters.view import counted
 from tests.exporters.pictures import mean, picture, windowed
 from tests.house.checkout import ROOT
 
-PAGE = ROOT / "docs" / "prometheus.md"
+PAGE = ROOT / "docs" / "reference" / "prometheus.md"
 _HEADING = "\n## Every metric\n"
 _INTRODUCTION = """
 With the usual parameters; a parameter that you choose is one more label. A convention, a statistic

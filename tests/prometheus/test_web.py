@@ -15,7 +15,7 @@ from tests.prometheus.server import program, running
 
 pytestmark = pytest.mark.prometheus
 
-_PAGE = Path(__file__).resolve().parents[2] / "docs" / "web.md"
+_PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "web.md"
 
 
 def documented(beginning: str) -> str:
