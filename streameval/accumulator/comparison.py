@@ -275,8 +275,8 @@ def compare(
         confidence=intervals.confidence,
         higher_is_better=asked.definition.higher_is_better,
     )
-    audiences = [each.audience for each in (control, treatment) if each.audience is not None]
-    if any(each.anonymous > MOST_ANONYMOUS * each.lists for each in audiences):
+    audiences = [each.audience for each in (control, treatment)]
+    if any(each.anonymous > MOST_ANONYMOUS * each.lists for each in audiences if each is not None):
         return msgspec.structs.replace(found, verdict="do not trust")
     return found
 

@@ -129,6 +129,8 @@ class Table:
         if not len(batch):
             return
         if self.groups is not None:
+            if self.groups.is_full:
+                self.fold()
             # Lists must come in their order, whatever cells they are of.
             self.groups.begin(batch, cells, times)
             _count(self._told, batch, cells)
@@ -304,9 +306,7 @@ class Table:
         """Take the place of the content by other statistics of the same plan."""
         self.statistics = statistics
         self.groups = next((each for each in statistics.values() if isinstance(each, Groups)), None)
-        self.audience = next(
-            (each for each in statistics.values() if isinstance(each, Users)), None
-        )
+        self.audience = cast("Users | None", statistics.get("users"))
         if self.groups is not None:
             self.groups.users = self.audience
         self._formulas: list[tuple[Formula, Values, EventsOfUsers | None]] = []

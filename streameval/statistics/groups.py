@@ -19,7 +19,7 @@ from streameval.statistics.intervals import UNIT, GroupSums
 from streameval.statistics.relation import Columns, Relation, Shape
 from streameval.statistics.statistic import Cells, Statistic
 from streameval.statistics.terms import EventsOfUsers, ListsOfUsers, Owners, Summed
-from streameval.statistics.users import Users, Viewers
+from streameval.statistics.users import Seen, Users, Viewers
 from streameval.statistics.vocabulary import Items
 
 MOST_DAYS: Final = 90
@@ -93,6 +93,11 @@ class Groups(Statistic):
         self._sources.append(source := EventsOfUsers(column, bounded=bounded))
         return source
 
+    @property
+    def is_full(self) -> bool:
+        """Whether so many lists wait that they should be folded before others come."""
+        return self._viewers.waiting >= _MOST_WAITING
+
     def begin(self, batch: Batch | Coded, cells: Cells, times: IntArray | None) -> None:
         """These lists come next; every source takes all of them in order.
 
@@ -101,8 +106,6 @@ class Groups(Statistic):
             cells: where each is counted.
             times: event time of each, microseconds; by default as the batch says.
         """
-        if self._viewers.waiting >= _MOST_WAITING:
-            self.fold()
         for source in self._sources:
             source.first = self._viewers.waiting
         self._viewers.take(batch, cells, times)
@@ -112,9 +115,9 @@ class Groups(Statistic):
         seen = self._viewers.seen()
         if seen is not None:
             if self.users is not None:
-                self.users.add(seen.cells[seen.named], seen.hashes[seen.named])
-            ones = np.ones_like(seen.cells)
-            self.relations["lists"].add([seen.cells, seen.days, (~seen.named).astype(int)], [ones])
+                who = slice(None) if seen.named.all() else seen.named
+                self.users.add(seen.cells[who], seen.hashes[who])
+            self.relations["lists"].add(*_lists(seen))
             owners = Owners(seen, self.options.groups, len(self.options.metrics))
             for source in self._sources:
                 for part in source.taken():
@@ -315,6 +318,15 @@ class _Rows:
                 else:
                     row, group = np.divmod(at, self._width)
                     np.add.at(sums[half], rows[row] + group, counted.astype(np.int64))
+
+
+def _lists(seen: Seen) -> tuple[list[IntArray], list[IntArray]]:
+    """Cell, day and whether nobody is named, and how many lists."""
+    firsts = [seen.cells[:1], seen.days[:1], (~seen.named[:1]).astype(np.int64)]
+    if all((each == each[0]).all() for each in (seen.cells, seen.days, seen.named)):
+        # As it mostly is.
+        return firsts, [np.array([seen.cells.size])]
+    return [seen.cells, seen.days, (~seen.named).astype(np.int64)], [np.ones_like(seen.cells)]
 
 
 def _from_day(relation: Relation, firsts: Mapping[int, int]) -> Relation:

@@ -11,7 +11,7 @@ import numpy as np
 
 from streameval.events import Batch, Id, Interactions
 from streameval.events.ragged import Coded
-from streameval.statistics.arrays import BoolArray, IntArray, grouped, occurrences, sums
+from streameval.statistics.arrays import BoolArray, IntArray, grouped, sums
 from streameval.statistics.hitcells import HitCells
 from streameval.statistics.lists import (
     POSITIONED,
@@ -154,7 +154,9 @@ class Hits(Statistic):
         """Move what is pending into the relations; changes no value."""
         if self._recent:
             self._count_recent()
-        if self._waiting:
+        for lists in self.each.counted() if self.each is not None else ():
+            self._fold_lists(lists, int(isinstance(lists, GradedLists)))
+        if self._waiting or self._shown:
             self._waiting = 0
             self._fold_shown()
             self._fold_pending()
@@ -182,15 +184,7 @@ class Hits(Statistic):
             outcomes = map(self._profiler.outcome, shown, acts, placed)
         if positions is not None:
             self._take_ranks(positions, cells, each)
-        codes, names = each.take(outcomes, len(batch))
-        if isinstance(cells, int):
-            code, count = occurrences(codes)
-            cell = np.full_like(code, cells)
-        else:
-            (cell, code), (count,) = grouped([cells, codes], [np.ones_like(codes)])
-        for at, number, lists in zip(cell.tolist(), code.tolist(), count.tolist(), strict=True):
-            self._add_outcome(at, names[number], lists)
-        self._wait_for_all()
+        each.take(outcomes, cells, len(batch))
 
     def _take_ranks(
         self, positions: Sequence[Sequence[int] | None], cells: Cells, each: ListsOfUsers
@@ -234,18 +228,12 @@ class Hits(Statistic):
         cell: int,
     ) -> None:
         outcome = self._profiler.outcome(recommendations, interactions, positions)
-        self._add_outcome(cell, outcome, 1)
+        if isinstance(outcome[0], tuple):
+            self._graded[cell, outcome] += 1
+        else:
+            self._mixed[cell, outcome] += 1
         for rank in self._profiler.ranks_shown(positions or ()):
             self._shown[cell, rank] += 1
-        self._wait_for_all()
-
-    def _add_outcome(self, cell: int, outcome: Outcome, lists: int) -> None:
-        if isinstance(outcome[0], tuple):
-            self._graded[cell, outcome] += lists
-        else:
-            self._mixed[cell, outcome] += lists
-
-    def _wait_for_all(self) -> None:
         self._waiting = 0
         self._waits(len(self._graded) + len(self._mixed) + sum(map(len, self._pending.values())))
 

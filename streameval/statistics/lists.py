@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from functools import cached_property
-from itertools import chain, repeat
-from typing import Any, TypeAlias
+from itertools import chain
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-from streameval.statistics.arrays import FloatArray, IntArray
+from streameval.statistics.arrays import FloatArray, IntArray, grouped
 from streameval.statistics.hitcells import HitCells
 
 Profile: TypeAlias = tuple[int, ...]
@@ -106,6 +107,12 @@ class Lists:
         """Its gain, descending within a list."""
         return np.ones(self.ideal_rank.size)
 
+    def counted(self, counts: IntArray, cell: int) -> Self:
+        """The same lists, which occurred so often in one cell."""
+        twin = copy(self)
+        twin.count, twin.cell = counts, np.full_like(counts, cell)
+        return twin
+
     def __len__(self) -> int:
         return int(self.count.size)
 
@@ -185,25 +192,51 @@ class Outcomes(dict[Outcome, int]):
         names: the outcome of each code.
     """
 
-    __slots__ = ("names",)
+    __slots__ = ("_known", "names")
 
     def __init__(self) -> None:
         super().__init__()
         self.names: list[Outcome] = []
+        self._known: tuple[int, list[tuple[IntArray, Lists]]] = (0, [])
 
     def __missing__(self, outcome: Outcome) -> int:
         code = self[outcome] = len(self.names)
         self.names.append(outcome)
         return code
 
-    def lists(self) -> Iterator[tuple[IntArray, Lists]]:
+    def lists(self) -> list[tuple[IntArray, Lists]]:
         """Codes with the lists that they stand for: those without gains, and those with."""
-        graded = np.fromiter((isinstance(each[0], tuple) for each in self.names), np.bool_)
+        if self._known[0] != len(self):
+            every = np.arange(len(self))
+            self._known = len(self), [*self._made(np.zeros_like(every), every, np.ones_like(every))]
+        return self._known[1]
+
+    def counted(self, cells: IntArray, codes: IntArray) -> Iterator[Lists]:
+        """Distinct lists of each cell.
+
+        Args:
+            cells: where each of some lists occurred; at least one.
+            codes: of its outcome.
+        """
+        counts = np.bincount(codes, minlength=len(self))
+        if counts.all() and (cells == cells[0]).all():
+            for own, lists in self.lists():
+                yield lists.counted(counts[own], int(cells[0]))
+            return
+        (cell, code), (count,) = grouped([cells, codes], [np.ones_like(codes)])
+        for _, lists in self._made(cell, code, count):
+            yield lists
+
+    def _made(
+        self, cells: IntArray, codes: IntArray, counts: IntArray
+    ) -> Iterator[tuple[IntArray, Lists]]:
+        names: list[Any] = [self.names[code] for code in codes.tolist()]
+        graded = np.fromiter((isinstance(each[0], tuple) for each in names), np.bool_, len(names))
         for kind, here in ((Lists, ~graded), (GradedLists, graded)):
-            codes = np.flatnonzero(here)
-            if codes.size:
-                names: list[Any] = [self.names[code] for code in codes.tolist()]
-                yield codes, kind(names, repeat(1, codes.size), repeat(0, codes.size))
+            rows = np.flatnonzero(here)
+            if rows.size:
+                own = names if rows.size == len(names) else [names[row] for row in rows.tolist()]
+                yield codes[rows], kind(own, counts[rows].tolist(), cells[rows].tolist())
 
 
 def _ragged(widths: IntArray) -> tuple[IntArray, IntArray]:

@@ -7,10 +7,11 @@ from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from streameval.statistics.arrays import FloatArray, IntArray, grouped
+from streameval.statistics.arrays import FloatArray, IntArray, grouped, sums
 from streameval.statistics.exact import limbs
 from streameval.statistics.intervals import UNIT
 from streameval.statistics.lists import Lists, Outcome, Outcomes
+from streameval.statistics.statistic import Cells
 from streameval.statistics.users import Seen
 
 _LARGEST: Final = 2.0
@@ -80,15 +81,33 @@ class ListsOfUsers:
         self._metrics = metrics
         self._outcomes = Outcomes()
         self._coded: list[tuple[int, IntArray]] = []
+        self._uncounted: list[tuple[Outcomes, Cells, IntArray]] = []
         self._lists: list[tuple[int, Lists]] = []
         self._ranks: list[tuple[int, int]] = []
 
-    def take(self, outcomes: Iterable[Outcome], count: int) -> tuple[IntArray, Sequence[Outcome]]:
-        """Take the outcomes of so many lists; returns a code of each, and what codes stand for."""
+    def take(self, outcomes: Iterable[Outcome], cells: Cells, count: int) -> None:
+        """Take the outcomes of so many lists.
+
+        Args:
+            outcomes: of each list.
+            cells: where each is counted.
+            count: how many there are.
+        """
         codes = np.fromiter(map(self._outcomes.__getitem__, outcomes), np.int64, count)
         self._coded.append((self.first, codes))
+        self._uncounted.append((self._outcomes, cells, codes))
         self.first += count
-        return codes, self._outcomes.names
+
+    def counted(self) -> Iterator[Lists]:
+        """The distinct lists of each cell whose outcomes were taken since the last time."""
+        uncounted, self._uncounted = self._uncounted, []
+        together: dict[int, tuple[Outcomes, list[IntArray], list[IntArray]]] = {}
+        for outcomes, cells, codes in uncounted:
+            _, where, coded = together.setdefault(id(outcomes), (outcomes, [], []))
+            where.append(np.full(codes.size, cells))
+            coded.append(codes)
+        for outcomes, where, coded in together.values():
+            yield from outcomes.counted(np.concatenate(where), np.concatenate(coded))
 
     def take_lists(self, lists: Lists) -> None:
         """Take lists that occurred once each."""
@@ -170,20 +189,20 @@ class Owners:
     """
 
     def __init__(self, seen: Seen, width: int, metrics: int) -> None:
-        cells, days = seen.cells, seen.days
         groups = (seen.hashes & np.uint64(width - 1)).astype(np.int64)
+        cells, days = seen.cells, seen.days
         one = bool((cells == cells[0]).all())
         known, place = (cells[:1], 0) if one else np.unique(cells, return_inverse=True)
         first = int(days.min())
         span = int(days.max()) - first + 1
-        codes = (place * span + (days - first)) * width + groups
+        codes = groups if one and span == 1 else (place * span + (days - first)) * width + groups
         every = np.arange(min(known.size * span * width, _DENSE * codes.size + width))
         if every.size < known.size * span * width:
             every, codes = np.unique(codes, return_inverse=True)
         place, rest = np.divmod(every, span * width)
         self.keys = [known[place], rest // width + first, rest % width]
         # Lists without a group are summed in a place of their own, which is left out at the end.
-        self._owner = np.where(seen.grouped, codes, every.size)
+        self._owner = codes if seen.grouped.all() else np.where(seen.grouped, codes, every.size)
         self._sums = np.zeros((2 * metrics, every.size + 1), np.int64)
         self.exact: list[tuple[list[IntArray], list[IntArray]]] = []
 
@@ -195,24 +214,26 @@ class Owners:
     def add(self, part: Part) -> None:
         """Add what some of the lists add."""
         owner = self._owner[part.rows]
-        metrics = len(self._sums) // 2
-        known: list[tuple[IntArray, int]] = []
+        metrics, owners = self._sums.shape[0] // 2, self._sums.shape[1]
+        kinds = part.terms[0].numerators.size if part.terms else 0
+        pairs = None
+        if owners * kinds <= owner.size:
+            # Few outcomes, as of clicks: lists are counted once by owner and outcome.
+            pairs = np.bincount(owner * kinds + part.codes, minlength=owners * kinds)
+            pairs = pairs.reshape(owners, kinds)
+        known: list[tuple[IntArray, IntArray]] = []
         for column, bounded, numerators, denominators in part.terms:
             loose = (numerators != 0) & ~(bounded & (np.abs(numerators) <= _LARGEST))
             whole = np.rint(np.where(loose, 0.0, numerators) / UNIT).astype(np.int64)
-            np.add.at(self._sums[column], owner, whole[part.codes])
+            self._sums[column] += _summed(whole, owner, part.codes, pairs, owners)
             if loose.any():
                 self._add_exactly(column, owner, part.codes, np.where(loose, numerators, 0.0))
-            goal = self._sums[metrics + column]
-            for each, summed in known:
-                if np.array_equal(each, denominators):
-                    goal += summed
-                    break
-            else:
-                summed = np.zeros_like(goal)
-                np.add.at(summed, owner, denominators[part.codes])
-                goal += summed
-                known.append((denominators, summed))
+            alike = (each for one, each in known if np.array_equal(one, denominators))
+            below = next(alike, None)
+            if below is None:
+                below = _summed(denominators, owner, part.codes, pairs, owners)
+                known.append((denominators, below))
+            self._sums[metrics + column] += below
 
     def _add_exactly(
         self, column: int, owner: IntArray, codes: IntArray, values: FloatArray
@@ -223,3 +244,18 @@ class Owners:
         exponents, parts = limbs(values[codes], counts)
         keys = [*(each[owner] for each in self.keys), np.full_like(owner, column), exponents]
         self.exact.append((keys, parts))
+
+
+def _summed(
+    values: IntArray, owner: IntArray, codes: IntArray, pairs: IntArray | None, owners: int
+) -> IntArray:
+    """The sum of each owner's values, by the code of each list.
+
+    Args:
+        values: of each code.
+        owner: of each list.
+        codes: likewise.
+        pairs: how many lists each owner has of each code; None where these are not counted.
+        owners: how many.
+    """
+    return sums(owner, values[codes], owners) if pairs is None else pairs @ values

@@ -124,9 +124,7 @@ class Viewers:
             times: event time of each, microseconds; by default as the batch says.
         """
         if times is None:
-            times = np.zeros(len(batch), np.int64)
-            if batch.times is not None:
-                times = np.array([at or 0 for at in batch.times], np.int64)
+            times = _times(batch)
         users, events = ([*(each or ())] for each in (batch.users, batch.event_ids))
         where = np.full(len(batch), cells, np.int64)
         self._taken.append((where, times // _DAY, users, events))
@@ -217,9 +215,10 @@ class Users(Sampled):
             cells: where each was seen.
             hashes: of the users.
         """
-        codes = hashes.view(np.int64)
-        kept = self.places(codes) < np.ldexp(1.0, -self.relations["halvings"].value(cells))
-        cells, codes = cells[kept], codes[kept]
+        codes, halvings = hashes.view(np.int64), self.relations["halvings"]
+        if halvings.size:
+            kept = self.places(codes) < np.ldexp(1.0, -halvings.value(cells))
+            cells, codes = cells[kept], codes[kept]
         if cells.size and (cells == cells[0]).all():
             # As it mostly is: one column is sorted sooner than two.
             codes = distinct(codes)
@@ -253,9 +252,24 @@ class Users(Sampled):
         edges = pairwise(np.searchsorted(owner, np.arange(cells.size + 1)).tolist())
         halvings = self.relations["halvings"].value(cells).tolist()
         return [
-            UserSample(np.sort(hashes[start:stop].view(np.uint64)), _HASHES >> halvings[place])
+            UserSample(_unsigned(hashes[start:stop]), _HASHES >> halvings[place])
             for place, (start, stop) in enumerate(edges)
         ]
+
+
+def _unsigned(codes: IntArray) -> HashArray:
+    """Hashes in ascending order, from integers of the same bits in that order."""
+    negative = int(np.searchsorted(codes, 0))
+    return np.concatenate((codes[negative:], codes[:negative])).view(np.uint64)
+
+
+def _times(batch: Batch | Coded) -> IntArray:
+    if batch.times is None:
+        return np.zeros(len(batch), np.int64)
+    try:
+        return np.array(batch.times, np.int64)
+    except TypeError:
+        return np.array([at or 0 for at in batch.times], np.int64)
 
 
 def _seen(taken: Sequence[_Taken]) -> Seen:

@@ -62,7 +62,7 @@ def _many(events: Sequence[Event], intervals: Intervals | None) -> Callable[[], 
         accumulator = Accumulator(*RANKED, intervals=intervals)
         for batch in batches:
             accumulator.update_many(batch)
-        accumulator.compute()
+        accumulator.table.fold()
 
     return task
 
