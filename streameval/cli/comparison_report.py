@@ -25,7 +25,7 @@ from streameval.accumulator.comparison import (
 from streameval.accumulator.experiment import Compared, Experiment, Report
 from streameval.cli.ending import output, tell
 from streameval.cli.screen import printed
-from streameval.exporters.view import figure
+from streameval.exporters.view import figure, forest_scale
 from streameval.statistics.intervals import Intervals
 
 _WIDTH = 25
@@ -92,7 +92,7 @@ def as_table(found: Written) -> str:
     """Lifts with their intervals, the checks, and why each verdict is what it is."""
     rows = found.report.rows
     several = len({row.variant for row in rows}) > 1
-    scale = _scale(rows)
+    scale = forest_scale(rows)
     grid = Table(header_style="bold")
     for name in ("metric", *(["variant"] if several else [])):
         grid.add_column(name, overflow="fold")
@@ -154,13 +154,6 @@ def forest(found: Comparison, scale: float, marks: str = _MARKS) -> str:
 
 def _place(lift: float, scale: float) -> int:
     return round((lift + scale) / (2 * scale) * (_WIDTH - 1))
-
-
-def _scale(rows: Sequence[Compared]) -> float:
-    """The lift at the ends of the line: all bounds have room, but for those that say nothing."""
-    bounds = [row.comparison.largest_lift or 0.0 for row in rows]
-    lifts = [abs(row.comparison.lift or 0.0) for row in rows]
-    return max(min(max(bounds), 1.0), *lifts, 1e-9)
 
 
 def _marks() -> str:

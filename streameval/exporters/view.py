@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from streameval.accumulator.experiment import Compared
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.pipeline.snapshot import LIFETIME, Series, SeriesFamily, Snapshot
@@ -16,6 +17,9 @@ UNDEFINED = "\N{EN DASH}"
 """Stands where there was no evidence; never 0."""
 
 _COUNTED = {"list": "lists", "item": "items shown", "total": "lists", "slice": "lists"}
+_WIDEST: Final = 4.0
+"""Bounds further out than so many times the median are cut, or one metric would hide the others."""
+
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
 
 
@@ -156,6 +160,19 @@ def has_windows(snapshot: Snapshot) -> bool:
     """Whether any series is of a window."""
     named = any(family.windows for family in snapshot.families)
     return named or any(entry.window != LIFETIME for entry in snapshot.series)
+
+
+def forest_scale(rows: Sequence[Compared]) -> float:
+    """The lift at both ends of every plot of a table of comparisons.
+
+    All lifts have room, and all bounds but those that are far wider than most.
+    """
+    reaches = sorted(each for row in rows if (each := row.comparison.largest_lift) is not None)
+    if not reaches:
+        return 1.0
+    lifts = [abs(row.comparison.lift or 0.0) for row in rows]
+    widest = min(reaches[-1], _WIDEST * reaches[len(reaches) // 2])
+    return max(widest, *filter(math.isfinite, lifts), 1e-9)
 
 
 def _windows(family: SeriesFamily, series: Iterable[Series]) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from streameval.accumulator.comparison import (
     verdict_text,
 )
 from streameval.accumulator.experiment import Compared, Report
-from streameval.exporters.view import UNDEFINED, figure
+from streameval.exporters.view import UNDEFINED, figure, forest_scale
 from streameval.exporters.web.markup import Markup, tag
 
 _HALF: Final = 100.0
@@ -30,9 +30,6 @@ _DECADES: Final = (-1.0, 5.0)
 """Evidence from 0.1 to 100,000 is drawn; what is beyond lies on the edge."""
 
 _YEAR: Final = 365
-
-_WIDEST: Final = 4.0
-"""Bounds further out than so many times the median are cut, or one metric would hide the others."""
 
 
 def section(report: Report) -> Markup:
@@ -80,7 +77,7 @@ def _table(report: Report) -> Markup:
         "evidence": "number",
     }
     heads = [tag("th", name, scope="col", kind=kind) for name, kind in columns.items()]
-    widest = _scale(report.rows)
+    widest = forest_scale(report.rows)
     rows = [_row(row, widest, several=several) for row in report.rows]
     what = "Variants against control"
     body = tag("thead", tag("tr", *heads)), tag("tbody", *rows)
@@ -126,15 +123,6 @@ def _bounds(low: float | None, high: float | None) -> str:
     if low is None or high is None:
         return "no interval"
     return f"{percent(low, '+')} to {percent(high, '+')}"
-
-
-def _scale(rows: Sequence[Compared]) -> float:
-    """The lift at the ends of all plots, which are alike."""
-    bounds = (row.comparison.largest_lift for row in rows)
-    reaches = sorted(each for each in bounds if each is not None)
-    if not reaches:
-        return 1.0
-    return min(reaches[-1], _WIDEST * reaches[len(reaches) // 2]) or 1.0
 
 
 def _forest(found: Comparison, widest: float) -> Markup:
