@@ -1,0 +1,136 @@
+"""Evaluation on Spark: its executors count, and what they counted adds up to the same bits.
+
+Needs pyspark and the extra `parquet` where Python runs on the executors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from importlib import import_module
+from typing import Any, Final, NamedTuple, Unpack
+
+from streameval.accumulator import Accumulator
+from streameval.catalogue.reading import Reading
+from streameval.errors import InvalidEventError
+from streameval.events.columns import Columns
+from streameval.partials import Inputs, Known, Partial, Place, merged, partials, repacked
+from streameval.statistics.intervals import Intervals
+
+SCHEMA: Final = "labels array<string>, start bigint, lists bigint, state binary"
+"""Of a frame of partials."""
+
+
+class Value(NamedTuple):
+    """One metric of one place.
+
+    Attributes:
+        labels: values of the columns it was split by.
+        start: of its span of event time, microseconds since the epoch; None for all time.
+        metric: its text.
+        reading: value, evidence and interval.
+    """
+
+    labels: tuple[str, ...]
+    start: int | None
+    metric: str
+    reading: Reading
+
+
+class Evaluation:
+    """What Spark has counted, or will: nothing runs before something is asked for.
+
+    Attributes:
+        partials: a frame with a row for each place, as `streameval.partials.merged` takes them.
+            Write it to keep what was counted; frames of several runs add up by union.
+    """
+
+    def __init__(self, partials: Any, known: Known) -> None:
+        self.partials = partials
+        self._known = known
+
+    def accumulators(self) -> dict[Place, Accumulator]:
+        """What each place came to, by start and labels; for comparisons and intervals, too."""
+        rows = (row.asDict() for row in self.partials.toLocalIterator())
+        return merged(rows, **self._known)
+
+    def collect(self) -> list[Value]:
+        """Every metric of each place, by start and labels."""
+        return [
+            Value(*place, metric, reading)
+            for place, counted in self.accumulators().items()
+            for metric, reading in counted.compute().items()
+        ]
+
+
+def evaluate(
+    frame: Any,
+    *metrics: str,
+    by: Sequence[str] = (),
+    every: str | None = None,
+    intervals: Intervals | None = None,
+    **inputs: Unpack[Inputs],
+) -> Evaluation:
+    """Count a frame of events, split by columns and by spans of event time.
+
+    Args:
+        frame: a DataFrame of pyspark with a row an event and columns named like those of
+            `Columns`: recommendations, interactions, and what else there is.
+        metrics: as for `streameval.partials.partials`, like all that follows.
+        by: columns whose values tell slices apart.
+        every: length of spans, like "1h".
+        intervals: how intervals are made, where they are wanted.
+        inputs: catalog, popularity, similarity, depth, max_items and ids.
+
+    Raises:
+        InvalidEventError: the frame lacks a column.
+        MetricError: a metric cannot be understood, or lacks its inputs.
+        MissingExtraError: pyarrow is not installed.
+        ValueError: `every` is no duration.
+    """
+    # Mistakes are told here, not by a stack trace of an executor.
+    partials((), *metrics, by=by, every=every, intervals=intervals, **inputs)
+    needed = ["recommendations", "interactions", *by, *(["times"] if every else [])]
+    for name in needed:
+        if name not in frame.columns:
+            columns = ", ".join(frame.columns) or "none"
+            detail = f"the frame has no column {name!r}; its columns: {columns}"
+            raise InvalidEventError("missing_field", detail)
+    known = Known(**{name: inputs[name] for name in Known.__annotations__ if name in inputs})  # type: ignore[literal-required, typeddict-item]  # keys of both
+    chosen = dict.fromkeys(name for name in frame.columns if name in Columns.__struct_fields__)
+    count = partial(
+        _counted, metrics=metrics, by=tuple(by), every=every, intervals=intervals, inputs=inputs
+    )
+    counted = frame.select(*chosen | dict.fromkeys(by)).mapInArrow(count, SCHEMA)
+    added = counted.groupBy("labels", "start").applyInArrow(partial(_added, known=known), SCHEMA)
+    return Evaluation(added, known)
+
+
+def _counted(
+    batches: Iterator[Any],
+    *,
+    metrics: Sequence[str],
+    by: Sequence[str],
+    every: str | None,
+    intervals: Intervals | None,
+    inputs: Inputs,
+) -> Iterator[Any]:
+    rows = partials(batches, *metrics, by=by, every=every, intervals=intervals, **inputs)
+    yield from _table(rows).to_batches()
+
+
+def _added(rows: Any, *, known: Known) -> Any:
+    return _table(repacked(rows.to_pylist(), **known))
+
+
+def _table(rows: Sequence[Partial]) -> Any:
+    arrow = import_module("pyarrow")
+    schema = arrow.schema(
+        {
+            "labels": arrow.list_(arrow.string()),
+            "start": arrow.int64(),
+            "lists": arrow.int64(),
+            "state": arrow.binary(),
+        }
+    )
+    return arrow.Table.from_pylist([row._asdict() for row in rows], schema)

@@ -1,0 +1,109 @@
+"""Spark, for any partitioning, comes to the bits of one process."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from streameval import compare
+from streameval.errors import InvalidEventError, MetricError
+from streameval.partials import Place, merged
+from streameval.spark import evaluate
+from tests.partials.test_partials import INTERVALS, METRICS, counted, events, table
+
+sql: Any = pytest.importorskip("pyspark.sql", reason="pip install 'streameval[spark]'")
+
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1200)]
+
+ROWS = events(600)
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    if shutil.which("java") is None:
+        pytest.skip("Spark needs Java")
+    builder = sql.SparkSession.builder.master("local[2]").appName("streameval")
+    for name, value in {
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "3",
+        "spark.sql.session.timeZone": "UTC",
+    }.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+def frame(spark: Any, rows: pa.Table | None = None) -> Any:
+    return spark.createDataFrame(table(ROWS) if rows is None else rows)
+
+
+def evaluated(given: Any, **options: Any) -> Any:
+    usual: dict[str, Any] = {"by": ["variant", "pro"], "every": "1h", "intervals": INTERVALS}
+    return evaluate(given, *METRICS, **(usual | options))
+
+
+def states(evaluation: Any) -> dict[Place, Any]:
+    return {place: each.state_dict() for place, each in evaluation.accumulators().items()}
+
+
+WANTED = {place: each.state_dict() for place, each in merged(counted(table(ROWS))).items()}
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 13])
+def test_any_partitioning_gives_the_bits_of_one_process(spark: Any, partitions: int) -> None:
+    assert states(evaluated(frame(spark).repartition(partitions))) == WANTED
+    assert states(evaluated(frame(spark).repartition(partitions, "users"))) == WANTED
+
+
+def test_it_collects_to_rows_of_labels_metric_and_value(spark: Any) -> None:
+    rows = evaluated(frame(spark), every=None, by=["variant"]).collect()
+    alone = merged(counted(table(ROWS), every=None, by=["variant"]))
+    assert len(rows) == len(METRICS) * len(alone)
+    for row in rows:
+        reading = alone[Place(row.labels, None)].read(row.metric)
+        assert row.start is None
+        assert (row.reading.value, row.reading.count) == (reading.value, reading.count)
+        assert row.reading.interval == reading.interval
+
+
+def test_variants_are_compared(spark: Any) -> None:
+    found = evaluated(frame(spark).repartition(5), every=None, by=["variant"]).accumulators()
+    alone = merged(counted(table(ROWS), every=None, by=["variant"]))
+    pair = [Place((name,), None) for name in ("control", "treatment")]
+    wanted = compare(alone[pair[0]], alone[pair[1]], "hit_rate@2")
+    assert compare(found[pair[0]], found[pair[1]], "hit_rate@2") == wanted
+
+
+def test_a_batch_that_is_delivered_again_changes_nothing(spark: Any, tmp_path: Path) -> None:
+    def count(batch: Any, number: int) -> None:
+        folder = str(tmp_path / "partials" / f"batch={number}")
+        evaluated(batch).partials.write.mode("overwrite").parquet(folder)
+
+    for number, begin in enumerate(range(0, len(ROWS), 200)):
+        batch = frame(spark, table(ROWS[begin : begin + 200]))
+        for _ in range(1 + (number == 1)):
+            count(batch, number)
+    kept = spark.read.parquet(str(tmp_path / "partials"))
+    rows = [row.asDict() for row in kept.collect()]
+    assert {place: each.state_dict() for place, each in merged(rows).items()} == WANTED
+
+
+def test_parquet_is_read_where_it_lies(spark: Any, tmp_path: Path) -> None:
+    frame(spark).repartition(4).write.parquet(str(tmp_path / "events"))
+    assert states(evaluated(spark.read.parquet(str(tmp_path / "events")))) == WANTED
+
+
+def test_mistakes_are_told_before_anything_runs(spark: Any) -> None:
+    with pytest.raises(InvalidEventError, match="no column 'campaign'; its columns: recomm"):
+        evaluated(frame(spark), by=["campaign"])
+    with pytest.raises(MetricError):
+        evaluate(frame(spark), "ndgc@10")
+    with pytest.raises(MetricError, match="catalog"):
+        evaluate(frame(spark), "item_coverage@2")
