@@ -102,7 +102,12 @@ def evaluate(
         _counted, metrics=metrics, by=tuple(by), every=every, intervals=intervals, inputs=inputs
     )
     counted = frame.select(*chosen | dict.fromkeys(by)).mapInArrow(count, SCHEMA)
-    added = counted.groupBy("labels", "start").applyInArrow(partial(_added, known=known), SCHEMA)
+
+    # Not a partial: Spark looks at the hints of what it is given.
+    def add(rows: Any) -> Any:
+        return _table(repacked(rows.to_pylist(), **known))
+
+    added = counted.groupBy("labels", "start").applyInArrow(add, SCHEMA)
     return Evaluation(added, known)
 
 
@@ -117,10 +122,6 @@ def _counted(
 ) -> Iterator[Any]:
     rows = partials(batches, *metrics, by=by, every=every, intervals=intervals, **inputs)
     yield from _table(rows).to_batches()
-
-
-def _added(rows: Any, *, known: Known) -> Any:
-    return _table(repacked(rows.to_pylist(), **known))
 
 
 def _table(rows: Sequence[Partial]) -> Any:

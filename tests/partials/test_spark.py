@@ -18,7 +18,12 @@ from tests.partials.test_partials import INTERVALS, METRICS, counted, events, ta
 
 sql: Any = pytest.importorskip("pyspark.sql", reason="pip install 'streameval[spark]'")
 
-pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1200)]
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.timeout(1200),
+    # Spark warns of what it finds on the machine.
+    pytest.mark.filterwarnings("default"),
+]
 
 ROWS = events(600)
 
