@@ -10,9 +10,10 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
+from operator import itemgetter
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 from google.protobuf import json_format
@@ -235,47 +236,70 @@ class _Converters:
         if name == f"{_WELL_KNOWN}Timestamp":
             return partial(_timestamp, unit=self._unit)
         if name in _WRAPPERS:
-            of_value = self._of_one(descriptor.fields_by_name["value"])
+            of_value = self._of_one(descriptor.fields_by_name["value"]) or _same
             return lambda message: of_value(message.value)
         if name in _BY_JSON_FORMAT:
             return json_format.MessageToDict
         if name not in self._known:
             # Entered before its fields are looked at: a message may hold messages of its own kind.
-            fields: list[tuple[str, bool, Read]] = []
+            fields: list[_Field] = []
             self._known[name] = partial(_object, fields)
             fields += [
-                (each.name, each.has_presence, self._of_field(each)) for each in descriptor.fields
+                _Field(each.name, each.has_presence, self._of_field(each))
+                for each in descriptor.fields
             ]
         return self._known[name]
 
-    def _of_field(self, field: FieldDescriptor) -> Read:
+    def _of_field(self, field: FieldDescriptor) -> Read | None:
         if not field.is_repeated:
             return self._of_one(field)
         held = field.message_type
         if held is not None and held.GetOptions().map_entry:
             key, value = held.fields_by_name["key"], held.fields_by_name["value"]
-            return _map(_key_text if key.type == key.TYPE_BOOL else None, self._of_one(value))
+            return _map(
+                _key_text if key.type == key.TYPE_BOOL else None, self._of_one(value) or _same
+            )
         if held is not None or field.enum_type is not None or field.type in _FLOATS:
-            one = self._of_one(field)
+            one = self._of_one(field) or _same
             return lambda values: [one(each) for each in values]
-        return list
+        # A slice of a repeated field is a list, and quicker than to go through it.
+        return itemgetter(slice(None))
 
-    def _of_one(self, field: FieldDescriptor) -> Read:
+    def _of_one(self, field: FieldDescriptor) -> Read | None:
         if field.message_type is not None:
             return self.of_message(field.message_type)
         if field.enum_type is not None:
             names = {number: each.name for number, each in field.enum_type.values_by_number.items()}
             return lambda number: names.get(number, number)
-        return _number if field.type in _FLOATS else _same
+        return _number if field.type in _FLOATS else None
 
 
-def _object(fields: list[tuple[str, bool, Read]], message: Any) -> dict[str, Any]:
+class _Field(NamedTuple):
+    """A field of a message.
+
+    Attributes:
+        name: in the .proto file.
+        optional: whether it can be absent.
+        read: from its value to one of JSON; None where that is the same.
+    """
+
+    name: str
+    optional: bool
+    read: Read | None
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _object(fields: list[_Field], message: Any) -> dict[str, Any]:
     """The fields by the names of the .proto file; without those that can be absent and are."""
-    return {
-        name: read(getattr(message, name))
-        for name, optional, read in fields
-        if not optional or message.HasField(name)
-    }
+    found = {}
+    for name, optional, read in fields:
+        if not optional or message.HasField(name):
+            value = getattr(message, name)
+            found[name] = value if read is None else read(value)
+    return found
 
 
 def _map(key_text: Read | None, read: Read) -> Read:
@@ -286,10 +310,6 @@ def _map(key_text: Read | None, read: Read) -> Read:
 
 def _key_text(key: bool) -> str:  # noqa: FBT001  a key of a map
     return "true" if key else "false"
-
-
-def _same(value: Any) -> Any:
-    return value
 
 
 def _number(value: float) -> float | str:

@@ -2,22 +2,51 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+import fastavro
 import msgspec
+from google.protobuf.message_factory import GetMessageClass
 
 from streameval.accumulator import Accumulator
 from streameval.events import Id
-from streameval.pipeline.decode import Decoder
-from streameval.pipeline.fields import EventFields, TimeUnit
+from streameval.pipeline.decode import Decoded, Decoder
+from streameval.pipeline.fields import EventFields, Format, TimeUnit
+from streameval.pipeline.framing import BatchDecoder, FramedDecoder, ToText, unframed
+from streameval.schemas import avro, protobuf
+from streameval.schemas.protobuf import compiled
+from streameval.schemas.registry import Definition
 from tests.benchmarks import traffic
 from tests.benchmarks.timing import best_of
+from tests.schemas.producing import framed, payload
 
 EVENTS = 40_000
 BATCH = 500
 RANKED = ("hit_rate@10", "precision@10", "recall@10", "mrr@10", "map@10", "ndcg@20")
+_AVRO = json.dumps(
+    {
+        "type": "record",
+        "name": "Record",
+        "fields": [
+            {"name": "user", "type": "string"},
+            {"name": "variant", "type": ["null", "string"]},
+            {"name": "country", "type": ["null", "string"]},
+            {"name": "ts", "type": "double"},
+            {"name": "recommendations", "type": {"type": "array", "items": "string"}},
+            {"name": "interactions", "type": {"type": "array", "items": "string"}},
+        ],
+    }
+)
+_PROTO = """
+syntax = "proto3";
+message Record {
+  string user = 1; optional string variant = 2; optional string country = 3; double ts = 4;
+  repeated string recommendations = 5; repeated string interactions = 6;
+}
+"""
 EXPOSED = (*RANKED, "item_coverage@20")
 
 
@@ -37,6 +66,7 @@ class Case(msgspec.Struct):
     records: Sequence[bytes | None]
     unit: TimeUnit | None = "s"
     dimensions: Sequence[str] = ("variant",)
+    to_text: ToText | None = None
 
     def alone(self) -> None:
         """Decode each, and nothing else."""
@@ -47,7 +77,10 @@ class Case(msgspec.Struct):
 
     def columns(self) -> Callable[[], None]:
         """Decode them as the pipeline does."""
-        decoder, batches = self.decoder(), self.batches()
+        decoder: BatchDecoder[Decoded] = self.decoder()
+        if self.to_text is not None:
+            decoder = FramedDecoder(decoder, self.to_text)
+        batches = self.batches()
 
         def task() -> None:
             for batch in batches:
@@ -71,6 +104,7 @@ def main() -> None:
         best = best_of({"alone": case.alone, "columns": case.columns()}, rounds=7)
         _print(f"{name}, decode alone", best["alone"], best["alone"])
         _print(f"{name}, columns", best["columns"], best["alone"])
+    _formats(plain)
     counted = {
         "rank metrics": _count(plain, RANKED),
         "item exposures, 5,000 items": _count(_records(_few), EXPOSED),
@@ -79,6 +113,29 @@ def main() -> None:
     best = best_of({"alone": Case(plain).alone, **counted}, rounds=7)
     for name in counted:
         _print(f"{name}, columns and one series", best[name], best["alone"])
+
+
+def _formats(plain: Sequence[bytes]) -> None:
+    """The same records with schemas: to columns, as ratios to those of JSON."""
+    records = [msgspec.json.decode(each) for each in plain]
+    schema = fastavro.parse_schema(json.loads(_AVRO))
+    kind = GetMessageClass(compiled({"r.proto": _PROTO}).message_types_by_name["Record"])
+    written: dict[Format, tuple[ToText, list[bytes]]] = {
+        "json-schema": (unframed, [framed(1, each) for each in plain]),
+        "avro": (
+            avro.reader(Definition("AVRO", _AVRO), "s"),
+            [framed(1, payload(schema, each)) for each in records],
+        ),
+        "protobuf": (
+            protobuf.reader(Definition("PROTOBUF", _PROTO), "s"),
+            [framed(1, b"\0" + kind(**each).SerializeToString()) for each in records],
+        ),
+    }
+    tasks = {"json": Case(plain).columns()}
+    tasks |= {name: Case(found, to_text=how).columns() for name, (how, found) in written.items()}
+    best = best_of(tasks, rounds=7)
+    for name in tasks:
+        _print(f"format {name}, columns", best[name], best["json"])
 
 
 def _cases(plain: Sequence[bytes]) -> dict[str, Case]:
