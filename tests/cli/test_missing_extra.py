@@ -1,4 +1,4 @@
-"""Without pyarrow, what needs it says why it cannot be imported and what to install."""
+"""Without pyarrow or fastavro, what needs it says why it cannot be imported and what to install."""
 
 from __future__ import annotations
 
@@ -48,3 +48,20 @@ def test_numpy_needs_no_extra() -> None:
     accumulator = Accumulator("mrr")
     accumulator.update_many(Columns(recommendations=np.array([[1, 2]]), interactions=[[2]]))
     assert accumulator.read("mrr").value == 0.5
+
+
+def test_avro_names_the_extra(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("streameval.schemas.avro", "fastavro"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setitem(sys.modules, "fastavro", None)
+    config = tmp_path / "streameval.toml"
+    config.write_text(
+        'metrics = ["ctr"]\nsource = { type = "kafka", topics = ["t"] }\n'
+        'event = { format = "avro" }\nregistry = { url = "http://127.0.0.1:1" }\n'
+    )
+    assert status(["check", str(config)]) == 2
+    said = capsys.readouterr().err
+    assert "format = 'avro' needs the extra 'schemas'" in said
+    assert "'fastavro" in said

@@ -122,8 +122,11 @@ def test_settings_of_a_state_are_those_that_decide_what_is_counted() -> None:
         _config(depth=11, metrics=["ndcg@10"]),
         _config(max_items=7),
         _config(event=EventFields(ids="integer")),
+        _config(event=EventFields(format="avro")),
     ):
         assert other.settings() != settings
+    # Checkpoints from before there were formats go on.
+    assert "format" not in settings["event"]
 
 
 @pytest.mark.parametrize("text", ["0s", "1s", "90s", "5m", "1h", "24h", "36h", "100h"])

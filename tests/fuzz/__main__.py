@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tests.fuzz.checkpoints import changes, checkpoints
 from tests.fuzz.records import decoder, events, join, streams
 from tests.fuzz.requests import requests, server
+from tests.fuzz.schemas import cases, schemas
 
 _ROUND = 200
 """Examples after which the clock is looked at; each round has a seed of its own."""
@@ -36,6 +37,7 @@ class Target(NamedTuple):
 TARGETS: Mapping[str, Target] = MappingProxyType(
     {
         "decoder": Target(events(), decoder),
+        "schemas": Target(cases(), schemas),
         "join": Target(streams(), join),
         "checkpoints": Target(changes(), checkpoints),
         "server": Target(requests(), server),

@@ -34,9 +34,10 @@ variant = "arm.name"
 """
 """How the events are read, whatever they are written in."""
 
-_ITEM = {
+ITEM = {
     "type": "record",
     "name": "Item",
+    "namespace": "shop",
     "fields": [{"name": "sku", "type": "string"}, {"name": "p", "type": "double"}],
 }
 _CLICK = {
@@ -152,7 +153,7 @@ def as_json_schema(url: str, found: Sequence[dict[str, Any]]) -> list[bytes]:
 
 def avro_id(url: str, schema: object = AVRO) -> int:
     """The id of a version of the Avro schema, which refers to that of an item."""
-    register(url, "shop-item", json.dumps(_ITEM | {"namespace": "shop"}))
+    register(url, "shop-item", json.dumps(ITEM))
     item = Reference("shop.Item", "shop-item")
     return register(url, "shown-avro-value", json.dumps(schema), references=[item])
 
@@ -161,11 +162,17 @@ def as_avro(
     url: str, found: Sequence[dict[str, Any]], *, per_second: int = 1_000, schema: object = AVRO
 ) -> list[bytes]:
     """In one version of the schema, whose times have so many units a second."""
-    number, named = avro_id(url, schema), dict[str, Any]()
-    fastavro.parse_schema(_ITEM | {"namespace": "shop"}, named_schemas=named)
+    number, factor = avro_id(url, schema), per_second // 1_000
+    timed = [each | {"at": each["at"] * factor} for each in found]
+    return [framed(number, each) for each in avro_payloads(timed, schema)]
+
+
+def avro_payloads(found: Sequence[dict[str, Any]], schema: object = AVRO) -> list[bytes]:
+    """In Avro, without a frame."""
+    named = dict[str, Any]()
+    fastavro.parse_schema(ITEM, named_schemas=named)
     parsed = fastavro.parse_schema(json.loads(json.dumps(schema)), named_schemas=named)
-    factor = per_second // 1_000
-    return [framed(number, payload(parsed, each | {"at": each["at"] * factor})) for each in found]
+    return [payload(parsed, each) for each in found]
 
 
 def payload(schema: Any, found: object) -> bytes:
@@ -209,9 +216,15 @@ def protobuf_id(url: str, *, binary: bool = False, more: str = "") -> int:
 
 def as_protobuf(url: str, found: Sequence[dict[str, Any]], *, binary: bool = False) -> list[bytes]:
     """As the second message of a file."""
-    number, kind = protobuf_id(url, binary=binary), shown_message()
+    number = protobuf_id(url, binary=binary)
+    return [framed(number, each) for each in protobuf_payloads(found)]
+
+
+def protobuf_payloads(found: Sequence[dict[str, Any]]) -> list[bytes]:
+    """In Protobuf, without a frame, but with the path of the message."""
+    kind = shown_message()
     # The number of steps, and the step, as zigzag varints.
-    return [framed(number, b"\x02\x02" + _message(kind, each)) for each in found]
+    return [b"\x02\x02" + _message(kind, each) for each in found]
 
 
 def _message(kind: type[Message], found: dict[str, Any]) -> bytes:

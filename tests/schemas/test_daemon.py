@@ -133,7 +133,10 @@ def test_while_the_registry_is_away_records_wait_and_none_is_lost_or_invalid(
     registry.stop()
     topic = spread(broker, values[:30])
     config = configured(broker, tmp_path, topic, "protobuf", registry.url)
-    with running(config, tmp_path) as daemon:
+    config += 'user = "reader"\npassword = "${SECRET}"\n'
+    with running(config, tmp_path, SECRET="hush") as daemon:
+        assert "hush" not in str(daemon.log)
+        assert "SECRET" not in str(daemon.log)
         daemon.until(lambda: daemon.said("source_trouble"))
         assert "it cannot be reached" in daemon.said("source_trouble")[0]
         daemon.until(lambda: f"records of {topic}[0]" in daemon.said("source_trouble")[-1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from decimal import Decimal
 from io import BytesIO
 from typing import Any, cast
@@ -386,27 +386,3 @@ def test_a_protobuf_schema_that_cannot_be_used_says_why(
 ) -> None:
     with pytest.raises(UnusableSchemaError, match=problem):
         protobuf.reader(Definition("PROTOBUF", text, references), "ms")
-
-
-@given(st.binary(max_size=60), st.sampled_from(["avro", "protobuf"]))
-def test_no_bytes_are_more_than_invalid(payload: bytes, kind: str) -> None:
-    to_text = _READERS[kind]
-    with suppress(Refusal):
-        json.loads(to_text(framed(1, payload)))
-
-
-_RICH = {
-    "type": "record",
-    "name": "R",
-    "fields": [
-        {"name": "a", "type": {"type": "array", "items": ["null", "string", "double"]}},
-        {"name": "d", "type": {"type": "bytes", "logicalType": "decimal", "precision": 4}},
-        {"name": "t", "type": {"type": "long", "logicalType": "timestamp-micros"}},
-        {"name": "m", "type": {"type": "map", "values": "long"}},
-        {"name": "e", "type": {"type": "enum", "name": "E", "symbols": ["A"]}},
-    ],
-}
-_READERS = {
-    "avro": avro.reader(Definition("AVRO", json.dumps(_RICH)), "iso8601"),
-    "protobuf": protobuf.reader(Definition("PROTOBUF", PROTO), "iso8601"),
-}
