@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streameval import Accumulator, Columns
+from streameval import Accumulator, Columns, schemas
 from streameval.cli.app import status
 from streameval.errors import MissingExtraError
 
@@ -53,8 +53,8 @@ def test_numpy_needs_no_extra() -> None:
 def test_avro_names_the_extra(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    for name in ("streameval.schemas.avro", "fastavro"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.delitem(sys.modules, "streameval.schemas.avro", raising=False)
+    monkeypatch.delattr(schemas, "avro", raising=False)
     monkeypatch.setitem(sys.modules, "fastavro", None)
     config = tmp_path / "streameval.toml"
     config.write_text(
