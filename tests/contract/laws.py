@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import pytest
 
-from streameval import Accumulator
+from streameval import Accumulator, Intervals
 from streameval.catalogue import parse
 from streameval.catalogue.reading import Reading
 from streameval.errors import CutoffExceedsDepthError, UndefinedMetricError
@@ -27,20 +27,28 @@ Events = Sequence[Shown]
 Texts = Sequence[str]
 
 
-def made(texts: Texts, events: Events = ()) -> Accumulator:
+def made(texts: Texts, events: Events = (), intervals: Intervals | None = None) -> Accumulator:
     """An empty one, with inputs about the items of the events."""
-    return Accumulator(*texts, **inputs(events).of_package)
+    return Accumulator(*texts, **inputs(events).of_package, intervals=intervals)
 
 
 def count(accumulator: Accumulator, event: Shown) -> Accumulator:
     beside = {name: getattr(event, name) for name in Shown._fields[3:]}
-    accumulator.update(*event[:3], **beside)
+    accumulator.update(*event[:3], **beside, ts=time_of(event))
     return accumulator
 
 
-def counted(texts: Texts, events: Events, inputs_of: Events = ()) -> Accumulator:
+def time_of(event: Shown) -> int | None:
+    """One of four days, or none: of the event alone, so that its order does not matter."""
+    day = (len(event.recommendations) + 2 * len(event.interactions)) % 5
+    return None if day == 3 else (20_000 + day) * 86_400 * 1_000_000
+
+
+def counted(
+    texts: Texts, events: Events, inputs_of: Events = (), intervals: Intervals | None = None
+) -> Accumulator:
     """Events counted one by one, with inputs about their items, or about those of others."""
-    accumulator = made(texts, inputs_of or events)
+    accumulator = made(texts, inputs_of or events, intervals)
     for event in events:
         count(accumulator, event)
     return accumulator
@@ -69,13 +77,18 @@ def value(reading: Reading) -> float | None:
 def bits(accumulator: Accumulator) -> tuple[object, ...]:
     """State and values, so that only equal bits are equal."""
     readings = [seen(reading) for reading in values(accumulator).values()]
-    return state(accumulator), dumped(accumulator), accumulator.lists, readings
+    sums = [accumulator.groups(metric.text) for metric in accumulator.metrics]
+    groups = [each and [column.tobytes() for column in each] for each in sums]
+    audience = accumulator.audience
+    users = audience and (audience.hashes.tobytes(), *audience[1:])
+    return state(accumulator), dumped(accumulator), accumulator.lists, readings, groups, users
 
 
 def seen(reading: Reading) -> tuple[object, ...]:
     """All of a reading, so that only equal bits are equal."""
     found = (repr(value(reading)), repr(reading.low), repr(reading.total))
-    return (*found, reading.metric, reading.count, reading.lists, reading.estimated)
+    sure = repr(reading.interval), reading.no_interval
+    return (*found, *sure, reading.metric, reading.count, reading.lists, reading.estimated)
 
 
 def equals_its_twin(texts: Texts, events: Events) -> None:
@@ -99,31 +112,35 @@ def equals_its_twin(texts: Texts, events: Events) -> None:
         assert alike, f"{text}: {found}, by its twin {expected}"
 
 
-def any_order(texts: Texts, events: Events, shuffled: Events) -> None:
-    assert bits(counted(texts, events)) == bits(counted(texts, shuffled))
+def any_order(
+    texts: Texts, events: Events, shuffled: Events, intervals: Intervals | None = None
+) -> None:
+    whole = bits(counted(texts, events, intervals=intervals))
+    assert bits(counted(texts, shuffled, intervals=intervals)) == whole
 
 
-def any_split(texts: Texts, events: Events, cuts: Sequence[int]) -> None:
+def any_split(
+    texts: Texts, events: Events, cuts: Sequence[int], intervals: Intervals | None = None
+) -> None:
     """Parts merged from the left, from the right, and into an empty one."""
-    whole = bits(counted(texts, events))
+    whole = bits(counted(texts, events, intervals=intervals))
     edges = [0, *sorted(cuts), len(events)]
     parts = [events[start:stop] for start, stop in pairwise(edges)]
-    left = made(texts, events)
+    left = made(texts, events, intervals)
     for part in parts:
-        left.merge(counted(texts, part, events))
-    right = counted(texts, parts[-1], events)
+        left.merge(counted(texts, part, events, intervals))
+    right = counted(texts, parts[-1], events, intervals)
     for part in reversed(parts[:-1]):
-        earlier = counted(texts, part, events)
+        earlier = counted(texts, part, events, intervals)
         earlier.merge(right)
         right = earlier
     assert bits(left) == whole
     assert bits(right) == whole
 
 
-def any_form(texts: Texts, events: Events) -> None:
-    """One at a time, and every form of a batch."""
-    whole = bits(counted(texts, events))
-    made_events = [
+def events_of(events: Events) -> list[Event]:
+    """The same as the package's own."""
+    return [
         Event(
             recommendations=event.recommendations,
             interactions=event.interactions,
@@ -133,9 +150,16 @@ def any_form(texts: Texts, events: Events) -> None:
             typed=event.typed,
             history=event.history,
             user=event.user,
+            ts=time_of(event),
         )
         for event in events
     ]
+
+
+def any_form(texts: Texts, events: Events, intervals: Intervals | None = None) -> None:
+    """One at a time, and every form of a batch."""
+    whole = bits(counted(texts, events, intervals=intervals))
+    made_events = events_of(events)
     columns = Batch(
         recommendations=[event.recommendations for event in events],
         interactions=[event.interactions for event in events],
@@ -145,9 +169,10 @@ def any_form(texts: Texts, events: Events) -> None:
         typed=[event.typed for event in events],
         histories=[event.history for event in events],
         users=[event.user for event in events],
+        times=[event.ts for event in made_events],
     )
     for form in (made_events, iter(made_events), columns):
-        accumulator = made(texts, events)
+        accumulator = made(texts, events, intervals)
         accumulator.update_many(form)
         assert bits(accumulator) == whole
 
@@ -164,10 +189,10 @@ def pairs_are_events(texts: Texts, events: Events) -> None:
     assert bits(single) == bits(batch) == bits(chunks)
 
 
-def state_returns(texts: Texts, events: Events) -> None:
+def state_returns(texts: Texts, events: Events, intervals: Intervals | None = None) -> None:
     """A state survives JSON, gives the same bytes again, and goes on counting."""
-    accumulator = counted(texts, events)
-    loaded = made(texts, events)
+    accumulator = counted(texts, events, intervals=intervals)
+    loaded = made(texts, events, intervals)
     loaded.load_state_dict(json.loads(state(accumulator)))
     assert bits(loaded) == bits(accumulator)
     for event in events[:3]:
@@ -176,9 +201,10 @@ def state_returns(texts: Texts, events: Events) -> None:
     assert bits(loaded) == bits(accumulator)
 
 
-def a_dump_returns(texts: Texts, events: Events) -> None:
+def a_dump_returns(texts: Texts, events: Events, intervals: Intervals | None = None) -> None:
     """What was dumped is adopted with nothing missing, and goes on counting."""
-    accumulator, adopted = counted(texts, events), counted(texts, events[:2], events)
+    accumulator = counted(texts, events, intervals=intervals)
+    adopted = counted(texts, events[:2], events, intervals)
     assert adopted.adopt(dumped(accumulator)) == frozenset()
     assert bits(adopted) == bits(accumulator)
     for event in events[:3]:

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import math
 import pickle
 import random
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streameval import Accumulator, Batch, Event, Intervals
+from streameval import Accumulator, Event, Intervals
 from streameval.accumulator.uncertainty import interval
 from streameval.catalogue import catalogue, parse
-from streameval.catalogue.reading import Reading
-from streameval.errors import UndefinedMetricError, UnlikeStateError
+from streameval.errors import UnlikeStateError
 from streameval.statistics.groups import MOST_DAYS
 from streameval.statistics.intervals import GroupSums
+from tests.contract import laws
 from tests.contract.inputs import inputs
 from tests.contract.metric_cases import CASES, NAMES, a_text_of_each, stream
 from tests.effort import dear, sampled
@@ -30,7 +30,8 @@ from tests.metrics.twins import twins
 from tests.metrics.user_hash import user_hash
 from tests.strategies import streams, texts_of
 
-GROUPS = 16
+GROUPS: Final = 16
+KEPT = Intervals(groups=GROUPS)
 ALL = a_text_of_each()
 EVENTS = stream(120)
 DAY = 86_400 * 1_000_000
@@ -39,65 +40,7 @@ UNGROUPED_ALWAYS = {"auc", "gini", "hits", "rmse", "gm_map", "item_coverage", "g
 
 def made(texts: Sequence[str], events: Sequence[Shown], groups: int = GROUPS) -> Accumulator:
     intervals = Intervals(groups=groups)  # type: ignore[arg-type]  # one of those allowed
-    return Accumulator(*texts, **inputs(events).of_package, intervals=intervals)
-
-
-def timed(events: Sequence[Shown]) -> list[Event]:
-    """Events on five days; some of them at no time."""
-    return [
-        Event(
-            recommendations=event.recommendations,
-            interactions=event.interactions,
-            positions=event.positions,
-            scores=event.scores,
-            baseline=event.baseline,
-            typed=event.typed,
-            history=event.history,
-            user=event.user,
-            ts=None if place % 7 == 3 else (20_000 + place % 5) * DAY + place,
-        )
-        for place, event in enumerate(events)
-    ]
-
-
-def count(accumulator: Accumulator, event: Event) -> None:
-    accumulator.update(
-        event.recommendations,
-        event.interactions,
-        event.positions,
-        scores=event.scores,
-        baseline=event.baseline,
-        typed=event.typed,
-        history=event.history,
-        user=event.user,
-        ts=event.ts,
-    )
-
-
-def counted(texts: Sequence[str], events: Sequence[Event], of: Sequence[Shown]) -> Accumulator:
-    accumulator = made(texts, of)
-    for event in events:
-        count(accumulator, event)
-    return accumulator
-
-
-def value(reading: Reading) -> float | None:
-    try:
-        return reading.value
-    except UndefinedMetricError:
-        return None
-
-
-def bits(accumulator: Accumulator) -> tuple[object, ...]:
-    found: list[object] = []
-    for metric in accumulator.metrics:
-        sums, reading = accumulator.groups(metric.text), accumulator.read(metric.text)
-        found.append([each.tobytes() for each in sums] if sums else None)
-        found.append((repr(value(reading)), repr(reading.interval), reading.no_interval))
-    audience = accumulator.audience
-    assert audience is not None
-    found.append((audience.hashes.tobytes(), *audience[1:]))
-    return (json.dumps(accumulator.state_dict()), *found)
+    return laws.made(texts, events, intervals)
 
 
 @pytest.mark.parametrize(("name", "k"), sampled(CASES, 12))
@@ -105,7 +48,7 @@ def test_the_sums_of_each_group_are_those_of_its_lists(name: str, k: int | None)
     texts = [text for text in texts_of(name, k) if parse(text).has_interval]
     if not texts:
         return
-    accumulator = counted(texts, timed(EVENTS), EVENTS)
+    accumulator = laws.counted(texts, EVENTS, intervals=KEPT)
     lists: dict[int, list[Shown]] = defaultdict(list)
     for event in EVENTS:
         if event.user is not None:
@@ -129,14 +72,14 @@ def test_the_sums_of_each_group_are_those_of_its_lists(name: str, k: int | None)
                 found = numerator / denominator
                 assert math.isclose(found, expected, rel_tol=1e-9, abs_tol=near), (text, group)
             elif denominator:
-                assert value(accumulator.read(text)) is None or "nan" in metric.values.values()
+                assert laws.value(accumulator.read(text)) is None or "nan" in metric.values.values()
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_all_groups_together_give_the_value_that_is_shown(name: str) -> None:
     texts = [text for text in ALL if parse(text).name == name]
     events = [event._replace(user=event.user or "nobody") for event in EVENTS]
-    accumulator = counted(texts, timed(events), events)
+    accumulator = laws.counted(texts, events, intervals=KEPT)
     for text in texts:
         sums, reading = accumulator.groups(text), accumulator.read(text)
         if sums is None:
@@ -157,59 +100,23 @@ def test_what_is_no_mean_has_no_sums() -> None:
 
 @dear()
 @given(events=streams(), data=st.data())
-def test_any_order_and_any_split_give_the_same_bits(
-    events: list[Shown], data: st.DataObject
-) -> None:
-    ordered = timed(events)
-    whole = bits(counted(ALL, ordered, events))
-    shuffled = data.draw(st.permutations(ordered))
-    assert bits(counted(ALL, shuffled, events)) == whole
-    cut = data.draw(st.integers(0, len(events)))
-    left, right = (counted(ALL, part, events) for part in (shuffled[cut:], shuffled[:cut]))
-    left.merge(right)
-    assert bits(left) == whole
-
-
-@dear()
-@given(events=streams())
-def test_any_form_gives_the_same_bits(events: list[Shown]) -> None:
-    one_by_one = timed(events)
-    whole = bits(counted(ALL, one_by_one, events))
-    batch = Batch(
-        recommendations=[event.recommendations for event in events],
-        interactions=[event.interactions for event in events],
-        positions=[event.positions for event in events],
-        scores=[event.scores for event in events],
-        baselines=[event.baseline for event in events],
-        typed=[event.typed for event in events],
-        histories=[event.history for event in events],
-        users=[event.user for event in events],
-        times=[event.ts for event in one_by_one],
-    )
-    for form in (one_by_one, batch):
-        accumulator = made(ALL, events)
-        accumulator.update_many(form)
-        assert bits(accumulator) == whole
+def test_sums_keep_the_laws_of_every_metric(events: list[Shown], data: st.DataObject) -> None:
+    texts = ALL[data.draw(st.integers(0, 3)) :: 4]
+    laws.any_order(texts, events, data.draw(st.permutations(events)), KEPT)
+    laws.any_split(texts, events, [data.draw(st.integers(0, len(events)))], KEPT)
+    laws.any_form(texts, events, KEPT)
 
 
 def test_saved_sums_come_back_and_go_on() -> None:
-    events = timed(EVENTS)
-    accumulator = counted(ALL, events, EVENTS)
-    loaded, adopted = made(ALL, EVENTS), made(ALL, EVENTS)
-    loaded.load_state_dict(json.loads(json.dumps(accumulator.state_dict())))
-    assert adopted.adopt(b"".join(accumulator.dump())) == frozenset()
-    pickled = pickle.loads(pickle.dumps(accumulator))
-    copied = accumulator.copy()
-    for each in (loaded, adopted, pickled, copied):
-        assert bits(each) == bits(accumulator)
-        count(each, events[0])
-    count(accumulator, events[0])
-    for each in (loaded, adopted, pickled, copied):
-        assert bits(each) == bits(accumulator)
+    laws.state_returns(ALL, EVENTS, KEPT)
+    laws.a_dump_returns(ALL, EVENTS, KEPT)
+    accumulator = laws.counted(ALL, EVENTS, intervals=KEPT)
+    for each in (pickle.loads(pickle.dumps(accumulator)), accumulator.copy()):
+        assert laws.bits(each) == laws.bits(accumulator)
 
 
 def test_a_state_without_sums_starts_them_empty() -> None:
-    events = timed(EVENTS)
+    events = laws.events_of(EVENTS)
     before = Accumulator("ndcg@5", "ctr")
     before.update_many(events)
     later = made(["ndcg@5", "ctr"], EVENTS)
@@ -223,7 +130,7 @@ def test_a_state_without_sums_starts_them_empty() -> None:
 
 
 def test_a_metric_that_is_added_starts_empty_and_the_others_go_on() -> None:
-    events = timed(EVENTS)
+    events = laws.events_of(EVENTS)
     before, both = made(["dcg@5", "mrr"], EVENTS), made(["ctr@5", "dcg@5", "mrr"], EVENTS)
     before.update_many(events)
     both.adopt(b"".join(before.dump()))
@@ -238,7 +145,7 @@ def test_a_metric_that_is_added_starts_empty_and_the_others_go_on() -> None:
     assert _same(fewer.groups("mrr"), both.groups("mrr"))
     again = made(["mrr"], EVENTS)
     again.update_many([*events, *events[:10]])
-    assert bits(again) == bits(fewer)
+    assert laws.bits(again) == laws.bits(fewer)
 
 
 def _same(left: GroupSums | None, right: GroupSums | None) -> bool:
