@@ -1,4 +1,4 @@
-"""Memory and CPU of a daemon in a process of its own, for the table of docs/deployment.md."""
+"""Memory and CPU of a daemon in a process of its own: the table of docs/how-to/deployment.md."""
 
 from __future__ import annotations
 
