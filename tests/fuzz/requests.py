@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import logging
 import socket
 import tempfile
@@ -132,10 +133,19 @@ def _answered(port: int, sent: Sent) -> bytes:
     with socket.create_connection(address, timeout=300) as client, suppress(ConnectionError):
         client.sendall(sent.data)
         if sent.ends:
-            client.shutdown(socket.SHUT_WR)
+            _end(client)
         while piece := client.recv(65_536):
             found += piece
     return found
+
+
+def _end(client: socket.socket) -> None:
+    """Say that nothing more comes, where the server has not refused and closed already."""
+    try:
+        client.shutdown(socket.SHUT_WR)
+    except OSError as error:
+        if error.errno != errno.ENOTCONN:
+            raise
 
 
 def _ready(client: httpx.Client, site: Guarded) -> int:
