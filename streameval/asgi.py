@@ -10,10 +10,10 @@ from typing import Final
 import msgspec
 from starlette.applications import Starlette
 
+from streameval.engine.history import History
+from streameval.engine.snapshot import Snapshot
 from streameval.exporters.samples import FIRST_EXPOSURE
 from streameval.exporters.web.application import application
-from streameval.pipeline.history import History
-from streameval.pipeline.snapshot import Snapshot
 from streameval.prometheus import Accumulators, Collector, Exposition, Pictures
 
 EVERY: Final = 1.0

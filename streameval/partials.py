@@ -17,6 +17,8 @@ import numpy as np
 from streameval.accumulator import Accumulator
 from streameval.catalogue.context import Popularity, Similarity
 from streameval.config.options import DurationError, microseconds
+from streameval.decoding.invalid import Refusal
+from streameval.decoding.labels import label_texts
 from streameval.errors import (
     DamagedStateError,
     InvalidEventError,
@@ -28,8 +30,6 @@ from streameval.events import Id
 from streameval.events.columns import Columns
 from streameval.events.ids import IdKind
 from streameval.events.ragged import IntArray
-from streameval.pipeline.invalid import Refusal
-from streameval.pipeline.labels import label_texts
 from streameval.statistics.exposures import MAX_ITEMS
 from streameval.statistics.intervals import Intervals
 

@@ -16,11 +16,11 @@ from prometheus_client.registry import Collector as ClientCollector
 
 from streameval.accumulator import Accumulator
 from streameval.accumulator.shared import SharedAccumulator, share
+from streameval.engine.snapshot import Health, Series, SeriesFamily, Snapshot
 from streameval.errors import NotShownError
 from streameval.exporters.operations import undefined_readings
 from streameval.exporters.prometheus import client_metric
 from streameval.exporters.samples import FIRST_EXPOSURE, Counters, FamilySet, Key, MetricFamilies
-from streameval.pipeline.snapshot import Health, Series, SeriesFamily, Snapshot
 
 Accumulators: TypeAlias = Accumulator | Mapping[Any, Accumulator]
 """One, or by label values: a text, or a tuple of texts where there are several labels."""

@@ -26,7 +26,7 @@ _FIRST = (
     "tests/contract/",
     "tests/statistics/",
     "tests/columnar/",
-    "tests/pipeline/",
+    "tests/engine/",
     "tests/durability/",
     "tests/daemon/",
     "tests/cli/",

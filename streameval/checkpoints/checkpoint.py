@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from streameval.engine.dead_letters import Identity
 from streameval.events.records import Partition
-from streameval.pipeline.dead_letters import Identity
 
 VERSION = 2
 """Of the format; docs/reference/state.md describes it."""

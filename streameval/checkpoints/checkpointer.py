@@ -14,6 +14,8 @@ from streameval.checkpoints.interfaces import Clock, Counts, Evidence, LogEvent,
 from streameval.checkpoints.restore import RestorePlan, RestorePlanner
 from streameval.checkpoints.scheduler import CheckpointScheduler, Outbox, PartitionCheckpoints
 from streameval.checkpoints.settings import CheckpointSettings
+from streameval.engine.dead_letters import DeadLetters
+from streameval.engine.snapshot import CheckpointHealth
 from streameval.errors import (
     DamagedStateError,
     DeadLetterError,
@@ -22,8 +24,6 @@ from streameval.errors import (
     UnsavedStateError,
 )
 from streameval.events.records import Assignment, Partition, RecordBatch
-from streameval.pipeline.dead_letters import DeadLetters
-from streameval.pipeline.snapshot import CheckpointHealth
 
 _LAST_SECONDS: Final = 8.0
 """Process managers usually wait ten before they kill."""

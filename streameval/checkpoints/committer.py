@@ -11,9 +11,9 @@ import msgspec
 
 from streameval.checkpoints.checkpoint import Place
 from streameval.checkpoints.interfaces import Evidence, Fold, LogEvent, Totals
+from streameval.engine.snapshot import Counted as Pair
+from streameval.engine.snapshot import CountedKey as Key
 from streameval.events.records import Partition
-from streameval.pipeline.snapshot import Counted as Pair
-from streameval.pipeline.snapshot import CountedKey as Key
 
 Commit: TypeAlias = Callable[[Mapping[Partition, int]], str | None]
 """Commits offsets to the consumer group; returns the failure, or None."""

@@ -7,10 +7,10 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
+from streameval.engine.dead_letters import DeadLetter, Identity
+from streameval.engine.partition import Progress
+from streameval.engine.snapshot import Counted, CountedKey
 from streameval.events.records import Partition, RecordBatch
-from streameval.pipeline.dead_letters import DeadLetter, Identity
-from streameval.pipeline.partition import Progress
-from streameval.pipeline.snapshot import Counted, CountedKey
 from streameval.windows.sections import Section
 
 Totals: TypeAlias = Mapping[CountedKey, Counted]
@@ -36,7 +36,7 @@ class Clocked(Protocol):
 
 
 class Counts(Protocol):
-    """The state of the assigned partitions; `streameval.pipeline.ingest.Ingest` is one."""
+    """The state of the assigned partitions; `streameval.engine.ingest.Ingest` is one."""
 
     @property
     def partitions(self) -> Mapping[Partition, Clocked]:

@@ -13,9 +13,9 @@ from streameval.checkpoints.committer import DurableCheckpoint, OffsetCommitter,
 from streameval.checkpoints.interfaces import Clock, Counts, Evidence, Fold, LogEvent, Totals
 from streameval.checkpoints.restore import RestorePlan
 from streameval.checkpoints.settings import CheckpointSettings
+from streameval.engine.dead_letters import DeadLetter, DeadLetters
 from streameval.errors import DamagedStateError, DeadLetterError, StoreError
 from streameval.events.records import Partition, RecordBatch
-from streameval.pipeline.dead_letters import DeadLetter, DeadLetters
 from streameval.windows.sections import Section
 
 _FAILURES = (StoreError, DeadLetterError, DamagedStateError)

@@ -16,9 +16,9 @@ from streameval.cli.ending import FAILED, output, reading, tell
 from streameval.config import Config, WebOptions, load
 from streameval.config.pipeline import schemas_of
 from streameval.config.web_file import web_security
+from streameval.engine.snapshot import LIFETIME
 from streameval.errors import StreamevalError
 from streameval.exporters.web import try_address
-from streameval.pipeline.snapshot import LIFETIME
 from streameval.schemas.registry import Registry, RegistryOptions
 from streameval.sources.options import SourceOptions
 from streameval.sources.secrets import redacted

@@ -34,9 +34,9 @@ from streameval.cli.evaluation import (
 from streameval.cli.state import counted, held_in
 from streameval.config import Config
 from streameval.config.pipeline import counting
+from streameval.decoding.labels import MISSING_LABEL
+from streameval.engine.snapshots import variants_in
 from streameval.errors import InvalidEventError, SourceError, nearest
-from streameval.pipeline.labels import MISSING_LABEL
-from streameval.pipeline.snapshots import variants_in
 from streameval.sources.files import FilesSource
 from streameval.sources.options import FilesOptions
 from streameval.statistics.intervals import Audience, Intervals

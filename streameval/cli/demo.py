@@ -34,9 +34,9 @@ from streameval.config.options import (
     WindowsOptions,
 )
 from streameval.daemon import Daemon, Stop, configure
+from streameval.decoding.fields import EventFields
+from streameval.engine.snapshot import LIFETIME, Series, Snapshot
 from streameval.errors import ConfigError, StreamevalError
-from streameval.pipeline.fields import EventFields
-from streameval.pipeline.snapshot import LIFETIME, Series, Snapshot
 from streameval.sources.kafka.publishing import Destination, publish_records
 from streameval.sources.options import FilesOptions, KafkaOptions, SimulatorOptions, SourceOptions
 from streameval.sources.simulated_streams import (

@@ -27,9 +27,9 @@ from streameval.dead_letters.replay import (
     DeadLetterReader,
 )
 from streameval.dead_letters.topic import topics_for
+from streameval.decoding.invalid import REASONS
+from streameval.engine.dead_letters import DeadLetter, Identity
 from streameval.errors import nearest
-from streameval.pipeline.dead_letters import DeadLetter, Identity
-from streameval.pipeline.invalid import REASONS
 from streameval.sources.kafka.settings import (
     source_config,
     source_topics,

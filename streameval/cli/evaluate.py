@@ -28,15 +28,15 @@ from streameval.cli.readings import Taken, snapshot_of, span_text, write_series
 from streameval.config import Config
 from streameval.config.options import DurationError, microseconds
 from streameval.config.pipeline import counting as new_counting
+from streameval.decoding.labels import MISSING_LABEL
+from streameval.engine.ingest import Ingest
+from streameval.engine.joined import JoinHealth
+from streameval.engine.snapshot import SeriesFamily, Snapshot
+from streameval.engine.snapshots import of_ingest
+from streameval.engine.spans import Slice
 from streameval.errors import InvalidEventError, SourceError
 from streameval.events.columns import Columns
 from streameval.join.stats import JoinStats
-from streameval.pipeline.ingest import Ingest
-from streameval.pipeline.joined import JoinHealth
-from streameval.pipeline.labels import MISSING_LABEL
-from streameval.pipeline.snapshot import SeriesFamily, Snapshot
-from streameval.pipeline.snapshots import of_ingest
-from streameval.pipeline.spans import Slice
 from streameval.sources.files import FilesSource
 from streameval.sources.options import FilesOptions
 from streameval.tables.events import (

@@ -18,18 +18,18 @@ from streameval.config import Config, WebOptions, load
 from streameval.config.checks import checked
 from streameval.config.options import AttributionOptions, renamed
 from streameval.config.pipeline import joint, layout, of_files
+from streameval.decoding.decode import Decoded, Decoder
+from streameval.decoding.fields import EventFields, TimeUnit
+from streameval.engine.clock import Clock
+from streameval.engine.dead_letters import DeadLetter, Examples
+from streameval.engine.memory import Memory
+from streameval.engine.snapshot import SeriesFamily
+from streameval.engine.spans import Spans
+from streameval.engine.tally import Tally
 from streameval.errors import nearest
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 from streameval.join.grouping import Grouped
 from streameval.join.state import JoinedState
-from streameval.pipeline.clock import Clock
-from streameval.pipeline.dead_letters import DeadLetter, Examples
-from streameval.pipeline.decode import Decoded, Decoder
-from streameval.pipeline.fields import EventFields, TimeUnit
-from streameval.pipeline.memory import Memory
-from streameval.pipeline.snapshot import SeriesFamily
-from streameval.pipeline.spans import Spans
-from streameval.pipeline.tally import Tally
 from streameval.sources.files import FilesSource
 from streameval.sources.options import FilesOptions
 from streameval.sources.owning import Positions

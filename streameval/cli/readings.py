@@ -18,10 +18,10 @@ from streameval.accumulator.readings import advice
 from streameval.catalogue.reading import Reading, UndefinedReading
 from streameval.cli.ending import output, tell
 from streameval.cli.screen import printed
+from streameval.engine.snapshot import Health, Series, SeriesFamily, Snapshot
+from streameval.engine.spans import Slice
 from streameval.exporters.table import over_time, table
 from streameval.exporters.view import has_windows
-from streameval.pipeline.snapshot import Health, Series, SeriesFamily, Snapshot
-from streameval.pipeline.spans import Slice
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST = -62_135_596_800_000_000  # 0001-01-01, in microseconds since the epoch

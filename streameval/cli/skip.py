@@ -16,8 +16,8 @@ from streameval.checkpoints.folder import FolderStore
 from streameval.cli.ending import WrongCallError, output
 from streameval.cli.state import store_at
 from streameval.config import load
+from streameval.engine.dead_letters import Identity
 from streameval.events.records import Partition
-from streameval.pipeline.dead_letters import Identity
 from streameval.sources.options import KafkaOptions
 
 

@@ -26,10 +26,10 @@ from streameval.cli.screen import printed
 from streameval.config import Config, load
 from streameval.config.config import from_schema
 from streameval.config.pipeline import counting, fitted
+from streameval.engine.ingest import Ingest
+from streameval.engine.snapshots import of_ingest
 from streameval.errors import DamagedStateError, StateVersionError
 from streameval.events.records import Partition
-from streameval.pipeline.ingest import Ingest
-from streameval.pipeline.snapshots import of_ingest
 
 _ABOUT = """Inspect, verify, export and merge folders of checkpoints ([state] path).
 

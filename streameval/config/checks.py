@@ -16,6 +16,7 @@ from streameval.config.options import (
     microseconds,
 )
 from streameval.config.pipeline import impression_fields, interaction_fields
+from streameval.decoding.decode import Decoder
 from streameval.errors import (
     ConfigError,
     CutoffExceedsDepthError,
@@ -26,7 +27,6 @@ from streameval.errors import (
 )
 from streameval.join.interactions import InteractionDecoder
 from streameval.join.rules import Key
-from streameval.pipeline.decode import Decoder
 from streameval.sources.options import KafkaOptions
 
 _EMBEDDED_ONLY = {

@@ -26,9 +26,9 @@ from streameval.config.options import (
     popularity,
     similarity,
 )
+from streameval.decoding.fields import EventFields
 from streameval.errors import DamagedStateError
 from streameval.events import Id
-from streameval.pipeline.fields import EventFields
 from streameval.schemas.registry import RegistryOptions
 from streameval.sources.files import lines
 from streameval.sources.options import SourceOptions

@@ -12,11 +12,11 @@ from msgspec import Meta
 
 from streameval.catalogue.context import Popularity, Similarity
 from streameval.checkpoints.settings import Policies
+from streameval.decoding.fields import Format, TimeUnit
 from streameval.errors import ConfigError, SourceError
 from streameval.events import LARGEST_GAIN, Id
 from streameval.exporters.web.address import HOW as HOW_TO_LISTEN
 from streameval.exporters.web.address import host_and_port
-from streameval.pipeline.fields import Format, TimeUnit
 from streameval.sources.files import lines
 from streameval.windows.times import FINE, HOUR, span_text
 

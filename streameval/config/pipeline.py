@@ -11,14 +11,9 @@ from streameval.accumulator import Accumulator
 from streameval.accumulator.plan import WHOLE
 from streameval.config.config import Config, Group
 from streameval.config.options import AttributionOptions, InteractionOptions, microseconds
-from streameval.events.records import RecordBatch
-from streameval.join.interactions import InteractionDecoder, InteractionFields
-from streameval.join.joint import Joint
-from streameval.join.rules import Rules
-from streameval.pipeline.decode import Decoder
-from streameval.pipeline.direct import Direct, Front
-from streameval.pipeline.fields import EventFields
-from streameval.pipeline.framing import (
+from streameval.decoding.decode import Decoder
+from streameval.decoding.fields import EventFields
+from streameval.decoding.framing import (
     BatchDecoder,
     Encoding,
     FramedDecoder,
@@ -26,9 +21,14 @@ from streameval.pipeline.framing import (
     by_schema,
     unframed,
 )
-from streameval.pipeline.ingest import Ingest
-from streameval.pipeline.layout import Layout
-from streameval.pipeline.limits import Limits
+from streameval.engine.direct import Direct, Front
+from streameval.engine.ingest import Ingest
+from streameval.engine.layout import Layout
+from streameval.engine.limits import Limits
+from streameval.events.records import RecordBatch
+from streameval.join.interactions import InteractionDecoder, InteractionFields
+from streameval.join.joint import Joint
+from streameval.join.rules import Rules
 from streameval.schemas.loading import Schemas
 from streameval.schemas.registry import Registry
 from streameval.schemas.source import SchemaSource

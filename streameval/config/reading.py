@@ -26,8 +26,8 @@ from streameval.config.options import (
     WindowsOptions,
     renamed,
 )
+from streameval.decoding.fields import EventFields
 from streameval.errors import ConfigError, nearest
-from streameval.pipeline.fields import EventFields
 from streameval.schemas.registry import RegistryOptions
 from streameval.sources.options import SourceOptions
 

@@ -21,13 +21,13 @@ from streameval.config.options import SECOND, DeadLetterOptions, StateOptions, m
 from streameval.config.pipeline import counting, fitted, schemas_of, with_schemas
 from streameval.daemon.systemd import Supervisor
 from streameval.dead_letters.queue import dead_letters_of
+from streameval.engine.dead_letters import DeadLetters
+from streameval.engine.evidence import Evidence
+from streameval.engine.ingest import Ingest
+from streameval.engine.layout import Layout
+from streameval.engine.limits import Limits
+from streameval.engine.snapshots import Snapshots
 from streameval.events.records import RecordBatch
-from streameval.pipeline.dead_letters import DeadLetters
-from streameval.pipeline.evidence import Evidence
-from streameval.pipeline.ingest import Ingest
-from streameval.pipeline.layout import Layout
-from streameval.pipeline.limits import Limits
-from streameval.pipeline.snapshots import Snapshots
 from streameval.schemas.loading import Schemas
 from streameval.sources.options import KafkaOptions
 from streameval.sources.source import Source

@@ -8,11 +8,11 @@ from streameval.config.options import SECOND, microseconds
 from streameval.config.pipeline import joint, readable
 from streameval.daemon.assembly import Assembly
 from streameval.daemon.garbage import Uncollected
+from streameval.engine.joined import JoinHealth
 from streameval.events.records import Owner, Partition
 from streameval.join.grouping import Grouped, require_together
 from streameval.join.state import JoinedState
 from streameval.join.stats import JoinStats
-from streameval.pipeline.joined import JoinHealth
 from streameval.sources.source import Pausable
 
 

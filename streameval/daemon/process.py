@@ -20,11 +20,11 @@ from streameval.daemon.assembly import Clock, assembled
 from streameval.daemon.log import emit
 from streameval.daemon.loop import Loop
 from streameval.daemon.reload import Reload, check_start
+from streameval.engine.snapshot import Snapshot
 from streameval.errors import ConfigError, UnsavedStateError
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web import Limits, Server, application
 from streameval.exporters.web.health import state
-from streameval.pipeline.snapshot import Snapshot
 from streameval.sources.options import KafkaOptions
 from streameval.sources.secrets import redacted
 

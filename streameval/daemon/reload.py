@@ -22,10 +22,10 @@ from streameval.config.options import StateOptions
 from streameval.config.pipeline import counting, fitted, schemas_of
 from streameval.daemon.assembly import store
 from streameval.daemon.log import emit
+from streameval.engine.snapshot import ReloadHealth
 from streameval.errors import StreamevalError, UnlikeStateError
 from streameval.events.records import Partition
 from streameval.exporters.web import try_address
-from streameval.pipeline.snapshot import ReloadHealth
 
 
 class Reload:

@@ -13,9 +13,9 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from streameval.engine.dead_letters import DeadLetter, Stage
 from streameval.errors import DeadLetterError
 from streameval.events.records import Partition
-from streameval.pipeline.dead_letters import DeadLetter, Stage
 
 _LOG: Final = logging.getLogger(__name__)
 _BLOCK: Final = 64 * 1024

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 from streameval.dead_letters.file import DeadLetterFile
-from streameval.pipeline.dead_letters import DeadLetter, DeadLetters
+from streameval.engine.dead_letters import DeadLetter, DeadLetters
 from streameval.sources.options import KafkaOptions, SourceOptions
 
 MAX_BYTES: Final = 64 * 1024 * 1024

@@ -13,9 +13,9 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError, KafkaTimeoutError
 
 from streameval.dead_letters.topic import letter_of
+from streameval.engine.dead_letters import ORIGINAL, DeadLetter, Identity
 from streameval.errors import PublishError, SourceError
 from streameval.events.records import Partition
-from streameval.pipeline.dead_letters import ORIGINAL, DeadLetter, Identity
 from streameval.sources.kafka.client import (
     UNUSABLE,
     connect,

@@ -21,9 +21,9 @@ from kafka.errors import (
 )
 from kafka.util import ensure_valid_topic_name
 
+from streameval.engine.dead_letters import DeadLetter, Stage
 from streameval.errors import ConfigError, DeadLetterError
 from streameval.events.records import Partition
-from streameval.pipeline.dead_letters import DeadLetter, Stage
 from streameval.sources.kafka.client import UNUSABLE, connect, silence_client_log
 from streameval.sources.kafka.connections import failure_of
 

@@ -10,7 +10,7 @@ import msgspec
 
 from streameval.catalogue.grammar import spelling
 from streameval.catalogue.metric import Metric, Value
-from streameval.pipeline.evidence import counts_up
+from streameval.engine.evidence import counts_up
 
 Kind: TypeAlias = Literal["summary", "counter", "gauge"]
 

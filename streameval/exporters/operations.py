@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Final
 
 from streameval.catalogue.reading import UndefinedReading
+from streameval.engine.joined import JoinHealth
+from streameval.engine.snapshot import CheckpointHealth, Health, PartitionHealth, Snapshot
 from streameval.events.records import Partition
 from streameval.exporters.experiment import comparison_families
 from streameval.exporters.families import Family, own_family
-from streameval.pipeline.joined import JoinHealth
-from streameval.pipeline.snapshot import CheckpointHealth, Health, PartitionHealth, Snapshot
 
 _MICROSECONDS = 1_000_000
 

@@ -12,6 +12,8 @@ import msgspec
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
+from streameval.engine.evidence import counts_up
+from streameval.engine.snapshot import LIFETIME, Counted, Series, Snapshot
 from streameval.exporters.families import (
     Family,
     Kind,
@@ -25,8 +27,6 @@ from streameval.exporters.families import (
     summary_help,
     support_help,
 )
-from streameval.pipeline.evidence import counts_up
-from streameval.pipeline.snapshot import LIFETIME, Counted, Series, Snapshot
 
 Key: TypeAlias = tuple[str, tuple[str, ...], str]
 """A family's name, a slice's label values, a metric's text."""

@@ -9,8 +9,8 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from streameval.engine.snapshot import Series, Snapshot
 from streameval.exporters.view import Division, by_slice, certainty, divisions, figure, printable
-from streameval.pipeline.snapshot import Series, Snapshot
 
 _COLUMNS = 4
 """Slices that stand side by side; of more, each has a row."""

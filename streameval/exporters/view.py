@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from streameval.accumulator.experiment import Compared
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
-from streameval.pipeline.snapshot import LIFETIME, Series, SeriesFamily, Snapshot
+from streameval.engine.snapshot import LIFETIME, Series, SeriesFamily, Snapshot
 
 UNDEFINED = "\N{EN DASH}"
 """Stands where there was no evidence; never 0."""

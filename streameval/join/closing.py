@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from streameval.decoding.decode import Decoded
 from streameval.events import Batch, Id
 from streameval.join.bucket import ShownBucket
 from streameval.join.shown import Shown
-from streameval.pipeline.decode import Decoded
 
 _NOTHING: Final = ((), ())
 

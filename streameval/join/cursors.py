@@ -15,12 +15,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from streameval.decoding.decode import Decoded
+from streameval.decoding.invalid import InvalidEvent
+from streameval.engine.clock import NEVER, Clock
 from streameval.events.records import Partition, RecordBatch
 from streameval.join.interactions import InteractionColumns
 from streameval.join.rules import FOREVER
-from streameval.pipeline.clock import NEVER, Clock
-from streameval.pipeline.decode import Decoded
-from streameval.pipeline.invalid import InvalidEvent
 
 Content: TypeAlias = Decoded | InteractionColumns
 

@@ -10,18 +10,18 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
+from streameval.decoding.fields import TimeUnit
+from streameval.decoding.ids import MAX_ID_BYTES, Ids
+from streameval.decoding.invalid import InvalidEvent, Refusal, check_bytes, shown
+from streameval.decoding.labels import MAX_LABEL_BYTES
+from streameval.decoding.numbers import finite
+from streameval.decoding.parsing import FAILURES, TopLevel
+from streameval.decoding.paths import Path, compile_path, is_plain
+from streameval.decoding.schema import INTEGER, short_text
+from streameval.decoding.times import KINDS, microsecond_column, written_time
 from streameval.errors import ConfigError
 from streameval.events import LARGEST_GAIN, Id
 from streameval.join.rules import Key
-from streameval.pipeline.fields import TimeUnit
-from streameval.pipeline.ids import MAX_ID_BYTES, Ids
-from streameval.pipeline.invalid import InvalidEvent, Refusal, check_bytes, shown
-from streameval.pipeline.labels import MAX_LABEL_BYTES
-from streameval.pipeline.numbers import finite
-from streameval.pipeline.parsing import FAILURES, TopLevel
-from streameval.pipeline.paths import Path, compile_path, is_plain
-from streameval.pipeline.schema import INTEGER, short_text
-from streameval.pipeline.times import KINDS, microsecond_column, written_time
 
 
 class InteractionFields(msgspec.Struct, frozen=True, kw_only=True):

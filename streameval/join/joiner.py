@@ -11,6 +11,8 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, cast
 import msgspec
 import numpy as np
 
+from streameval.decoding.decode import Decoded
+from streameval.engine.clock import NEVER
 from streameval.errors import DamagedStateError, TooManyOpenError
 from streameval.events import LARGEST_GAIN, Id, Interaction
 from streameval.join.account import Account, Outcome
@@ -24,8 +26,6 @@ from streameval.join.reported import Deduplicator, Reported, ReportedShelf
 from streameval.join.rules import FOREVER, Rules
 from streameval.join.shown import PREFIX as SHOWN
 from streameval.join.shown import Shown
-from streameval.pipeline.clock import NEVER
-from streameval.pipeline.decode import Decoded
 from streameval.statistics.arrays import IntArray
 from streameval.windows.sections import Section
 

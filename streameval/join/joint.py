@@ -7,6 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 import numpy as np
 
+from streameval.decoding.decode import Decoded
+from streameval.decoding.framing import BatchDecoder
+from streameval.decoding.invalid import InvalidEvent
+from streameval.engine.layout import Layout
 from streameval.errors import UnevenStreamsError
 from streameval.events.records import Partition, RecordBatch
 from streameval.join.cursors import Content
@@ -15,10 +19,6 @@ from streameval.join.joiner import Trace
 from streameval.join.logs import Log
 from streameval.join.rules import Rules
 from streameval.join.state import JoinedState
-from streameval.pipeline.decode import Decoded
-from streameval.pipeline.framing import BatchDecoder
-from streameval.pipeline.invalid import InvalidEvent
-from streameval.pipeline.layout import Layout
 
 
 class Joint:

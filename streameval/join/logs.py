@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from streameval.engine.clock import NEVER, Clock
 from streameval.errors import SourceError, UnlikeStateError
 from streameval.events.records import Partition, RecordBatch
 from streameval.join.cursors import Content, LogCursor, RecordSlice, ready, slowest
 from streameval.join.rules import FOREVER, Rules
-from streameval.pipeline.clock import NEVER, Clock
 
 MAX_AHEAD: Final = 20_000
 """Records of a log that may wait for the other logs; beyond it, reading the log pauses."""

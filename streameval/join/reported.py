@@ -9,12 +9,12 @@ import msgspec
 import numpy as np
 from msgspec.msgpack import Ext
 
+from streameval.engine.clock import NEVER
+from streameval.engine.memory import Memory
 from streameval.errors import DamagedStateError
 from streameval.events import Id
 from streameval.join.interactions import InteractionColumns
 from streameval.join.portable import portable, restored
-from streameval.pipeline.clock import NEVER
-from streameval.pipeline.memory import Memory
 from streameval.windows.sections import Section, next_version
 
 PREFIX: Final = "~join/reported/"

@@ -11,10 +11,10 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 import numpy as np
 
+from streameval.decoding.decode import Decoded
 from streameval.errors import DamagedStateError, TooManyOpenError
 from streameval.events import Batch, Id
 from streameval.join.bucket import PLACES, ShownBucket, read, written
-from streameval.pipeline.decode import Decoded
 from streameval.windows.sections import Section, next_version
 
 V = TypeVar("V", bound=Hashable)

@@ -7,6 +7,11 @@ from typing import Any, Final
 
 import msgspec
 
+from streameval.decoding.decode import Decoded
+from streameval.engine.clock import Clock
+from streameval.engine.layout import Layout
+from streameval.engine.partition import Applied, PartitionState, Progress
+from streameval.engine.tally import Tally
 from streameval.errors import DamagedStateError
 from streameval.events.records import Partition, RecordBatch
 from streameval.join.account import Account
@@ -14,11 +19,6 @@ from streameval.join.cursors import Content, RecordSlice
 from streameval.join.joiner import Joiner, Trace
 from streameval.join.logs import Log, Logs
 from streameval.join.rules import Rules
-from streameval.pipeline.clock import Clock
-from streameval.pipeline.decode import Decoded
-from streameval.pipeline.layout import Layout
-from streameval.pipeline.partition import Applied, PartitionState, Progress
-from streameval.pipeline.tally import Tally
 from streameval.windows.family import Family
 from streameval.windows.sections import Section, next_version
 

@@ -14,9 +14,9 @@ import msgspec
 from fastavro import parse_schema, schemaless_reader
 from fastavro.read import LOGICAL_READERS
 
-from streameval.pipeline.fields import TimeUnit
-from streameval.pipeline.framing import HEADER, ToText, schema_id
-from streameval.pipeline.invalid import Refusal
+from streameval.decoding.fields import TimeUnit
+from streameval.decoding.framing import HEADER, ToText, schema_id
+from streameval.decoding.invalid import Refusal
 from streameval.schemas.registry import Definition, UnusableSchemaError
 
 _PER_SECOND: Final[Mapping[str, int]] = MappingProxyType(

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, NoReturn
 
+from streameval.decoding.framing import HEADER, Encoding, ToText, schema_id
+from streameval.decoding.invalid import Reason, Refusal
 from streameval.errors import MissingExtraError
-from streameval.pipeline.framing import HEADER, Encoding, ToText, schema_id
-from streameval.pipeline.invalid import Reason, Refusal
 from streameval.schemas.registry import (
     FAILURES,
     Definition,

@@ -23,9 +23,9 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
-from streameval.pipeline.fields import TimeUnit
-from streameval.pipeline.framing import HEADER, ToText, schema_id
-from streameval.pipeline.invalid import Refusal
+from streameval.decoding.fields import TimeUnit
+from streameval.decoding.framing import HEADER, ToText, schema_id
+from streameval.decoding.invalid import Refusal
 from streameval.schemas.registry import Definition, UnusableSchemaError
 
 Read: TypeAlias = Callable[[Any], Any]

@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
+from streameval.decoding.framing import HEADER, Encoding
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
-from streameval.pipeline.framing import HEADER, Encoding
 from streameval.schemas.loading import Schemas
 from streameval.sources.source import Pausable, Source
 

@@ -8,12 +8,12 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 import numpy as np
 
+from streameval.decoding.fields import EventFields
+from streameval.decoding.invalid import Refusal
+from streameval.decoding.labels import label_texts
 from streameval.errors import SourceError
 from streameval.events.columns import Columns
 from streameval.events.ragged import IntArray
-from streameval.pipeline.fields import EventFields
-from streameval.pipeline.invalid import Refusal
-from streameval.pipeline.labels import label_texts
 from streameval.tables.files import (
     Column,
     Kind,

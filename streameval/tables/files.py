@@ -14,11 +14,11 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from streameval.decoding.fields import TimeUnit
+from streameval.decoding.invalid import Refusal
+from streameval.decoding.times import microsecond_column, written_time
 from streameval.errors import MissingExtraError, SourceError
 from streameval.events.ragged import Array, IntArray
-from streameval.pipeline.fields import TimeUnit
-from streameval.pipeline.invalid import Refusal
-from streameval.pipeline.times import microsecond_column, written_time
 from streameval.sources.opening import content
 
 Kind: TypeAlias = Literal["string", "integer"]

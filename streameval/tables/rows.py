@@ -9,10 +9,10 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import msgspec
 import numpy as np
 
+from streameval.decoding.fields import TimeUnit
 from streameval.errors import SourceError
 from streameval.events.columns import Columns
 from streameval.events.ragged import Array, IntArray
-from streameval.pipeline.fields import TimeUnit
 from streameval.sources.files import lines
 from streameval.sources.opening import size
 from streameval.tables.events import span_starts

@@ -21,12 +21,12 @@ import psutil
 from streameval.config import Config
 from streameval.config.options import WindowsOptions
 from streameval.config.pipeline import counting, layout
+from streameval.decoding.decode import Decoder
+from streameval.decoding.fields import EventFields
+from streameval.engine.circumstances import Circumstances
+from streameval.engine.direct import Direct
+from streameval.engine.snapshots import Snapshots
 from streameval.events.records import Partition, RecordBatch
-from streameval.pipeline.circumstances import Circumstances
-from streameval.pipeline.decode import Decoder
-from streameval.pipeline.direct import Direct
-from streameval.pipeline.fields import EventFields
-from streameval.pipeline.snapshots import Snapshots
 from streameval.sources.options import SimulatorOptions
 from tests.benchmarks.timing import best_of
 

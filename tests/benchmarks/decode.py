@@ -12,10 +12,10 @@ import msgspec
 from google.protobuf.message_factory import GetMessageClass
 
 from streameval.accumulator import Accumulator
+from streameval.decoding.decode import Decoded, Decoder
+from streameval.decoding.fields import EventFields, Format, TimeUnit
+from streameval.decoding.framing import BatchDecoder, FramedDecoder, ToText, unframed
 from streameval.events import Id
-from streameval.pipeline.decode import Decoded, Decoder
-from streameval.pipeline.fields import EventFields, Format, TimeUnit
-from streameval.pipeline.framing import BatchDecoder, FramedDecoder, ToText, unframed
 from streameval.schemas import avro, protobuf
 from streameval.schemas.protobuf import compiled
 from streameval.schemas.registry import Definition

@@ -16,7 +16,7 @@ from kafka import KafkaConsumer, TopicPartition
 from streameval.config import Config, WebOptions
 from streameval.config.options import StateOptions, WindowsOptions
 from streameval.daemon import Daemon
-from streameval.pipeline.fields import EventFields
+from streameval.decoding.fields import EventFields
 from streameval.sources.options import KafkaOptions
 from streameval.sources.simulator import ITEMS
 from streameval.testing.broker import Broker

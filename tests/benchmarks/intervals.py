@@ -13,9 +13,9 @@ from streameval import Accumulator, Batch, Event, Intervals, compare
 from streameval.config import Config
 from streameval.config.options import WindowsOptions
 from streameval.config.pipeline import counting as ingest_of
+from streameval.decoding.fields import EventFields
+from streameval.engine.ingest import Ingest
 from streameval.events.records import Partition, RecordBatch
-from streameval.pipeline.fields import EventFields
-from streameval.pipeline.ingest import Ingest
 from streameval.sources.options import SimulatorOptions
 from streameval.testing.broker import Broker
 from tests.benchmarks import traffic

@@ -12,9 +12,9 @@ import msgspec
 from streameval.config.config import Config
 from streameval.config.options import AttributionOptions, InteractionOptions
 from streameval.config.pipeline import counting
+from streameval.decoding.fields import EventFields
+from streameval.engine.ingest import Ingest
 from streameval.events.records import Partition, RecordBatch
-from streameval.pipeline.fields import EventFields
-from streameval.pipeline.ingest import Ingest
 from streameval.sources.options import FilesOptions
 
 LISTS = 200_000

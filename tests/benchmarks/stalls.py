@@ -21,10 +21,10 @@ from streameval.config.options import WindowsOptions
 from streameval.config.pipeline import counting
 from streameval.daemon.assembly import Clock
 from streameval.daemon.garbage import Garbage, set_aside
+from streameval.decoding.fields import EventFields
+from streameval.engine.evidence import Evidence
+from streameval.engine.ingest import Ingest
 from streameval.events.records import Assignment, Partition, RecordBatch
-from streameval.pipeline.evidence import Evidence
-from streameval.pipeline.fields import EventFields
-from streameval.pipeline.ingest import Ingest
 from streameval.sources.options import SimulatorOptions
 from streameval.sources.simulator import EPOCH
 

@@ -11,7 +11,7 @@ from playwright.sync_api import sync_playwright
 from streameval.config import Config, WebOptions
 from streameval.config.options import WindowsOptions
 from streameval.daemon import Daemon
-from streameval.pipeline.fields import EventFields
+from streameval.decoding.fields import EventFields
 from streameval.sources.options import SimulatorOptions
 from tests.house.checkout import ROOT
 

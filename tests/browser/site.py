@@ -8,10 +8,10 @@ import httpx
 import msgspec
 from playwright.sync_api import Locator, Page
 
+from streameval.engine.past import FamilyPast, PaneMeans, Past
+from streameval.engine.snapshot import Snapshot
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web import Server, application
-from streameval.pipeline.past import FamilyPast, PaneMeans, Past
-from streameval.pipeline.snapshot import Snapshot
 from tests.exporters.pictures import (
     health,
     mean,

@@ -51,7 +51,7 @@ POINTS: Mapping[str, Point] = MappingProxyType(
         "after-rename": Point(*_DISK, "rename", after=True, about=_CHECKPOINT),
         "before-commit": Point(*_GROUP, "commit"),
         "after-commit": Point(*_GROUP, "commit", after=True),
-        "in-restore": Point("streameval.pipeline.ingest", "Ingest", "restore"),
+        "in-restore": Point("streameval.engine.ingest", "Ingest", "restore"),
         "in-revoke": Point(*_CHECKPOINTER, "revoked", reach=1),
         "after-revoke": Point(*_CHECKPOINTER, "revoked", after=True, reach=1),
         "in-finish": Point(*_CHECKPOINTER, "finish", reach=1),

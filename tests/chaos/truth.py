@@ -12,10 +12,10 @@ from kafka import KafkaConsumer, TopicPartition
 from streameval.config import load
 from streameval.config.pipeline import counting
 from streameval.daemon.assembly import pictures
+from streameval.engine.circumstances import Circumstances
+from streameval.engine.ingest import Ingest
 from streameval.events.records import Partition
 from streameval.exporters.prometheus import PrometheusExporter
-from streameval.pipeline.circumstances import Circumstances
-from streameval.pipeline.ingest import Ingest
 from streameval.sources.kafka.cluster import LATEST, Cluster
 from streameval.sources.kafka.source import KafkaSource
 from streameval.sources.options import KafkaOptions

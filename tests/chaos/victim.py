@@ -17,7 +17,7 @@ from typing import Any
 import streameval.daemon.process
 from streameval.checkpoints.disk import RealDisk
 from streameval.cli import main
-from streameval.pipeline.ingest import Ingest
+from streameval.engine.ingest import Ingest
 from tests.chaos.breakages import BREAKAGES
 from tests.chaos.points import POINTS, deadly
 

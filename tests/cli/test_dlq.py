@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from streameval.dead_letters.file import DeadLetterFile
-from streameval.pipeline.dead_letters import ORIGINAL, DeadLetter
+from streameval.engine.dead_letters import ORIGINAL, DeadLetter
 from streameval.testing.broker import Broker
 from tests.cli.program import ran
 from tests.dead_letters.places import destination

@@ -17,9 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval import Accumulator
-from streameval.pipeline.decode import Decoder
-from streameval.pipeline.fields import EventFields
-from streameval.pipeline.spans import Spans
+from streameval.decoding.decode import Decoder
+from streameval.decoding.fields import EventFields
+from streameval.engine.spans import Spans
 from streameval.windows.family import FamilySpec
 from streameval.windows.labels import FoldingOptions
 from tests.cli.program import ran

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from streameval import Accumulator
 from streameval.cli.app import status
+from streameval.decoding.fields import EventFields
 from streameval.errors import SourceError
-from streameval.pipeline.fields import EventFields
 from streameval.tables.events import Form, event_table
 
 METRICS = ("mrr", "recall@2", "ndcg@3", "distinct_items@2", "ctr")

@@ -19,8 +19,8 @@ from streameval.config.options import (
     StateOptions,
     WindowsOptions,
 )
+from streameval.decoding.fields import EventFields
 from streameval.errors import ConfigError
-from streameval.pipeline.fields import EventFields
 from streameval.sources.options import FilesOptions, KafkaOptions, SimulatorOptions
 from tests.effort import rare
 

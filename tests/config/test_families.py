@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from streameval.config import Config, load
 from streameval.config.config import Group
 from streameval.config.options import DurationError, MetricOptions, WindowsOptions, microseconds
-from streameval.pipeline.fields import EventFields
+from streameval.decoding.fields import EventFields
 from streameval.sources.options import SimulatorOptions
 from streameval.windows.times import HOUR, SECOND, Times, span_text
 

@@ -15,9 +15,9 @@ from streameval.config import Config
 from streameval.config.options import StateOptions
 from streameval.daemon.assembly import Assembly, assembled
 from streameval.daemon.loop import Loop
+from streameval.engine.snapshot import Snapshot
 from streameval.errors import SourceError
 from streameval.events.records import RecordBatch
-from streameval.pipeline.snapshot import Snapshot
 from streameval.sources.options import SimulatorOptions
 from tests.daemon.hands import HERE, Countdown, Hands, Script
 from tests.durability.inline import Inline

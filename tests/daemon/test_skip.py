@@ -16,11 +16,11 @@ from streameval.config.pipeline import counting
 from streameval.daemon import Clock
 from streameval.daemon.assembly import assembled
 from streameval.daemon.loop import Loop
+from streameval.decoding.decode import Decoded, Decoder
+from streameval.engine.snapshot import Snapshot
 from streameval.errors import StreamevalError, UncountableRecordError
 from streameval.events.records import Partition, RecordBatch
 from streameval.join.interactions import InteractionDecoder
-from streameval.pipeline.decode import Decoded, Decoder
-from streameval.pipeline.snapshot import Snapshot
 from streameval.testing.broker import Broker
 from tests.cli.program import ran
 from tests.dead_letters.records import records_in

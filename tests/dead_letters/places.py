@@ -11,7 +11,7 @@ import msgspec
 from streameval.dead_letters.file import read_letters
 from streameval.dead_letters.queue import dead_letters_of
 from streameval.dead_letters.topic import letter_of
-from streameval.pipeline.dead_letters import DeadLetter, DeadLetters
+from streameval.engine.dead_letters import DeadLetter, DeadLetters
 from streameval.sources.options import FilesOptions, KafkaOptions, SourceOptions
 from streameval.testing.broker import Broker
 from tests.dead_letters.records import records_in

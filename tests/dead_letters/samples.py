@@ -6,9 +6,9 @@ from typing import get_args
 
 from hypothesis import strategies as st
 
+from streameval.decoding.invalid import REASONS
+from streameval.engine.dead_letters import DeadLetter, Stage
 from streameval.events.records import Partition
-from streameval.pipeline.dead_letters import DeadLetter, Stage
-from streameval.pipeline.invalid import REASONS
 
 
 def letter(

@@ -10,7 +10,7 @@ from threading import Thread
 import pytest
 
 from streameval.dead_letters.queue import dead_letters_of
-from streameval.pipeline.dead_letters import DeadLetter
+from streameval.engine.dead_letters import DeadLetter
 from streameval.sources.options import FilesOptions
 from tests.dead_letters.places import Place, file_place, topic_place
 from tests.dead_letters.samples import letter

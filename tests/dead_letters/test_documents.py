@@ -5,8 +5,8 @@ import inspect
 from streameval.cli import dlq
 from streameval.cli.dlq import SAMPLES
 from streameval.dead_letters.topic import HEADERS
-from streameval.pipeline.dead_letters import ORIGINAL
-from streameval.pipeline.limits import FEWEST, WINDOW, Limits
+from streameval.engine.dead_letters import ORIGINAL
+from streameval.engine.limits import FEWEST, WINDOW, Limits
 from tests.house.checkout import ROOT
 
 PAGE = (ROOT / "docs" / "how-to" / "dead-letters.md").read_text(encoding="utf-8")

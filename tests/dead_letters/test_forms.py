@@ -7,7 +7,7 @@ from hypothesis import given
 
 from streameval.dead_letters.file import letter_in, line_of
 from streameval.dead_letters.topic import HEADERS, headers_of, letter_of
-from streameval.pipeline.dead_letters import DeadLetter
+from streameval.engine.dead_letters import DeadLetter
 from tests.dead_letters.samples import letter, letters
 
 

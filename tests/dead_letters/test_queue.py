@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import pytest
 
 from streameval.dead_letters.queue import CHUNK, Queue
+from streameval.engine.dead_letters import DeadLetter
 from streameval.errors import DeadLetterError
-from streameval.pipeline.dead_letters import DeadLetter
 from tests.dead_letters.samples import letter
 
 

@@ -9,8 +9,8 @@ from kafka.errors import TopicAuthorizationFailedError
 
 from streameval.dead_letters.queue import Queue, dead_letters_of
 from streameval.dead_letters.topic import PREFIX, DeadLetterTopics
+from streameval.engine.dead_letters import DeadLetters
 from streameval.errors import ConfigError, DeadLetterError
-from streameval.pipeline.dead_letters import DeadLetters
 from streameval.sources.options import KafkaOptions
 from streameval.testing.broker import Broker
 from tests.dead_letters.places import destination, in_topic

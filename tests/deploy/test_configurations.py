@@ -13,9 +13,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from streameval.cli.check import checked
 from streameval.config import load
+from streameval.decoding.decode import Decoder
 from streameval.errors import ConfigError
 from streameval.events import Event
-from streameval.pipeline.decode import Decoder
 from tests.cli.program import ran
 from tests.daemon.running import running
 from tests.deploy.examples import BASE, DEPLOY

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 from streameval.config import load
+from streameval.decoding.decode import Decoder
 from streameval.events import Event
-from streameval.pipeline.decode import Decoder
 
 _README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 

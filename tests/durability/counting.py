@@ -9,12 +9,12 @@ from typing import TypeAlias
 import msgspec
 
 from streameval.accumulator import Accumulator
+from streameval.decoding.decode import Decoder
+from streameval.decoding.fields import EventFields
+from streameval.engine.direct import Direct
+from streameval.engine.ingest import Ingest
+from streameval.engine.layout import Layout
 from streameval.events.records import Partition
-from streameval.pipeline.decode import Decoder
-from streameval.pipeline.direct import Direct
-from streameval.pipeline.fields import EventFields
-from streameval.pipeline.ingest import Ingest
-from streameval.pipeline.layout import Layout
 from streameval.windows.family import FamilySpec
 from streameval.windows.labels import FoldingOptions
 from streameval.windows.times import Times

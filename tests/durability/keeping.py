@@ -12,9 +12,9 @@ from streameval.checkpoints.checkpointer import Checkpointer
 from streameval.checkpoints.interfaces import LogEvent
 from streameval.checkpoints.settings import CheckpointSettings, Policies
 from streameval.daemon.assembly import Clock
+from streameval.engine.dead_letters import Identity
+from streameval.engine.evidence import Evidence
 from streameval.events.records import Assignment, Partition, RecordBatch
-from streameval.pipeline.dead_letters import Identity
-from streameval.pipeline.evidence import Evidence
 from tests.durability.counting import METRIC, ingest, record
 from tests.durability.inline import Inline
 from tests.durability.process import Letters

@@ -11,10 +11,10 @@ from streameval.checkpoints.folder import FolderStore
 from streameval.checkpoints.interfaces import Totals
 from streameval.checkpoints.settings import CheckpointSettings
 from streameval.daemon.assembly import Clock
+from streameval.engine.dead_letters import DeadLetter, Identity
+from streameval.engine.evidence import Evidence
 from streameval.errors import DeadLetterError
 from streameval.events.records import Partition, RecordBatch
-from streameval.pipeline.dead_letters import DeadLetter, Identity
-from streameval.pipeline.evidence import Evidence
 from tests.durability.counting import ingest
 from tests.durability.inline import Inline
 from tests.logs.group import Group

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from streameval.checkpoints.committer import DurableCounters
 from streameval.checkpoints.interfaces import Fold
+from streameval.engine.snapshot import CountedKey
 from streameval.events.records import Partition
-from streameval.pipeline.snapshot import CountedKey
 
 P, Q = Partition("events", 0), Partition("events", 1)
 

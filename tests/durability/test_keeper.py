@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from streameval.checkpoints.checkpoint import Draft, Found, Place, Skip, Store
+from streameval.decoding.decode import Decoded, Decoder
 from streameval.errors import (
     DamagedStateError,
     SourceError,
@@ -15,7 +16,6 @@ from streameval.errors import (
     UncountableRecordError,
     UnsavedStateError,
 )
-from streameval.pipeline.decode import Decoded, Decoder
 from tests.durability.keeping import Kept, P, after, batch
 from tests.stores.memory import MemorySaved, MemoryStore
 

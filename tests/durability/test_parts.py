@@ -9,9 +9,9 @@ import pytest
 from streameval.checkpoints.checkpointer import MemoryOnly, split
 from streameval.checkpoints.scheduler import Outbox
 from streameval.daemon.assembly import Clock
+from streameval.engine.dead_letters import DeadLetter
 from streameval.errors import DeadLetterError
 from streameval.events.records import Origin, Partition, RecordBatch
-from streameval.pipeline.dead_letters import DeadLetter
 from tests.durability.counting import ingest
 from tests.durability.inline import Inline
 from tests.durability.keeping import P, assignment, batch

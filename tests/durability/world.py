@@ -10,9 +10,9 @@ from typing import Final
 
 from streameval.checkpoints.checkpoint import Place
 from streameval.checkpoints.folder import FolderStore
+from streameval.engine.dead_letters import Identity
 from streameval.errors import SourceError
 from streameval.events.records import Partition
-from streameval.pipeline.dead_letters import Identity
 from streameval.windows.times import BEYOND
 from tests.durability.counting import METRIC, digests
 from tests.durability.process import DISK, STORE, Process

@@ -10,9 +10,9 @@ from prometheus_client import CollectorRegistry, Counter, generate_latest
 
 from streameval import Accumulator
 from streameval.accumulator.shared import SharedAccumulator
+from streameval.engine.snapshot import Series
 from streameval.errors import NotShownError
 from streameval.exporters.prometheus import PrometheusExporter
-from streameval.pipeline.snapshot import Series
 from streameval.prometheus import Collector
 from tests.embedding.lists import lists, scraped
 from tests.exporters.pictures import picture

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from streameval.engine.snapshot import Snapshot
 from streameval.exporters.prometheus import PrometheusExporter
-from streameval.pipeline.snapshot import Snapshot
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 

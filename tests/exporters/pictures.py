@@ -10,9 +10,8 @@ import msgspec
 
 from streameval.catalogue import parse
 from streameval.catalogue.reading import Reading, UndefinedReading
-from streameval.events.records import Partition
-from streameval.pipeline.invalid import REASONS
-from streameval.pipeline.snapshot import (
+from streameval.decoding.invalid import REASONS
+from streameval.engine.snapshot import (
     CheckpointHealth,
     Counted,
     CountedKey,
@@ -23,6 +22,7 @@ from streameval.pipeline.snapshot import (
     SeriesFamily,
     Snapshot,
 )
+from streameval.events.records import Partition
 
 STARTED = 1_760_000_000.0
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from streameval.catalogue import parse
 from streameval.catalogue.reading import Reading
+from streameval.decoding.invalid import REASONS
+from streameval.engine.snapshot import Series
 from streameval.exporters.families import family_name, metric_labels, slice_labels
 from streameval.exporters.prometheus import PrometheusExporter
-from streameval.pipeline.invalid import REASONS
-from streameval.pipeline.snapshot import Series
 from tests.exporters.expositions import Hands, at, samples
 from tests.exporters.pictures import health, mean, partition, picture, property_of_all, refused
 

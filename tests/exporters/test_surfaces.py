@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
+from streameval.engine.snapshot import ReloadHealth, Snapshot
 from streameval.exporters.web.api import document
 from streameval.exporters.web.health import state
 from streameval.exporters.web.page import page
-from streameval.pipeline.snapshot import ReloadHealth, Snapshot
 from tests.exporters.pictures import busy_health, health, mean, picture, property_of_all, windowed
 from tests.exporters.test_table import shown
 

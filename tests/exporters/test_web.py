@@ -11,10 +11,10 @@ import msgspec
 import pytest
 from starlette.applications import Starlette
 
+from streameval.engine.snapshot import Snapshot
 from streameval.errors import AddressInUseError
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web import Server, application, try_address
-from streameval.pipeline.snapshot import Snapshot
 from tests.exporters.pictures import health, mean, partition, picture, property_of_all
 
 

@@ -11,12 +11,12 @@ import msgspec
 import pytest
 
 from streameval.catalogue import catalogue, parse
+from streameval.engine.past import FamilyPast, PaneMeans, Past
+from streameval.engine.snapshot import Snapshot
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web import Server, application
 from streameval.exporters.web.api import Api, definition
 from streameval.exporters.web.health import state
-from streameval.pipeline.past import FamilyPast, PaneMeans, Past
-from streameval.pipeline.snapshot import Snapshot
 from tests.exporters.experiments import report
 from tests.exporters.pictures import (
     busy_health,

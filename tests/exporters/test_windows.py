@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from streameval.engine.snapshot import LIFETIME, Counted, CountedKey
 from streameval.exporters.prometheus import PrometheusExporter
-from streameval.pipeline.snapshot import LIFETIME, Counted, CountedKey
 from streameval.statistics.intervals import Interval
 from tests.exporters.expositions import Hands, at, samples
 from tests.exporters.pictures import (

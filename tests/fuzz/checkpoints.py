@@ -21,8 +21,8 @@ from streameval.config import Config
 from streameval.config.pipeline import counting
 from streameval.errors import StreamevalError
 from streameval.events.records import Partition, RecordBatch
+from tests.decoding.records import anything
 from tests.fuzz import configurations
-from tests.pipeline.records import anything
 from tests.stores.forgetful import ForgetfulDisk
 
 Edit: TypeAlias = tuple[int, int, bytes]

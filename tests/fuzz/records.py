@@ -13,17 +13,17 @@ from hypothesis import strategies as st
 
 from streameval.config import Config
 from streameval.config.pipeline import counting
+from streameval.engine.circumstances import Circumstances
+from streameval.engine.ingest import Ingest
+from streameval.engine.snapshots import Snapshots
 from streameval.errors import TooManyOpenError
 from streameval.events.records import Partition, RecordBatch
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web.api import document
 from streameval.exporters.web.health import state
 from streameval.exporters.web.page import page
-from streameval.pipeline.circumstances import Circumstances
-from streameval.pipeline.ingest import Ingest
-from streameval.pipeline.snapshots import Snapshots
+from tests.decoding.records import anything, ids, json_values, mutilated, records
 from tests.fuzz import configurations
-from tests.pipeline.records import anything, ids, json_values, mutilated, records
 
 Feed: TypeAlias = tuple[int, Sequence[bytes | None], bool]
 """Number of a log, a batch of it, and whether the process ends after it and goes on."""

@@ -9,12 +9,12 @@ from typing import TypeAlias
 
 from hypothesis import strategies as st
 
-from streameval.pipeline.decode import Decoder
-from streameval.pipeline.fields import EventFields
-from streameval.pipeline.framing import FramedDecoder
+from streameval.decoding.decode import Decoder
+from streameval.decoding.fields import EventFields
+from streameval.decoding.framing import FramedDecoder
 from streameval.schemas import avro, protobuf
 from streameval.schemas.registry import Definition, UnusableSchemaError
-from tests.pipeline.records import json_values, mutilated
+from tests.decoding.records import json_values, mutilated
 from tests.schemas.producing import (
     AVRO,
     ITEM,

@@ -13,11 +13,11 @@ import pytest
 
 from streameval.catalogue import catalogue
 from streameval.config import load
+from streameval.decoding.invalid import REASONS
+from streameval.engine.joined import JoinHealth, StreamHealth
 from streameval.events.records import Partition
 from streameval.exporters.families import Family
 from streameval.exporters.operations import build_information, memory_limit, operations
-from streameval.pipeline.invalid import REASONS
-from streameval.pipeline.joined import JoinHealth, StreamHealth
 from streameval.sources.kafka.connections import REASONS as CONNECTION_REASONS
 from tests.exporters.pictures import busy_health, picture, refused
 from tests.house.checkout import ROOT

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from tests.pipeline import slow_clock
+from tests.engine import slow_clock
 
 Record = dict[str, Any]
 Log = list[Record | None]

@@ -9,15 +9,15 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
+from streameval.decoding.decode import Decoded, Decoder
+from streameval.decoding.fields import EventFields
+from streameval.engine.layout import Layout
 from streameval.events.records import Partition, RecordBatch
 from streameval.join.interactions import InteractionDecoder, InteractionFields
 from streameval.join.joiner import Trace
 from streameval.join.joint import Joint
 from streameval.join.rules import Rules
 from streameval.join.state import JoinedState
-from streameval.pipeline.decode import Decoded, Decoder
-from streameval.pipeline.fields import EventFields
-from streameval.pipeline.layout import Layout
 from tests.join.offline import Case, Joined, Log
 
 SECOND = 1_000_000

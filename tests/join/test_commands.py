@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from streameval.engine.joined import StreamHealth
 from streameval.join.account import OUTCOMES
-from streameval.pipeline.joined import StreamHealth
 from streameval.testing.broker import Broker
 from tests.cli.program import ran
 from tests.kafka.topics import create, fill

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
+from streameval.decoding.decode import Decoder
+from streameval.decoding.fields import EventFields
+from streameval.engine.layout import Layout
 from streameval.events.records import Partition, RecordBatch
 from streameval.join.interactions import InteractionDecoder, InteractionFields
 from streameval.join.joint import Joint
 from streameval.join.rules import Rules
 from streameval.join.state import JoinedState
-from streameval.pipeline.decode import Decoder
-from streameval.pipeline.fields import EventFields
-from streameval.pipeline.layout import Layout
 from tests.join.test_limits import DONE, SHOWN
 
 HUGE = 2**80

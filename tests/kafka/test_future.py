@@ -11,9 +11,9 @@ from streameval.catalogue.reading import Reading
 from streameval.config import Config
 from streameval.config.options import WindowsOptions
 from streameval.config.pipeline import counting
-from streameval.pipeline.fields import EventFields
-from streameval.pipeline.ingest import Ingest
-from streameval.pipeline.snapshots import of_ingest
+from streameval.decoding.fields import EventFields
+from streameval.engine.ingest import Ingest
+from streameval.engine.snapshots import of_ingest
 from streameval.testing.broker import Broker
 from tests.kafka.topics import drained, filled, opened, options
 

@@ -20,8 +20,8 @@ from streameval.checkpoints.scheduler import (
     Outbox,
     PartitionCheckpoints,
 )
+from streameval.engine import partition as counting
 from streameval.events.records import Assignment, Partition
-from streameval.pipeline import partition as counting
 from streameval.windows import times
 from tests.durability.running import run
 from tests.mutation.mistake import Broken, Mistake

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from streameval.events.records import Partition
-from streameval.exporters.prometheus import PrometheusExporter
-from streameval.pipeline.snapshot import (
+from streameval.engine.snapshot import (
     LIFETIME,
     CheckpointHealth,
     Health,
@@ -18,6 +16,8 @@ from streameval.pipeline.snapshot import (
     Series,
     Snapshot,
 )
+from streameval.events.records import Partition
+from streameval.exporters.prometheus import PrometheusExporter
 from tests.exporters.experiments import report
 from tests.exporters.pictures import (
     health,

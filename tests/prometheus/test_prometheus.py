@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 from streameval.catalogue import catalogue
+from streameval.engine.snapshot import LIFETIME, Snapshot
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web import Server, application
-from streameval.pipeline.snapshot import LIFETIME, Snapshot
 from tests.exporters.pictures import (
     busy_health,
     health,

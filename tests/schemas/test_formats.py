@@ -17,11 +17,11 @@ from google.protobuf.message_factory import GetMessageClass
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streameval.decoding.decode import Decoded, Decoder
+from streameval.decoding.fields import EventFields, TimeUnit
+from streameval.decoding.framing import Encoding, FramedDecoder, by_schema, unframed
+from streameval.decoding.invalid import Refusal
 from streameval.join.interactions import InteractionDecoder, InteractionFields
-from streameval.pipeline.decode import Decoded, Decoder
-from streameval.pipeline.fields import EventFields, TimeUnit
-from streameval.pipeline.framing import Encoding, FramedDecoder, by_schema, unframed
-from streameval.pipeline.invalid import Refusal
 from streameval.schemas import avro, protobuf
 from streameval.schemas.loading import Schemas
 from streameval.schemas.registry import (

@@ -8,8 +8,8 @@ from contextlib import closing
 
 import pytest
 
+from streameval.decoding.framing import Encoding
 from streameval.events.records import Partition, RecordBatch
-from streameval.pipeline.framing import Encoding
 from streameval.schemas.loading import Schemas
 from streameval.schemas.registry import Registry, RegistryOptions
 from streameval.schemas.source import SchemaSource

@@ -17,7 +17,7 @@ from streameval.sources.simulated_streams import (
     Streams,
     T,
 )
-from tests.pipeline import slow_clock
+from tests.engine import slow_clock
 
 _RECENT: Final = 21
 _MAX_AHEAD: Final = 60_000

@@ -9,13 +9,13 @@ from itertools import pairwise
 import msgspec
 import pytest
 
+from streameval.decoding.decode import Decoder
+from streameval.decoding.fields import EventFields
+from streameval.engine.layout import Layout
 from streameval.events.records import Partition, RecordBatch
 from streameval.join.interactions import InteractionDecoder, InteractionFields
 from streameval.join.joint import Joint
 from streameval.join.rules import Rules
-from streameval.pipeline.decode import Decoder
-from streameval.pipeline.fields import EventFields
-from streameval.pipeline.layout import Layout
 from streameval.sources.options import SimulatorOptions
 from streameval.sources.simulated_streams import (
     GAINS,

@@ -14,12 +14,12 @@ import msgspec
 from streameval import Accumulator, Intervals
 from streameval.checkpoints.checkpoint import Draft, Header, Part, Place
 from streameval.checkpoints.folder import FolderStore
+from streameval.decoding.decode import Decoder
+from streameval.decoding.fields import EventFields
+from streameval.engine.direct import Direct
+from streameval.engine.ingest import Ingest
+from streameval.engine.layout import Layout
 from streameval.events.records import Partition, RecordBatch
-from streameval.pipeline.decode import Decoder
-from streameval.pipeline.direct import Direct
-from streameval.pipeline.fields import EventFields
-from streameval.pipeline.ingest import Ingest
-from streameval.pipeline.layout import Layout
 from streameval.windows.family import FamilySpec
 from streameval.windows.labels import FoldingOptions
 from streameval.windows.times import HOUR, SECOND, Times

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from streameval import Accumulator
 from streameval.accumulator.table import Table
+from streameval.engine.clock import NEVER
 from streameval.events import Batch
-from streameval.pipeline.clock import NEVER
 from streameval.windows.family import Family, FamilySpec
 from streameval.windows.labels import FoldingOptions, Labels
 from streameval.windows.times import HOUR, SECOND, Times, late

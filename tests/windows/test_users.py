@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from streameval import Accumulator, Batch, Event, Intervals
 from streameval.accumulator.plan import PANE_GROUPS
 from streameval.accumulator.readings import audiences
+from streameval.engine.clock import NEVER
 from streameval.events import columns_of
-from streameval.pipeline.clock import NEVER
 from streameval.statistics.groups import MOST_DAYS
 from streameval.windows.family import Family, FamilySpec
 from streameval.windows.labels import FoldingOptions

@@ -18,13 +18,8 @@ from starlette.routing import Route
 from streameval.catalogue.conventions import CONVENTIONS
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import UndefinedReading
-from streameval.exporters.experiment import plain
-from streameval.exporters.view import comparison, counted, differences
-from streameval.exporters.web.health import State, state, unavailable
-from streameval.exporters.web.history import PANE, UnknownHistory, history
-from streameval.exporters.web.page import experiment, page
-from streameval.pipeline.joined import JoinHealth
-from streameval.pipeline.snapshot import (
+from streameval.engine.joined import JoinHealth
+from streameval.engine.snapshot import (
     LIFETIME,
     CheckpointHealth,
     Health,
@@ -33,6 +28,11 @@ from streameval.pipeline.snapshot import (
     SeriesFamily,
     Snapshot,
 )
+from streameval.exporters.experiment import plain
+from streameval.exporters.view import comparison, counted, differences
+from streameval.exporters.web.health import State, state, unavailable
+from streameval.exporters.web.history import PANE, UnknownHistory, history
+from streameval.exporters.web.page import experiment, page
 
 _JSON: Final = "application/json"
 _OPENAPI: Final = Path(__file__).parent / "openapi.json"

@@ -20,12 +20,12 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from streameval.engine.snapshot import Snapshot
 from streameval.exporters.prometheus import CONTENT_TYPE
 from streameval.exporters.web.api import Api
 from streameval.exporters.web.auth import Verdict, user_of
 from streameval.exporters.web.health import HEALTHY, READY, RELOAD, HealthChecks
 from streameval.exporters.web.webconfig import Security
-from streameval.pipeline.snapshot import Snapshot
 
 _STATIC: Final = Path(__file__).parent / "static"
 _PATHS: Final = "/, /metrics, /api/v1/metrics, /-/healthy and /-/ready"

@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from streameval.engine.snapshot import Snapshot
 from streameval.exporters.view import span
-from streameval.pipeline.snapshot import Snapshot
 
 HEALTHY = "/-/healthy"
 READY = "/-/ready"

@@ -12,6 +12,13 @@ from typing import Final
 
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import UndefinedReading
+from streameval.engine.snapshot import (
+    CheckpointHealth,
+    Health,
+    PartitionHealth,
+    Series,
+    Snapshot,
+)
 from streameval.exporters.view import (
     UNDEFINED,
     Division,
@@ -26,13 +33,6 @@ from streameval.exporters.view import (
 from streameval.exporters.web.experiment import section
 from streameval.exporters.web.health import State
 from streameval.exporters.web.markup import Markup, tag
-from streameval.pipeline.snapshot import (
-    CheckpointHealth,
-    Health,
-    PartitionHealth,
-    Series,
-    Snapshot,
-)
 
 _HERE: Final = Path(__file__).parent
 _UPLOT: Final = """<link rel="stylesheet" href="static/uplot/uPlot.min.css">

@@ -1,0 +1,97 @@
+"""Which field of a record holds what: the [event] table of the configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Final, Literal, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+from streameval.decoding.ids import MAX_ID_BYTES
+from streameval.decoding.labels import MAX_LABEL_BYTES
+from streameval.errors import ConfigError
+
+SHORTEST: Final = 32
+"""Bytes: so many any integer of 64 bits, `true` and `__missing__` have room in."""
+
+TimeUnit: TypeAlias = Literal["s", "ms", "us", "iso8601"]
+
+Format: TypeAlias = Literal["json", "avro", "protobuf", "json-schema"]
+
+
+class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Paths like "payload.items[].id" of everything an event is made of.
+
+    Attributes:
+        format: what records are: "json"; or, in Confluent's wire format, "avro" or "protobuf",
+            whose schemas are fetched from [registry], or "json-schema".
+        recommendations: the list shown: ids, or objects.
+        item: inside an object of that list, its id.
+        score: inside an object of that list, its score; used where present.
+        interactions: what the user did: ids, id -> gain, or objects.
+        interaction_item: inside an object of interactions, the item's id.
+        gain: inside an object of interactions, its gain; 1 where absent.
+        type: inside an object of interactions, its type; none where absent.
+        user: who saw the list.
+        time: event time; None means that the stream has none.
+        time_unit: how event time is written; must be given together with `time`. A timestamp of
+            an Avro or Protobuf schema is converted to it.
+        event_id: identity of the event; None means that the stream has none.
+        positions: ranks at which the items stood; where a record has none, and where this is
+            None, they are 1, 2, 3, ...
+        scores: the recommender's scores of the items, where they stand in a list of their own.
+        baseline: ids that another recommender would have shown; None means that there are none.
+        labels: name of a label or segment -> path, where its field is not named like it.
+        ids: "string" (JSON integers become their decimal text) or "integer".
+        max_recommendations: longest list accepted.
+        max_interactions: most interactions accepted.
+        max_id_bytes: longest id of an item, user, request or event accepted, in UTF-8.
+        max_label_bytes: longest value of a label or segment, and type of an interaction, likewise.
+    """
+
+    format: Format = "json"
+    recommendations: str = "recommendations"
+    item: str = "id"
+    score: str = "score"
+    interactions: str = "interactions"
+    interaction_item: str = "id"
+    gain: str = "gain"
+    type: str = "type"
+    user: str = "user"
+    time: str | None = None
+    time_unit: TimeUnit | None = None
+    event_id: str | None = None
+    positions: str | None = None
+    scores: str | None = None
+    baseline: str | None = None
+    labels: dict[str, str] = {}
+    ids: Literal["string", "integer"] = "string"
+    max_recommendations: Annotated[int, Meta(ge=1)] = 1000
+    max_interactions: Annotated[int, Meta(ge=1)] = 1000
+    max_id_bytes: Annotated[int, Meta(ge=SHORTEST)] = MAX_ID_BYTES
+    max_label_bytes: Annotated[int, Meta(ge=SHORTEST)] = MAX_LABEL_BYTES
+
+
+def check_fields(fields: EventFields, dimensions: Sequence[str]) -> None:
+    """What only shows when the fields are seen together with the names of labels and segments.
+
+    Raises:
+        ConfigError: they contradict each other.
+    """
+    if (fields.time is None) != (fields.time_unit is None):
+        problem = "give time and time_unit (s, ms, us or iso8601) together, or neither"
+        raise ConfigError("[event]", "time_unit" if fields.time else "time", problem)
+    if len(set(dimensions)) < len(dimensions):
+        problem = f"{list(dimensions)} names a label or segment twice"
+        raise ConfigError("labels and segments", "", problem)
+    least = {"max_recommendations": 1, "max_interactions": 1}
+    for key, fewest in (least | {"max_id_bytes": SHORTEST, "max_label_bytes": SHORTEST}).items():
+        if getattr(fields, key) < fewest:
+            problem = f"found {getattr(fields, key)}; at least {fewest} is needed"
+            raise ConfigError("[event]", key, problem)
+    for name in fields.labels:
+        if name not in dimensions:
+            known = f"labels and segments = {list(dimensions)}"
+            problem = f"is not among {known}; add it to one of them or leave it out here"
+            raise ConfigError("[event]", f"labels.{name}", problem)

@@ -1,0 +1,119 @@
+"""Paths like "payload.items[].id": where in a record a field lies."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from streameval.decoding.invalid import Refusal, shown
+from streameval.errors import ConfigError
+
+_SEGMENT = re.compile(r"[^.\[\]]+(\[\])?")
+
+
+class Segment(NamedTuple):
+    """One step of a path.
+
+    Attributes:
+        name: key in the object.
+        each: whether the value is a list, of which every element is meant.
+    """
+
+    name: str
+    each: bool
+
+
+class Path:
+    """A compiled path.
+
+    Attributes:
+        text: as configured.
+        segments: its steps, the key of the record first.
+
+    Example:
+        >>> Path("payload.items[].id").of({"payload": {"items": [{"id": "a"}, {"id": "b"}]}})
+        ['a', 'b']
+    """
+
+    __slots__ = ("_only", "segments", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text: Final = text
+        self.segments: Final = tuple(
+            Segment(step.removesuffix("[]"), step.endswith("[]")) for step in text.split(".")
+        )
+        self._only = text if is_plain(text) else None
+
+    @property
+    def key(self) -> str:
+        """The key of the record where the path begins."""
+        return self.segments[0].name
+
+    def of(self, record: dict[str, Any]) -> Any:
+        """What lies there; None where a step is absent or null.
+
+        Raises:
+            Refusal: a step on the way is no object, or no list where the path says `[]`.
+        """
+        if self._only is not None:
+            return record.get(self._only)
+        return self._walk(record, 0)
+
+    def of_each(self, records: Sequence[dict[str, Any]]) -> list[Any]:
+        """What lies there in each of several records.
+
+        Raises:
+            Refusal: as `of`.
+        """
+        if self._only is not None:
+            return [record.get(self._only) for record in records]
+        return [self._walk(record, 0) for record in records]
+
+    def _walk(self, found: Any, depth: int) -> Any:
+        for number, (name, each) in enumerate(self.segments[depth:], depth + 1):
+            if type(found) is not dict:
+                raise self._refusal("an object", found, number - 1)
+            found = found.get(name)
+            if found is None:
+                return None
+            if each:
+                return self._walk_each(found, number)
+        return found
+
+    def _walk_each(self, found: Any, depth: int) -> list[Any]:
+        if type(found) is not list:
+            raise self._refusal("an array", found, depth)
+        lists_follow = any(segment.each for segment in self.segments[depth:])
+        walked = [self._walk(element, depth) for element in found]
+        return [inner for outer in walked for inner in outer or ()] if lists_follow else walked
+
+    def _refusal(self, wanted: str, found: object, depth: int) -> Refusal:
+        steps = (name + "[]" * each for name, each in self.segments[:depth])
+        where = ".".join(steps).removesuffix("[]") if wanted == "an array" else ".".join(steps)
+        return Refusal("wrong_type", f"{where}: found {shown(found)} in place of {wanted}")
+
+
+def compile_path(text: str, key: str, *, lists: bool = False) -> Path:
+    """The path, checked.
+
+    Args:
+        text: the path as configured.
+        key: key of the configuration that it was given for.
+        lists: whether `[]` makes sense there.
+
+    Raises:
+        ConfigError: it is not written like a path, or leads through a list to a single value.
+    """
+    if not all(_SEGMENT.fullmatch(step) for step in text.split(".")):
+        problem = f"{text!r} is no path; write it like 'items', 'payload.items' or 'items[].id'"
+        raise ConfigError("[event]", key, problem)
+    if "[]" in text and not lists:
+        problem = f"{text!r} leads to many values where one is needed; leave out the []"
+        raise ConfigError("[event]", key, problem)
+    return Path(text)
+
+
+def is_plain(text: str) -> bool:
+    """Whether the path is a mere key of the record."""
+    return "." not in text and "[" not in text

@@ -1,0 +1,106 @@
+"""Reads each record in the form that it has, and remembers where it stood."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from streameval.decoding.expectation import Expectation
+from streameval.decoding.general import GeneralDecoder
+from streameval.decoding.invalid import InvalidEvent
+from streameval.decoding.parsing import FAILURES
+from streameval.decoding.rows import RowDecoder
+from streameval.events import Event
+
+
+class Found(msgspec.Struct):
+    """The records of a batch by what they are; places are places in the batch.
+
+    Attributes:
+        rows: for each compiled form the records that have it.
+        runs: for each compiled form the places of those, as ranges in ascending order.
+        events: records that the general decoder read.
+        event_places: the place of each of those.
+        invalid: place, and why it is no event.
+        tombstones: places of records without a value.
+    """
+
+    rows: list[list[Any]]
+    runs: list[list[range]]
+    events: list[Event] = []
+    event_places: list[int] = []
+    invalid: list[tuple[int, InvalidEvent]] = []
+    tombstones: list[int] = []
+
+
+class Sorter:
+    """Tries the compiled forms where that is worth it, and the general decoder for the rest.
+
+    Args:
+        forms: decoders of the compiled forms, the most usual first; may be empty.
+        general: reads everything else.
+    """
+
+    def __init__(self, forms: Sequence[RowDecoder], general: GeneralDecoder) -> None:
+        self._forms = forms
+        self._general = general
+        self._expected = Expectation(len(forms))
+        self._since = 0
+
+    def sort(self, values: Sequence[bytes | None]) -> Found:
+        """What each record is; none is lost, and within each kind they keep their order."""
+        found = Found([[] for _ in self._forms], [[] for _ in self._forms])
+        rest, place = iter(values), 0
+        self._since = 0
+        while place < len(values):
+            if self._forms and self._expected.pause <= 0:
+                place = self._run(values, rest, place, found)
+            else:
+                self._expected.pause -= 1
+                self._other(next(rest), place, found)
+                place += 1
+        return found
+
+    def _run(
+        self, values: Sequence[bytes | None], rest: Iterator[Any], place: int, found: Found
+    ) -> int:
+        """Records of the expected form, and the one after them; returns the place after that."""
+        form = self._expected.form
+        rows, decode = found.rows[form], self._forms[form].decode
+        before = len(rows)
+        _extend(rows, decode, rest)
+        end = place + len(rows) - before
+        if end > place:
+            found.runs[form].append(range(place, end))
+            self._since += end - place
+        if end < len(values):
+            self._missed(values[end], end, found)
+        return end + 1
+
+    def _missed(self, value: bytes | None, place: int, found: Found) -> None:
+        if self._other(value, place, found):
+            self._expected.missed(since=self._since)
+            self._since = 0
+
+    def _other(self, value: bytes | None, place: int, found: Found) -> bool:
+        """Whether it is an event."""
+        if value is None:
+            found.tombstones.append(place)
+            return False
+        event = self._general.decode(value)
+        if isinstance(event, InvalidEvent):
+            found.invalid.append((place, event))
+            return False
+        found.events.append(event)
+        found.event_places.append(place)
+        return True
+
+
+def _extend(rows: list[Any], decode: Callable[[Any], Any], rest: Iterator[Any]) -> None:
+    # One loop in C for most batches; what was decoded before a failure stays in the list.
+    try:
+        rows.extend(map(decode, rest))
+    except (TypeError, *FAILURES):  # a TypeError where there is no value
+        return

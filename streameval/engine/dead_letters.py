@@ -1,0 +1,217 @@
+"""Dead letters: invalid records as they were, and why they are invalid."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
+
+import msgspec
+
+from streameval.decoding.invalid import InvalidEvent, Reason
+from streameval.events.records import Origin, Partition, RecordBatch
+
+ORIGINAL: Final = "streameval.original"
+"""Header of a replayed record: names the record that it was copied from."""
+
+MESSAGE_BYTES: Final = 1_000
+"""Longest message of a letter, as UTF-8."""
+
+EXAMPLES: Final = 3
+"""Examples of each reason that are kept between two takes."""
+
+_PREVIEW: Final = 80
+
+Stage: TypeAlias = Literal["decode", "validate", "process"]
+"""What failed: reading the bytes, validating their content, or processing the event."""
+
+_OF_DECODING: Final = frozenset[Reason](
+    {
+        "not_framed",
+        "unknown_schema",
+        "unusable_schema",
+        "not_of_its_schema",
+        "not_utf8",
+        "not_json",
+        "nested_too_deeply",
+        "not_an_object",
+        "number_too_large",
+    }
+)
+_NO_ORIGIN: Final = Origin(None, ())
+
+
+class Identity(NamedTuple):
+    """Names a record: two letters with the same identity are about the same record.
+
+    Attributes:
+        partition: of the record.
+        offset: of the record in its partition.
+
+    >>> str(Identity(Partition("events", 3), 14))
+    'events/3/14'
+    >>> Identity.of("events/3/14").partition
+    Partition(topic='events', number=3)
+    """
+
+    partition: Partition
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.partition.topic}/{self.partition.number}/{self.offset}"
+
+    @classmethod
+    def of(cls, text: str) -> Identity:
+        """The identity that a text names.
+
+        Raises:
+            ValueError: the text is not TOPIC/PARTITION/OFFSET.
+        """
+        topic, *numbers = text.rsplit("/", 2)
+        if not topic or len(numbers) != 2 or not all(map(_is_number, numbers)):
+            raise ValueError(f"found {text!r}; write TOPIC/PARTITION/OFFSET")
+        number, offset = map(int, numbers)
+        return cls(Partition(topic, number), offset)
+
+
+class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
+    """An invalid record as it was written, and why it is invalid.
+
+    Attributes:
+        partition: of the record.
+        offset: of the record in its partition.
+        timestamp_ms: when the log took it, milliseconds since the epoch; None where unknown.
+        key: as it was written.
+        headers: as they were written, in their order.
+        value: its bytes.
+        stage: what failed.
+        reason: one of `invalid.REASONS`.
+        message: which field, and what was found there; at most `MESSAGE_BYTES` as UTF-8.
+    """
+
+    partition: Partition
+    offset: int
+    timestamp_ms: int | None
+    key: bytes | None
+    headers: tuple[tuple[str, bytes], ...]
+    value: bytes
+    stage: Stage
+    reason: str
+    message: str
+
+    @property
+    def identity(self) -> Identity:
+        """Names the record."""
+        return Identity(self.partition, self.offset)
+
+    @property
+    def original(self) -> Identity:
+        """Names the record that a replay copied this one from; this one if no replay wrote it."""
+        for name, value in self.headers:
+            if name == ORIGINAL:
+                try:
+                    return Identity.of(value.decode())
+                except ValueError:
+                    return self.identity
+        return self.identity
+
+    @property
+    def preview(self) -> str:
+        r"""The beginning of its value, as text that is safe to print.
+
+        Example:
+            >>> letter = DeadLetter(partition=Partition("events", 3), offset=14, timestamp_ms=None,
+            ...     key=None, headers=(), value=b'{"a":\x1b\xff', stage="decode",
+            ...     reason="not_utf8", message="byte 6")
+            >>> print(letter.preview)
+            {"a":\x1b\xff
+            >>> print(letter)
+            events[3] offset 14: not_utf8: byte 6
+        """
+        text = self.value[:_PREVIEW].decode("utf-8", "backslashreplace")
+        shown = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+        return f"{shown}..." if len(self.value) > _PREVIEW else shown
+
+    def __str__(self) -> str:
+        return f"{self.partition} offset {self.offset}: {self.reason}: {self.message}"
+
+
+class DeadLetters(Protocol):
+    """A destination of dead letters; each letter arrives at least once.
+
+    Several threads may share one.
+    """
+
+    def send(self, letters: Sequence[DeadLetter]) -> None:
+        """Take letters; they are durable only after `flush`.
+
+        Raises:
+            DeadLetterError: too many wait and cannot be written; none of these letters is taken.
+        """
+
+    def flush(self) -> None:
+        """Return when every letter sent before is durable.
+
+        Raises:
+            DeadLetterError: some are not; the next flush writes them again.
+        """
+
+    def close(self) -> None:
+        """Close the destination without a flush; may be called twice."""
+
+
+class Examples:
+    """Keeps the first few invalid records of each reason until they are taken."""
+
+    def __init__(self) -> None:
+        self._kept: list[DeadLetter] = []
+        self._seen: Counter[Reason] = Counter()
+
+    def add(self, batch: RecordBatch, invalid: Sequence[tuple[int, InvalidEvent]]) -> None:
+        """Keep the invalid records of a batch that there is room for."""
+        for place, event in invalid:
+            if self._seen[event.reason] < EXAMPLES:
+                self._seen[event.reason] += 1
+                self._kept.extend(letters_of(batch, [(place, event)]))
+
+    def take(self) -> list[DeadLetter]:
+        """The examples, oldest first; afterwards there is room again."""
+        taken, self._kept = self._kept, []
+        self._seen.clear()
+        return taken
+
+
+def letters_of(batch: RecordBatch, invalid: Sequence[tuple[int, InvalidEvent]]) -> list[DeadLetter]:
+    """A letter for each invalid record of a batch, given its place and the reason."""
+    return [_letter(batch, place, event) for place, event in invalid]
+
+
+def _letter(batch: RecordBatch, place: int, event: InvalidEvent) -> DeadLetter:
+    origin = batch.origin(place) if batch.origin else _NO_ORIGIN
+    return DeadLetter(
+        partition=batch.partition,
+        offset=batch.offsets[place],
+        timestamp_ms=batch.timestamps[place] if batch.timestamps else None,
+        key=origin.key,
+        # Kafka may hold a header without a value, but the client cannot write one.
+        headers=tuple((name, value or b"") for name, value in origin.headers),
+        value=batch.values[place] or b"",
+        stage=_stage(event.reason),
+        reason=event.reason,
+        message=_short(event.detail),
+    )
+
+
+def _stage(reason: Reason) -> Stage:
+    if reason == "skipped":
+        return "process"
+    return "decode" if reason in _OF_DECODING else "validate"
+
+
+def _short(text: str) -> str:
+    """The text cut to `MESSAGE_BYTES` of UTF-8; lone surrogates are escaped."""
+    return text.encode("utf-8", "backslashreplace")[:MESSAGE_BYTES].decode("utf-8", "ignore")
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 20

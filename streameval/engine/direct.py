@@ -1,0 +1,131 @@
+"""What stands between a source and the counting of events; and that where a record is an event."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Protocol
+
+from streameval.decoding.decode import Decoded
+from streameval.decoding.framing import BatchDecoder
+from streameval.decoding.invalid import InvalidEvent
+from streameval.engine.clock import Clock
+from streameval.engine.layout import Layout
+from streameval.engine.partition import PartitionState, Progress
+from streameval.engine.tally import Tally
+from streameval.events.records import Partition, RecordBatch
+from streameval.windows.family import Family
+from streameval.windows.sections import Section
+
+
+class Applied(Protocol):
+    """What became of a batch."""
+
+    @property
+    def invalid(self) -> Sequence[tuple[int, InvalidEvent]]:
+        """Place of each record that is no event, and why."""
+
+    @property
+    def tally(self) -> Tally:
+        """How many records became what."""
+
+
+class State(Protocol):
+    """What has been counted of one partition, or of several that are counted as one."""
+
+    @property
+    def tally(self) -> Tally:
+        """What became of its records."""
+
+    @property
+    def since(self) -> Mapping[str, int]:
+        """`family:statistic` -> clock at which it was first kept; absent where it always was."""
+
+    @property
+    def position(self) -> int:
+        """Grows with every record that is counted."""
+
+    @property
+    def clock(self) -> int | None:
+        """Event time up to which events were counted, microseconds; None where unknown."""
+
+    @property
+    def time(self) -> Clock:
+        """Its clock."""
+
+    @property
+    def families(self) -> Mapping[str, Family]:
+        """What is kept, by name."""
+
+    def apply(self, batch: RecordBatch, content: Any) -> Applied:
+        """Count a batch, and stand behind it.
+
+        Raises:
+            SourceError: it begins before the position, so records would count twice.
+        """
+
+    @property
+    def backpressured(self) -> Sequence[Partition]:
+        """Logs that lead so far that no more of them should be read now."""
+
+    def end(self, partitions: Collection[Partition]) -> None:
+        """Nothing more comes in these logs."""
+
+    def sections(self) -> list[Section]:
+        """Its content in pieces, sorted by name."""
+
+    def restore(self, parts: Mapping[str, bytes]) -> None:
+        """Take the place of the content by what `sections` gave.
+
+        Raises:
+            DamagedStateError: the parts are not what `sections` gave.
+            UnlikeStateError: they were made with inputs or options that cannot go on.
+        """
+
+    def skip(self, offsets: Mapping[Partition, int]) -> None:
+        """Go on at these offsets, where a log has lost what lies before them."""
+
+    def progress(self) -> Mapping[Partition, Progress]:
+        """How far each log behind it was counted."""
+
+
+class Front(Protocol):
+    """Makes of records what a state counts."""
+
+    @property
+    def layout(self) -> Layout:
+        """What is kept of each partition."""
+
+    def home(self, partition: Partition) -> Partition:
+        """The partition under whose name a log is counted."""
+
+    def decode(self, batch: RecordBatch) -> Any:
+        """What a state takes besides the batch."""
+
+    def state(self, offsets: Mapping[Partition, int]) -> State:
+        """One that has counted nothing; the logs behind it begin at these offsets."""
+
+
+class Direct:
+    """Every record is an event with its outcome; every log is counted for itself.
+
+    Args:
+        decoder: from bytes to events.
+        layout: what is kept of each partition.
+    """
+
+    def __init__(self, decoder: BatchDecoder[Decoded], layout: Layout) -> None:
+        self.layout = layout
+        self._decoder = decoder
+
+    def home(self, partition: Partition) -> Partition:
+        """Itself."""
+        return partition
+
+    def decode(self, batch: RecordBatch) -> Decoded:
+        """The events in it."""
+        return self._decoder.decode_many(batch.values)
+
+    def state(self, offsets: Mapping[Partition, int]) -> PartitionState:
+        """One that has counted nothing."""
+        ((partition, offset),) = offsets.items()
+        return PartitionState(self.layout, partition, offset)

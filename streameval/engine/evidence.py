@@ -1,0 +1,76 @@
+"""Numerators and denominators of means that only grow: what counters may show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from streameval.accumulator.readings import answers
+from streameval.catalogue.metric import Metric
+from streameval.engine.ingest import Ingest
+from streameval.engine.snapshot import Counted, CountedKey
+from streameval.events.records import Partition
+from streameval.windows.family import FamilyCopy
+from streameval.windows.labels import Folding
+from streameval.windows.views import Views
+
+
+def counts_up(metric: Metric) -> bool:
+    """Whether a metric's totals only grow, so that they may be exported as counters."""
+    never_negative = metric.definition.bounds[0] >= 0 and metric.values.get("relevant") != "all"
+    return metric.is_mean and never_negative
+
+
+class Evidence:
+    """Reads what adds up in the state of each partition.
+
+    Args:
+        ingest: whose states are read.
+    """
+
+    def __init__(self, ingest: Ingest) -> None:
+        self._ingest = ingest
+        self._views: dict[Partition, list[Views]] = {}
+
+    def totals(self, partition: Partition) -> Callable[[], Mapping[CountedKey, Counted]]:
+        """A quick copy of what a partition counts; what it returns reads it, on any thread.
+
+        No two of one partition may be read at once.
+        """
+        layout = self._ingest.layout
+        if partition not in self._views:
+            self._views[partition] = [Views(spec, layout.times.pane) for spec in layout.families]
+        families = self._ingest.partitions[partition].families
+        copies = [families[spec.name].copied() for spec in layout.families]
+        views = self._views[partition]
+        return lambda: _totals(views, copies)
+
+    def leave(self, partition: Partition) -> None:
+        """Forget what was kept for reading a partition."""
+        self._views.pop(partition, None)
+
+    def folding(self, partition: Partition) -> Callable[[CountedKey], CountedKey]:
+        """Where the partition counts a key now, even if it folds more later."""
+        families = self._ingest.partitions[partition].families
+        return _folded([families[s.name].folding.copy() for s in self._ingest.layout.families])
+
+    def shown(self) -> Callable[[CountedKey], CountedKey]:
+        """Under which key all partitions together show a key."""
+        return _folded([self._ingest.folding(spec.name) for spec in self._ingest.layout.families])
+
+
+def _folded(foldings: Sequence[Folding]) -> Callable[[CountedKey], CountedKey]:
+    return lambda key: (key[0], foldings[key[0]].settled(key[1]), key[2])
+
+
+def _totals(views: Sequence[Views], copies: Sequence[FamilyCopy]) -> dict[CountedKey, Counted]:
+    found: dict[CountedKey, Counted] = {}
+    for index, (view, copy) in enumerate(zip(views, copies, strict=True)):
+        view.show([copy])
+        table = view.values()
+        slices = view.slices(table)
+        numbers = slices.tolist()
+        for metric in filter(counts_up, view.spec.metrics):
+            for number, reading in zip(numbers, answers(metric, table, slices), strict=True):
+                if reading.total is not None:
+                    found[index, view.labels(number), metric.text] = reading.total, reading.count
+    return found

@@ -1,0 +1,147 @@
+"""What values were before: as snapshots saw them, and pane by pane."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streameval.accumulator.readings import answers
+from streameval.accumulator.table import Table
+from streameval.catalogue.metric import Metric
+from streameval.catalogue.reading import Reading
+from streameval.engine.past import FamilyPast, Mean, PaneMeans, Past, SeenValues, SeriesKey
+from streameval.engine.snapshot import Series
+from streameval.windows.labels import Labels
+from streameval.windows.times import Place, span_text
+from streameval.windows.views import Views
+
+LONGEST: Final = 200
+"""So many panes of a family are read, the newest ones."""
+
+_LEAST: Final = 100
+_DENSE: Final = 24
+
+
+class History:
+    """The past of several families, read a piece at a time, the newest first.
+
+    Args:
+        views: of the families, in the order of the snapshot's.
+    """
+
+    def __init__(self, views: Sequence[Views]) -> None:
+        self._panes = [_Panes(view) for view in views]
+        self._columns: list[tuple[int, SeenValues]] = []
+        self._number = 0
+
+    def take(self, now: float, clock: int | None, series: Sequence[Series]) -> Past:
+        """The past until this moment.
+
+        Args:
+            now: wall-clock seconds since the epoch.
+            clock: largest event time, microseconds; None where there is none.
+            series: of the snapshot that is being taken; a quarter as many readings are spent on
+                panes that changed, and as many on those not read yet.
+        """
+        most = max(_LEAST, len(series) // 4)
+        families = tuple(panes.take(clock, most) for panes in self._panes)
+        self._see(now if clock is None else clock / 1_000_000, series)
+        seen = tuple(column for _, column in self._columns)
+        return Past(clock=clock, families=families, seen=seen)
+
+    def _see(self, at: float, series: Sequence[Series]) -> None:
+        last = self._columns[-1][1] if self._columns else None
+        if last is not None and at <= last.at:
+            self._columns.pop()
+        self._number += 1
+        places = _places(series, {} if last is None else last.places)
+        values = array("d", (_value(entry) for entry in series))
+        self._columns.append((self._number, SeenValues(at, places, values)))
+        self._columns = [each for each in self._columns if self._lasts(each[0])]
+
+    def _lasts(self, number: int) -> bool:
+        """Whether the snapshot of this number is kept: of those twice as old half as many."""
+        return self._number - number < _DENSE * (number & -number)
+
+
+class _Panes:
+    """The means of every pane of a family, read again only where something changed."""
+
+    def __init__(self, view: Views) -> None:
+        self._view = view
+        metrics = view.spec.metrics if view.spec.spans else ()
+        self._metrics = [metric for metric in metrics if metric.is_mean]
+        self._texts = tuple(metric.text for metric in self._metrics)
+        self._spans = {span_text(span): span for span in view.spec.spans}
+        self._known: dict[Place, tuple[Table, PaneMeans]] = {}
+
+    def take(self, clock: int | None, most: int) -> FamilyPast:
+        """The panes as far as they are read, the newest first.
+
+        Args:
+            clock: largest event time, microseconds; None where there is none.
+            most: readings to be spent on panes that changed, and as many on those never read.
+        """
+        if not self._metrics or clock is None:
+            return FamilyPast()
+        before, self._known = self._known, {}
+        left = {True: most, False: most}
+        places = self._view.panes()
+        for place in places[:LONGEST]:
+            known = place in before
+            if not known and left[known] <= 0:
+                break
+            self._known[place], spent = self._read(place, before.get(place), left[known])
+            left[known] -= spent
+        self._view.forget_panes(but=self._known)
+        panes = tuple(means for _, means in reversed(self._known.values()))
+        whole = len(panes) == len(places)
+        since = clock - self._view.kept if whole else panes[0].start
+        return FamilyPast(self._texts, panes, since, self._spans)
+
+    def _read(
+        self, place: Place, known: tuple[Table, PaneMeans] | None, most: int
+    ) -> tuple[tuple[Table, PaneMeans], int]:
+        """A pane with its means, and how many readings that took."""
+        table = self._view.pane(place)
+        if known is not None and (known[0] is table or most <= 0):
+            return known, 0
+        slices = self._view.slices(table)
+        rows = _rows(table, self._metrics, slices, self._view)
+        means = PaneMeans(place.start, place.size, rows)
+        return (table, means), len(slices) * len(self._metrics)
+
+
+def _rows(
+    table: Table, metrics: Sequence[Metric], slices: NDArray[np.int64], view: Views
+) -> Mapping[Labels, Sequence[Mean]]:
+    columns = [map(_mean, answers(metric, table, slices)) for metric in metrics]
+    means = zip(*columns, strict=True)
+    return {view.labels(number): row for number, row in zip(slices.tolist(), means, strict=True)}
+
+
+def _mean(reading: Reading) -> Mean:
+    if not reading.defined or reading.total is None:
+        return math.nan, reading.count
+    return reading.total, reading.count
+
+
+def _places(series: Sequence[Series], known: Mapping[SeriesKey, int]) -> Mapping[SeriesKey, int]:
+    """Where each series is; the same object as before while it says the same."""
+    keys = [(each.family, each.metric.text, each.labels, each.window) for each in series]
+    if len(keys) == len(known) and all(map(_same, keys, known)):
+        return known
+    return {key: place for place, key in enumerate(keys)}
+
+
+def _same(left: SeriesKey, right: SeriesKey) -> bool:
+    return left == right
+
+
+def _value(entry: Series) -> float:
+    return entry.reading.value if entry.reading.defined else math.nan

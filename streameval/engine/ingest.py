@@ -1,0 +1,292 @@
+"""Counts records: the one place where states and positions move, and they move together."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from traceback import extract_tb
+from typing import Final, NamedTuple
+
+import msgspec
+
+from streameval.decoding.invalid import InvalidEvent
+from streameval.engine.clock import provisional
+from streameval.engine.dead_letters import DeadLetter, Examples, Identity, letters_of
+from streameval.engine.direct import Front, State
+from streameval.engine.limits import Limits
+from streameval.engine.partition import Progress
+from streameval.engine.tally import Tally
+from streameval.errors import DamagedStateError, StreamevalError, UncountableRecordError
+from streameval.events.records import Partition, RecordBatch
+from streameval.windows.family import FamilyCopy
+from streameval.windows.labels import Folding
+from streameval.windows.sections import Section
+
+_UNLIKE_OURS: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What comes of bytes that have the right digest and are no state: somebody else wrote them."""
+
+
+class IngestCopy(NamedTuple):
+    """What was counted at one moment.
+
+    Attributes:
+        families: by name, one of each partition, in the order of partitions.
+        since: of each partition: "family:statistic" -> clock at which it was first kept.
+        clock: event time at which windows are read, microseconds; None where unknown.
+        tally: what became of all records.
+        progress: how far each log was counted.
+    """
+
+    families: Mapping[str, Sequence[FamilyCopy]]
+    since: Sequence[Mapping[str, int]]
+    clock: int | None
+    tally: Tally
+    progress: Mapping[Partition, Progress]
+
+
+class Ingest:
+    """Counts batches of records, partition by partition; reads no clock, logs nothing.
+
+    Args:
+        front: makes of records what is counted.
+        keep_letters: whether invalid records are kept for whoever takes them away.
+        limits: when so many records are invalid that counting must stop; None: never.
+
+    Attributes:
+        layout: what is kept of each partition.
+        tally: what became of all records that this object was given.
+    """
+
+    def __init__(
+        self,
+        front: Front,
+        *,
+        keep_letters: bool = False,
+        limits: Limits | None = None,
+    ) -> None:
+        self.layout = front.layout
+        self.tally = Tally()
+        self._front = front
+        self._partitions: dict[Partition, State] = {}
+        self._examples = Examples()
+        self._keep_letters = keep_letters
+        self._limits = limits
+        self._letters: list[DeadLetter] = []
+        self._skips: dict[Partition, dict[int, str]] = {}
+
+    def skip(self, records: Mapping[Identity, str]) -> None:
+        """Count none of these records when they come, but make dead letters of them.
+
+        Args:
+            records: with the message of each letter.
+        """
+        for (partition, offset), message in records.items():
+            self._skips.setdefault(partition, {})[offset] = message
+
+    def apply(self, batch: RecordBatch) -> None:
+        """Count the records of a batch and move its partition's position behind it.
+
+        A partition that was not begun begins with the batch.
+
+        Raises:
+            SourceError: it begins before that position, so records would count twice.
+            TooManyInvalidError: the limits are passed; the batch is counted, and must be given up.
+            UncountableRecordError: counting failed by a mistake; what was counted is not to be
+                used.
+        """
+        skips = self._skips.get(batch.partition, {})
+        for place, offset in enumerate(batch.offsets) if skips else ():
+            if offset in skips:
+                if place:
+                    self._count(batch.piece(0, place, offset))
+                self._pass(batch, place, skips[offset])
+                self.apply(batch.piece(place + 1, len(batch.values), batch.next_offset))
+                return
+        self._count(batch)
+
+    def _pass(self, batch: RecordBatch, place: int, message: str) -> None:
+        """Leave a record out, as if its log had a gap there; no state ever knows of it."""
+        skipped = [InvalidEvent("skipped", message)]
+        tally = Tally(consumed=1)
+        tally.refuse(skipped)
+        self.tally.add(tally)
+        self._set_aside(batch, [(place, skipped[0])])
+
+    def _set_aside(self, batch: RecordBatch, invalid: Sequence[tuple[int, InvalidEvent]]) -> None:
+        self._examples.add(batch, invalid)
+        if self._keep_letters:
+            self._letters.extend(letters_of(batch, invalid))
+
+    def _count(self, batch: RecordBatch) -> None:
+        state = self._state(batch)
+        try:
+            applied = state.apply(batch, self._front.decode(batch))
+        except (StreamevalError, MemoryError):
+            raise
+        except Exception as error:
+            if not batch.offsets:
+                raise
+            raise self._uncountable(batch, error) from error
+        self.tally.add(applied.tally)
+        if applied.invalid:
+            self._set_aside(batch, applied.invalid)
+        if self._limits is not None:
+            self._judge(self._limits, batch, applied.invalid)
+
+    @property
+    def backpressured(self) -> list[Partition]:
+        """Logs that lead so far that no more of them should be read now."""
+        return [log for state in self._partitions.values() for log in state.backpressured]
+
+    def end(self, partitions: Collection[Partition]) -> None:
+        """Nothing more comes in these logs: what waited for that is counted."""
+        for home in sorted({self._front.home(each) for each in partitions}):
+            if home in self._partitions:
+                self._partitions[home].end(partitions)
+
+    def home(self, partition: Partition) -> Partition:
+        """The partition under whose name a log is counted: itself, but where streams are joined."""
+        return self._front.home(partition)
+
+    def begin(self, partition: Partition, offsets: Mapping[Partition, int]) -> None:
+        """Start with nothing counted, at the offset of each log that is counted there."""
+        self._partitions[partition] = self._front.state(offsets)
+
+    def restore(
+        self, partition: Partition, offsets: Mapping[Partition, int], parts: Mapping[str, bytes]
+    ) -> None:
+        """Go on from what `sections` gave, at the offset of each log that is counted there.
+
+        Raises:
+            DamagedStateError: the parts are not what `sections` gave; nothing has changed.
+            UnlikeStateError: they were made with inputs or options that cannot go on.
+        """
+        state = self._front.state(offsets)
+        try:
+            state.restore(parts)
+        except _UNLIKE_OURS as error:
+            problem = f"{type(error).__name__}: {error}"
+            raise DamagedStateError(str(partition), problem) from error
+        state.skip(offsets)
+        self._partitions[partition] = state
+
+    def drop(self, partition: Partition) -> None:
+        """Forget a partition: it is somebody else's."""
+        self._partitions.pop(partition, None)
+
+    def sections(self, partition: Partition) -> list[Section]:
+        """The state of a partition in pieces, sorted by name."""
+        return self._partitions[partition].sections()
+
+    @property
+    def partitions(self) -> Mapping[Partition, State]:
+        """What has been counted, by partition."""
+        return self._partitions
+
+    @property
+    def positions(self) -> dict[Partition, int]:
+        """The next offset of each log."""
+        return {log: each.position for log, each in self.progress.items()}
+
+    @property
+    def progress(self) -> dict[Partition, Progress]:
+        """How far each log was counted."""
+        found: dict[Partition, Progress] = {}
+        for state in self._partitions.values():
+            found |= state.progress()
+        return found
+
+    @property
+    def clock(self) -> int | None:
+        """Event time so far, microseconds; windows are read at it.
+
+        The largest clock of a partition that is final; where none is, what the few events of all
+        partitions say together.
+        """
+        clocks = [state.time for state in self._partitions.values()]
+        final = [clock.now for clock in clocks if clock.is_final]
+        few = [time for clock in clocks for time in clock.recent]
+        return max(final) if final else provisional(few, self.layout.max_ahead)
+
+    def take_invalid(self) -> Sequence[DeadLetter]:
+        """Examples of invalid records since the last call: the first few of each reason."""
+        return self._examples.take()
+
+    def copied(self) -> IngestCopy:
+        """What was counted, for reading on any thread; takes milliseconds."""
+        states = [state for _, state in sorted(self._partitions.items())]
+        return IngestCopy(
+            families={
+                spec.name: [state.families[spec.name].copied() for state in states]
+                for spec in self.layout.families
+            },
+            since=[dict(state.since) for state in states],
+            clock=self.clock,
+            tally=msgspec.structs.replace(self.tally, invalid=dict(self.tally.invalid)),
+            progress=self.progress,
+        )
+
+    def folding(self, family: str) -> Folding:
+        """Which label values all partitions together keep apart."""
+        spec = next(spec for spec in self.layout.families if spec.name == family)
+        empty = Folding(spec.folding, len(spec.columns))
+        return empty.merged(state.families[family].folding for state in self._partitions.values())
+
+    def take_letters(self) -> list[DeadLetter]:
+        """All invalid records since the last call, where they are kept."""
+        taken, self._letters = self._letters, []
+        return taken
+
+    def _state(self, batch: RecordBatch) -> State:
+        home = self._front.home(batch.partition)
+        if home not in self._partitions:
+            first = batch.offsets[0] if batch.offsets else batch.next_offset
+            self.begin(home, {batch.partition: first})
+        return self._partitions[home]
+
+    def _uncountable(self, batch: RecordBatch, error: Exception) -> UncountableRecordError:
+        """Which record it is: the last of the fewest first ones that a new state cannot count."""
+        counted, failing = 0, len(batch.values)
+        first, last = batch.offsets[0], batch.offsets[-1]
+        remedy = "Report this, with the records: each alone may be right"
+        if not self._can_count(batch):
+            while failing - counted > 1:
+                middle = (counted + failing) // 2
+                if self._can_count(batch.piece(0, middle, batch.offsets[middle])):
+                    counted = middle
+                else:
+                    failing = middle
+            first = last = batch.offsets[counted]
+            remedy = "Report this, with the record; where state is kept, an operator can skip it"
+        return UncountableRecordError(str(batch.partition), (first, last), _told(error), remedy)
+
+    def _can_count(self, batch: RecordBatch) -> bool:
+        progress = self._partitions[self._front.home(batch.partition)].progress()
+        offsets = {log: each.position for log, each in progress.items()}
+        state = self._front.state(offsets | {batch.partition: batch.offsets[0]})
+        try:
+            state.apply(batch, self._front.decode(batch))
+        except Exception:  # noqa: BLE001  whatever the first attempt raised
+            return False
+        return True
+
+    @staticmethod
+    def _judge(
+        limits: Limits, batch: RecordBatch, invalid: Sequence[tuple[int, InvalidEvent]]
+    ) -> None:
+        found = limits.observe(len(batch.values), [place for place, _ in invalid])
+        if found is not None:
+            example = letters_of(batch, invalid[-1:])[0] if invalid else "among the first ones"
+            raise found.error(example)
+
+
+def _told(error: Exception) -> str:
+    """The error, and where it was raised.
+
+    Example:
+        >>> _told(KeyError("x"))
+        "KeyError: 'x'"
+    """
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    at = extract_tb(error.__traceback__)[-1:]
+    return "".join([text, *(f", {Path(each.filename).name}:{each.lineno}" for each in at)])

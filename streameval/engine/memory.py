@@ -1,0 +1,171 @@
+"""Which events were counted lately, so that one that comes again is not counted again."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from hashlib import blake2b
+from typing import Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from streameval.engine.clock import RECENT, Clocks
+from streameval.errors import DamagedStateError
+from streameval.windows.sections import Section, next_version
+
+PREFIX: Final = "seen/"
+_AHEAD: Final = f"{PREFIX}ahead"
+_MINUTE: Final = 60_000_000
+_BUCKETS: Final = 16
+_DIGEST: Final = 8
+
+
+class Memory:
+    """Remembers event ids for a span of event time, by their 64-bit digests.
+
+    An event is a duplicate if its id was remembered and the time at which it first came is less
+    than the span (rounded up to whole buckets) behind the clock; one that is itself older than
+    that cannot be judged, and counts. The id of an event from the future is remembered from the
+    clock on. With ten million ids remembered, a chance collision is expected once in about 10^11
+    events.
+
+    Args:
+        span: how long to remember, microseconds of event time.
+        recent: after so many events it is known whether one is from the future.
+    """
+
+    def __init__(self, span: int, recent: int = RECENT) -> None:
+        self._span = span
+        self._patience = recent - 1
+        self._ahead: deque[tuple[bytes, int, int]] = deque()
+        self._ahead_version = next_version()
+        self._events = 0
+        self._width = max(_MINUTE, -(-span // _BUCKETS))
+        self._buckets: dict[int, list[bytes]] = {}
+        self._versions: dict[int, int] = {}
+        self._known: dict[bytes, int] = {}
+
+    def novel(
+        self, event_ids: Sequence[str], times: NDArray[np.int64], clocks: Clocks
+    ) -> NDArray[np.bool_]:
+        """Which events were not counted before; remembers them.
+
+        Args:
+            event_ids: of each event, in the order of the log.
+            times: of each event, microseconds.
+            clocks: the clock after each event, microseconds.
+        """
+        novel = np.ones(len(event_ids), dtype=np.bool_)
+        buckets = (times // self._width).tolist()
+        rows = zip(event_ids, buckets, clocks.tolist(), strict=True)
+        for row, (event_id, bucket, now) in enumerate(rows):
+            novel[row] = self._is_novel(_digest(event_id), bucket, now)
+            self._settle(now)
+            self._events += 1
+        if len(clocks):
+            self._forget(int(clocks[-1]))
+        return novel
+
+    def sections(self) -> Iterator[Section]:
+        """One for each bucket of time, and one for what may be from the future."""
+        if self._ahead:
+            yield Section(_AHEAD, self._ahead_version, self._ahead_content)
+        for bucket in sorted(self._buckets):
+            yield Section(f"{PREFIX}{bucket}", self._versions[bucket], self._content(bucket))
+
+    def restore(self, sections: Mapping[str, bytes]) -> None:
+        """Take the place of the content by what `sections` gave.
+
+        Raises:
+            DamagedStateError: it is not that.
+        """
+        held = dict(sections)
+        for digest, bucket, events in _undecided(held.pop(_AHEAD, b"")):
+            self._ahead.append((digest, bucket, self._events - events))
+            self._known[digest] = bucket
+        for name, content in held.items():
+            bucket, digests = _bucket(name), _digests(name, content)
+            self._buckets[bucket] = digests
+            self._versions[bucket] = next_version()
+            for digest in digests:
+                self._known[digest] = max(bucket, self._known.get(digest, bucket))
+
+    def _is_novel(self, digest: bytes, bucket: int, now: int) -> bool:
+        if not self._remembered(bucket, now):
+            return True
+        known = self._known.get(digest)
+        if known is not None and self._remembered(known, now):
+            return False
+        if bucket * self._width > now:
+            self._known[digest] = bucket
+            self._ahead.append((digest, bucket, self._events))
+            self._ahead_version = next_version()
+        else:
+            self._remember(digest, bucket)
+        return True
+
+    def _remember(self, digest: bytes, bucket: int) -> None:
+        self._known[digest] = bucket
+        self._buckets.setdefault(bucket, []).append(digest)
+        self._versions[bucket] = next_version()
+
+    def _settle(self, now: int) -> None:
+        """Put those that came long enough ago where the clock says that they belong."""
+        while self._ahead and self._ahead[0][2] + self._patience <= self._events:
+            digest, bucket, _ = self._ahead.popleft()
+            self._remember(digest, min(bucket, now // self._width))
+            self._ahead_version = next_version()
+
+    def _remembered(self, bucket: int, now: int) -> bool:
+        return (bucket + 1) * self._width > now - self._span
+
+    def _forget(self, now: int) -> None:
+        for bucket in [each for each in self._buckets if not self._remembered(each, now)]:
+            del self._versions[bucket]
+            for digest in self._buckets.pop(bucket):
+                if self._known.get(digest) == bucket:
+                    del self._known[digest]
+
+    def _ahead_content(self) -> Callable[[], Iterator[bytes]]:
+        held = [(digest, bucket, self._events - event) for digest, bucket, event in self._ahead]
+        return lambda: iter([msgspec.msgpack.encode(held)])
+
+    def _content(self, bucket: int) -> Callable[[], Callable[[], Iterator[bytes]]]:
+        def copied() -> Callable[[], Iterator[bytes]]:
+            digests = list(self._buckets[bucket])
+            # In the order of the log, which is as canonical as sorted, and needs no sorting.
+            return lambda: iter([msgspec.msgpack.encode(b"".join(digests))])
+
+        return copied
+
+
+def _digest(event_id: str) -> bytes:
+    return blake2b(event_id.encode(), digest_size=_DIGEST).digest()
+
+
+def _undecided(content: bytes) -> list[tuple[bytes, int, int]]:
+    if not content:
+        return []
+    try:
+        return msgspec.msgpack.decode(content, type=list[tuple[bytes, int, int]])
+    except msgspec.MsgspecError as error:
+        raise DamagedStateError(_AHEAD, str(error)) from error
+
+
+def _bucket(name: str) -> int:
+    try:
+        return int(name.removeprefix(PREFIX))
+    except ValueError as error:
+        raise DamagedStateError(name, "its name ends in no number") from error
+
+
+def _digests(name: str, content: bytes) -> list[bytes]:
+    try:
+        joined = msgspec.msgpack.decode(content, type=bytes)
+    except msgspec.MsgspecError as error:
+        raise DamagedStateError(name, str(error)) from error
+    if len(joined) % _DIGEST:
+        raise DamagedStateError(name, f"{len(joined)} bytes are no whole number of digests")
+    return [joined[start : start + _DIGEST] for start in range(0, len(joined), _DIGEST)]

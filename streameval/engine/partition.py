@@ -1,0 +1,227 @@
+"""What has been counted of one partition, and up to where; both move together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from streameval.decoding.decode import Decoded
+from streameval.decoding.invalid import InvalidEvent
+from streameval.engine.clock import NEVER, Ahead, Clock, Clocks
+from streameval.engine.layout import Layout
+from streameval.engine.memory import PREFIX, Memory
+from streameval.engine.tally import Tally
+from streameval.errors import DamagedStateError, SourceError
+from streameval.events.records import Partition, RecordBatch
+from streameval.windows.family import Family
+from streameval.windows.sections import Section, next_version
+from streameval.windows.times import PAST, late
+
+ALL: Final = "*"
+"""Stands for every statistic of a family that is new as a whole."""
+
+PANES: Final = "panes"
+"""Stands for panes that are kept for longer than they once were."""
+
+META = "meta"
+"""Name of the section that holds everything but families and remembered ids."""
+
+
+class Applied(NamedTuple):
+    """What became of a batch.
+
+    Attributes:
+        invalid: place, and why the record there is no event.
+        tally: how many records became what.
+    """
+
+    invalid: Sequence[tuple[int, InvalidEvent]]
+    tally: Tally
+
+
+class Progress(NamedTuple):
+    """How far a log was counted.
+
+    Attributes:
+        position: the next offset.
+        clock: of the log, microseconds; None where unknown.
+    """
+
+    position: int
+    clock: int | None
+
+
+class PartitionState:
+    """The fold of one partition's log up to `position`: a function of its records alone.
+
+    Attributes:
+        position: the next offset to be counted.
+        time: the clock of its log.
+        tally: what became of its records.
+        families: what is kept, by name.
+        since: "family:statistic" -> clock at which it was first kept; those kept always are absent.
+    """
+
+    def __init__(self, layout: Layout, partition: Partition, position: int) -> None:
+        self._partition = partition
+        self._layout = layout
+        self._version = next_version()
+        self._memory = None if layout.dedup is None else Memory(layout.dedup, layout.recent)
+        self._ahead = Ahead(layout.recent)
+        self.position = position
+        self.time = Clock(layout.max_ahead, layout.recent)
+        self.tally = Tally()
+        self.families = {spec.name: Family(spec, layout.times) for spec in layout.families}
+        self.since: dict[str, int] = {}
+
+    def apply(self, batch: RecordBatch, decoded: Decoded) -> Applied:
+        """Count decoded records, and stand behind their batch.
+
+        Raises:
+            SourceError: it begins before the position, so records would count twice.
+        """
+        first = batch.offsets[0] if batch.offsets else batch.next_offset
+        if first < self.position:
+            problem = f"record {first} came again, although all before {self.position} are counted"
+            raise SourceError(str(batch.partition), problem, "start again from the beginning")
+        tally = Tally(consumed=len(batch.values), tombstones=len(decoded.tombstones))
+        clocks = None if decoded.times is None else self.time.advance(decoded.times)
+        counts = self._novel(decoded, clocks)
+        self._count(decoded, counts, clocks, tally)
+        tally.valid = int(np.count_nonzero(counts))
+        tally.engaged = (decoded if counts.all() else decoded.keep(counts)).engaged
+        tally.duplicates = len(decoded.places) - tally.valid
+        tally.refuse([event for _, event in decoded.invalid])
+        self.tally.add(tally)
+        self.position = batch.next_offset
+        self._version = next_version()
+        return Applied(decoded.invalid, tally)
+
+    def note(self, tally: Tally) -> None:
+        """Add to what became of records, where another one judges them."""
+        self.tally.add(tally)
+        self._version = next_version()
+
+    def count(self, decoded: Decoded) -> None:
+        """Count events that follow each other in time."""
+        clocks = None if decoded.times is None else self.time.advance(decoded.times)
+        self._count(decoded, np.ones(len(decoded.places), dtype=np.bool_), clocks, self.tally)
+        self._version = next_version()
+
+    @property
+    def clock(self) -> int | None:
+        """Event time of its log so far, microseconds since the epoch; None where unknown."""
+        return self.time.latest
+
+    @property
+    def backpressured(self) -> Sequence[Partition]:
+        """None: nothing waits."""
+        return ()
+
+    def end(self, partitions: Collection[Partition]) -> None:
+        """Nothing waits for the end of its log."""
+
+    def sections(self) -> list[Section]:
+        """Its content in pieces, sorted by name; equal content gives equal pieces."""
+        found = [Section(META, self._version, self._meta)]
+        for family in self.families.values():
+            found.extend(family.sections())
+        if self._memory is not None:
+            found.extend(self._memory.sections())
+        return sorted(found, key=lambda section: section.name)
+
+    def skip(self, offsets: Mapping[Partition, int]) -> None:
+        """Go on at the offset of its log, where that has lost what lies before."""
+        (self.position,) = offsets.values()
+
+    def progress(self) -> Mapping[Partition, Progress]:
+        """How far its log was counted."""
+        return {self._partition: Progress(self.position, self.clock)}
+
+    def restore(self, parts: Mapping[str, bytes]) -> None:
+        """Take the place of the content by what `sections` gave, with the layout of this one.
+
+        What the layout asks for and the parts do not hold is kept from now on, see `since`.
+
+        Raises:
+            DamagedStateError: the parts are not what `sections` gave.
+            UnlikeStateError: they were made with inputs or options that cannot go on.
+        """
+        kept = self._restore_meta(parts)
+        now = 0 if self.clock is None else self.clock
+        for name, family in self.families.items():
+            own = {part: held for part, held in parts.items() if part.startswith(f"{name}/")}
+            new = family.restore(own) if own else frozenset((ALL,))
+            if self.time.is_final:
+                family.advance(self.time.now)
+            self.since |= {f"{name}:{each}": now for each in new}
+            if own and family.kept > kept.get(name, 0):
+                self.since[f"{name}:{PANES}"] = now - kept.get(name, 0)
+        if self._memory is not None:
+            own = {part: held for part, held in parts.items() if part.startswith(PREFIX)}
+            self._memory.restore(own)
+
+    def _novel(self, decoded: Decoded, clocks: Clocks | None) -> NDArray[np.bool_]:
+        """Which events were not counted before."""
+        ids, times = decoded.event_ids, decoded.times
+        if self._memory is None or ids is None or times is None or clocks is None:
+            return np.ones(len(decoded.places), dtype=np.bool_)
+        return self._memory.novel(ids, times, clocks)
+
+    def _count(
+        self, decoded: Decoded, counts: NDArray[np.bool_], clocks: Clocks | None, tally: Tally
+    ) -> None:
+        """Count those events that count; notes how many belong to no span of time."""
+        starts: NDArray[np.int64] | None = None
+        given_up: Sequence[int] = ()
+        if decoded.times is not None and clocks is not None:
+            judged = late(decoded.times, clocks, self._layout.times)
+            starts = judged.starts
+            refuted = self._ahead.judge(starts, clocks, counts)
+            starts[refuted.rows] = PAST
+            given_up = refuted.panes
+            tally.late += int(np.count_nonzero(judged.late & counts))
+            tally.future += refuted.events
+        if not counts.all():
+            decoded = decoded.keep(counts)
+            starts = None if starts is None else starts[counts]
+            clocks = None if clocks is None else clocks[counts]
+        batch = decoded.batch
+        if self._layout.intervals is not None and decoded.event_ids is not None:
+            batch = msgspec.structs.replace(batch, event_ids=decoded.event_ids)
+        times = seen = decoded.times
+        if times is not None and clocks is not None:
+            seen = np.where(clocks == NEVER, times, np.minimum(times, clocks))
+        for family in self.families.values():
+            # First the clock: what is old already then goes to where the old is at once.
+            if self.time.is_final:
+                family.advance(self.time.now)
+            family.give_up(given_up)
+            family.update(batch, decoded.dimensions, starts, times, seen)
+
+    def _meta(self) -> Callable[[], Iterator[bytes]]:
+        state = {
+            "ahead": self._ahead.state(),
+            "clock": self.time.state(),
+            "kept": {name: self.families[name].kept for name in sorted(self.families)},
+            "since": dict(sorted(self.since.items())),
+            "tally": self.tally.state_dict(),
+        }
+        return lambda: iter([msgspec.msgpack.encode(state)])
+
+    def _restore_meta(self, parts: Mapping[str, bytes]) -> dict[str, int]:
+        """Returns how far back panes of each family were kept, microseconds."""
+        try:
+            state: dict[str, Any] = msgspec.msgpack.decode(parts[META])
+            self.time.restore(state["clock"])
+            self._ahead.restore(state["ahead"])
+            self.since = state["since"]
+            kept: dict[str, int] = state["kept"]
+            self.tally = Tally.from_state_dict(state["tally"])
+        except (KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:
+            raise DamagedStateError(META, f"{type(error).__name__}: {error}") from error
+        return kept

@@ -1,0 +1,193 @@
+"""What readers see: one immutable picture of all readings and of the pipeline's health."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import msgspec
+
+from streameval.accumulator.experiment import Report
+from streameval.catalogue.metric import Metric
+from streameval.catalogue.reading import Reading
+from streameval.engine.joined import JoinHealth
+from streameval.engine.past import Past
+from streameval.events.records import Partition
+
+LIFETIME = "lifetime"
+"""The window of everything that was ever counted."""
+
+
+class Series(msgspec.Struct, frozen=True):
+    """One metric of one slice in one window.
+
+    Attributes:
+        metric: which metric.
+        labels: the slice's label values, in the order of its family's `label_names`.
+        reading: its value with evidence; may be undefined (NaN).
+        window: span of event time like "5m", or "lifetime".
+        family: place of its family in `Snapshot.families`.
+        since: event time, in seconds since the epoch, from which on the value is complete; None
+            where it holds all history.
+    """
+
+    metric: Metric
+    labels: tuple[str, ...]
+    reading: Reading
+    window: str = LIFETIME
+    family: int = 0
+    since: float | None = None
+
+
+class SeriesFamily(msgspec.Struct, frozen=True):
+    """Series that are divided in the same way.
+
+    Attributes:
+        name: its identity in saved state, for example "labels".
+        segment: the one dimension besides the labels; None in a family of labels alone.
+        label_names: names of the labels on every series, a segment last.
+        windows: names of its windows, ascending, without "lifetime".
+    """
+
+    name: str
+    segment: str | None
+    label_names: tuple[str, ...]
+    windows: tuple[str, ...] = ()
+
+
+CountedKey: TypeAlias = tuple[int, tuple[str, ...], str]
+"""Place of the family, label values, canonical text of the metric."""
+Counted: TypeAlias = tuple[float, int]
+"""Numerator and denominator of a mean."""
+
+
+class PartitionHealth(msgspec.Struct, frozen=True, kw_only=True):
+    """How far one partition has been read.
+
+    Attributes:
+        partition: which one.
+        position: next offset to be read.
+        end: offset after its last record as last known; None where unknown.
+        event_time: largest event time so far, microseconds since the epoch; None where unknown.
+    """
+
+    partition: Partition
+    position: int
+    end: int | None
+    event_time: int | None
+
+    @property
+    def lag(self) -> int | None:
+        """Records not read yet; None where unknown."""
+        return None if self.end is None else max(0, self.end - self.position)
+
+
+class CheckpointHealth(msgspec.Struct, frozen=True, kw_only=True):
+    """How well state is being kept.
+
+    Attributes:
+        last_success: when one was last written, wall-clock seconds since the epoch; None where
+            this process has written none.
+        failures: attempts that failed: reason -> how often.
+        offsets: the next offset to be counted after a crash, by partition.
+        skipped: offsets that logs lost before they were counted, passed over as configured.
+    """
+
+    last_success: float | None = None
+    failures: Mapping[str, int] = {}
+    offsets: Mapping[Partition, int] = {}
+    skipped: int = 0
+
+
+class ReloadHealth(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of the configuration file that was read last.
+
+    Attributes:
+        successful: whether it is in force.
+        at: when it was read, wall-clock seconds since the epoch.
+    """
+
+    successful: bool
+    at: float
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """The pipeline's own counts since the process started; without one, what was evaluated.
+
+    Attributes:
+        consumed: records read, whatever became of them.
+        valid: records that became events.
+        invalid: records that did not, by reason; every known reason is present, at 0 or more.
+        tombstones: records without a value.
+        partitions: one entry per partition.
+        ready: whether the source answers and reading has begun.
+        trouble: one sentence why not, or about what a person should look at; else None.
+        late: valid events whose panes were no longer kept; None where events carry no time.
+        future: valid events ahead of their partition's clock that nothing confirmed; likewise.
+        duplicates: events that came again; None where that is not looked for.
+        folded: events of all history counted under `__other__`, by name of the family.
+        dead_lettered: records set aside as dead letters; None where none are written.
+        commit_failures: commits of the group's offsets that failed.
+        recoveries: what the watchdog did about a reading that stood still: step -> how often.
+        connection_failures: attempts to reach the source that failed: reason -> how often.
+        registry_failures: attempts to ask the schema registry that failed: reason -> how often;
+            empty where there is none.
+        checkpoint: how well state is being kept; None where it is not.
+        reload: what became of the configuration; None where it cannot be read again.
+        join: how the join of streams is; None where nothing is joined.
+    """
+
+    consumed: int = 0
+    valid: int = 0
+    invalid: Mapping[str, int] = {}
+    tombstones: int = 0
+    partitions: tuple[PartitionHealth, ...] = ()
+    ready: bool = True
+    trouble: str | None = None
+    late: int | None = None
+    future: int | None = None
+    duplicates: int | None = None
+    folded: Mapping[str, int] = {}
+    dead_lettered: int | None = None
+    commit_failures: int = 0
+    recoveries: Mapping[str, int] = {}
+    connection_failures: Mapping[str, int] = {}
+    registry_failures: Mapping[str, int] = {}
+    checkpoint: CheckpointHealth | None = None
+    reload: ReloadHealth | None = None
+    join: JoinHealth | None = None
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """All readings at one moment; never changed once published.
+
+    Attributes:
+        version: grows by one with each snapshot; equal versions are the same snapshot.
+        taken_at: wall-clock seconds since the epoch, from the injected clock.
+        started_at: the same, of the process.
+        source: what is being read.
+        families: how series are divided; the one by labels alone comes first.
+        series: by family, metric as configured, labels, and window, lifetime last. Label values
+            that had no events for long enough are not among them.
+        health: the pipeline's own counts.
+        counted: what checkpoints have made durable since the process started, of series that were
+            ever seen, moved away or not; None where state is not durable.
+        past: what the values were before.
+        experiment: variants against control; None where no experiment is configured.
+    """
+
+    version: int
+    taken_at: float
+    started_at: float
+    source: str
+    families: tuple[SeriesFamily, ...]
+    series: tuple[Series, ...]
+    health: Health
+    counted: Mapping[CountedKey, Counted] | None = None
+    past: Past = Past()
+    experiment: Report | None = None
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """Names of the labels on every series of the first family."""
+        return self.families[0].label_names

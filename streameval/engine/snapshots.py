@@ -1,0 +1,337 @@
+"""Takes snapshots of what was counted, for readers that never touch live state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from streameval.accumulator.experiment import Variant
+from streameval.accumulator.readings import How, advice, answers, rests_on, with_intervals
+from streameval.accumulator.table import Table
+from streameval.catalogue.metric import Metric
+from streameval.engine.circumstances import Circumstances
+from streameval.engine.experiments import ExperimentReader, all_variants
+from streameval.engine.history import History
+from streameval.engine.ingest import Ingest, IngestCopy
+from streameval.engine.joined import JoinHealth
+from streameval.engine.layout import Layout
+from streameval.engine.partition import ALL, PANES, Progress
+from streameval.engine.snapshot import (
+    LIFETIME,
+    Counted,
+    CountedKey,
+    Health,
+    PartitionHealth,
+    Series,
+    SeriesFamily,
+    Snapshot,
+)
+from streameval.events.records import Partition
+from streameval.windows.labels import Labels
+from streameval.windows.times import SECOND, span_text
+from streameval.windows.views import Views
+
+
+class _Read(NamedTuple):
+    """The readings of one window of one family.
+
+    Attributes:
+        table: what was read; the same object while nothing changed.
+        since: from when on each metric is complete, seconds; None where it always was.
+        rows: slice -> one series for each metric.
+        advice: label values and a sentence about what looks wrong with their events.
+    """
+
+    table: Table
+    since: tuple[float | None, ...]
+    rows: Mapping[int, Sequence[Series]]
+    advice: tuple[Labels, str] | None
+
+
+class Snapshots:
+    """Takes snapshots; a window in which nothing changed is not read again.
+
+    Not for two threads at once.
+
+    Args:
+        layout: what is kept of each partition.
+        source: what is being read, for a person.
+        labels: names of the labels; a dimension that is none of them is a segment.
+        started_at: wall-clock seconds since the epoch at which counting began.
+        idle: label values without an event for longer are left out, microseconds of event time;
+            None keeps them all.
+
+    Attributes:
+        started_at: as given.
+        version: of the last snapshot.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        *,
+        source: str,
+        labels: Sequence[str],
+        started_at: float,
+        idle: int | None = None,
+    ) -> None:
+        self.started_at = started_at
+        self.version = 0
+        self._layout = layout
+        self._source = source
+        self._idle = idle
+        self._views = [Views(spec, layout.times.pane) for spec in layout.families]
+        self._families = tuple(
+            SeriesFamily(
+                spec.name,
+                _segment(spec.dimensions, labels),
+                tuple(spec.dimensions),
+                tuple(map(span_text, spec.spans)),
+            )
+            for spec in layout.families
+        )
+        self._reads: dict[tuple[int, str], _Read] = {}
+        self._history = History(self._views)
+        self._experiment = None
+        if layout.experiment is not None and layout.intervals is not None:
+            compared = [
+                view
+                for view, family in zip(self._views, self._families, strict=True)
+                if family.segment is None
+            ]
+            self._experiment = ExperimentReader(layout.experiment, layout.intervals, compared)
+
+    def take(self, counts: IngestCopy, now: float, around: Circumstances) -> Snapshot:
+        """All readings of what was counted.
+
+        Args:
+            counts: what was counted.
+            now: wall-clock seconds since the epoch.
+            around: what only the caller can know.
+        """
+        for view, spec in zip(self._views, self._layout.families, strict=True):
+            view.show(counts.families[spec.name])
+        asleep = [self._asleep(view, counts.clock) for view in self._views]
+        series = tuple(
+            each
+            for index, sleeping in enumerate(asleep)
+            for each in self._series(index, sleeping, counts)
+        )
+        self.version += 1
+        return Snapshot(
+            version=self.version,
+            taken_at=now,
+            started_at=self.started_at,
+            source=self._source,
+            families=self._families,
+            series=series,
+            health=self._health(counts, around),
+            counted=_awake(around.counted, self._hidden(asleep)),
+            past=self._history.take(now, counts.clock, series),
+            experiment=self._experiment.report(around.unread) if self._experiment else None,
+        )
+
+    def _series(self, index: int, sleeping: frozenset[int], counts: IngestCopy) -> Iterator[Series]:
+        """By metric, then by label values, then by window; lifetime last."""
+        view, begun = self._views[index], Beginnings(self._families[index].name, counts.since)
+        spans = () if counts.clock is None else view.spec.spans
+        reads = [self._read(index, span, begun, counts.clock) for span in (*spans, None)]
+        slices = view.spec.slices.sorted({each for read in reads for each in read.rows} - sleeping)
+        for place in range(len(view.spec.metrics)):
+            for number in slices:
+                yield from (read.rows[number][place] for read in reads if number in read.rows)
+
+    def _read(self, index: int, span: int | None, begun: Beginnings, clock: int | None) -> _Read:
+        view = self._views[index]
+        if span is None or clock is None:
+            table, start = view.lifetime(), None
+        else:
+            table, start = view.window(span, clock), clock - span
+        since = tuple(begun.since(rests_on(metric, table), start) for metric in view.spec.metrics)
+        window = LIFETIME if span is None else span_text(span)
+        known = self._reads.get((index, window))
+        if known is None or known.table is not table or known.since != since:
+            known = _Read(
+                table, since, self._rows(index, window, table, since), _advice(view, table)
+            )
+            self._reads[index, window] = known
+        return known
+
+    def _rows(
+        self, index: int, window: str, table: Table, since: Sequence[float | None]
+    ) -> Mapping[int, Sequence[Series]]:
+        view = self._views[index]
+        slices = view.slices(table)
+        numbers = slices.tolist()
+        rows: dict[int, list[Series]] = {number: [] for number in numbers}
+        for metric, moment in zip(view.spec.metrics, since, strict=True):
+            readings = answers(metric, table, slices)
+            if (how := self._how(window)) is not None:
+                readings = with_intervals(metric, readings, table, slices, how)
+            for number, reading in zip(numbers, readings, strict=True):
+                labels = view.labels(number)
+                rows[number].append(Series(metric, labels, reading, window, index, moment))
+        return rows
+
+    def _how(self, window: str) -> How | None:
+        """Values of all time may be looked at always; those of a window are one among many."""
+        intervals = self._layout.intervals
+        if intervals is None:
+            return None
+        if window == LIFETIME:
+            return How(intervals)
+        return How(intervals, "pointwise")
+
+    def _asleep(self, view: Views, clock: int | None) -> frozenset[int]:
+        """Slices that had no event for long enough."""
+        if clock is None or self._idle is None:
+            return frozenset()
+        return frozenset(
+            number
+            for number, latest in view.latest().items()
+            if latest is not None and clock - latest > self._idle
+        )
+
+    def _hidden(self, asleep: Sequence[frozenset[int]]) -> set[tuple[int, Labels]]:
+        return {
+            (index, view.labels(number))
+            for index, (view, sleeping) in enumerate(zip(self._views, asleep, strict=True))
+            for number in sleeping
+        }
+
+    def _advice(self) -> str | None:
+        for (index, _), read in self._reads.items():
+            if read.advice is not None:
+                labels, advice = read.advice
+                pairs = zip(self._families[index].label_names, labels, strict=True)
+                where = ", ".join(f"{name}={value}" for name, value in pairs)
+                return f"{where}: {advice}" if where else advice
+        return None
+
+    def _health(self, counts: IngestCopy, around: Circumstances) -> Health:
+        tally = counts.tally
+        progress = sorted(counts.progress.items())
+        timed = any(each.clock is not None for _, each in progress)
+        return Health(
+            consumed=tally.consumed,
+            valid=tally.valid,
+            invalid=dict(tally.invalid),
+            tombstones=tally.tombstones,
+            partitions=tuple(
+                _partition(name, each, around.ends.get(name)) for name, each in progress
+            ),
+            ready=around.ready,
+            trouble=around.trouble
+            or tally.suspicion()
+            or (None if around.join is None else around.join.suspicion())
+            or self._advice(),
+            late=tally.late if timed else None,
+            future=tally.future if timed else None,
+            duplicates=tally.duplicates if self._layout.dedup or tally.duplicates else None,
+            folded=self._folded(),
+            dead_lettered=around.dead_lettered,
+            commit_failures=around.commit_failures,
+            recoveries=around.recoveries,
+            connection_failures=around.connection_failures,
+            registry_failures=around.registry_failures,
+            checkpoint=around.checkpoint,
+            reload=around.reload,
+            join=around.join,
+        )
+
+    def _folded(self) -> dict[str, int]:
+        """Events under `__other__` where a family folds the most: each event stands in all."""
+        return {view.spec.name: max(view.folded().values(), default=0) for view in self._views}
+
+
+def of_ingest(
+    ingest: Ingest, *, labels: Sequence[str], now: float, join: JoinHealth | None = None
+) -> Snapshot:
+    """One snapshot of an ingest that nobody is waiting for: of files, or of saved states.
+
+    Args:
+        ingest: whose counts are read.
+        labels: names of the labels.
+        now: wall-clock seconds since the epoch.
+        join: how the join of streams is; None where nothing is joined.
+    """
+    snapshots = Snapshots(ingest.layout, source="", labels=labels, started_at=0.0)
+    return snapshots.take(ingest.copied(), now, Circumstances(ready=True, join=join))
+
+
+def variants_in(
+    ingest: Ingest, label: str, labels: Sequence[str]
+) -> tuple[list[Metric], dict[str, Variant]]:
+    """The metrics that are kept by a label, and its variants over the whole lifetime.
+
+    Args:
+        ingest: whose counts are read.
+        label: whose values are the variants.
+        labels: names of all labels; families of segments are left out.
+    """
+    layout, counts = ingest.layout, ingest.copied()
+    views = [
+        Views(spec, layout.times.pane)
+        for spec in layout.families
+        if label in spec.dimensions and _segment(spec.dimensions, labels) is None
+    ]
+    for view in views:
+        view.show(counts.families[view.spec.name])
+    return all_variants(views, [view.lifetime() for view in views], label)
+
+
+class Beginnings:
+    """Since when what is kept of a family has been kept, in any of its partitions.
+
+    Args:
+        family: its name.
+        since: of each partition: "family:statistic" -> clock at which it was first kept.
+    """
+
+    def __init__(self, family: str, since: Iterable[Mapping[str, int]]) -> None:
+        self._found: dict[str, int] = {}
+        for each in since:
+            for key, moment in each.items():
+                owner, _, name = key.partition(":")
+                if owner == family:
+                    self._found[name] = max(moment, self._found.get(name, moment))
+
+    def since(self, statistics: Iterable[str], start: int | None) -> float | None:
+        """When what is read from these statistics became complete, seconds since the epoch.
+
+        Args:
+            statistics: their names.
+            start: of the window that is read, microseconds; None for the lifetime.
+
+        Returns:
+            None where it always was.
+        """
+        if not self._found:
+            return None
+        names = [*statistics, ALL] if start is None else [*statistics, ALL, PANES]
+        found = [self._found[name] for name in names if name in self._found]
+        moments = [moment for moment in found if start is None or moment > start]
+        return max(moments) / SECOND if moments else None
+
+
+def _awake(
+    counted: Mapping[CountedKey, Counted] | None, hidden: set[tuple[int, Labels]]
+) -> Mapping[CountedKey, Counted] | None:
+    """Counters leave together with the other values of their labels."""
+    if counted is None or not hidden:
+        return counted
+    return {key: pair for key, pair in counted.items() if key[:2] not in hidden}
+
+
+def _advice(view: Views, table: Table) -> tuple[Labels, str] | None:
+    slices = view.slices(table)
+    told = zip(slices.tolist(), advice(table, slices), strict=True)
+    return next(((view.labels(number), each) for number, each in told if each), None)
+
+
+def _segment(dimensions: Sequence[str], labels: Sequence[str]) -> str | None:
+    return next((name for name in dimensions if name not in labels), None)
+
+
+def _partition(name: Partition, found: Progress, end: int | None) -> PartitionHealth:
+    return PartitionHealth(partition=name, position=found.position, end=end, event_time=found.clock)

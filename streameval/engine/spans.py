@@ -1,0 +1,101 @@
+"""Events counted by spans of event time, one span after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from streameval.accumulator.readings import answers
+from streameval.accumulator.table import Table
+from streameval.catalogue.metric import Metric
+from streameval.catalogue.reading import Reading
+from streameval.decoding.decode import Decoded
+from streameval.events import Batch
+from streameval.windows.family import FamilySpec
+from streameval.windows.labels import Folding, Labels
+
+
+class Slice(NamedTuple):
+    """A cell of a table, and what is read of it."""
+
+    metrics: Sequence[Metric]
+    table: Table
+    cell: int
+
+    def read(self, metric: Metric) -> Reading:
+        """One metric of it."""
+        (reading,) = answers(metric, self.table, np.array([self.cell]))
+        return reading
+
+
+class Spans:
+    """Spans of one length, aligned to the epoch; every event is counted in exactly one.
+
+    Nothing is late: a span is the events in it, in whatever order they came.
+
+    Args:
+        families: what is kept of each span; windows do not matter.
+        every: length of a span, microseconds.
+    """
+
+    def __init__(self, families: Sequence[FamilySpec], every: int) -> None:
+        self._families = [_Family(spec) for spec in families]
+        self._every = every
+
+    def update(self, decoded: Decoded) -> None:
+        """Count events; those without time in no span."""
+        if decoded.times is None or not len(decoded.batch):
+            return
+        starts = (np.floor_divide(decoded.times, self._every) * self._every).tolist()
+        values = decoded.dimensions or [()] * len(starts)
+        for family in self._families:
+            family.update(decoded.batch, starts, values)
+
+    def items(self) -> Iterator[tuple[int, list[Mapping[Labels, Slice]]]]:
+        """Start of each span that has an event, and what happened in it; in the order of time.
+
+        Label values above the caps of a family are folded alike in all spans.
+        """
+        for family in self._families:
+            family.fold()
+        for start in sorted({start for family in self._families for start in family.starts}):
+            yield start, [family.slices(start) for family in self._families]
+
+
+class _Family:
+    """One table; a cell for each span and slice."""
+
+    def __init__(self, spec: FamilySpec) -> None:
+        self._spec = spec
+        self._cells: dict[tuple[int, Labels], int] = {}
+        self._table = spec.table.empty()
+        self.starts: dict[int, dict[Labels, int]] = {}
+
+    def update(self, batch: Batch, starts: Sequence[int], values: Sequence[Labels]) -> None:
+        keys = [
+            (start, tuple(each[column] for column in self._spec.columns))
+            for start, each in zip(starts, values, strict=True)
+        ]
+        cells = [self._cells.setdefault(key, len(self._cells)) for key in keys]
+        self._table.count(batch, np.array(cells))
+
+    def slices(self, start: int) -> Mapping[Labels, Slice]:
+        """Those of one span, in the order of their label values."""
+        cells = self.starts[start].items()
+        return {labels: Slice(self._spec.metrics, self._table, cell) for labels, cell in cells}
+
+    def fold(self) -> None:
+        """Fold label values above the caps, and give each span its slices in order."""
+        folding = Folding(self._spec.folding, len(self._spec.columns))
+        for labels in sorted({labels for _, labels in self._cells}):
+            folding.admit(labels)
+        before, self._cells = self._cells, {}
+        moves: dict[int, int] = {}
+        for (start, labels), cell in sorted(before.items()):
+            key = start, folding.settled(labels)
+            moves[cell] = self._cells.setdefault(key, cell)
+        self._table.rename({old: new for old, new in moves.items() if old != new})
+        for start, labels in sorted(self._cells):
+            self.starts.setdefault(start, {})[labels] = self._cells[start, labels]

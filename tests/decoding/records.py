@@ -1,0 +1,113 @@
+"""Records of every form, as strategies."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import strategies as st
+
+from streameval.decoding.decode import Decoder
+from streameval.decoding.fields import EventFields
+
+FIELDS = [
+    EventFields(),
+    EventFields(time="ts", time_unit="s"),
+    EventFields(time="ts", time_unit="us", ids="integer"),
+    EventFields(time="at", time_unit="iso8601", positions="ranks"),
+    EventFields(positions="ranks"),
+    EventFields(event_id="user", max_recommendations=3, max_interactions=2),
+    EventFields(recommendations="payload.items[].id", interactions="payload.clicks"),
+    EventFields(time="ts", time_unit="s", event_id="user", max_id_bytes=32, max_label_bytes=32),
+]
+LABELS = [[], ["variant"], ["variant", "user"], ["variant", "campaign"]]
+
+LONG = st.sampled_from(["x" * 32, "x" * 33, "ä" * 8, "ä" * 9, "ä" * 16, "ä" * 17, "😀" * 8])
+LISTS = st.lists(
+    st.sampled_from(["a", "b", "c", "d"]) | st.integers(-3, 12).map(str) | LONG, max_size=5
+)
+INTEGERS = st.lists(st.integers(-3, 12) | st.sampled_from([2**63, 2**70, 10**33]), max_size=5)
+PLAIN_GAINS = st.dictionaries(st.sampled_from("abc"), st.integers(-2, 5) | st.floats(-5, 5))
+
+anything: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["id", "gain", "x"]), inner),
+    max_leaves=6,
+)
+
+ids = st.text() | st.integers() | st.sampled_from(["1", "007", "-1", "1.0"])
+objects = st.fixed_dictionaries(
+    {"id": ids},
+    optional={
+        "score": st.none() | st.floats(-5, 5) | st.integers(),
+        "gain": st.none() | st.floats(-5, 5) | st.integers(-2, 2),
+        "type": st.none() | st.sampled_from(["click", "purchase"]),
+    },
+)
+numbers = st.integers(0, 2_000_000_000) | st.floats(0, 2e9)
+moments = st.datetimes().map(lambda moment: moment.isoformat() + "Z")
+times = numbers | moments
+
+
+def _encoded(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+def json_values() -> st.SearchStrategy[bytes]:
+    return anything.map(_encoded)
+
+
+def plain_records() -> st.SearchStrategy[bytes]:
+    """Lists of ids, as the compiled rows want them, most of the time."""
+    return st.fixed_dictionaries(
+        {
+            "recommendations": LISTS | INTEGERS,
+            "interactions": LISTS | INTEGERS | PLAIN_GAINS,
+            "ts": numbers,
+            "at": moments,
+        },
+        optional={
+            "ranks": st.none()
+            | st.lists(st.integers(1, 9), max_size=3)
+            | st.lists(st.integers(-1, 9)),
+            "user": LONG | st.text() | st.integers() | st.none(),
+            "variant": st.sampled_from(["a", "b", "1", 1, -1, True, None, "__missing__"]) | LONG,
+            "campaign": st.sampled_from(["a", 2**70, "x", None]),
+        },
+    ).map(_encoded)
+
+
+def free_records() -> st.SearchStrategy[bytes]:
+    """Any accepted form, and now and then a field that is wrong."""
+    lists = st.lists(ids | objects, max_size=4)
+    return st.fixed_dictionaries(
+        {},
+        optional={
+            "recommendations": lists | anything,
+            "interactions": lists | st.dictionaries(st.text(), st.floats() | anything) | anything,
+            "payload": st.fixed_dictionaries({"items": st.lists(objects), "clicks": lists}),
+            "user": ids | anything,
+            "ts": times | anything,
+            "at": times | anything,
+            "ranks": st.lists(st.integers(1, 9)) | anything,
+            "variant": ids | anything,
+            "campaign": ids | anything,
+        },
+    ).map(_encoded)
+
+
+def records() -> st.SearchStrategy[bytes]:
+    return plain_records() | free_records()
+
+
+@st.composite
+def mutilated(draw: st.DrawFn, whole: st.SearchStrategy[bytes]) -> bytes:
+    """A record with a few bytes cut out or written over."""
+    value = draw(whole)
+    start = draw(st.integers(0, len(value)))
+    stop = draw(st.integers(start, min(len(value), start + 4)))
+    return value[:start] + draw(st.binary(max_size=3)) + value[stop:]
+
+
+def decoders() -> st.SearchStrategy[Decoder]:
+    return st.builds(Decoder, st.sampled_from(FIELDS), st.sampled_from(LABELS))

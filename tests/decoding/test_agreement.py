@@ -1,0 +1,133 @@
+"""Which decoder read a record never shows in the result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streameval.decoding.decode import Decoded, Decoder
+from streameval.decoding.fields import EventFields
+from streameval.decoding.general import GeneralDecoder
+from streameval.decoding.invalid import InvalidEvent
+from streameval.decoding.parsing import FAILURES
+from streameval.decoding.rows import RowDecoder, row_decoders
+from streameval.events import Event, columns_of
+from tests.decoding.records import FIELDS, LABELS, mutilated, plain_records, records
+from tests.effort import rare
+
+some_fields = st.sampled_from(FIELDS)
+some_labels = st.sampled_from(LABELS)
+anything_like_a_record = plain_records() | records() | mutilated(plain_records())
+
+
+@rare()
+@given(some_fields, some_labels, anything_like_a_record)
+def test_the_row_decoder_agrees_with_the_general_one_on_all_that_it_accepts(
+    fields: EventFields, labels: list[str], value: bytes
+) -> None:
+    for rows in row_decoders(fields, labels):
+        event = _event(rows, value)
+        assert event is None or event == GeneralDecoder(fields, labels).decode(value)
+
+
+def _event(rows: RowDecoder, value: bytes) -> Event | None:
+    try:
+        return rows.event(rows.decode(value))
+    except FAILURES:
+        return None
+
+
+def test_the_usual_record_is_read_as_a_row() -> None:
+    fields = EventFields(time="ts", time_unit="s", positions="ranks")
+    rows = row_decoders(fields, ["variant"])[0]
+    value = (
+        b'{"recommendations": ["a", "b"], "interactions": {"b": 2}, "user": 7, "ts": 1,'
+        b' "ranks": [3, 4], "variant": 5}'
+    )
+    assert _event(rows, value) == Event(
+        recommendations=["a", "b"],
+        interactions={"b": 2.0},
+        user="7",
+        ts=1_000_000,
+        labels=("5",),
+        positions=[3, 4],
+    )
+
+
+Row = tuple[int, Event]
+"""An event with its place, as `decode` would have given it."""
+
+
+def _rows(decoded: Decoded, begin: int = 0) -> list[Row]:
+    """The events of a batch with their places, in their order."""
+    events = list(decoded.batch.events())
+    for row, event in enumerate(events):
+        event.ts = None if decoded.times is None else int(decoded.times[row])
+        event.labels = () if decoded.dimensions is None else decoded.dimensions[row]
+        event.event_id = None if decoded.event_ids is None else decoded.event_ids[row]
+    return [(begin + place, event) for place, event in zip(decoded.places, events, strict=True)]
+
+
+def _alone(decoder: Decoder, value: bytes | None) -> Event | InvalidEvent | None:
+    return None if value is None else decoder.decode(value)
+
+
+@given(some_fields, some_labels, st.lists(st.none() | records() | mutilated(records())))
+def test_many_records_give_what_each_alone_gives_in_their_order(
+    fields: EventFields, labels: list[str], values: list[bytes | None]
+) -> None:
+    many = Decoder(fields, labels).decode_many(values)
+    alone = [_alone(Decoder(fields, labels), value) for value in values]
+    assert _rows(many) == [each for each in enumerate(alone) if isinstance(each[1], Event)]
+    assert many.invalid == [each for each in enumerate(alone) if isinstance(each[1], InvalidEvent)]
+    assert many.tombstones == [place for place, value in enumerate(values) if value is None]
+
+
+@given(some_fields, some_labels, st.lists(records()))
+def test_columns_that_no_event_has_are_none_whoever_decoded(
+    fields: EventFields, labels: list[str], values: list[bytes]
+) -> None:
+    many = Decoder(fields, labels).decode_many(values)
+    assert many.batch == columns_of(list(many.batch.events()))
+    assert (many.times is None) == (fields.time is None)
+    assert (many.dimensions is None) == (not labels)
+    assert (many.event_ids is None) == (fields.event_id is None)
+
+
+@given(some_fields, some_labels, st.lists(records()), st.integers(0, 40))
+def test_what_came_before_never_changes_what_a_record_means(
+    fields: EventFields, labels: list[str], values: list[bytes], cut: int
+) -> None:
+    decoder = Decoder(fields, labels)
+    first, second = (decoder.decode_many(half) for half in (values[:cut], values[cut:]))
+    whole = Decoder(fields, labels).decode_many(values)
+    assert _rows(first) + _rows(second, len(values[:cut])) == _rows(whole)
+
+
+@pytest.mark.parametrize("item", [b"1", b'"a"', b'{"id": 1}', b'1, "a"'])
+def test_hardly_a_record_of_a_steady_stream_is_tried_in_vain(item: bytes) -> None:
+    decoder = Decoder(EventFields(), [])
+    tried: list[bool] = []
+    for form in decoder._forms:
+        form.decode = _watched(form.decode, tried)
+    decoder.decode_many([b'{"recommendations": [true], "interactions": []}'] * 10)
+    decoder.decode_many([b'{"recommendations": [%s], "interactions": []}' % item] * 10_000)
+    assert tried.count(False) < 200
+    assert tried.count(True) > 9_000 or item not in {b"1", b'"a"'}
+    tried.clear()
+    decoder.decode_many([b'{"recommendations": ["a"], "interactions": []}'] * 1_000)
+    assert tried.count(True) > 900
+
+
+def _watched(decode: Callable[[bytes], Any], tried: list[bool]) -> Callable[[bytes], Any]:
+    def watched(value: bytes) -> Any:
+        tried.append(False)
+        row = decode(value)
+        tried[-1] = True
+        return row
+
+    return watched

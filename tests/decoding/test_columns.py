@@ -1,0 +1,110 @@
+"""Decoded events as columns: which stay, and what their times are."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streameval import Accumulator
+from streameval.decoding.decode import Decoder
+from streameval.decoding.fields import EventFields, TimeUnit
+from streameval.decoding.times import microsecond_column, microseconds
+from streameval.events import Event, columns_of
+from tests.decoding.records import FIELDS, LABELS, records
+from tests.effort import rare
+
+FIRST, LAST = -62_135_596_800, 253_402_300_799
+usual = st.integers(536_000_000, 4_400_000_000)
+written_seconds = (
+    st.floats(FIRST, LAST)
+    | st.floats(2.0**29 - 2, 2.0**32 + 2)
+    | st.builds(lambda whole, part: float(f"{whole}.{part}"), usual, st.integers(0, 10**8))
+    | st.builds(lambda whole, part: float(f"{whole}.{part:06d}5"), usual, st.integers(0, 999_999))
+    | st.builds(
+        lambda power, steps: 2.0**power + steps * 2.0**-24, st.integers(28, 33), st.integers(-9, 9)
+    )
+)
+
+
+@rare()
+@given(st.lists(written_seconds, max_size=20))
+def test_seconds_at_once_are_exactly_what_each_alone_is(written: list[float]) -> None:
+    found = microsecond_column(written, "s")
+    assert found.dtype == np.int64
+    assert found.tolist() == [microseconds(each, "s") for each in written]
+
+
+def test_seconds_as_programs_write_them_are_exact_by_the_thousand() -> None:
+    rng = np.random.default_rng(5)
+    seconds = rng.uniform(2.0**29, 2.0**32, 20_000)
+    for written in (seconds, np.round(seconds, 7), np.floor(seconds * 1e6) / 1e6 + 5e-7):
+        listed = written.tolist()
+        assert microsecond_column(listed, "s").tolist() == [microseconds(x, "s") for x in listed]
+
+
+@given(st.lists(st.integers(FIRST * 1_000, LAST * 1_000)))
+def test_whole_numbers_at_once_are_exactly_what_each_alone_is(written: list[int]) -> None:
+    units: tuple[TimeUnit, ...] = ("ms", "us")
+    for unit in units:
+        alone = [microseconds(each, unit) for each in written]
+        assert microsecond_column(written, unit).tolist() == alone
+
+
+@given(st.lists(st.datetimes(timezones=st.timezones() | st.just(UTC))))
+def test_moments_at_once_are_exactly_what_each_alone_is(written: list[datetime]) -> None:
+    alone = [microseconds(each, "iso8601") for each in written]
+    assert microsecond_column(written, "iso8601").tolist() == alone
+
+
+@given(st.sampled_from(FIELDS), st.sampled_from(LABELS), st.lists(records()), st.data())
+def test_keeping_some_events_gives_what_their_records_alone_give(
+    fields: EventFields, labels: list[str], values: list[bytes], data: st.DataObject
+) -> None:
+    whole = Decoder(fields, labels).decode_many(values)
+    size = len(whole.places)
+    rows = np.array(data.draw(st.lists(st.booleans(), min_size=size, max_size=size)), dtype=bool)
+    kept = whole.keep(rows)
+    places = [place for place, wanted in zip(whole.places, rows, strict=True) if wanted]
+    alone = Decoder(fields, labels).decode_many([values[place] for place in places])
+    assert kept.places == places
+    assert (kept.batch, kept.dimensions, kept.event_ids) == (
+        (alone.batch, alone.dimensions, alone.event_ids)
+    )
+    assert (None if kept.times is None else kept.times.tolist()) == (
+        None if alone.times is None else alone.times.tolist()
+    )
+    assert (kept.invalid, kept.tombstones) == (whole.invalid, whole.tombstones)
+
+
+def test_a_steady_batch_has_its_places_as_a_range() -> None:
+    value = b'{"recommendations": ["a"], "interactions": []}'
+    assert Decoder(EventFields(), []).decode_many([value] * 5).places == range(5)
+
+
+@pytest.mark.parametrize("rows", [[], [0], [1], [2, 0], [0, 0, 1]])
+def test_events_taken_from_columns_are_those_events(rows: list[int]) -> None:
+    events = [
+        Event(recommendations=["a"], interactions=[], scores=[0.5]),
+        Event(recommendations=["b"], interactions=[], positions=[3]),
+        Event(recommendations=["c"], interactions={"c": 1.0}, baseline=["d"]),
+    ]
+    assert columns_of(events).take(rows) == columns_of([events[row] for row in rows])
+
+
+@pytest.mark.parametrize("form", [["a", "b"], [1, 2], [{"id": "a"}, {"id": "b"}]])
+def test_who_saw_a_list_is_counted_whatever_form_the_record_has(form: list[Any]) -> None:
+    records = [
+        json.dumps({"recommendations": form, "interactions": [], "user": user}).encode()
+        for user in ("u1", 2, None)
+    ]
+    batch = Decoder(EventFields(), []).decode_many(records).batch
+    assert batch.users == ["u1", "2", None]
+    accumulator = Accumulator("users_covered")
+    accumulator.update_many(batch)
+    assert accumulator.read("users_covered").value == 2.0

@@ -1,0 +1,326 @@
+"""What the accepted forms of a record mean."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+from decimal import ROUND_HALF_EVEN, Decimal
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streameval.decoding.decode import Decoder
+from streameval.decoding.fields import EventFields, TimeUnit
+from streameval.decoding.invalid import InvalidEvent
+from streameval.errors import ConfigError
+from streameval.events import Event, Interaction
+
+
+def decoded(
+    value: bytes | str | dict[str, Any], names: tuple[str, ...] = (), **fields: Any
+) -> Event:
+    if isinstance(value, dict):
+        value = msgspec.json.encode({"recommendations": [], "interactions": []} | value)
+    found = Decoder(EventFields(**fields), names).decode(
+        value.encode() if isinstance(value, str) else value
+    )
+    assert isinstance(found, Event), found
+    return found
+
+
+def test_integers_and_strings_of_one_id_match() -> None:
+    event = decoded({"recommendations": [123, "b", 2**80], "interactions": ["123"], "user": 7})
+    assert event.recommendations == ["123", "b", str(2**80)]
+    assert event.interactions == ["123"]
+    assert event.user == "7"
+
+
+def test_integer_ids_stay_integers_where_configured() -> None:
+    event = decoded(
+        {"recommendations": [123, "-4"], "interactions": {"123": 2}, "user": 7}, ids="integer"
+    )
+    assert event.recommendations == [123, -4]
+    assert event.interactions == {123: 2.0}
+    assert event.user == "7"
+
+
+@pytest.mark.parametrize("text", ["a", "1.0", "", "\u0661", "1_000", " 1", "+1", "1e3", "9" * 1001])
+def test_text_that_is_no_number_is_no_integer_id(text: str) -> None:
+    value = msgspec.json.encode({"recommendations": [text], "interactions": []})
+    found = Decoder(EventFields(ids="integer"), []).decode(value)
+    assert not isinstance(found, Event)
+    assert found.reason == "invalid_id"
+
+
+def test_recommendations_may_be_objects_with_scores() -> None:
+    event = decoded({"recommendations": [{"id": 1, "score": 2}, {"id": "b", "score": 0.5}]})
+    assert event.recommendations == ["1", "b"]
+    assert event.scores == [2.0, 0.5]
+
+
+def test_scores_that_are_not_there_for_every_item_are_left_out() -> None:
+    event = decoded({"recommendations": [{"id": 1, "score": 2}, {"id": 2, "score": None}, "c"]})
+    assert event.recommendations == ["1", "2", "c"]
+    assert event.scores is None
+
+
+def test_repeats_in_a_list_stay_as_they_came() -> None:
+    assert decoded({"recommendations": ["a", "b", "a"]}).recommendations == ["a", "b", "a"]
+
+
+def test_gains_may_be_negative_and_huge() -> None:
+    event = decoded({"interactions": {"a": -1.5, "b": 0, "c": 1e300}})
+    assert event.interactions == {"a": -1.5, "b": 0.0, "c": 1e300}
+
+
+def test_of_several_interactions_with_an_item_the_largest_gain_counts() -> None:
+    objects = [
+        {"id": 1, "gain": -2, "type": "click"},
+        {"id": "1", "gain": -1, "type": "purchase"},
+        {"id": "b"},
+        {"id": 1, "gain": -3},
+    ]
+    event = decoded({"interactions": [*objects, "c"]})
+    assert event.interactions == {"1": -1.0, "b": 1.0, "c": 1.0}
+    assert event.typed == (
+        Interaction("1", -2.0, "click"),
+        Interaction("1", -1.0, "purchase"),
+        Interaction("b"),
+        Interaction("1", -3.0),
+        Interaction("c"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        ('"a"', "a"),
+        ('""', ""),
+        ("7", "7"),
+        ("-0", "0"),
+        ("true", "true"),
+        ("false", "false"),
+        ("null", "__missing__"),
+        ('"ä\\n"', "ä\n"),
+    ],
+)
+def test_labels_are_text(written: str, text: str) -> None:
+    value = f'{{"recommendations": [], "interactions": [], "variant": {written}}}'
+    assert decoded(value, ("variant",)).labels == (text,)
+    assert decoded(value, ("other", "variant")).labels == ("__missing__", text)
+
+
+def test_a_label_of_one_and_a_label_of_true_are_two_slices() -> None:
+    records = [
+        f'{{"recommendations": [], "interactions": [], "v": {label}}}'.encode()
+        for label in ("1", "true", '"1"', '"true"', "null", '"__missing__"')
+    ]
+    dimensions = Decoder(EventFields(), ["v"]).decode_many(records).dimensions
+    texts = ("1", "true", "1", "true", "__missing__", "___missing__")
+    assert dimensions == [(label,) for label in texts]
+
+
+@pytest.mark.parametrize("label", ["__missing__", "__other__", "___other__", "____missing__"])
+def test_a_label_that_is_written_like_one_of_ours_is_not_taken_for_it(label: str) -> None:
+    event = decoded({"variant": label}, ("variant",))
+    assert event.labels == (f"_{label}",)
+
+
+@pytest.mark.parametrize("label", ["__missing", "_missing__", "__others__", "x__other__"])
+def test_other_labels_stay_as_they_are(label: str) -> None:
+    assert decoded({"variant": label}, ("variant",)).labels == (label,)
+
+
+def test_ids_and_labels_may_be_as_long_as_configured_whatever_their_characters() -> None:
+    for letter, size in (("x", 1), ("ä", 2), ("€", 3), ("😀", 4)):
+        item, label = letter * (1_024 // size), letter * (256 // size)
+        event = decoded({"recommendations": [item], "user": item, "variant": label}, ("variant",))
+        assert (event.recommendations, event.user, event.labels) == ([item], item, (label,))
+
+
+def test_a_longer_label_and_a_longer_id_are_accepted_where_configured() -> None:
+    event = decoded(
+        {"recommendations": ["x" * 2_000], "variant": "y" * 500},
+        ("variant",),
+        max_id_bytes=2_000,
+        max_label_bytes=500,
+    )
+    assert (event.recommendations, event.labels) == (["x" * 2_000], ("y" * 500,))
+
+
+@pytest.mark.parametrize("ranks", ["", ', "ranks": null', ', "ranks": [null, null]'])
+def test_items_without_positions_stood_at_1_2_3(ranks: str) -> None:
+    value = f'{{"recommendations": ["a", "b"], "interactions": []{ranks}}}'.encode()
+    placed = b'{"recommendations": ["a", "b"], "interactions": [], "ranks": [3, 4]}'
+    decoder = Decoder(EventFields(positions="ranks"), [])
+    assert decoder.decode_many([value]).batch.positions is None
+    assert decoder.decode_many([value, placed]).batch.positions == [None, [3, 4]]
+    shown = Decoder(EventFields(positions="ranks"), [], shown_only=True)
+    assert shown.decode_many([value, placed]).batch.positions == [None, [3, 4]]
+
+
+def test_objects_of_which_only_some_have_a_position_are_refused() -> None:
+    value = b'{"recommendations": [{"id": "a", "at": 3}, {"id": "b"}], "interactions": []}'
+    found = Decoder(EventFields(positions="recommendations[].at"), []).decode(value)
+    assert isinstance(found, InvalidEvent)
+    assert found.reason == "invalid_positions"
+
+
+NESTED = {
+    "payload": {
+        "items": [{"id": 1, "at": {"rank": 3}}, {"id": "b", "at": {"rank": 5}}],
+        "done": {"clicks": [{"item": {"sku": 1}, "worth": 2}]},
+    },
+    "context": {"who": "u", "when": "2026-01-01T00:00:00Z", "arm": "b", "uuid": 9},
+}
+NESTED_FIELDS: dict[str, Any] = {
+    "recommendations": "payload.items[].id",
+    "interactions": "payload.done.clicks",
+    "interaction_item": "item.sku",
+    "gain": "worth",
+    "positions": "payload.items[].at.rank",
+    "user": "context.who",
+    "time": "context.when",
+    "time_unit": "iso8601",
+    "event_id": "context.uuid",
+    "labels": {"variant": "context.arm", "nowhere": "not.there"},
+}
+
+
+def test_paths_lead_into_objects_and_lists() -> None:
+    event = decoded(msgspec.json.encode(NESTED), ("variant", "nowhere"), **NESTED_FIELDS)
+    assert event == Event(
+        recommendations=["1", "b"],
+        interactions={"1": 2.0},
+        user="u",
+        ts=1_767_225_600_000_000,
+        labels=("b", "__missing__"),
+        positions=[3, 5],
+        typed=(Interaction("1", 2.0),),
+        event_id="9",
+    )
+
+
+@pytest.mark.parametrize(
+    ("payload", "reason"),
+    [
+        ("7", "wrong_type"),
+        ("[]", "wrong_type"),
+        ('{"items": {}}', "wrong_type"),
+        ('{"items": [7]}', "wrong_type"),
+        ('{"items": [{"id": true}]}', "invalid_id"),
+        ('{"items": [{}]}', "invalid_id"),
+        ('{"items": null}', "missing_field"),
+        ("null", "missing_field"),
+        ('{"items": []}', "missing_field"),  # of done
+    ],
+)
+def test_a_path_that_leads_nowhere_says_where_it_ends(payload: str, reason: str) -> None:
+    value = f'{{"payload": {payload}, "context": {{}}}}'.encode()
+    found = Decoder(EventFields(**NESTED_FIELDS), ["variant", "nowhere"]).decode(value)
+    assert not isinstance(found, Event)
+    assert found.reason == reason
+    assert "payload" in found.detail
+
+
+def test_lists_of_lists_are_flattened_in_their_order() -> None:
+    record = {
+        "rows": [{"items": [{"id": "a"}, {"id": "b"}]}, {"items": []}, {"items": [{"id": 3}]}]
+    }
+    assert decoded(record, recommendations="rows[].items[].id").recommendations == ["a", "b", "3"]
+
+
+def test_an_object_with_its_own_key_for_the_id_is_read() -> None:
+    record = {"payload": {"items": [{"sku": "a", "p": 0.5}]}}
+    event = decoded(record, recommendations="payload.items", item="sku", score="p")
+    assert (event.recommendations, event.scores) == (["a"], [0.5])
+
+
+@pytest.mark.parametrize("path", ["", ".", "a.", ".a", "a..b", "[]", "a[0]", "a[", "a]b", "a[].[]"])
+def test_what_is_no_path_is_refused(path: str) -> None:
+    with pytest.raises(ConfigError, match="path"):
+        Decoder(EventFields(recommendations=path), [])
+
+
+@pytest.mark.parametrize(
+    ("fields", "labels", "problem"),
+    [
+        ({"time": "ts"}, [], "together"),
+        ({"time_unit": "s"}, [], "together"),
+        ({"user": "users[].id"}, [], "leave out"),
+        ({"labels": {"variant": "items[].v"}}, ["variant"], "leave out"),
+        ({"labels": {"variant": "v"}}, ["model"], "not among"),
+        ({}, ["variant", "variant"], "twice"),
+        ({"max_recommendations": 0}, [], "at least 1"),
+        ({"max_interactions": -1}, [], "at least 1"),
+    ],
+)
+def test_fields_that_contradict_each_other_are_refused(
+    fields: dict[str, Any], labels: list[str], problem: str
+) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        Decoder(EventFields(**fields), labels)
+
+
+@pytest.mark.parametrize(
+    ("unit", "written", "microseconds"),
+    [
+        ("s", "0", 0),
+        ("s", "1700000000", 1_700_000_000_000_000),
+        ("s", "1700000000.000001", 1_700_000_000_000_001),
+        ("s", "1732180000.123457", 1_732_180_000_123_457),
+        ("s", "-1.5", -1_500_000),
+        ("s", "1.7e9", 1_700_000_000_000_000),
+        ("ms", "1700000000123", 1_700_000_000_123_000),
+        ("us", "1700000000123456", 1_700_000_000_123_456),
+        ("us", "253402300799999999", 253_402_300_799_999_999),
+        ("iso8601", '"1970-01-01T00:00:00Z"', 0),
+        ("iso8601", '"1970-01-01T01:00:00.000001+01:00"', 1),
+        ("iso8601", '"1970-01-01 00:00:00-00:30"', 1_800_000_000),
+        ("iso8601", '"9999-12-31T23:59:59.999999-23:00"', 253_402_383_599_999_999),
+    ],
+)
+def test_times_are_exact_microseconds(unit: TimeUnit, written: str, microseconds: int) -> None:
+    value = f'{{"recommendations": [], "interactions": [], "ts": {written}}}'
+    assert decoded(value, time="ts", time_unit=unit).ts == microseconds
+
+
+@pytest.mark.parametrize(
+    ("unit", "written"),
+    [
+        ("s", "1700000000000"),
+        ("s", '"1700000000"'),
+        ("s", "true"),
+        ("ms", "1700000000000000"),
+        ("us", "1700000000000000000"),
+        ("us", "1.0"),
+        ("iso8601", "1700000000"),
+        ("iso8601", '"2026-01-01T00:00:00"'),
+        ("iso8601", '"2026-01-01"'),
+        ("iso8601", '"2026-02-30T00:00:00Z"'),
+        ("iso8601", '"yesterday"'),
+    ],
+)
+def test_time_in_another_unit_is_refused_where_it_can_be_told(unit: TimeUnit, written: str) -> None:
+    value = f'{{"recommendations": [], "interactions": [], "ts": {written}}}'.encode()
+    found = Decoder(EventFields(time="ts", time_unit=unit), []).decode(value)
+    assert not isinstance(found, Event)
+    assert found.reason == "invalid_time"
+    assert unit in found.detail
+
+
+@given(st.decimals(0, 4_000_000_000, places=6))
+def test_seconds_with_six_digits_are_never_rounded(written: Decimal) -> None:
+    value = f'{{"recommendations": [], "interactions": [], "ts": {written}}}'
+    exact = int((written * 1_000_000).to_integral_value(ROUND_HALF_EVEN))
+    assert decoded(value, time="ts", time_unit="s").ts == exact
+
+
+@given(st.datetimes(), st.integers(-23 * 60, 23 * 60))
+def test_a_moment_is_the_same_in_every_offset(moment: datetime, minutes: int) -> None:
+    aware = moment.replace(tzinfo=timezone(timedelta(minutes=minutes)))
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    event = decoded({"ts": aware.isoformat()}, time="ts", time_unit="iso8601")
+    assert event.ts == (aware - epoch) // timedelta(microseconds=1)

@@ -1,0 +1,95 @@
+"""Small pipelines, and batches to feed them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from streameval.accumulator import Accumulator
+from streameval.decoding.decode import Decoder
+from streameval.decoding.fields import EventFields
+from streameval.engine.direct import Direct
+from streameval.engine.ingest import Ingest
+from streameval.engine.layout import Layout
+from streameval.events.records import Partition, RecordBatch
+from streameval.windows.family import FamilySpec
+from streameval.windows.times import Times
+from streameval.windows.views import Views
+
+METRICS = ("hit_rate@2", "ndcg@3", "map", "ctr@2", "distinct_items@2")
+FIELDS = EventFields(time="ts", time_unit="s", event_id="id")
+MINUTE = 60_000_000
+
+State = tuple[list[tuple[str, ...]], bytes]
+
+
+def layout(
+    metrics: Sequence[str] = METRICS,
+    dimensions: Sequence[str] = ("variant",),
+    *,
+    spans: Sequence[int] = (),
+    dedup: int | None = None,
+    **more: Any,
+) -> Layout:
+    empty = Accumulator(*metrics, intervals=more.get("intervals"))
+    spec = FamilySpec(
+        name="labels",
+        metrics=empty.metrics,
+        table=empty.table,
+        dimensions=tuple(dimensions),
+        columns=tuple(range(len(dimensions))),
+        spans=tuple(spans),
+    )
+    return Layout(families=[spec], times=Times(spans=tuple(spans)), dedup=dedup, **more)
+
+
+def ingest(of: Layout | None = None, **options: Any) -> Ingest:
+    of = of or layout()
+    return Ingest(Direct(Decoder(FIELDS, of.families[0].dimensions), of), **options)
+
+
+def batch(
+    values: Sequence[bytes | None], number: int = 0, start: int = 0, **more: Any
+) -> RecordBatch:
+    return RecordBatch(
+        partition=Partition("events", number),
+        values=values,
+        offsets=range(start, start + len(values)),
+        next_offset=start + len(values),
+        **more,
+    )
+
+
+def record(**changed: Any) -> bytes:
+    fields = {"recommendations": ["a"], "interactions": [], "ts": 1, "variant": "a", "id": "e"}
+    return msgspec.json.encode(fields | changed)
+
+
+def views(of: Ingest) -> Views:
+    found = Views(of.layout.families[0], of.layout.times.pane)
+    found.show(of.copied().families["labels"])
+    return found
+
+
+def lists(of: Ingest, span: int | None = None) -> dict[tuple[str, ...], int]:
+    """Lists counted in each slice, over the lifetime or a window."""
+    seen = views(of)
+    table = seen.lifetime() if span is None else seen.window(span, of.clock or 0)
+    counts = table.lists(table.cells).tolist()
+    pairs = zip(table.cells.tolist(), counts, strict=True)
+    return {seen.labels(cell): found for cell, found in pairs}
+
+
+def state(of: Ingest, span: int | None = None) -> State:
+    """Label values and bytes of all partitions' counts, over the lifetime or a window."""
+    seen = views(of)
+    table = seen.lifetime() if span is None else seen.window(span, of.clock or 0)
+    slices = seen.slices(table).tolist()
+    return [seen.labels(each) for each in slices], b"".join(table.dump(slices))
+
+
+def parts(of: Ingest, number: int = 0) -> dict[str, bytes]:
+    sections = of.sections(Partition("events", number))
+    return {each.name: b"".join(each.content()()) for each in sections}

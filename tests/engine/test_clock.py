@@ -1,0 +1,218 @@
+"""The clock of a log rests on most of its recent events, wherever batches end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streameval.engine.clock import MAX_AHEAD, NEVER, RECENT, Ahead, Clock, provisional
+from streameval.engine.ingest import Ingest
+from streameval.events.records import Partition
+from tests.effort import sampled
+from tests.engine import slow_clock
+from tests.engine.counting import (
+    MINUTE,
+    State,
+    batch,
+    ingest,
+    layout,
+    lists,
+    parts,
+    record,
+    state,
+)
+
+SECOND = 1_000_000
+HOUR = 3_600 * SECOND
+YEARS = 10 * 365 * 24 * HOUR
+times = st.integers(-50, 50) | st.integers(0, 20).map(lambda step: 10 * step) | st.just(10**6)
+logs = st.lists(times, max_size=40)
+sizes = st.sampled_from([1, 3, 5, 21])
+
+
+def cut(log: Sequence[int], ends: Sequence[int]) -> Iterator[slice]:
+    edges = sorted({0, len(log), *(end for end in ends if end < len(log))})
+    for begin, end in pairwise(edges):
+        yield slice(begin, end)
+
+
+@given(logs, st.lists(st.integers(0, 40), max_size=5), st.integers(0, 30), sizes)
+def test_it_is_what_the_definition_says_wherever_batches_end(
+    log: list[int], ends: list[int], max_ahead: int, size: int
+) -> None:
+    clock, found = Clock(max_ahead, size), list[int]()
+    for part in cut(log, ends):
+        found += clock.advance(np.array(log[part], dtype=np.int64)).tolist()
+        again = Clock(max_ahead, size)
+        again.restore(clock.state())
+        assert again.state() == clock.state()
+        clock = again
+    assert found == slow_clock.clocks(log, max_ahead, size)
+
+
+@given(logs, st.lists(st.integers(0, 40), max_size=5), sizes, st.data())
+def test_an_event_is_from_the_future_if_its_log_does_not_confirm_it(
+    log: list[int], ends: list[int], size: int, data: st.DataObject
+) -> None:
+    counted = data.draw(st.lists(st.booleans(), min_size=len(log), max_size=len(log)))
+    starts = np.array(log, dtype=np.int64) // 10 * 10
+    clocks = np.array(slow_clock.clocks(log, 5, size), dtype=np.int64)
+    rows, events, later = [False] * len(log), 0, Ahead(size)
+    waiting: dict[int, list[int]] = {}
+    for part in cut(log, ends):
+        judged = later.judge(starts[part], clocks[part], np.array(counted[part], dtype=np.bool_))
+        events += judged.events
+        for pane in judged.panes:
+            for row in waiting.pop(pane):
+                rows[row] = True
+        for row, own in enumerate(judged.rows.tolist(), start=part.start):
+            if own:
+                rows[row] = True
+            elif counted[row] and starts[row] > clocks[row]:
+                waiting.setdefault(int(starts[row]), []).append(row)
+        now = int(clocks[part.stop - 1])
+        waiting = {pane: held for pane, held in waiting.items() if pane > now}
+        saved, later = later.state(), Ahead(size)
+        later.restore(saved)
+    expected = slow_clock.refuted(starts.tolist(), clocks.tolist(), counted, size)
+    assert rows == expected
+    assert events == sum(expected)
+
+
+def test_few_events_have_a_clock_from_which_nothing_final_follows() -> None:
+    clock = Clock()
+    clock.advance(np.arange(RECENT - 1) * SECOND)
+    assert (clock.now, clock.is_final, clock.latest) == (NEVER, False, (RECENT - 2) * SECOND)
+    assert provisional([], MAX_AHEAD) is None
+
+
+def test_a_quiet_night_ends_with_the_eleventh_record_of_the_morning() -> None:
+    clock = Clock()
+    evening, morning = np.arange(500) * SECOND, 8 * HOUR + np.arange(30) * SECOND
+    clock.advance(evening)
+    found = clock.advance(morning)
+    assert found.tolist() == [evening[-1]] * 10 + morning[10:].tolist()
+
+
+def test_a_sparse_log_is_not_held_back() -> None:
+    clock = Clock()
+    log = np.arange(100) * 30 * MINUTE
+    assert clock.advance(log).tolist()[RECENT - 1 :] == log[RECENT - 1 :].tolist()
+
+
+def test_many_that_are_a_little_further_ahead_each_time_do_not_carry_the_clock_away() -> None:
+    log = [
+        second * SECOND + (second * 7 % 3_600 * SECOND if second % 10 == 0 else 0)
+        for second in range(4_000)
+    ]
+    clock = Clock()
+    ahead = clock.advance(np.array(log)) - np.arange(4_000) * SECOND
+    assert ahead[RECENT:].max() <= MAX_AHEAD
+
+
+PLACES = [Partition("events", number) for number in range(4)]
+WINDOWS = layout(spans=(5 * MINUTE, 60 * MINUTE), dedup=10 * MINUTE)
+GOOD = 1_200
+
+
+def good(number: int) -> tuple[int, bytes]:
+    second = 1_800_000_000 + number
+    interactions = ["a"] if number % 3 else []
+    return number % 4, record(ts=second, id=f"g{number}", interactions=interactions)
+
+
+def bad(number: int, claim: int, near: int) -> bytes:
+    return record(ts=1_800_000_000 + near + claim, id=f"b{number}", variant="bad")
+
+
+def with_bad(claim: int, places: Sequence[int]) -> list[tuple[int, bytes]]:
+    """The good log with bad records before the good ones of these numbers, in partition 1."""
+    log = list[tuple[int, bytes]]()
+    for number in range(GOOD + 1):
+        log += [(1, bad(len(log) + n, claim, number)) for n in range(places.count(number))]
+        log += [good(number)] if number < GOOD else []
+    return log
+
+
+def counted(log: Sequence[tuple[int, bytes]], step: int) -> Ingest:
+    """The log in batches, saved and restored on the way."""
+    of, next_offset = ingest(WINDOWS), [0] * 4
+    for begin in range(0, len(log), step):
+        for number in range(4):
+            values = [value for place, value in log[begin : begin + step] if place == number]
+            of.apply(batch(values, number, next_offset[number]))
+            next_offset[number] += len(values)
+        if begin % (3 * step) == 0:
+            again = ingest(WINDOWS)
+            for number, place in enumerate(PLACES):
+                again.restore(place, {place: next_offset[number]}, parts(of, number))
+            again.tally = of.tally
+            of = again
+    return of
+
+
+def windows(of: Ingest) -> list[State]:
+    return [state(of, span) for span in (5 * MINUTE, 60 * MINUTE)]
+
+
+@cache
+def good_alone() -> Ingest:
+    return counted(with_bad(0, []), 400)
+
+
+SCATTERED = [number * 7_919 % (GOOD - 200) for number in range(100)]
+
+
+@pytest.mark.parametrize(
+    ("places", "claim"),
+    sampled(
+        [
+            (places, claim)
+            for places in (
+                [GOOD // 2],
+                SCATTERED,
+                [0],
+                [GOOD],
+                [0] * 10,
+                [GOOD // 2] * 10,
+                [GOOD] * 10,
+            )
+            for claim in (58 * 60, 10 * 365 * 24 * 3_600)
+        ],
+        7,
+    ),
+)
+def test_records_from_the_future_move_no_window_of_any_partition(
+    claim: int, places: list[int]
+) -> None:
+    without = good_alone()
+    found = counted(with_bad(claim, places), 400)
+    assert windows(found) == windows(without)
+    assert [len(labels) for labels, _ in windows(found)] == [1, 1]
+    assert found.clock == without.clock
+    assert (found.tally.late, found.tally.valid) == (0, GOOD + len(places))
+    assert found.tally.future == _confirmed_by_nobody(with_bad(claim, places))
+    assert lists(found) == {("a",): GOOD, ("bad",): len(places)}
+    shuffled = counted(with_bad(claim, places), 77)
+    assert [parts(shuffled, number) for number in range(4)] == [
+        parts(found, number) for number in range(4)
+    ]
+
+
+def _confirmed_by_nobody(log: Sequence[tuple[int, bytes]]) -> int:
+    """Bad records with so many after them that they can be told; the others may yet be right."""
+    own = [b'"bad"' in value for number, value in log if number == 1]
+    return sum(own[: len(own) - RECENT + 1])
+
+
+def test_one_record_from_the_future_alone_in_its_partition_moves_no_window() -> None:
+    log = [(0, good(number)[1]) for number in range(100)]
+    without, found = counted(log, 50), counted([*log, (3, bad(0, 3_480, 100))], 50)
+    assert windows(found) == windows(without)
+    assert found.clock == without.clock

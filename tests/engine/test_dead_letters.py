@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streameval.decoding.decode import Decoder
+from streameval.decoding.fields import EventFields
+from streameval.decoding.invalid import REASONS, InvalidEvent, Reason
+from streameval.engine.dead_letters import (
+    MESSAGE_BYTES,
+    ORIGINAL,
+    DeadLetter,
+    Identity,
+    Stage,
+    letters_of,
+)
+from streameval.events.records import Origin, Partition, RecordBatch
+
+PARTITION = Partition("events", 3)
+
+
+def _batch(*values: bytes | None) -> RecordBatch:
+    places = range(len(values))
+    return RecordBatch(
+        partition=PARTITION,
+        values=values,
+        offsets=[10 + 2 * place for place in places],
+        next_offset=100,
+        timestamps=[1_000 + place for place in places],
+        origin=lambda place: Origin(b"key %d" % place, [("h", b"%d" % place), ("h", b"\xff")]),
+    )
+
+
+def _letter(reason: Reason = "not_json", detail: str = "found nothing") -> DeadLetter:
+    return letters_of(_batch(b"bad"), [(0, InvalidEvent(reason, detail))])[0]
+
+
+def test_a_letter_is_the_record_as_it_was_and_why_it_is_none() -> None:
+    batch = _batch(b'{"recommendations": [], "interactions": []}', None, b"\xff bytes")
+    decoded = Decoder(EventFields(), []).decode_many(batch.values)
+    assert letters_of(batch, decoded.invalid) == [
+        DeadLetter(
+            partition=PARTITION,
+            offset=14,
+            timestamp_ms=1_002,
+            key=b"key 2",
+            headers=(("h", b"2"), ("h", b"\xff")),
+            value=b"\xff bytes",
+            stage="decode",
+            reason="not_utf8",
+            message=decoded.invalid[0][1].detail,
+        )
+    ]
+
+
+def test_a_log_without_keys_and_times_gives_letters_without() -> None:
+    batch = RecordBatch(partition=PARTITION, values=[b"x"], offsets=[7], next_offset=8)
+    (letter,) = letters_of(batch, [(0, InvalidEvent("not_json", "no"))])
+    assert (letter.key, letter.headers, letter.timestamp_ms) == (None, (), None)
+    assert str(letter.identity) == "events/3/7"
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_the_stage_says_whether_the_bytes_could_be_read(reason: Reason) -> None:
+    unread = {"not_framed", "unknown_schema", "unusable_schema", "not_of_its_schema"}
+    unread |= {"not_utf8", "not_json", "nested_too_deeply", "not_an_object", "number_too_large"}
+    stages = dict.fromkeys(unread, "decode") | {"skipped": "process"}
+    assert _letter(reason).stage == stages.get(reason, "validate")
+    assert _letter(reason).stage in get_args(Stage)
+
+
+@given(st.text(st.characters(exclude_categories=()), max_size=50), st.integers(1, 100))
+def test_a_message_is_the_beginning_of_the_detail_in_at_most_a_kilobyte(
+    text: str, times: int
+) -> None:
+    detail = text * times
+    message = _letter(detail=detail).message
+    assert len(message.encode()) <= MESSAGE_BYTES
+    spelt = detail.encode("utf-8", "backslashreplace").decode()
+    assert spelt.startswith(message)
+    assert message == spelt or len(message.encode()) > MESSAGE_BYTES - 4
+
+
+@given(
+    st.from_regex(r"[a-z/][a-z/0-9.]*", fullmatch=True), st.integers(0, 9**9), st.integers(0, 2**63)
+)
+def test_an_identity_is_read_back_from_its_text(topic: str, number: int, offset: int) -> None:
+    identity = Identity(Partition(topic, number), offset)
+    assert Identity.of(str(identity)) == identity
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "events", "events/1", "/1/2", "events/1/", "events/-1/2", "events/1/2.0", "events/1/٣"],
+)
+def test_what_names_no_record_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=f"found '{text}'; write TOPIC/PARTITION/OFFSET"):
+        Identity.of(text)
+
+
+@pytest.mark.parametrize(
+    ("headers", "original"),
+    [
+        ([], "events/3/7"),
+        ([("other", b"events/3/2")], "events/3/7"),
+        ([(ORIGINAL, b"events/3/2")], "events/3/2"),
+        ([("trace", b""), (ORIGINAL, b"events/4/1"), (ORIGINAL, b"events/3/2")], "events/4/1"),
+        ([(ORIGINAL, b"events/3/x")], "events/3/7"),
+        ([(ORIGINAL, b"\xff")], "events/3/7"),
+    ],
+)
+def test_a_letter_of_a_replayed_record_names_the_original(
+    headers: list[tuple[str, bytes]], original: str
+) -> None:
+    batch = RecordBatch(
+        partition=PARTITION,
+        values=[b"x"],
+        offsets=[7],
+        next_offset=8,
+        origin=lambda _: Origin(None, headers),
+    )
+    (letter,) = letters_of(batch, [(0, InvalidEvent("not_json", "no"))])
+    assert str(letter.identity) == "events/3/7"
+    assert str(letter.original) == original

@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streameval.decoding.decode import Decoded, Decoder
+from streameval.engine.dead_letters import Identity
+from streameval.engine.direct import Direct
+from streameval.engine.ingest import Ingest
+from streameval.errors import SourceError, UncountableRecordError
+from streameval.events.records import Partition, RecordBatch
+from tests.decoding.records import mutilated, records
+from tests.engine.counting import FIELDS, batch, ingest, layout, lists, record, state
+
+values_of_any_kind = st.lists(st.none() | records() | mutilated(records()), max_size=30)
+
+
+def lifetime(of: Ingest) -> list[tuple[tuple[str, ...], int]]:
+    return sorted(lists(of).items())
+
+
+def test_state_and_position_move_together() -> None:
+    of = ingest()
+    of.apply(batch([record(), None, b"x"], start=7))
+    assert of.positions == {Partition("events", 0): 10}
+    assert lifetime(of) == [(("a",), 1)]
+
+
+def test_every_partition_has_its_own_state_position_and_time() -> None:
+    of = ingest()
+    of.apply(batch([record(ts=5)] * 2, number=0))
+    of.apply(batch([record(ts=3, variant="b")] * 3, number=1, start=100))
+    of.apply(batch([record(ts=4)], number=0, start=2))
+    held = {name.number: part for name, part in of.partitions.items()}
+    assert {number: part.position for number, part in held.items()} == {0: 3, 1: 103}
+    assert {number: part.clock for number, part in held.items()} == {
+        0: 5_000_000,
+        1: 3_000_000,
+    }
+    assert lifetime(of) == [(("a",), 3), (("b",), 3)]
+
+
+def test_a_log_with_gaps_moves_to_the_offset_that_its_batch_names() -> None:
+    of = ingest()
+    name = Partition("events", 0)
+    of.apply(
+        RecordBatch(partition=name, values=[record(), record()], offsets=[3, 9], next_offset=15)
+    )
+    of.apply(RecordBatch(partition=name, values=[], offsets=[], next_offset=40))
+    assert of.positions == {name: 40}
+    assert of.tally.consumed == 2
+
+
+def test_records_that_come_again_are_refused_and_not_counted() -> None:
+    of = ingest()
+    of.apply(batch([record()] * 3))
+    with pytest.raises(SourceError, match="record 2 came again"):
+        of.apply(batch([record()], start=2))
+    assert of.tally.consumed == 3
+    assert of.positions == {Partition("events", 0): 3}
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), values_of_any_kind), max_size=4))
+def test_consumed_is_valid_and_invalid_and_tombstones(
+    batches: list[tuple[int, list[bytes | None]]],
+) -> None:
+    of = ingest()
+    positions = [0, 0, 0]
+    for number, values in batches:
+        of.apply(batch(values, number, positions[number]))
+        positions[number] += len(values)
+    tally = of.tally
+    assert tally.consumed == sum(len(values) for _, values in batches) == sum(positions)
+    assert tally.consumed == tally.valid + sum(tally.invalid.values()) + tally.tombstones
+    assert tally.valid == sum(lists for _, lists in lifetime(of))
+
+
+@given(values_of_any_kind, st.randoms(use_true_random=False))
+def test_any_split_over_partitions_and_batches_gives_the_same_state(
+    values: list[bytes | None], draw: Any
+) -> None:
+    whole = ingest()
+    whole.apply(batch(values))
+    split = ingest()
+    shuffled = draw.sample(values, len(values))
+    positions = [0, 0, 0]
+    while shuffled:
+        number, size = draw.randrange(3), draw.randint(1, 4)
+        some, shuffled = shuffled[:size], shuffled[size:]
+        split.apply(batch(some, number, positions[number]))
+        positions[number] += len(some)
+        lifetime(split)
+    assert state(split) == state(whole)
+    assert split.tally.invalid == whole.tally.invalid
+
+
+def test_equal_labels_of_different_kinds_are_one_slice() -> None:
+    of = ingest()
+    of.apply(batch([record(variant=1), record(variant="1"), record(variant=True)]))
+    assert lifetime(of) == [(("1",), 2), (("true",), 1)]
+
+
+def test_the_first_few_invalid_records_of_each_reason_are_told_with_their_place() -> None:
+    of = ingest()
+    of.apply(batch([record(), *[b"\x1b[31mx"] * 10, b"[]"], start=5))
+    told = of.take_invalid()
+    assert [(each.offset, each.reason) for each in told] == [
+        (6, "not_json"),
+        (7, "not_json"),
+        (8, "not_json"),
+        (16, "not_an_object"),
+    ]
+    assert told[0].preview == "\\x1b[31mx"
+    assert str(told[0]).startswith("events[0] offset 6: not_json: ")
+    assert of.take_invalid() == []
+    assert of.tally.invalid["not_json"] == 10
+
+
+def test_a_long_record_is_told_by_its_beginning_only() -> None:
+    of = ingest()
+    of.apply(batch([b"x" * 1_000_000]))
+    assert len(of.take_invalid()[0].preview) < 100
+
+
+class _Mistaken(Decoder):
+    """Fails on one content, and on no other."""
+
+    def decode_many(self, values: Sequence[bytes | None]) -> Decoded:
+        if b"poison" in values:
+            raise ZeroDivisionError("by zero")
+        return super().decode_many(values)
+
+
+def _mistaken() -> Ingest:
+    of = layout()
+    front = Direct(_Mistaken(FIELDS, of.families[0].dimensions), of)
+    return Ingest(front, keep_letters=True)
+
+
+@pytest.mark.parametrize("place", range(7))
+def test_a_record_that_cannot_be_counted_is_named_wherever_it_stands(place: int) -> None:
+    values = [record()] * 7
+    values[place] = b"poison"
+    of = _mistaken()
+    with pytest.raises(UncountableRecordError) as caught:
+        of.apply(batch(values, start=100))
+    assert caught.value.offset == 100 + place
+    assert f"events[0] offset {100 + place}:" in str(caught.value)
+    assert "ZeroDivisionError: by zero, test_ingest.py:" in str(caught.value)
+
+
+def test_where_each_record_alone_can_be_counted_none_is_blamed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    of = ingest()
+    of.apply(batch([record()]))
+
+    def failing(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(of.partitions[Partition("events", 0)], "apply", failing)
+    with pytest.raises(
+        UncountableRecordError, match="offsets 1 to 3: one of the records"
+    ) as caught:
+        of.apply(batch([record()] * 3, start=1))
+    assert caught.value.offset is None
+
+
+@pytest.mark.parametrize("places", [(0,), (6,), (2, 3), tuple(range(7))])
+def test_a_log_with_skipped_records_is_as_one_with_gaps(places: tuple[int, ...]) -> None:
+    name = Partition("events", 0)
+    values = [record(ts=number, variant=str(number % 2)) for number in range(7)]
+    for place in places:
+        values[place] = b"poison"
+    of, without = _mistaken(), ingest()
+    of.skip({Identity(name, place): f"told of {place}" for place in places})
+    of.skip({Identity(Partition("events", 1), 1): "another partition"})
+    of.apply(batch(values))
+    for place in set(range(7)) - set(places):
+        without.apply(batch(values[place : place + 1], start=place))
+    without.apply(RecordBatch(partition=name, values=[], offsets=[], next_offset=7))
+    assert _content(of, name) == _content(without, name)
+    assert of.positions == {name: 7}
+    assert (of.tally.consumed, of.tally.invalid["skipped"]) == (7, len(places))
+    letters = [(each.offset, each.value, each.stage, each.message) for each in of.take_letters()]
+    assert letters == [(place, b"poison", "process", f"told of {place}") for place in places]
+
+
+def _content(of: Ingest, name: Partition) -> dict[str, bytes]:
+    return {each.name: b"".join(each.content()()) for each in of.sections(name)}

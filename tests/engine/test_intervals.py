@@ -1,0 +1,182 @@
+"""Intervals of a pipeline: those of an accumulator that counted the same events."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streameval import Accumulator, Event, Intervals
+from streameval.accumulator.plan import PANE_GROUPS
+from streameval.accumulator.uncertainty import interval
+from streameval.engine.circumstances import Circumstances
+from streameval.engine.ingest import Ingest
+from streameval.engine.snapshot import LIFETIME, Series
+from streameval.engine.snapshots import Snapshots
+from streameval.events.records import Partition
+from tests.engine.counting import MINUTE, batch, ingest, layout, parts, record, views
+
+INTERVALS = Intervals(groups=256)
+METRICS = ("ctr", "ndcg@3", "distinct_items@2")
+PLACE = Partition("events", 0)
+LAYOUT = layout(METRICS, spans=(5 * MINUTE, 180 * MINUTE), intervals=INTERVALS)
+DAY = 86_400
+
+
+def _log(lists: int, *, users: int = 500) -> list[bytes]:
+    draw = random.Random(3)
+    return [
+        record(
+            ts=10 * DAY - 600 + place * 1_200 / lists,
+            id=f"e{place}",
+            variant="ab"[place % 2],
+            user=f"u{draw.randrange(users)}" if place % 10 else None,
+            recommendations=["a", "b", "c"],
+            interactions=[draw.choice("abc")] if draw.random() < 0.4 else [],
+        )
+        for place in range(lists)
+    ]
+
+
+def _fed(values: Sequence[bytes | None], ends: Sequence[int] = ()) -> Ingest:
+    of = ingest(LAYOUT)
+    edges = sorted({0, *(end for end in ends if end < len(values)), len(values)})
+    for start, end in pairwise(edges):
+        of.apply(batch(values[start:end], start=start))
+    return of
+
+
+def _series(of: Ingest) -> dict[tuple[str, str, str], Series]:
+    taking = Snapshots(of.layout, source="events", labels=["variant"], started_at=0.0)
+    taken = taking.take(of.copied(), 1.0, Circumstances(ready=True))
+    return {(each.metric.text, each.labels[0], each.window): each for each in taken.series}
+
+
+def _accumulated(values: Sequence[bytes], variant: str) -> Accumulator:
+    accumulator = Accumulator(*METRICS, intervals=INTERVALS)
+    fields = [json.loads(value) for value in values]
+    accumulator.update_many(
+        [
+            Event(
+                recommendations=each["recommendations"],
+                interactions=each["interactions"],
+                user=each["user"],
+                ts=round(each["ts"] * 1_000_000),
+                event_id=each["id"],
+            )
+            for each in fields
+            if each["variant"] == variant
+        ]
+    )
+    return accumulator
+
+
+def test_lifetimes_have_the_interval_of_an_accumulator_and_windows_one_of_their_own() -> None:
+    values = _log(4_000)
+    series = _series(_fed(values, [700, 1_900]))
+    for variant in "ab":
+        accumulator = _accumulated(values, variant)
+        for metric in ("ctr", "ndcg@3"):
+            found = series[metric, variant, LIFETIME].reading
+            assert found == accumulator.read(metric)
+            assert found.interval is not None
+            assert found.interval.kind == "anytime"
+            window = series[metric, variant, "5m"].reading
+            assert window.interval is not None
+            assert window.interval.kind == "pointwise"
+            assert window.interval.low < window.value < window.interval.high
+        found = series["distinct_items@2", variant, LIFETIME].reading
+        assert (found.interval is None, bool(found.no_interval)) == (True, True)
+
+
+def test_a_window_has_the_sums_of_its_lists_in_fewer_groups() -> None:
+    values = _log(2_000)
+    of = _fed(values)
+    seen = views(of)
+    table = seen.window(5 * MINUTE, of.clock or 0)
+    cells = seen.slices(table)
+    assert table.groups is not None
+    sums, *_ = table.groups.of("ctr", cells)
+    clock = (of.clock or 0) // MINUTE * MINUTE
+    kept = [each for each in values if json.loads(each)["ts"] * 1_000_000 >= clock - 5 * MINUTE]
+    fine = _accumulated(kept, "a").groups("ctr")
+    assert fine is not None
+    for wide, narrow in zip(fine[1:], sums[1:], strict=True):
+        assert np.array_equal(wide.sum(axis=0).reshape(4, PANE_GROUPS).sum(axis=0), narrow[0])
+    reading = _series(of)["ctr", "a", "5m"].reading
+    expected = interval(sums, INTERVALS, "pointwise", bounds=(0.0, 1.0))
+    assert reading.interval == expected
+
+
+def test_days_are_those_of_the_events() -> None:
+    of = _fed(_log(1_000))
+    table = views(of).lifetime()
+    assert table.groups is not None
+    sums = table.groups.of("ctr", table.cells)
+    assert [each.days.tolist() for each in sums] == [[9, 10], [9, 10]]
+
+
+def test_days_are_those_of_the_events_whatever_the_log_confirms() -> None:
+    """Pauses and bursts around midnights: an event that is ahead of its log has its own day."""
+    draw = random.Random(1)
+    times = [2 * DAY]
+    while times[-1] < 60 * DAY:
+        times.append(times[-1] + draw.choice([1, 1, 1, 40, 7_000]))
+    values = [record(ts=at, id=f"e{at}", variant="a", user=f"u{at}") for at in times]
+    table = views(_fed(values, range(0, len(values), 50))).lifetime()
+    assert table.groups is not None
+    (sums,) = table.groups.of("ctr", table.cells)
+    expected = _accumulated(values, "a").groups("ctr")
+    assert expected is not None
+    assert np.array_equal(sums.days, expected.days)
+    assert np.array_equal(sums.denominators, expected.denominators)
+
+
+good = st.builds(
+    record,
+    ts=st.integers(0, 6 * 3600),
+    id=st.sampled_from("abcdefgh"),
+    variant=st.sampled_from("abc"),
+    user=st.sampled_from(["u1", "u2", None]),
+    interactions=st.sampled_from([[], ["a"], ["a", "z"], {"a": 2.5}]),
+)
+logs = st.lists(st.none() | good | st.just(b"x"), min_size=1, max_size=25)
+
+
+@given(logs, st.lists(st.integers(1, 25), max_size=4), st.integers(0, 25))
+def test_sums_are_a_function_of_the_log_and_survive_a_restart(
+    values: list[bytes | None], ends: list[int], stop: int
+) -> None:
+    whole = _fed(values)
+    assert parts(_fed(values, ends)) == parts(whole)
+    first, rest = values[:stop], values[stop:]
+    before, restored = ingest(LAYOUT), ingest(LAYOUT)
+    before.begin(PLACE, {PLACE: 0})
+    before.apply(batch(first))
+    restored.restore(PLACE, {PLACE: len(first)}, parts(before))
+    restored.apply(batch(rest, start=len(first)))
+    assert parts(restored) == parts(whole)
+
+
+@pytest.mark.parametrize("intervals", [None, INTERVALS])
+def test_a_state_of_before_goes_on_with_intervals_that_begin_empty(
+    intervals: Intervals | None,
+) -> None:
+    values = _log(400)
+    before = ingest(layout(METRICS, spans=(5 * MINUTE, 180 * MINUTE), intervals=intervals))
+    before.begin(PLACE, {PLACE: 0})
+    before.apply(batch(values[:200]))
+    after = ingest(LAYOUT)
+    after.restore(PLACE, {PLACE: 200}, parts(before))
+    after.apply(batch(values[200:], start=200))
+    table = views(after).lifetime()
+    assert table.groups is not None
+    kept = sum(int(each.denominators.sum()) for each in table.groups.of("ctr", table.cells))
+    assert kept == 3 * (200 if intervals is None else 400)
+    assert sum(table.lists(table.cells).tolist()) == 400

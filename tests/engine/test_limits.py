@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streameval.engine import limits as module
+from streameval.engine.limits import FEWEST, WINDOW, Limits, TooMany
+
+
+def _observed(limits: Limits, invalid: Sequence[bool]) -> TooMany | None:
+    return limits.observe(len(invalid), [place for place, bad in enumerate(invalid) if bad])
+
+
+def _slow(invalid: Sequence[bool], max_ratio: float, max_run: int) -> TooMany | None:
+    """What the definition says, record by record."""
+    for seen in range(1, len(invalid) + 1):
+        run = 0
+        while run < seen and invalid[seen - 1 - run]:
+            run += 1
+        if run > max_run:
+            return TooMany(invalid=run, of=run, limit=f"{max_run:,} in a row (max_run)")
+        last = invalid[max(seen - module.WINDOW, 0) : seen]
+        if seen >= module.FEWEST and sum(last) > max_ratio * len(last):
+            limit = f"{100 * max_ratio:g} % (max_ratio)"
+            return TooMany(invalid=sum(last), of=len(last), limit=limit)
+    return None
+
+
+@given(
+    st.lists(st.lists(st.booleans(), max_size=12), max_size=8),
+    st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]),
+    st.integers(1, 7),
+)
+def test_it_is_what_its_definition_says_however_records_are_batched(
+    batches: list[list[bool]], max_ratio: float, max_run: int
+) -> None:
+    with patch.multiple(module, WINDOW=10, FEWEST=4):
+        limits = Limits(max_ratio, max_run)
+        found = None
+        for batch in batches:
+            found = _observed(limits, batch)
+        flat = [bad for batch in batches for bad in batch]
+        assert found == _slow(flat, max_ratio, max_run)
+
+
+def test_as_many_as_are_allowed_are_not_too_many() -> None:
+    limits = Limits(max_ratio=0.05, max_run=1_000)
+    assert _observed(limits, ([False] * 19 + [True]) * 2_000) is None
+    assert Limits(max_ratio=1).observe(1_000, range(1_000)) is None
+    assert Limits(max_ratio=1).observe(1_001, range(1_001)) is not None
+
+
+def test_one_more_than_five_percent_of_the_last_records_is_too_many() -> None:
+    limits = Limits()
+    good = [False] * (WINDOW - 501)
+    assert _observed(limits, [False] * WINDOW) is None
+    assert _observed(limits, good + [True] * 500) is None
+    assert _observed(limits, [True]) == TooMany(invalid=501, of=WINDOW, limit="5 % (max_ratio)")
+
+
+def test_what_lies_far_back_is_forgotten() -> None:
+    limits = Limits(max_ratio=0.05)
+    for _ in range(20):
+        assert _observed(limits, [False] * WINDOW + [True] * 400) is None
+
+
+def test_the_first_few_records_are_no_share_of_anything() -> None:
+    assert Limits().observe(FEWEST - 1, range(FEWEST - 1)) is None
+    assert Limits().observe(FEWEST, range(60)) is not None
+
+
+def test_it_goes_on_saying_what_it_found_first() -> None:
+    limits = Limits(max_run=2)
+    first = limits.observe(3, range(3))
+    assert first is not None
+    assert limits.observe(100_000, []) == limits.observe(5_000, range(5_000)) == first
+
+
+def test_its_error_says_how_many_which_limit_and_an_example() -> None:
+    found = Limits().observe(1_200, range(1_100))
+    assert found is not None
+    error = found.error("events[3] offset 14: not_json: found nothing")
+    assert (error.invalid, error.of, error.limit) == (found.invalid, found.of, found.limit)
+    assert str(error).startswith("1,000 of the last 1,000 records are invalid, more than 5 % ")
+    assert "events[3] offset 14: not_json: found nothing" in str(error)
+
+
+@pytest.mark.parametrize("count", [0, 5])
+def test_records_without_a_fault_are_within_limits(count: int) -> None:
+    assert Limits(max_ratio=0.0001, max_run=1).observe(count, []) is None

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streameval.engine.clock import NEVER
+from streameval.engine.memory import Memory
+from streameval.errors import DamagedStateError
+
+MINUTE = 60_000_000
+SPAN = 10 * MINUTE
+events = st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 40 * MINUTE)), max_size=40)
+
+
+def judged(memory: Memory, rows: Sequence[tuple[str, int]], clock: int | None = None) -> list[bool]:
+    """By a clock that believes every event."""
+    times = np.array([time for _, time in rows], dtype=np.int64)
+    clocks = np.maximum(np.maximum.accumulate(times), NEVER if clock is None else clock)
+    novel = memory.novel([event_id for event_id, _ in rows], times, clocks)
+    return [bool(each) for each in novel]
+
+
+def remembering(
+    rows: Sequence[tuple[str, int]], clocks: Sequence[int]
+) -> tuple[Memory, list[bool]]:
+    """With clocks of its own, one batch after the other."""
+    memory, novel = Memory(SPAN, recent=3), list[bool]()
+    for (event_id, time), clock in zip(rows, clocks, strict=True):
+        novel += memory.novel([event_id], np.array([time]), np.array([clock])).tolist()
+    return memory, novel
+
+
+def judged_slowly(rows: Sequence[tuple[str, int]]) -> list[bool]:
+    """One event at a time, from nothing but the definition."""
+    width, now = MINUTE, -1
+    novel: list[bool] = []
+    counted: list[tuple[str, int]] = []
+    for event_id, time in rows:
+        now = max(now, time)
+        bucket = time // width
+        known = [each for name, each in counted if name == event_id]
+        within = [each for each in (bucket, *known) if (each + 1) * width > now - SPAN]
+        new = bucket not in within or not any(each in within for each in known)
+        novel.append(new)
+        if new and bucket in within:
+            counted.append((event_id, bucket))
+    return novel
+
+
+def content(memory: Memory) -> dict[str, bytes]:
+    return {each.name: b"".join(each.content()()) for each in memory.sections()}
+
+
+def clock_of(rows: Sequence[tuple[str, int]]) -> int | None:
+    return max((time for _, time in rows), default=None)
+
+
+def test_an_event_that_comes_again_is_a_duplicate() -> None:
+    assert judged(Memory(SPAN, recent=1), [("a", 0), ("b", 0), ("a", MINUTE)]) == [
+        True,
+        True,
+        False,
+    ]
+
+
+def test_an_id_is_forgotten_after_its_span() -> None:
+    memory = Memory(SPAN, recent=1)
+    assert judged(memory, [("a", 0), ("b", 11 * MINUTE), ("a", 11 * MINUTE)]) == [True] * 3
+    assert judged(memory, [("a", 12 * MINUTE)], 11 * MINUTE) == [False]
+
+
+def test_an_event_too_old_to_be_judged_counts() -> None:
+    assert judged(Memory(SPAN, recent=1), [("z", 60 * MINUTE), ("a", 0), ("a", 0)]) == [True] * 3
+
+
+@given(events)
+def test_it_judges_as_the_definition_does(rows: list[tuple[str, int]]) -> None:
+    assert judged(Memory(SPAN, recent=1), rows) == judged_slowly(rows)
+
+
+@given(events, st.integers(0, 40))
+def test_where_a_batch_ends_changes_nothing(rows: list[tuple[str, int]], at: int) -> None:
+    whole, split = Memory(SPAN, recent=1), Memory(SPAN, recent=1)
+    first, second = rows[:at], rows[at:]
+    together = judged(split, first) + judged(split, second, clock_of(first))
+    assert together == judged(whole, rows)
+    assert content(split) == content(whole)
+
+
+@given(events, events)
+def test_what_was_saved_goes_on_as_if_it_had_never_stopped(
+    before: list[tuple[str, int]], after: list[tuple[str, int]]
+) -> None:
+    lasting, restored = Memory(SPAN, recent=1), Memory(SPAN, recent=1)
+    judged(lasting, before)
+    restored.restore(content(lasting))
+    assert content(restored) == content(lasting)
+    clock = clock_of(before)
+    assert judged(restored, after, clock) == judged(lasting, after, clock)
+    assert content(restored) == content(lasting)
+
+
+def test_the_id_of_an_event_from_the_future_is_remembered_from_the_clock_on() -> None:
+    far = 1_000_000 * MINUTE
+    rows = [("a", 0), ("z", far), ("z", far), ("b", 0), ("z", far), ("c", 30 * MINUTE), ("z", far)]
+    clocks = [0, 0, 0, 0, 0, 30 * MINUTE, 30 * MINUTE]
+    memory, novel = remembering(rows, clocks)
+    assert novel == [True, True, False, True, False, True, True]
+    assert {name for name in content(memory) if name != "seen/ahead"} == {"seen/30"}
+
+
+def test_the_id_of_an_event_that_is_confirmed_is_remembered_from_its_time_on() -> None:
+    night = 600 * MINUTE
+    rows = [("a", 0), ("z", night), ("b", night), ("z", night), ("c", night + MINUTE)]
+    memory, novel = remembering(rows, [0, 0, night, night, night + MINUTE])
+    assert novel == [True, True, True, False, True]
+    assert set(content(memory)) == {"seen/600", "seen/601"}
+
+
+def test_memory_is_bounded_by_the_span() -> None:
+    memory = Memory(SPAN, recent=1)
+    for minute in range(1_000):
+        rows = [(f"{minute}-{n}", minute * MINUTE) for n in range(5)]
+        judged(memory, rows, (minute - 1) * MINUTE if minute else None)
+    assert sum(len(part) for part in content(memory).values()) < 12 * (5 * 8 + 8)
+
+
+def test_a_section_that_did_not_change_keeps_its_version() -> None:
+    memory = Memory(SPAN, recent=1)
+    judged(memory, [("a", 0), ("b", 5 * MINUTE)])
+    before = {each.name: each.version for each in memory.sections()}
+    judged(memory, [("c", 5 * MINUTE)], 5 * MINUTE)
+    after = {each.name: each.version for each in memory.sections()}
+    assert [name for name in before if before[name] == after[name]] == ["seen/0"]
+
+
+@pytest.mark.parametrize(
+    ("name", "held"), [("seen/x", b"\xc4\x00"), ("seen/1", b"\xc4\x03abc"), ("seen/1", b"\xff")]
+)
+def test_what_was_never_saved_is_refused(name: str, held: bytes) -> None:
+    with pytest.raises(DamagedStateError, match="seen/"):
+        Memory(SPAN, recent=1).restore({name: held})
