@@ -14,11 +14,10 @@ from streameval.daemon.assembly import Assembly, Clock
 from streameval.daemon.garbage import Garbage
 from streameval.daemon.joining import Joining, owner_of
 from streameval.daemon.log import emit
-from streameval.engine.circumstances import Circumstances
 from streameval.engine.dead_letters import DeadLetter
 from streameval.engine.ingest import IngestCopy
 from streameval.engine.snapshot import ReloadHealth, Snapshot
-from streameval.engine.snapshots import Snapshots
+from streameval.engine.snapshots import Circumstances, Snapshots
 from streameval.errors import StreamevalError
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 

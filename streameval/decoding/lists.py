@@ -1,14 +1,16 @@
-"""Lists inside a record, and their elements."""
+"""The lists of a record: recommendations, and interactions with their gains and types."""
 
 from __future__ import annotations
 
-from collections.abc import Sized
-from typing import Any
+from collections.abc import Iterable, Sized
+from typing import Any, NamedTuple
 
+from streameval.decoding.fields import EventFields
 from streameval.decoding.ids import Ids
-from streameval.decoding.invalid import Reason, Refusal, shown
-from streameval.decoding.paths import Path
-from streameval.events import Id
+from streameval.decoding.invalid import Reason, Refusal, check_bytes, shown
+from streameval.decoding.numbers import finite
+from streameval.decoding.paths import Path, compile_path
+from streameval.events import Id, Interaction, Interactions
 
 
 def as_list(found: Any, field: str) -> list[Any]:
@@ -64,3 +66,118 @@ def items_of(elements: list[Any], path: Path, ids: Ids, field: str) -> list[Id]:
         where = f"{field}[{found.index(None)}].{path.text}"
         raise Refusal("missing_field", f"{where} is absent or null")
     return ids.each(found, field)
+
+
+class Shown(NamedTuple):
+    """The list shown.
+
+    Attributes:
+        items: ids, rank 1 first.
+        scores: one score per item; None unless every item has one.
+    """
+
+    items: list[Id]
+    scores: list[float] | None
+
+
+class RecommendationReader:
+    """Reads recommendations: ids, or objects with an id and, optionally, a score."""
+
+    def __init__(self, fields: EventFields, field: str = "recommendations") -> None:
+        self._field = str(getattr(fields, field))
+        self._longest = fields.max_recommendations
+        self._ids = Ids(fields.ids, fields.max_id_bytes)
+        self._item = compile_path(fields.item, "item")
+        self._score = compile_path(fields.score, "score")
+
+    def read(self, found: Any) -> Shown:
+        """The list shown.
+
+        Raises:
+            Refusal: it is none.
+        """
+        values = as_list(found, self._field)
+        check_count(values, self._longest, self._field, "too_many_recommendations")
+        items = items_of(values, self._item, self._ids, self._field)
+        return Shown(items, self._scores(values))
+
+    def _scores(self, values: list[Any]) -> list[float] | None:
+        objects = [value for value in values if type(value) is dict]
+        found = self._score.of_each(objects)
+        if set(map(type, found)) == {float}:  # JSON has no others than finite ones
+            return found if len(found) == len(values) else None
+        scores = [self._score_of(value, place) for place, value in enumerate(values)]
+        known = [score for score in scores if score is not None]
+        return known if known and len(known) == len(values) else None
+
+    def _score_of(self, value: Any, place: int) -> float | None:
+        score = self._score.of(value) if type(value) is dict else None
+        if score is None:
+            return None
+        return finite(score, f"{self._field}[{place}].{self._score.text}", "invalid_score")
+
+
+class Outcome(NamedTuple):
+    """What the user did.
+
+    Attributes:
+        items: ids, or id -> gain.
+        typed: the interactions as they came; empty where they are ids or gains alone.
+    """
+
+    items: Interactions
+    typed: tuple[Interaction, ...]
+
+
+class InteractionReader:
+    """Reads interactions: ids, id -> gain, or objects with an id, a gain and a type."""
+
+    def __init__(self, fields: EventFields) -> None:
+        self._field = fields.interactions
+        self._most = fields.max_interactions
+        self._ids = Ids(fields.ids, fields.max_id_bytes)
+        self._longest_type = fields.max_label_bytes
+        self._item = compile_path(fields.interaction_item, "interaction_item")
+        self._gain = compile_path(fields.gain, "gain")
+        self._type = compile_path(fields.type, "type")
+
+    def read(self, found: Any) -> Outcome:
+        """What the user did.
+
+        Raises:
+            Refusal: it is none of the known forms.
+        """
+        if type(found) is dict:
+            check_count(found, self._most, self._field, "too_many_interactions")
+            return Outcome(self._gains(found), ())
+        values = as_list(found, self._field)
+        check_count(values, self._most, self._field, "too_many_interactions")
+        if dict not in map(type, values):
+            return Outcome(self._ids.each(values, self._field), ())
+        typed = tuple(self._one(each, f"{self._field}[{i}]") for i, each in enumerate(values))
+        return Outcome(_largest_gains((one.item, one.gain) for one in typed), typed)
+
+    def _gains(self, found: dict[str, Any]) -> dict[Id, float]:
+        return _largest_gains(
+            (self._ids.one(key, self._field), finite(gain, f"{self._field}.{key}", "invalid_gain"))
+            for key, gain in found.items()
+        )
+
+    def _one(self, value: Any, where: str) -> Interaction:
+        item = item_of(value, self._item, self._ids, where)
+        if type(value) is not dict:
+            return Interaction(item)
+        gain, kind = self._gain.of(value), self._type.of(value)
+        if kind is not None and type(kind) is not str:
+            raise Refusal("wrong_type", f"{where}.{self._type.text}: {shown(kind)} is no string")
+        if kind is not None:
+            check_bytes(kind, self._longest_type, f"{where}.{self._type.text}", "label_too_long")
+        gain = 1.0 if gain is None else finite(gain, f"{where}.{self._gain.text}", "invalid_gain")
+        return Interaction(item, gain, kind)
+
+
+def _largest_gains(gains: Iterable[tuple[Id, float]]) -> dict[Id, float]:
+    largest: dict[Id, float] = {}
+    for item, gain in gains:
+        largest[item] = max(gain, largest.get(item, gain))
+    return largest

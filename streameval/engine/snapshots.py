@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from streameval.accumulator.experiment import Variant
 from streameval.accumulator.readings import How, advice, answers, rests_on, with_intervals
 from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
-from streameval.engine.circumstances import Circumstances
 from streameval.engine.experiments import ExperimentReader, all_variants
 from streameval.engine.history import History
 from streameval.engine.ingest import Ingest, IngestCopy
@@ -18,10 +19,12 @@ from streameval.engine.layout import Layout
 from streameval.engine.partition import ALL, PANES, Progress
 from streameval.engine.snapshot import (
     LIFETIME,
+    CheckpointHealth,
     Counted,
     CountedKey,
     Health,
     PartitionHealth,
+    ReloadHealth,
     Series,
     SeriesFamily,
     Snapshot,
@@ -30,6 +33,41 @@ from streameval.events.records import Partition
 from streameval.windows.labels import Labels
 from streameval.windows.times import SECOND, span_text
 from streameval.windows.views import Views
+
+
+class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of everything around the pipeline.
+
+    Attributes:
+        ready: whether the source answers and reading has begun.
+        trouble: one sentence while the source is in trouble.
+        ends: for each partition, the offset after its last record, as far as known.
+        counted: what checkpoints have made durable; None where state is not durable.
+        checkpoint: how well state is being kept; None where it is not.
+        commit_failures: commits of the group's offsets that failed.
+        dead_lettered: records set aside as dead letters; None where none are written.
+        recoveries: what the watchdog did: step -> how often.
+        connection_failures: attempts to reach the source that failed: reason -> how often.
+        registry_failures: attempts to ask the schema registry that failed: reason -> how often;
+            empty where there is none.
+        reload: what became of the configuration; None where it cannot be read again.
+        join: how the join of streams is; None where nothing is joined.
+        unread: partitions of what is read that other processes count.
+    """
+
+    ready: bool
+    trouble: str | None = None
+    ends: Mapping[Partition, int] = {}
+    counted: Mapping[CountedKey, Counted] | None = None
+    checkpoint: CheckpointHealth | None = None
+    commit_failures: int = 0
+    dead_lettered: int | None = None
+    recoveries: Mapping[str, int] = {}
+    connection_failures: Mapping[str, int] = {}
+    registry_failures: Mapping[str, int] = {}
+    reload: ReloadHealth | None = None
+    join: JoinHealth | None = None
+    unread: int = 0
 
 
 class _Read(NamedTuple):

@@ -23,9 +23,8 @@ from streameval.config.options import WindowsOptions
 from streameval.config.pipeline import counting, layout
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
-from streameval.engine.circumstances import Circumstances
 from streameval.engine.direct import Direct
-from streameval.engine.snapshots import Snapshots
+from streameval.engine.snapshots import Circumstances, Snapshots
 from streameval.events.records import Partition, RecordBatch
 from streameval.sources.options import SimulatorOptions
 from tests.benchmarks.timing import best_of

@@ -12,8 +12,8 @@ from kafka import KafkaConsumer, TopicPartition
 from streameval.config import load
 from streameval.config.pipeline import counting
 from streameval.daemon.assembly import pictures
-from streameval.engine.circumstances import Circumstances
 from streameval.engine.ingest import Ingest
+from streameval.engine.snapshots import Circumstances
 from streameval.events.records import Partition
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.sources.kafka.cluster import LATEST, Cluster

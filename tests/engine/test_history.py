@@ -5,10 +5,9 @@ from typing import NamedTuple
 import pytest
 
 from streameval.engine import history as of_history
-from streameval.engine.circumstances import Circumstances
 from streameval.engine.ingest import Ingest
 from streameval.engine.past import Past
-from streameval.engine.snapshots import Snapshots
+from streameval.engine.snapshots import Circumstances, Snapshots
 from tests.engine.counting import MINUTE, batch, layout, parts, record
 from tests.engine.counting import ingest as ingest_of
 

@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 from streameval import Accumulator, Event, Intervals
 from streameval.accumulator.plan import PANE_GROUPS
 from streameval.accumulator.uncertainty import interval
-from streameval.engine.circumstances import Circumstances
 from streameval.engine.ingest import Ingest
 from streameval.engine.snapshot import LIFETIME, Series
-from streameval.engine.snapshots import Snapshots
+from streameval.engine.snapshots import Circumstances, Snapshots
 from streameval.events.records import Partition
 from tests.engine.counting import MINUTE, batch, ingest, layout, parts, record, views
 

@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 
 from streameval.decoding.invalid import REASONS
-from streameval.engine.circumstances import Circumstances
 from streameval.engine.ingest import Ingest
 from streameval.engine.snapshot import Counted, CountedKey, Snapshot
-from streameval.engine.snapshots import Snapshots
+from streameval.engine.snapshots import Circumstances, Snapshots
 from streameval.events.records import Partition
 from tests.engine.counting import MINUTE, batch, layout, parts, record
 from tests.engine.counting import ingest as ingest_of

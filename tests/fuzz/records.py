@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from streameval.config import Config
 from streameval.config.pipeline import counting
-from streameval.engine.circumstances import Circumstances
 from streameval.engine.ingest import Ingest
-from streameval.engine.snapshots import Snapshots
+from streameval.engine.snapshots import Circumstances, Snapshots
 from streameval.errors import TooManyOpenError
 from streameval.events.records import Partition, RecordBatch
 from streameval.exporters.prometheus import PrometheusExporter
