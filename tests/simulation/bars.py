@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -64,7 +67,8 @@ def steady(name: str, most: float, found: Sequence[float]) -> Bar:
 
 
 def _binomial(k: int, n: int, rate: float) -> float:
-    return math.comb(n, k) * rate**k * (1.0 - rate) ** (n - k)
+    ways = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+    return math.exp(ways + k * math.log(rate) + (n - k) * math.log1p(-rate))
 
 
 class Run(NamedTuple):
@@ -141,6 +145,53 @@ def _length(parts: FloatArray) -> float:
     return math.sqrt(float(np.square(parts).sum()))
 
 
+class Kind(NamedTuple):
+    """A kind of run.
+
+    Attributes:
+        number: its own; runs of one number have the same users.
+        name: for people.
+        same_users: whether every user is in both variants.
+        ramp: whether the treatment starts small, while people click less day by day.
+        anonymous: share of users whose lists do not name them.
+        widths: whether the widths are measured, and an effect is looked for.
+        looked_once: whether it is held to what one look promises.
+    """
+
+    number: int
+    name: str
+    same_users: bool = False
+    ramp: bool = False
+    anonymous: float = 0.0
+    widths: bool = False
+    looked_once: bool = True
+
+
+KINDS = (
+    Kind(1, "separate users", widths=True),
+    Kind(2, "the same users", same_users=True, widths=True),
+    Kind(5, "on a ramp", ramp=True),
+    Kind(6, "20 % of users without an id", anonymous=0.2, looked_once=False),
+)
+
+
+class Found(NamedTuple):
+    """What one run without an effect showed.
+
+    Attributes:
+        peeked: by metric, whether any of daily looks raised an alarm.
+        fixed: by metric, whether the one look at the end did.
+        widths: by metric, half widths in standard errors as an oracle finds them by user: of one
+            look, and of anytime bounds at their tightest.
+        effect: whether an effect of five standard errors was found, and its lift covered.
+    """
+
+    peeked: dict[str, bool]
+    fixed: dict[str, bool]
+    widths: dict[str, tuple[float, float]]
+    effect: tuple[bool, bool] | None
+
+
 class Simulation:
     """Runs of one world.
 
@@ -148,76 +199,52 @@ class Simulation:
         seed: of the world and of all chance.
         runs: number of runs of each bar.
         system: that compares.
+        processes: that the runs are spread over.
     """
 
-    def __init__(self, seed: int, runs: int, system: System) -> None:
+    def __init__(self, seed: int, runs: int, system: System, processes: int = 1) -> None:
         self.world = World.drawn(seed)
         self.seed, self.runs, self.system = seed, runs, system
+        self._processes = processes
 
     def bars(self) -> Iterator[Bar]:
         """All promises."""
         for name, holds in kept(self.world, self.seed, self.system.counted):
             yield Bar(f"events: {name}", "yes" if holds else "no", holds)
-        plain = list(self._each(1))
-        yield from self._without_effect("A/A", plain)
-        yield from self._widths("separate users", plain)
-        paired = list(self._each(2, same_users=True))
-        yield from self._without_effect("A/A, the same users", paired)
-        yield from self._widths("the same users", paired)
-        yield from self._with_effect("separate users", plain, same_users=False)
-        yield from self._with_effect("the same users", paired, same_users=True)
-        yield from self._without_effect("A/A on a ramp", list(self._each(5, ramp=True)))
-        lossy = list(self._each(6, anonymous=0.2))
-        yield from self._without_effect(
-            "A/A, 20 % of users without an id", lossy, looked_once=False
-        )
+        with _Runs(self._processes) as runs:
+            for kind in KINDS:
+                yield from _bars(kind, runs.of(partial(self.found, kind), self.runs))
         yield from self._splits()
 
-    def _without_effect(
-        self, name: str, runs: Sequence[Run], *, looked_once: bool = True
-    ) -> Iterator[Bar]:
+    def found(self, kind: Kind, number: int) -> Found:
+        """What a run of this number shows."""
+        run = self._run(kind, number)
+        peeked, fixed, widths = {}, {}, {}
         for metric in METRICS:
-            peeked, fixed = [], []
-            for run in runs:
-                control, treatment = run.sums(metric)
-                looks = (
-                    self._compared(_until(control, day), _until(treatment, day), "anytime")
-                    for day in range(1, run.world.days + 1)
-                )
-                peeked.append(any(look.excludes_zero for look in looks))
-                fixed.append(self._compared(control, treatment, "fixed").excludes_zero)
-            yield at_most(f"{name}, {metric}: any alarm, looked at daily", 0.05, peeked)
-            if looked_once:
-                yield at_most(f"{name}, {metric}: alarm at one look", 0.065, fixed)
-
-    def _widths(self, name: str, runs: Sequence[Run]) -> Iterator[Bar]:
-        """Half widths in standard errors as an oracle finds them by user."""
-        for metric in METRICS:
-            fixed, anytime = [], []
-            for run in runs:
+            control, treatment = run.sums(metric)
+            looks = (
+                self._compared(_until(control, day), _until(treatment, day), "anytime")
+                for day in range(1, run.world.days + 1)
+            )
+            peeked[metric] = any(look.excludes_zero for look in looks)
+            look = self._compared(control, treatment, "fixed")
+            fixed[metric] = look.excludes_zero
+            if kind.widths:
                 value, error, *_ = run.oracle(metric)
-                sums = run.sums(metric)
-                fixed.append(_half(self._compared(*sums, "fixed")) / error)
-                precision = TIGHTEST * error / value
-                anytime.append(_half(self._compared(*sums, "anytime", precision)) / error)
-            yield between(f"{name}, {metric}: half width, fixed", 1.8, 2.35, fixed)
-            yield between(f"{name}, {metric}: half width, anytime at best", 2.7, 3.7, anytime)
-            yield steady(f"{name}, {metric}: width varies", 0.12, fixed)
+                best = self._compared(control, treatment, "anytime", TIGHTEST * error / value)
+                widths[metric] = _half(look) / error, _half(best) / error
+        effect = self._effect(kind, number, run.oracle("ctr")) if kind.widths else None
+        return Found(peeked, fixed, widths, effect)
 
-    def _with_effect(self, name: str, runs: Sequence[Run], *, same_users: bool) -> Iterator[Bar]:
+    def _effect(self, kind: Kind, number: int, oracle: Oracle) -> tuple[bool, bool]:
         """The same users and lists with an effect of five of their standard errors."""
-        oracles = [run.oracle("ctr") for run in runs]
-        lifts = [each.effect(5.0) for each in oracles]
-        changed = self._each(1 + same_users, lifts=lifts, same_users=same_users)
-        found, covered = [], []
-        for run, lift, oracle in zip(changed, lifts, oracles, strict=True):
-            precision = TIGHTEST * _length(oracle.treatment - oracle.control)
-            look = self._compared(*run.sums("ctr"), "anytime", precision)
-            found.append(look.excludes_zero)
-            low, high = look.lift_low, look.lift_high
-            covered.append(low is not None and high is not None and low <= lift <= high)
-        yield at_least(f"{name}: an effect of 5 standard errors found", 0.8, found)
-        yield at_least(f"{name}: its lift covered", 0.95, covered)
+        lift = oracle.effect(5.0)
+        precision = TIGHTEST * _length(oracle.treatment - oracle.control)
+        sums = self._run(kind, number, lift).sums("ctr")
+        look = self._compared(*sums, "anytime", precision)
+        low, high = look.lift_low, look.lift_high
+        covered = low is not None and high is not None and low <= lift <= high
+        return look.excludes_zero, covered
 
     def _splits(self) -> Iterator[Bar]:
         random = np.random.default_rng([self.seed, 3])
@@ -235,48 +262,77 @@ class Simulation:
     ) -> Comparison:
         return self.system.compare(control, treatment, method, precision)
 
-    def _each(
-        self,
-        number: int,
-        *,
-        lifts: Sequence[float] | None = None,
-        same_users: bool = False,
-        ramp: bool = False,
-        anonymous: float = 0.0,
-    ) -> Iterator[Run]:
-        """Runs, each with users of its own.
-
-        Args:
-            number: of this kind of run.
-            lifts: of the treatment, one for each run; none by default.
-            same_users: whether every user is in both variants.
-            ramp: whether the treatment starts small, while people click less day by day.
-            anonymous: share of users whose lists do not name them.
-        """
+    def _run(self, kind: Kind, number: int, lift: float = 0.0) -> Run:
+        """A run with users of its own."""
         world = self.world
         day = np.arange(world.days)[:, None] / world.days
         share = np.where(day < 1 / 3, 0.05, np.where(day < 2 / 3, 0.2, 0.5))
-        for run, lift in enumerate(lifts or [0.0] * self.runs):
-            random = np.random.default_rng([self.seed, 2, number, run])
-            users = Users.drawn(world, random)
-            treated = random.random(world.users) < (share if ramp else world.share)
-            arms = [
-                users.traffic(
-                    world, random, (treated == side) | same_users, lift * side, 1 - 0.2 * day * ramp
-                )
-                for side in (0, 1)
-            ]
-            group = random.integers(0, GROUPS, world.users)
-            nameless = random.random(world.users) < (anonymous if self.system.by_user else 1.0)
-            groups = [
-                np.where(
-                    nameless[each.user],
-                    random.integers(0, GROUPS, each.user.size),
-                    group[each.user],
-                )
-                for each in arms
-            ]
-            yield Run(world, arms[0], arms[1], (groups[0], groups[1]))
+        random = np.random.default_rng([self.seed, 2, kind.number, number])
+        users = Users.drawn(world, random)
+        treated = random.random(world.users) < (share if kind.ramp else world.share)
+        mood = 1 - 0.2 * day * kind.ramp
+        arms = [
+            users.traffic(world, random, (treated == side) | kind.same_users, lift * side, mood)
+            for side in (0, 1)
+        ]
+        group = random.integers(0, GROUPS, world.users)
+        nameless = random.random(world.users) < (kind.anonymous if self.system.by_user else 1.0)
+        groups = [
+            np.where(
+                nameless[each.user], random.integers(0, GROUPS, each.user.size), group[each.user]
+            )
+            for each in arms
+        ]
+        return Run(world, arms[0], arms[1], (groups[0], groups[1]))
+
+
+class _Runs:
+    """Runs in this process, or spread over several.
+
+    Args:
+        processes: how many.
+    """
+
+    def __init__(self, processes: int) -> None:
+        self._processes = processes
+        self._pool: ProcessPoolExecutor | None = None
+
+    def __enter__(self) -> Self:
+        if self._processes > 1:
+            self._pool = ProcessPoolExecutor(self._processes, get_context("spawn"))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def of(self, task: Callable[[int], Found], runs: int) -> list[Found]:
+        """What each run found."""
+        if self._pool is None:
+            return [*map(task, range(runs))]
+        return [*self._pool.map(task, range(runs), chunksize=5)]
+
+
+def _bars(kind: Kind, found: Sequence[Found]) -> Iterator[Bar]:
+    for metric in METRICS:
+        name = f"A/A, {kind.name}, {metric}"
+        yield at_most(
+            f"{name}: any alarm, looked at daily", 0.05, [each.peeked[metric] for each in found]
+        )
+        if kind.looked_once:
+            yield at_most(
+                f"{name}: alarm at one look", 0.065, [each.fixed[metric] for each in found]
+            )
+        if kind.widths:
+            fixed, anytime = zip(*(each.widths[metric] for each in found), strict=True)
+            yield between(f"{name}: half width, fixed", 1.8, 2.35, fixed)
+            yield between(f"{name}: half width, anytime at best", 2.7, 3.7, anytime)
+            yield steady(f"{name}: width varies", 0.12, fixed)
+    if kind.widths:
+        effects = [each.effect for each in found if each.effect is not None]
+        seen, covered = zip(*effects, strict=True)
+        yield at_least(f"{kind.name}: an effect of 5 standard errors found", 0.8, seen)
+        yield at_least(f"{kind.name}: its lift covered", 0.95, covered)
 
 
 def _until(sums: GroupSums, days: int) -> GroupSums:
