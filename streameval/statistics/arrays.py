@@ -41,11 +41,11 @@ def grouped(
     spans = [int(column.max()) - low + 1 for column, low in zip(keys, lows, strict=True)]
     room = int(np.prod(spans, dtype=object))
     if room >= 2**62:
+        if _ascend(keys):
+            return list(keys), list(counts)
         order = np.lexsort(keys[::-1])
         unlike = [column[order][1:] != column[order][:-1] for column in keys]
         changes = np.logical_or.reduce(unlike)
-        if changes.all() and (np.diff(order) == 1).all():
-            return list(keys), list(counts)
         return _combined(keys, counts, combine, order, changes)
     codes = _codes(keys, lows, spans)
     if (codes[1:] > codes[:-1]).all():
@@ -55,6 +55,27 @@ def grouped(
     order = np.argsort(codes)
     codes = codes[order]
     return _combined(keys, counts, combine, order, codes[1:] != codes[:-1])
+
+
+def _ascend(keys: Sequence[IntArray]) -> bool:
+    """Whether rows are in order and differ from each other."""
+    larger = np.zeros(keys[0].size - 1, np.bool_)
+    alike = ~larger
+    for column in keys:
+        larger |= alike & (column[1:] > column[:-1])
+        alike &= column[1:] == column[:-1]
+    return bool(larger.all())
+
+
+def placed(values: IntArray) -> tuple[IntArray, IntArray]:
+    """The distinct values in ascending order, and the place of each value among them.
+
+    Example:
+        >>> placed(np.array([5, -1, 5]))
+        (array([-1,  5]), array([1, 0, 1]))
+    """
+    known = values[:1] if (values == values[0]).all() else distinct(values)
+    return known, np.searchsorted(known, values)
 
 
 def distinct(values: IntArray) -> IntArray:

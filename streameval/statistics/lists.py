@@ -10,7 +10,7 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-from streameval.statistics.arrays import FloatArray, IntArray, grouped
+from streameval.statistics.arrays import FloatArray, IntArray, grouped, placed
 from streameval.statistics.hitcells import HitCells
 
 Profile: TypeAlias = tuple[int, ...]
@@ -218,13 +218,13 @@ class Outcomes(dict[Outcome, int]):
             cells: where each of some lists occurred; at least one.
             codes: of its outcome.
         """
-        counts = np.bincount(codes, minlength=len(self))
-        if counts.all() and (cells == cells[0]).all():
+        known, place = placed(cells)
+        (place, code), (count,) = grouped([place, codes], [np.ones_like(codes)])
+        if known.size == 1 and code.size == len(self):
             for own, lists in self.lists():
-                yield lists.counted(counts[own], int(cells[0]))
+                yield lists.counted(count[own], int(known[0]))
             return
-        (cell, code), (count,) = grouped([cells, codes], [np.ones_like(codes)])
-        for _, lists in self._made(cell, code, count):
+        for _, lists in self._made(known[place], code, count):
             yield lists
 
     def _made(

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from streameval.statistics.arrays import FloatArray, IntArray, grouped, sums
+from streameval.statistics.arrays import FloatArray, IntArray, grouped, placed, sums
 from streameval.statistics.exact import limbs
 from streameval.statistics.intervals import UNIT
 from streameval.statistics.lists import Lists, Outcome, Outcomes
@@ -191,11 +191,11 @@ class Owners:
     def __init__(self, seen: Seen, width: int, metrics: int) -> None:
         groups = (seen.hashes & np.uint64(width - 1)).astype(np.int64)
         cells, days = seen.cells, seen.days
-        one = bool((cells == cells[0]).all())
-        known, place = (cells[:1], 0) if one else np.unique(cells, return_inverse=True)
+        known, place = placed(cells)
         first = int(days.min())
         span = int(days.max()) - first + 1
-        codes = groups if one and span == 1 else (place * span + (days - first)) * width + groups
+        one = known.size * span == 1
+        codes = groups if one else (place * span + (days - first)) * width + groups
         every = np.arange(min(known.size * span * width, _DENSE * codes.size + width))
         if every.size < known.size * span * width:
             every, codes = np.unique(codes, return_inverse=True)

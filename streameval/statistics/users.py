@@ -81,6 +81,7 @@ _MASKS: Final = np.array([(1 << (8 * size)) - 1 for size in range(_WORD + 1)], n
 MOST_USERS: Final = 16_384
 _DAY: Final = 86_400 * 1_000_000
 _HASHES: Final = 1 << 64
+_FEW: Final = 32
 
 _Taken: TypeAlias = tuple[IntArray, IntArray, Sequence[Any], Sequence[Any]]
 """Of one batch: cells, days, users, ids of events; the last two may be empty."""
@@ -219,10 +220,12 @@ class Users(Sampled):
         if halvings.size:
             kept = self.places(codes) < np.ldexp(1.0, -halvings.value(cells))
             cells, codes = cells[kept], codes[kept]
-        if cells.size and (cells == cells[0]).all():
-            # As it mostly is: one column is sorted sooner than two.
-            codes = distinct(codes)
-            cells = np.full_like(codes, cells[0])
+        known = distinct(cells)
+        if known.size <= _FEW:
+            # Some columns are sorted sooner than two together.
+            parts = [distinct(codes[cells == cell]) for cell in known]
+            cells = np.repeat(known, [part.size for part in parts])
+            codes = np.concatenate([np.zeros(0, np.int64), *parts])
         self.relations["users"].add([cells, codes], [])
         self.fold()
 

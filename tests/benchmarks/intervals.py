@@ -29,6 +29,7 @@ DAYS = 90
 METRICS = [f"{name}@{k}" for name in ("hit_rate", "precision", "mrr", "ndcg") for k in (5, 10, 20)]
 _DAY = 86_400 * 1_000_000
 _NOON = 20_000 * _DAY + _DAY // 2
+_PANES = ("labels/60/", "labels/3600/")
 _ROUNDS = 7
 
 
@@ -105,24 +106,21 @@ def _of_days(seed: int) -> Accumulator:
 
 
 def _print_sizes() -> None:
-    """Saved sections of a log of one slice, with intervals and without."""
+    """What saved parts of one slice are larger by with intervals."""
     for lists, minutes in ((20, 1), (20_000, 1), (20_000, 600)):
-        sizes = []
-        for intervals in (None, Intervals()):
-            of = _counted(lists, minutes, intervals)
-            sections = of.sections(Partition("events", 0))
-            sizes.append({each.name: len(b"".join(each.content()())) for each in sections})
-        without, kept = sizes
-        grown = {
-            name: size - without.get(name, 0) for name, size in kept.items() if "labels" in name
-        }
-        panes = [size for name, size in grown.items() if name.split("/")[1] in ("60", "3600")]
-        rest = {name: f"{size / 1024:.1f}" for name, size in grown.items()}
-        rest = {name: size for name, size in rest.items() if name.split("/")[1] not in "60 3600"}
+        without, kept = (_sizes(lists, minutes, each) for each in (None, Intervals()))
+        grown = {name: (size - without.get(name, 0)) / 1024 for name, size in kept.items()}
+        panes = [size for name, size in grown.items() if name.startswith(_PANES)]
+        (day,) = (size for name, size in grown.items() if name.startswith("labels/86400/"))
         print(
             f"{lists:,} lists in {minutes} minutes, {len(METRICS)} metrics: {len(panes)} panes of "
-            f"{sum(panes) / max(len(panes), 1) / 1024:.1f} KiB more each; others, KiB: {rest}"
+            f"{sum(panes) / len(panes):.1f} KiB, day {day:.1f}, users {grown['labels/users']:.1f}"
         )
+
+
+def _sizes(lists: int, minutes: int, intervals: Intervals | None) -> dict[str, int]:
+    sections = _counted(lists, minutes, intervals).sections(Partition("events", 0))
+    return {each.name: len(b"".join(each.content()())) for each in sections}
 
 
 def _counted(lists: int, minutes: int, intervals: Intervals | None) -> Ingest:

@@ -70,7 +70,8 @@ def test_keys_that_do_not_fit_into_one_integer_are_grouped_too(low: int) -> None
     assert _grouped(table[:1]) == [[*table[0]]]
 
 
-def test_what_ascends_already_is_left_as_it_is() -> None:
-    keys, counts = [np.array([0, 0, 2]), np.array([1, 5, 0])], [np.array([1, 1, 1])]
+@pytest.mark.parametrize("far", [5, 2**62])
+def test_what_ascends_already_is_left_as_it_is(far: int) -> None:
+    keys, counts = [np.array([0, 0, 2]), np.array([-far, far, 0])], [np.array([1, 1, 1])]
     found, _ = grouped(keys, counts)
     assert all(one is other for one, other in zip(found, keys, strict=True))
