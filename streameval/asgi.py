@@ -34,7 +34,7 @@ def app(
     `/api/v1/openapi.json` its description. All addresses in it are relative, so the path under
     which it is mounted does not matter. It asks nobody who they are: that is the service's to do.
     Values are read when they are asked for, once a second at most; nothing runs in between, so the
-    charts have the moments at which somebody looked.
+    charts have the moments at which it was asked.
 
     Args:
         accumulators: one, or a mapping from label values to accumulators, as for
@@ -63,7 +63,7 @@ def app(
 
 
 class _Shown:
-    """The last picture, taken anew when it is old and somebody asks."""
+    """The last picture, taken anew when it is old and asked for."""
 
     def __init__(self, pictures: Pictures, clock: Callable[[], float]) -> None:
         self._pictures = pictures

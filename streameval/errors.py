@@ -72,7 +72,7 @@ class UnknownConventionError(MetricError):
 
 
 class MetricModuleError(MetricError):
-    """The module that a metric of somebody's own is in fails while it is imported."""
+    """The module of a user's own metric fails while it is imported."""
 
     def __init__(self, module: str, error: Exception) -> None:
         self.module = module

@@ -264,7 +264,7 @@ class Growth:
 
 
 class Exposition:
-    """The same as a text by itself, for whoever has no registry.
+    """The same as a text by itself, for programs without a registry.
 
     Args:
         collectors: what is shown.

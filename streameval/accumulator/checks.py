@@ -139,7 +139,7 @@ def _trouble(checks: Checks) -> Iterator[str]:
         planned = " : ".join(f"{share:.1%}" for share in checks.shares.values())
         yield (
             f"users are not split as planned ({found}; planned {planned}): something loses or adds "
-            "users of one variant, and whoever is missing may be unlike the others"
+            "users of one variant, and those who are missing may be unlike the others"
         )
     if checks.shared_evidence >= ALARM:
         yield (

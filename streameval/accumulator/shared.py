@@ -121,14 +121,14 @@ def share(accumulator: Accumulator) -> SharedAccumulator:
     No other thread may be counting in it while this runs.
 
     Raises:
-        NotShownError: it is of a class of somebody's own.
+        NotShownError: it is of a subclass of the user's own.
     """
     if not isinstance(accumulator, SharedAccumulator):
         if type(accumulator) is not Accumulator:
             found = f"one is of the class {type(accumulator).__name__}"
             raise NotShownError(found, "give an Accumulator or a SharedAccumulator")
         with _SHARING:
-            # First the lock: whoever finds the class must find that too.
+            # First the lock: a thread that finds the class must find it too.
             vars(accumulator).setdefault("_lock", threading.RLock())
             accumulator.__class__ = SharedAccumulator
     return cast("SharedAccumulator", accumulator)

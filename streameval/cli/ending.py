@@ -52,11 +52,11 @@ _CALLERS = (
     TooManyInvalidError,
     WrongCallError,
 )
-"""Starting again by itself would help nobody: somebody has to decide first."""
+"""Starting again would not help: a person has to decide something first."""
 
 
 def status_of(error: StreamevalError) -> int:
-    """2 where whoever called must change something first, 1 where running failed."""
+    """2 where the caller must change something first, 1 where running failed."""
     return WRONG_CALL if isinstance(error, _CALLERS) else FAILED
 
 

@@ -423,7 +423,7 @@ class SpanCounting:
             self._joined.end(partitions)
 
     def apply(self, batch: RecordBatch) -> Tally:
-        """Count the records of a batch; returns what became of them."""
+        """Count the records of a batch; returns their outcomes."""
         if self._joint is not None and self._joined is not None:
             applied = self._joined.apply(batch, self._joint.decode(batch))
             self.tally.add(applied.tally)

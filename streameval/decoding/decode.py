@@ -21,7 +21,7 @@ from streameval.events import Batch, Event
 
 
 class Decoded(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """What became of the records of a batch; a place is a record's place in it.
+    """Outcomes of the records of a batch; a place is a record's place in it.
 
     Attributes:
         batch: the events as columns, in the order of their records.

@@ -39,7 +39,7 @@ class Encoding(msgspec.Struct, frozen=True):
 
 
 class Outcome(Protocol):
-    """What became of the records of a batch, as far as their format is concerned."""
+    """Outcomes of the records of a batch, as far as their format is concerned."""
 
     @property
     def invalid(self) -> Sequence[tuple[int, InvalidEvent]]:
@@ -91,7 +91,7 @@ def by_schema(readers: Mapping[bytes, ToText]) -> ToText:
     """What reads each record with its own schema.
 
     Args:
-        readers: header of a record -> what reads it; somebody adds those of further schemas.
+        readers: header of a record -> what reads it; those of further schemas are added.
     """
 
     def to_text(value: bytes) -> bytes:

@@ -18,7 +18,7 @@ from streameval.windows.sections import Section
 
 
 class Applied(Protocol):
-    """What became of a batch."""
+    """Outcomes of a batch."""
 
     @property
     def invalid(self) -> Sequence[tuple[int, InvalidEvent]]:
@@ -34,7 +34,7 @@ class State(Protocol):
 
     @property
     def tally(self) -> Tally:
-        """What became of its records."""
+        """Outcomes of its records."""
 
     @property
     def since(self) -> Mapping[str, int]:

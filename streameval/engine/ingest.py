@@ -23,7 +23,7 @@ from streameval.windows.labels import Folding
 from streameval.windows.sections import Section
 
 _UNLIKE_OURS: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What comes of bytes that have the right digest and are no state: somebody else wrote them."""
+"""Raised by bytes that have the right digest and are no state: another program wrote them."""
 
 
 class IngestCopy(NamedTuple):
@@ -33,7 +33,7 @@ class IngestCopy(NamedTuple):
         families: by name, one of each partition, in the order of partitions.
         since: of each partition: "family:statistic" -> clock at which it was first kept.
         clock: event time at which windows are read, microseconds; None where unknown.
-        tally: what became of all records.
+        tally: outcomes of all records.
         progress: how far each log was counted.
     """
 
@@ -49,12 +49,12 @@ class Ingest:
 
     Args:
         front: makes of records what is counted.
-        keep_letters: whether invalid records are kept for whoever takes them away.
+        keep_letters: whether invalid records are kept until they are taken.
         limits: when so many records are invalid that counting must stop; None: never.
 
     Attributes:
         layout: what is kept of each partition.
-        tally: what became of all records that this object was given.
+        tally: outcomes of all records that this object was given.
     """
 
     def __init__(
@@ -171,7 +171,7 @@ class Ingest:
         self._partitions[partition] = state
 
     def drop(self, partition: Partition) -> None:
-        """Forget a partition: it is somebody else's."""
+        """Forget a partition: another process has it."""
         self._partitions.pop(partition, None)
 
     def sections(self, partition: Partition) -> list[Section]:

@@ -1,4 +1,4 @@
-"""How a join of streams is, for whoever looks at it."""
+"""Health of a join of streams, as the page and the API show it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _FEWEST: Final = 10
 
 
 class StreamHealth(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the records of one stream.
+    """Outcomes of the records of one stream.
 
     Attributes:
         name: its first topic or file.
-        outcomes: records by what became of them since the process started; those that were open
+        outcomes: records by outcome since the process started; those that were open
             when it started are among them as they end.
         open: records that still wait.
         outside: interactions counted with items that their list did not show, likewise.

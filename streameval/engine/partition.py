@@ -32,7 +32,7 @@ META = "meta"
 
 
 class Applied(NamedTuple):
-    """What became of a batch.
+    """Outcomes of a batch.
 
     Attributes:
         invalid: place, and why the record there is no event.
@@ -61,7 +61,7 @@ class PartitionState:
     Attributes:
         position: the next offset to be counted.
         time: the clock of its log.
-        tally: what became of its records.
+        tally: outcomes of its records.
         families: what is kept, by name.
         since: "family:statistic" -> clock at which it was first kept; those kept always are absent.
     """
@@ -102,7 +102,7 @@ class PartitionState:
         return Applied(decoded.invalid, tally)
 
     def note(self, tally: Tally) -> None:
-        """Add to what became of records, where another one judges them."""
+        """Add the outcomes of records that another part judges."""
         self.tally.add(tally)
         self._version = next_version()
 

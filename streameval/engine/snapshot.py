@@ -100,7 +100,7 @@ class CheckpointHealth(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReloadHealth(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the configuration file that was read last.
+    """The result of the last reload of the configuration.
 
     Attributes:
         successful: whether it is in force.
@@ -133,7 +133,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
         registry_failures: attempts to ask the schema registry that failed: reason -> how often;
             empty where there is none.
         checkpoint: how well state is being kept; None where it is not.
-        reload: what became of the configuration; None where it cannot be read again.
+        reload: the result of the last reload; None where it cannot be read again.
         join: how the join of streams is; None where nothing is joined.
     """
 

@@ -50,7 +50,7 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
         connection_failures: attempts to reach the source that failed: reason -> how often.
         registry_failures: attempts to ask the schema registry that failed: reason -> how often;
             empty where there is none.
-        reload: what became of the configuration; None where it cannot be read again.
+        reload: the result of the last reload; None where it cannot be read again.
         join: how the join of streams is; None where nothing is joined.
         unread: partitions of what is read that other processes count.
     """

@@ -1,4 +1,4 @@
-"""What became of all records so far."""
+"""Outcomes of all records so far."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ class Owner(Protocol):
         """
 
     def revoked(self, partitions: Sequence[Partition]) -> None:
-        """These go to somebody else when this returns: finish them now."""
+        """Another process gets these when this returns: finish them now."""
 
     def lost(self, partitions: Sequence[Partition]) -> None:
-        """These are somebody else's already: whatever is not durable is forgotten."""
+        """Another process has these already: what is not durable is forgotten."""

@@ -1,4 +1,4 @@
-"""What became of each record of a stream: every one ends in exactly one place."""
+"""Outcomes of the records of a stream: each record has exactly one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OUTCOMES: Final[dict[Outcome, str]] = {
 
 
 class Account(msgspec.Struct, kw_only=True, gc=False):
-    """Records of one stream by what became of them; `open` are those that still wait.
+    """Records of one stream by outcome; `open` are those that still wait.
 
     Attributes:
         records: all of them.

@@ -57,7 +57,7 @@ class InteractionFields(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InteractionColumns(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """What became of the records of a batch; a place is a record's place in it.
+    """Outcomes of the records of a batch; a place is a record's place in it.
 
     Attributes:
         places: of each interaction, ascending.

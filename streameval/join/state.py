@@ -85,7 +85,7 @@ class JoinedState:
 
     @property
     def tally(self) -> Tally:
-        """What became of the records."""
+        """Outcomes of the records."""
         return self._counted.tally
 
     @property
@@ -100,7 +100,7 @@ class JoinedState:
 
     @property
     def accounts(self) -> Sequence[Account]:
-        """What became of the records of each stream."""
+        """Outcomes of the records of each stream."""
         return self.joiner.accounts
 
     @property
@@ -114,7 +114,7 @@ class JoinedState:
         return self.logs.waiting or any(account.open for account in self.accounts)
 
     def done(self) -> list[Account]:
-        """What became of the records of each stream since this object began, or was restored."""
+        """Outcomes of the records of each stream since this object began, or was restored."""
         pairs = zip(self.accounts, self._before, strict=True)
         return [account.less(before) for account, before in pairs]
 

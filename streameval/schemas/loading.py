@@ -41,7 +41,7 @@ class Wanted(NamedTuple):
 
 
 class Schemas:
-    """The schemas of a registry, fetched on a thread of its own while somebody waits for them.
+    """The schemas of a registry, fetched on a thread of its own while the caller waits for them.
 
     Args:
         registry: what to ask.
@@ -125,7 +125,7 @@ class Schemas:
         while (wanted := self._next()) is not None:
             try:
                 self._ask(wanted)
-            except Exception as error:  # noqa: BLE001  whatever it is, somebody waits
+            except Exception as error:  # noqa: BLE001  a caller waits for it, whatever it is
                 self._tell(error, wanted)
                 self._sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)

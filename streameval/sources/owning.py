@@ -12,7 +12,7 @@ NO_END: Final = 2**63 - 1
 
 
 class Positions:
-    """An owner for whoever keeps no state: begins where told, else where configured.
+    """An owner without state: begins where told, else where configured.
 
     Args:
         positions: where to begin; the other partitions begin at their `start`.

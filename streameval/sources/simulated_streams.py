@@ -77,7 +77,7 @@ class Impression(msgspec.Struct, frozen=True, gc=False):
 
 
 class Interaction(msgspec.Struct, frozen=True, gc=False):
-    """What somebody did with an item, as it is written then."""
+    """What a user did with an item, as it is written then."""
 
     ts: int
     request_id: str

@@ -26,7 +26,7 @@ class Shape(NamedTuple):
         keys: key columns, the cell among them.
         counts: count columns.
         items: place of the key column that holds codes of items; None where none does.
-        combine: what becomes of the counts of equal keys: their sum, or the largest.
+        combine: how the counts of equal keys combine: their sum, or the largest.
     """
 
     keys: int

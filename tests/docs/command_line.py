@@ -20,7 +20,7 @@ text is `streameval COMMAND --help`.
 |---|---|
 | {DONE} | done |
 | {FAILED} | something failed while it ran; starting again may help |
-| 2 | it was called wrongly, or somebody must decide something first |
+| 2 | it was called wrongly, or a person must decide something first |
 
 What went wrong is one line on standard error. Results are on standard output.
 """

@@ -8,7 +8,7 @@ _ADDRESS = re.compile(r"(?:\[(?P<bracketed>[^\[\]]+)\]|(?P<plain>[^\[\]:]+)):(?P
 _MAX_PORT = 65_535
 
 HOW = "write HOST:PORT, for example '127.0.0.1:9877' or '[::1]:9877'"
-"""What to tell whoever wrote something else."""
+"""How to write an address, for errors."""
 
 
 def host_and_port(text: str) -> tuple[str, int] | None:

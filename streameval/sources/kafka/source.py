@@ -185,7 +185,7 @@ class KafkaSource:
     def close(self) -> None:
         """Leave the group, if not a static member, and close the connections.
 
-        The owner is not called: whoever closes has finished before. May be called twice.
+        The owner is not called: its work is finished before. May be called twice.
         """
         self._monitor.stop()
         self._leave()

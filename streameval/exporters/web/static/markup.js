@@ -25,7 +25,7 @@ function attributes(there, next) {
     if (there.getAttribute(name) !== value) there.setAttribute(name, value);
   }
   for (const { name } of [...there.attributes]) {
-    // Whoever opened a <details> closes it.
+    // A <details> that the user opened stays open.
     if (name !== "open" && !next.hasAttribute(name)) there.removeAttribute(name);
   }
 }
