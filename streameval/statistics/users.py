@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from itertools import chain, pairwise, repeat
+from itertools import chain, repeat
 from typing import Any, ClassVar, Final, NamedTuple, Self, TypeAlias
 
 import msgspec
@@ -251,19 +252,22 @@ class Users(Sampled):
 
     def view(self, cells: IntArray) -> list[UserSample]:
         """The users of each of these cells."""
-        owner, (hashes,) = self.relations["users"].of(cells)
-        edges = pairwise(np.searchsorted(owner, np.arange(cells.size + 1)).tolist())
+        own, codes = self.relations["users"].columns
         halvings = self.relations["halvings"].value(cells).tolist()
         return [
-            UserSample(_unsigned(hashes[start:stop]), _HASHES >> halvings[place])
-            for place, (start, stop) in enumerate(edges)
+            UserSample(
+                _unsigned(codes[bisect_left(own, cell) : bisect_right(own, cell)]),
+                _HASHES >> halvings[place],
+            )
+            for place, cell in enumerate(cells.tolist())
         ]
 
 
 def _unsigned(codes: IntArray) -> HashArray:
     """Hashes in ascending order, from integers of the same bits in that order."""
-    negative = int(np.searchsorted(codes, 0))
-    return np.concatenate((codes[negative:], codes[:negative])).view(np.uint64)
+    negative = bisect_left(codes, 0)
+    found = np.concatenate((codes[negative:], codes[:negative]))
+    return found.astype(np.int64, copy=False).view(np.uint64)
 
 
 def _times(batch: Batch | Coded) -> IntArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.bars import Simulation
+from tests.simulation.bars import Simulation, at_most
 from tests.simulation.systems import MISTAKES, System
 
 
@@ -20,6 +20,12 @@ def test_every_promise_is_kept() -> None:
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_found(name: str) -> None:
     assert any(not bar.passed for bar in Simulation(2, 30, MISTAKES[name]).bars())
+
+
+def test_a_bar_of_thousands_of_runs_is_judged() -> None:
+    assert at_most("no alarm", 0.001, [False] * 2_500).passed
+    assert at_most("as many as may be", 0.05, [True] * 125 + [False] * 2_375).passed
+    assert not at_most("too many", 0.05, [True] * 200 + [False] * 2_300).passed
 
 
 @pytest.mark.nightly
