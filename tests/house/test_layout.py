@@ -106,15 +106,9 @@ def test_mypy_is_strict_over_the_package_and_the_tests() -> None:
     assert not [entry for entry in mypy["overrides"] if "ignore_errors" in entry]
 
 
-@pytest.mark.parametrize("name", sorted(catalogue()))
-def test_every_metric_is_a_file_of_its_name_and_has_its_slow_twin(name: str) -> None:
-    assert (PACKAGE / "metrics" / f"{name}.py").is_file()
-    assert (ROOT / "tests" / "metrics" / "twins" / f"{name}.py").is_file()
-
-
-def test_no_twin_is_left_of_a_metric_that_is_gone() -> None:
-    twins = (ROOT / "tests" / "metrics" / "twins").glob("[!_]*.py")
-    assert {path.stem for path in twins} <= set(catalogue())
+def test_every_metric_is_a_file_of_its_name() -> None:
+    found = (PACKAGE / "metrics").glob("[!_]*.py")
+    assert {path.stem for path in found} == set(catalogue())
 
 
 def test_every_folder_of_tests_is_a_package() -> None:

@@ -15,12 +15,12 @@ from streameval.errors import MetricSyntaxError, UnknownMetricError
 TREC = Path(__file__).parents[3] / "shared" / "datasets" / "trec_eval_test"
 
 
-@pytest.mark.parametrize("alias", ALIASES)
-def test_an_alias_is_a_metric_of_the_catalogue_and_hides_none(alias: str) -> None:
-    metric = parse(alias)
-    assert alias not in catalogue()
-    assert metric.text == ALIASES[alias]
-    assert alias in aliases(metric.name)
+def test_an_alias_is_a_metric_of_the_catalogue_and_hides_none() -> None:
+    assert ALIASES.keys().isdisjoint(catalogue())
+    for alias, text in ALIASES.items():
+        metric = parse(alias)
+        assert metric.text == text
+        assert alias in aliases(metric.name)
 
 
 def test_an_alias_takes_parameters_and_a_cutoff() -> None:
