@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -181,6 +182,7 @@ def hits_options(metric: Metric, depth: int | None) -> HitsOptions:
     return msgspec.convert(known | {"rows": rows, "depth": depth}, HitsOptions)
 
 
+@lru_cache(maxsize=256)
 def name_of(options: Hashable) -> str:
     """The name of a statistic in what is saved: its kind, and what it was asked for.
 

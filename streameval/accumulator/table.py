@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache, partial
-from typing import Any, Final, TypeAlias, cast
+from functools import cached_property, lru_cache, partial
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import msgspec
 import numpy as np
@@ -54,8 +54,12 @@ _KINDS: Final[Mapping[type, type[Statistic]]] = {
     ScoresOptions: ScoredItems,
     RankSumsOptions: RankSumsOfLists,
 }
+_GROUPS: Final = "groups:"
 _ALONE: Final = 256
 """With so many events of each cell in a batch, each cell is counted by itself: it is quicker."""
+
+_MOST_WAITING: Final = 256
+"""Batches whose cells wait to be counted."""
 
 _packed = msgspec.msgpack.Encoder().encode
 
@@ -66,6 +70,22 @@ _Kept: TypeAlias = tuple[Metric, Values]
 class _Entry(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     inputs: _Inputs
     relations: list[list[Ext]]
+
+
+class _Ways(NamedTuple):
+    """How a table counts.
+
+    Attributes:
+        told: statistics that take lists in their order, whatever cells they are of.
+        counting: the others.
+        updates: of each statistic that one list is counted by, where `Table.by_lists`.
+        formulas: for each metric of events its formula, where values go, and their sums by user.
+    """
+
+    told: list[Statistic]
+    counting: list[Statistic]
+    updates: list[Callable[..., None]]
+    formulas: list[tuple[Formula, Values, EventsOfUsers | None]]
 
 
 class Table:
@@ -106,6 +126,7 @@ class Table:
         self.by_lists = not (plan.events or plan.groups) and all(map(_by_lists, plan.needs))
         self.events = Relation(Shape(keys=1))
         self._counted: dict[int, int] = {}
+        self._where: list[IntArray] = []
         made: dict[str, Statistic] = {
             name_of(options): _KINDS[type(options)](options, self.items) for options in plan.needs
         }
@@ -113,7 +134,7 @@ class Table:
         if plan.groups:
             texts = tuple(metric.per_list for metric in plan.grouped)
             options = GroupsOptions(groups=plan.groups, daily=plan.daily, metrics=texts)
-            made[f"groups:{plan.groups}"] = Groups(options, self.items)
+            made[f"{_GROUPS}{plan.groups}"] = Groups(options, self.items)
         if plan.users:
             made["users"] = Users(UsersOptions(), self.items)
         self.become(dict(sorted(made.items())))
@@ -128,15 +149,16 @@ class Table:
         """
         if not len(batch):
             return
+        ways = self._ways
         if self.groups is not None:
             if self.groups.is_full:
                 self.fold()
             # Lists must come in their order, whatever cells they are of.
             self.groups.begin(batch, cells, times)
-            _count(self._told, batch, cells)
+            _count(ways.told, batch, cells)
         self._count_lists(len(batch), cells)
-        _count_by_cell(self._counting, batch, cells)
-        if self._formulas:
+        _count_by_cell(ways.counting, batch, cells)
+        if ways.formulas:
             self._count_values(batch.batch if isinstance(batch, Coded) else batch, cells)
         self.version = next(_VERSIONS)
 
@@ -147,16 +169,13 @@ class Table:
         positions: Sequence[int] | None,
     ) -> None:
         """Count one list in cell 0, where `by_lists`."""
-        for update in self._updates:
+        for update in self._ways.updates:
             update(recommendations, interactions, positions)
         self._counted[0] = self._counted.get(0, 0) + 1
 
     def fold(self) -> None:
         """Move what is pending into the relations; changes no content."""
-        if self._counted:
-            cells, counts = np.array([*self._counted.items()], np.int64).T
-            self.events.add([cells], [counts])
-            self._counted.clear()
+        self._fold_counts()
         # Hits first: what is pending there is on its way to the values of lists, too.
         for statistic in sorted(self.statistics.values(), key=_follows):
             statistic.fold()
@@ -190,18 +209,28 @@ class Table:
         """Only these cells, ascending."""
         return self._made(lambda relation: relation.selected(cells))
 
-    def split(self, bits: int) -> dict[int, Table]:
-        """For each number that the upper bits of cells have, its cells by their lower bits."""
+    def hand_out(self, bits: int, goals: Mapping[int, Table]) -> None:
+        """Add its cells, by their lower bits, to the tables that their upper bits say.
+
+        Args:
+            bits: of a cell that stay.
+            goals: tables of one vocabulary, which may keep less by user; maybe one under several
+                numbers.
+        """
         self.fold()
-        found: dict[int, Table] = {}
         for upper, lists in self.events.split(bits):
-            found[upper] = self.empty()
-            found[upper].events = lists
-        kinds = {name: each.split(bits) for name, each in self.statistics.items()}
-        for upper, table in found.items():
-            own = {name: each[upper] for name, each in kinds.items() if upper in each}
-            table.become(table.statistics | own)
-        return found
+            goals[upper].events.merge(lists)
+        for name, statistic in self.statistics.items():
+            own = {at: goal.counterpart(name) for at, goal in goals.items()}
+            statistic.hand_out(bits, {at: each for at, each in own.items() if each is not None})
+        for goal in goals.values():
+            goal.ids = _one_kind("ids", self.ids, goal.ids)
+            goal.users = _one_kind("users", self.users, goal.users)
+            goal.version = next(_VERSIONS)
+
+    def counterpart(self, name: str) -> Statistic | None:
+        """What a statistic of this name in another table is here; there may be fewer groups."""
+        return self.groups if name.startswith(_GROUPS) else self.statistics.get(name)
 
     def add(self, other: Table, names: Mapping[int, int] | None = None) -> None:
         """Add what another one counted, which stays as it is.
@@ -309,23 +338,26 @@ class Table:
         self.audience = cast("Users | None", statistics.get("users"))
         if self.groups is not None:
             self.groups.users = self.audience
-        self._formulas: list[tuple[Formula, Values, EventsOfUsers | None]] = []
+        # A table of what was counted elsewhere counts nothing itself.
+        self.__dict__.pop("_ways", None)
+
+    @cached_property
+    def _ways(self) -> _Ways:
+        ways = _Ways([], [], [], [])
         for metric in self.plan.events:
             values = self._values(f"events:{metric.per_list}")
             told = self._events_of_users(metric)
-            self._formulas.append((formula(metric, self.context), values, told))
-        self._told: list[Statistic] = []
-        self._counting: list[Statistic] = []
-        self._updates: list[Callable[..., None]] = []
-        for statistic in statistics.values():
+            ways.formulas.append((formula(metric, self.context), values, told))
+        for statistic in self.statistics.values():
             if isinstance(statistic, Hits):
                 statistic.listener = self._listener(statistic.options)
                 statistic.each = self._lists_of_users(statistic.options)
-                (self._counting if statistic.each is None else self._told).append(statistic)
+                (ways.counting if statistic.each is None else ways.told).append(statistic)
             elif not isinstance(statistic, Values | Groups | Users):
-                self._counting.append(statistic)
+                ways.counting.append(statistic)
             if isinstance(statistic, Hits | ItemsShown):
-                self._updates.append(statistic.update)
+                ways.updates.append(statistic.update)
+        return ways
 
     def _values(self, name: str) -> Values:
         return cast("Values", self.statistics[name])
@@ -367,14 +399,26 @@ class Table:
         if isinstance(cells, int):
             self._counted[cells] = self._counted.get(cells, 0) + lists
         else:
+            self._where.append(cells)
+            if len(self._where) >= _MOST_WAITING:
+                self._fold_counts()
+
+    def _fold_counts(self) -> None:
+        if self._counted:
+            cells, counts = np.array([*self._counted.items()], np.int64).T
+            self.events.add([cells], [counts])
+            self._counted.clear()
+        if self._where:
+            cells = np.concatenate(self._where)
+            self._where.clear()
             self.events.add([cells], [np.ones_like(cells)])
 
     def _count_values(self, batch: Batch, cells: Cells) -> None:
         where = np.full(len(batch), cells) if isinstance(cells, int) else cells
-        for _, values, _ in self._formulas:
+        for _, values, _ in self._ways.formulas:
             values.add_lists(where)
         for cell, event in zip(where.tolist(), batch.events(), strict=True):
-            for value, values, told in self._formulas:
+            for value, values, told in self._ways.formulas:
                 found = value(event)
                 if told is not None:
                     found = [*found] if isinstance(found, Iterable) else found
@@ -386,7 +430,8 @@ class Table:
         twin = object.__new__(Table)
         twin.plan, twin.context, twin.items = self.plan, self.context, self.items
         twin.ids, twin.users = self.ids, self.users
-        twin.by_lists, twin.version, twin._counted = self.by_lists, next(_VERSIONS), {}
+        twin.by_lists, twin.version = self.by_lists, next(_VERSIONS)
+        twin._counted, twin._where = {}, []
         twin.events = change(self.events)
         twin.become({name: each.made(change) for name, each in self.statistics.items()})
         return twin
@@ -441,7 +486,7 @@ class Table:
 
 
 def _count_by_cell(counting: Sequence[Statistic], batch: Batch | Coded, cells: Cells) -> None:
-    if isinstance(cells, np.ndarray) and isinstance(batch, Batch) and counting:
+    if isinstance(cells, np.ndarray) and isinstance(batch, Batch) and len(batch) >= _ALONE:
         known, places = np.unique(cells, return_inverse=True)
         if known.size * _ALONE <= len(batch):
             for place, cell in enumerate(known.tolist()):

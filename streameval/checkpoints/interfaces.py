@@ -108,6 +108,10 @@ class Clock(Protocol):
     def monotonic(self) -> Callable[[], float]:
         """Seconds that only grow, for measuring."""
 
+    @property
+    def busy(self) -> Callable[[], float]:
+        """Seconds that the processor spent on this thread."""
+
 
 class LogEvent(msgspec.Struct, frozen=True):
     """A line for the log.

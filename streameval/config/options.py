@@ -224,7 +224,8 @@ class StateOptions(Policies, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     Attributes:
         path: a folder that all replicas can write.
-        interval: a checkpoint is begun so long after the last one.
+        interval: a checkpoint is begun so long after the last one; later where checkpoints would
+            take more than 5 % of the time.
         events: and after so many events, whatever comes first; None means by time only.
     """
 

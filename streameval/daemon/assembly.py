@@ -214,11 +214,13 @@ class Clock(NamedTuple):
     Attributes:
         wall: seconds since the epoch, for people.
         monotonic: seconds that only grow, for measuring.
+        busy: seconds that the processor spent on this thread.
         sleep: waits so many seconds.
     """
 
     wall: Callable[[], float] = time.time
     monotonic: Callable[[], float] = time.monotonic
+    busy: Callable[[], float] = time.thread_time
     sleep: Callable[[float], None] = time.sleep
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import contextmanager
 
 from streameval.checkpoints.interfaces import LogEvent
 from streameval.daemon.assembly import Assembly, Clock
@@ -16,6 +15,7 @@ from streameval.daemon.joining import Joining, owner_of
 from streameval.daemon.log import emit
 from streameval.engine.dead_letters import DeadLetter
 from streameval.engine.ingest import IngestCopy
+from streameval.engine.pace import Pace
 from streameval.engine.snapshot import ReloadHealth, Snapshot
 from streameval.engine.snapshots import Circumstances, Snapshots
 from streameval.errors import StreamevalError
@@ -195,37 +195,7 @@ class OwnedShare:
 
 
 _SHORTEST = 1.0
-_COST_MULTIPLE = 20.0
-
-
-class Pace:
-    """Paces costly work: at most once a second and at most 5 % of the time.
-
-    The cheaper of the last two times counts: one that was slow by chance, or the first after a
-    restart that reads everything, does not delay the next.
-
-    Args:
-        clock: seconds that only grow.
-    """
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._next = clock()
-        self._before = 0.0
-
-    @property
-    def remaining(self) -> float:
-        """Seconds until the next run; 0 when it is due."""
-        return max(0.0, self._next - self._clock())
-
-    @contextmanager
-    def turn(self) -> Iterator[None]:
-        """Time one run; the next is due max(1 s, 20 x its cost) after its start."""
-        start = self._clock()
-        yield
-        cost = self._clock() - start
-        self._next = start + max(_SHORTEST, _COST_MULTIPLE * min(cost, self._before))
-        self._before = cost
+"""Seconds between snapshots."""
 
 
 class SnapshotReader:
@@ -248,7 +218,7 @@ class SnapshotReader:
         self._snapshots = snapshots
         self._publish = publish
         self._clock = clock
-        self._pace = Pace(clock.monotonic)
+        self._pace, self._next = Pace(_SHORTEST), clock.monotonic()
         self._thread = thread
         self._taking: Future[None] | None = None
 
@@ -264,7 +234,7 @@ class SnapshotReader:
                 return float("inf")
             self._taking.result()
             self._taking = None
-        return self._pace.remaining
+        return max(0.0, self._next - self._clock.monotonic())
 
     def begin(self, counts: IngestCopy, around: Circumstances) -> None:
         """Take a snapshot on the other thread."""
@@ -278,8 +248,10 @@ class SnapshotReader:
             self._taking.result()
 
     def _take(self, counts: IngestCopy, around: Circumstances) -> None:
-        with self._pace.turn():
-            self._publish(self._snapshots.take(counts, self._clock.wall(), around), around)
+        began = self._clock.monotonic()
+        self._publish(self._snapshots.take(counts, self._clock.wall(), around), around)
+        self._pace.note(self._clock.monotonic() - began)
+        self._next = began + self._pace.interval
 
 
 _IN_FULL = 3

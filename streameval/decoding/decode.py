@@ -18,13 +18,14 @@ from streameval.decoding.parsing import FAILURES
 from streameval.decoding.rows import row_decoders
 from streameval.decoding.sorting import Found, Sorter
 from streameval.events import Batch, Event
+from streameval.events.ragged import Coded
 
 
 class Decoded(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Outcomes of the records of a batch; a place is a record's place in it.
 
     Attributes:
-        batch: the events as columns, in the order of their records.
+        batch: the events as columns, in the order of their records; those of a join as codes.
         places: of each event, ascending.
         times: event time of each event, microseconds since the epoch; None where the stream has
             no time.
@@ -35,7 +36,7 @@ class Decoded(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         tombstones: places of the records that had no value, ascending.
     """
 
-    batch: Batch
+    batch: Batch | Coded
     places: Sequence[int]
     times: NDArray[np.int64] | None
     dimensions: Sequence[tuple[str, ...]] | None
@@ -45,8 +46,15 @@ class Decoded(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     users: Sequence[str | None] | None = None
 
     @property
+    def named(self) -> Batch:
+        """The events with the ids themselves, whatever they are counted by."""
+        return self.batch.batch if isinstance(self.batch, Coded) else self.batch
+
+    @property
     def engaged(self) -> int:
         """How many events have interactions."""
+        if isinstance(self.batch, Coded):
+            return int(np.count_nonzero(self.batch.interactions.lengths))
         return sum(map(bool, self.batch.interactions))
 
     def keep(self, rows: NDArray[np.bool_]) -> Decoded:
@@ -130,7 +138,7 @@ def _taken(decoded: Decoded, rows: NDArray[np.intp]) -> Decoded:
     users = decoded.users
     return msgspec.structs.replace(
         decoded,
-        batch=decoded.batch.take(listed),
+        batch=decoded.named.take(listed),
         places=[places[row] for row in listed],
         times=None if decoded.times is None else decoded.times[rows],
         dimensions=None if dimensions is None else [dimensions[row] for row in listed],

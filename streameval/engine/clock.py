@@ -83,12 +83,16 @@ class Clock:
         Returns:
             The clock after each of them.
         """
+        if not self.is_final and len(times) > self.size:
+            # What can be told quickly, can be told once there is a clock.
+            parts = [self.advance(times[: self.size]), self.advance(times[self.size :])]
+            return np.concatenate(parts)
         log = np.concatenate([self._recent, times])
         first = min(max(self.size - 1 - len(self._recent), 0), len(times))
         clocks = np.full(len(times), self.now)
         if first < len(times):
-            windows = sliding_window_view(log, self.size)[first - len(times) :]
-            clocks[first:] = np.maximum.accumulate(self._believed(windows))
+            recent = log[first - len(times) - self.size + 1 :]
+            clocks[first:] = np.maximum.accumulate(self._believed(recent))
             self.now = int(clocks[-1])
         self._recent = log[-self.size :]
         return clocks
@@ -114,24 +118,55 @@ class Clock:
         self.now, self._agreed = int(now), int(agreed)
         self._recent = np.array(recent, dtype=np.int64)[-self.size :]
 
-    def _believed(self, windows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The largest time believed after each event, given the recent times with it."""
-        agreed, newest = self._agreed, windows[:, -1]
+    def _believed(self, log: Clocks) -> Clocks:
+        """The largest time believed after each event that has `size` - 1 others before it."""
+        agreed, newest = self._agreed, log[self.size - 1 :]
+        # As a rule: nothing is ahead of the clock, and nothing new is further ahead than it may.
+        if (
+            log[: self.size - 1].max(initial=NEVER) <= self.now
+            and newest.max() <= agreed + self.max_ahead
+        ):
+            self._agreed = largest_median(log, self.size, agreed)
+            return np.maximum(newest, self.now)
+        windows = sliding_window_view(log, self.size)
         medians = np.partition(windows, self.size // 2, axis=1)[:, self.size // 2]
         settled = np.maximum(np.maximum.accumulate(medians), agreed)
         self._agreed = int(settled[-1])
-        # As a rule: nothing is ahead of the clock, and nothing new is further ahead than it may.
-        if (
-            windows[0, :-1].max(initial=NEVER) <= self.now
-            and newest.max() <= agreed + self.max_ahead
-        ):
-            believed: Clocks = np.maximum(newest, self.now)
-            return believed
         spread = np.abs(windows - medians[:, np.newaxis])
         spread.partition(self.size // 2, axis=1)
         limits = settled + np.maximum(self.max_ahead, _DEVIATIONS * spread[:, self.size // 2])
-        believed = np.where(windows <= limits[:, np.newaxis], windows, NEVER).max(axis=1)
-        return np.maximum(believed, self.now)
+        found = np.where(windows <= limits[:, np.newaxis], windows, NEVER).max(axis=1)
+        believed: Clocks = np.maximum(found, self.now)
+        return believed
+
+
+def largest_median(times: Clocks, size: int, known: int) -> int:
+    """The largest of a known time and the medians of all windows of so many consecutive times.
+
+    Args:
+        times: at least `size` of them, which is odd.
+        size: of a window.
+        known: the answer where no median is larger.
+
+    Example:
+        >>> largest_median(np.array([1, 9, 2, 8, 3]), 3, 0)
+        8
+    """
+    # As a rule it is that of the last window, or a little more.
+    known = max(known, sorted(times[-size:].tolist())[size // 2])
+    candidates = np.sort(times[times > known])
+    # More than half of a window is at least its median, so that fewer times cannot raise it; and
+    # fewer windows have a median of at least t as t grows.
+    low, high = 0, max(0, candidates.size - size // 2)
+    while low < high:
+        middle = (low + high) // 2
+        reach = np.zeros(times.size + 1, np.int64)
+        np.cumsum(times >= candidates[middle], out=reach[1:])
+        if (reach[size:] - reach[:-size]).max() > size // 2:
+            low = middle + 1
+        else:
+            high = middle
+    return int(candidates[low - 1]) if low else known
 
 
 def provisional(times: Sequence[int], max_ahead: int) -> int | None:

@@ -24,6 +24,8 @@ from streameval.windows.sections import Section
 
 _UNLIKE_OURS: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """Raised by bytes that have the right digest and are no state: another program wrote them."""
+_AT_ONCE: Final = 1_024
+"""Records decoded and counted together: their strings fill no more than a cache of 2 MB."""
 
 
 class IngestCopy(NamedTuple):
@@ -118,6 +120,14 @@ class Ingest:
             self._letters.extend(letters_of(batch, invalid))
 
     def _count(self, batch: RecordBatch) -> None:
+        """Count a batch in pieces: events are counted while the processor's cache has them."""
+        records = len(batch.values)
+        for start in range(0, max(1, records), _AT_ONCE):
+            stop = start + _AT_ONCE
+            behind = batch.offsets[stop] if stop < records else batch.next_offset
+            self._count_piece(batch.piece(start, stop, behind))
+
+    def _count_piece(self, batch: RecordBatch) -> None:
         state = self._state(batch)
         try:
             applied = state.apply(batch, self._front.decode(batch))
@@ -261,6 +271,8 @@ class Ingest:
         return UncountableRecordError(str(batch.partition), (first, last), _told(error), remedy)
 
     def _can_count(self, batch: RecordBatch) -> bool:
+        for spec in self.layout.families:
+            spec.open.clear()
         progress = self._partitions[self._front.home(batch.partition)].progress()
         offsets = {log: each.position for log, each in progress.items()}
         state = self._front.state(offsets | {batch.partition: batch.offsets[0]})

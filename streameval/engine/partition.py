@@ -16,6 +16,7 @@ from streameval.engine.layout import Layout
 from streameval.engine.memory import PREFIX, Memory
 from streameval.engine.tally import Tally
 from streameval.errors import DamagedStateError, SourceError
+from streameval.events import Batch
 from streameval.events.records import Partition, RecordBatch
 from streameval.windows.family import Family
 from streameval.windows.sections import Section, next_version
@@ -191,7 +192,8 @@ class PartitionState:
             starts = None if starts is None else starts[counts]
             clocks = None if clocks is None else clocks[counts]
         batch = decoded.batch
-        if self._layout.intervals is not None and decoded.event_ids is not None:
+        known = self._layout.intervals is not None and decoded.event_ids is not None
+        if known and isinstance(batch, Batch):
             batch = msgspec.structs.replace(batch, event_ids=decoded.event_ids)
         times = seen = decoded.times
         if times is not None and clocks is not None:

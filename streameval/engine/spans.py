@@ -13,6 +13,7 @@ from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.decoding.decode import Decoded
 from streameval.events import Batch
+from streameval.events.ragged import Coded
 from streameval.windows.family import FamilySpec
 from streameval.windows.labels import Folding, Labels
 
@@ -73,7 +74,7 @@ class _Family:
         self._table = spec.table.empty()
         self.starts: dict[int, dict[Labels, int]] = {}
 
-    def update(self, batch: Batch, starts: Sequence[int], values: Sequence[Labels]) -> None:
+    def update(self, batch: Batch | Coded, starts: Sequence[int], values: Sequence[Labels]) -> None:
         keys = [
             (start, tuple(each[column] for column in self._spec.columns))
             for start, each in zip(starts, values, strict=True)

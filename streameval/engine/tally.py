@@ -59,8 +59,9 @@ class Tally(msgspec.Struct, gc=False):
         """Count what another one counted."""
         for name in self.__struct_fields__[:-1]:
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        for reason, count in other.invalid.items():
-            self.invalid[reason] = self.invalid.get(reason, 0) + count
+        if sum(other.invalid.values()):
+            for reason, count in other.invalid.items():
+                self.invalid[reason] = self.invalid.get(reason, 0) + count
 
     def state_dict(self) -> dict[str, Any]:
         """Plain integers and strings; reasons that never occurred are left out."""

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streameval.errors import InvalidEventError
-from streameval.events import Batch, Id
+from streameval.events import Batch, Id, Interaction
 
 Array: TypeAlias = npt.NDArray[Any]
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -39,6 +39,16 @@ class Ragged:
     def of_lengths(cls, values: Array, lengths: IntArray) -> Ragged:
         """Lists of the given lengths, shape (lists,)."""
         return cls(values, np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths))))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Ragged]) -> Ragged:
+        """Lists of one part after those of another; at least one."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls.of_lengths(
+            np.concatenate([part.values for part in parts]),
+            np.concatenate([part.lengths for part in parts]),
+        )
 
     def __len__(self) -> int:
         return self.offsets.size - 1
@@ -70,6 +80,15 @@ class Ragged:
         """The lists from start up to stop."""
         offsets = self.offsets[start : stop + 1]
         return Ragged(self.values[offsets[0] : offsets[-1]], offsets - offsets[0])
+
+    def take(self, rows: IntArray) -> Ragged:
+        """Only these lists, in this order."""
+        if rows.size and (np.diff(rows) == 1).all():
+            return self.rows(int(rows[0]), int(rows[-1]) + 1)
+        lengths = self.lengths[rows]
+        shifts = self.offsets[rows] + lengths - np.cumsum(lengths)
+        places = np.arange(int(lengths.sum())) + np.repeat(shifts, lengths)
+        return Ragged.of_lengths(self.values[places], lengths)
 
     def between(self, start: int, stop: int | None) -> Ragged:
         """Of each list, the places (from 0) from start up to stop."""
@@ -294,6 +313,7 @@ class Coded:
         users: who saw each list, or None where that is not said.
         times: event time of each, microseconds since the epoch, or None where there is none.
         event_ids: identity of each event, or None where there is none.
+        typed: the interactions with their types, or None where no event has any.
     """
 
     def __init__(
@@ -305,11 +325,12 @@ class Coded:
         users: Sequence[Id | None] | None = None,
         times: Sequence[int | None] | None = None,
         event_ids: Sequence[str | None] | None = None,
+        typed: Sequence[Sequence[Interaction]] | None = None,
     ) -> None:
         self.recommendations = recommendations
         self.interactions = interactions
         self.ids = ids
-        self.users, self.times, self.event_ids = users, times, event_ids
+        self.users, self.times, self.event_ids, self.typed = users, times, event_ids, typed
 
     def __len__(self) -> int:
         return len(self.recommendations)
@@ -330,6 +351,7 @@ class Coded:
             users=self.users,
             times=self.times,
             event_ids=self.event_ids,
+            typed=self.typed,
         )
 
     def rows(self, start: int, stop: int) -> Coded:

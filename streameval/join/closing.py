@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Sequence
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
 
 from streameval.decoding.decode import Decoded
 from streameval.events import Batch, Id
+from streameval.events.ragged import Coded, Ragged
 from streameval.join.bucket import ShownBucket
-from streameval.join.shown import Shown
+from streameval.join.shown import Parts, Shown
 
 _NOTHING: Final = ((), ())
 
@@ -31,21 +33,14 @@ def events(
         outcome: the interactions of a row, and the same with types.
     """
     outcomes = [outcome(row) if row in waiting else _NOTHING for row in rows]
-    typed = [each[1] for each in outcomes]
+    acts = [each[0] for each in outcomes]
+    found = [each[1] for each in outcomes]
+    typed = found if any(found) else None
     parts = list(shown.by_bucket(rows))
     times = [np.array(bucket.times, dtype=np.int64)[places] for bucket, places in parts]
     labels = (np.array(bucket.dimensions)[places].tolist() for bucket, places in parts)
     return Decoded(
-        batch=Batch(
-            recommendations=[each for of in parts for each in _lists(shown, *of)],
-            interactions=[each[0] for each in outcomes],
-            typed=typed if any(typed) else None,
-            positions=_beside(parts, "positions", _positions),
-            scores=_beside(parts, "scores", _scores),
-            baselines=_beside(parts, "baselines", _baseline(shown)),
-            users=_beside(parts, "users", _user),
-            event_ids=_beside(parts, "requests", _request),
-        ),
+        batch=_coded(shown, parts, acts, typed) or _named(shown, parts, acts, typed),
         places=range(len(rows)),
         times=np.concatenate(times),
         dimensions=[each for codes in labels for each in shown.labelled(codes)],
@@ -55,19 +50,41 @@ def events(
     )
 
 
-def _lists(shown: Shown, bucket: ShownBucket, places: Sequence[int]) -> list[list[Id]]:
-    """What each shows; a bucket of which most is wanted is read as a whole."""
-    ends = np.array(bucket.ends, dtype=np.int64)
-    begins = np.concatenate([[0], ends[:-1]])
-    spans = zip(begins[places].tolist(), ends[places].tolist(), strict=True)
-    if 2 * len(places) < len(bucket):
-        return [shown.named(bucket.items[begin:end]) for begin, end in spans]
-    names = shown.named(bucket.items)
-    return [names[begin:end] for begin, end in spans]
+def _coded(shown: Shown, parts: Parts, acts: Sequence[Any], typed: Any) -> Coded | None:
+    """The numbers that items have in the join, where nothing but ids is to be counted."""
+    columns = ("positions", "scores", "baselines")
+    beside = any(getattr(bucket, name) for bucket, _ in parts for name in columns)
+    if beside or dict in set(map(type, acts)):
+        return None
+    return Coded(
+        recommendations=shown.lists(parts),
+        interactions=Ragged.of_lengths(
+            np.array(shown.codes(chain.from_iterable(acts)), np.int64),
+            np.fromiter(map(len, acts), np.int64, len(acts)),
+        ),
+        ids=shown.names,
+        typed=typed,
+        users=_beside(parts, "users", _user),
+        event_ids=_requests(parts),
+    )
+
+
+def _named(shown: Shown, parts: Parts, acts: Sequence[Any], typed: Any) -> Batch:
+    lists = shown.lists(parts)
+    return Batch(
+        recommendations=lists.cut(shown.named(lists.values.tolist())),
+        interactions=acts,
+        typed=typed,
+        positions=_beside(parts, "positions", _positions),
+        scores=_beside(parts, "scores", _scores),
+        baselines=_beside(parts, "baselines", _baseline(shown)),
+        users=_beside(parts, "users", _user),
+        event_ids=_requests(parts),
+    )
 
 
 def _beside(
-    parts: Sequence[tuple[ShownBucket, list[int]]],
+    parts: Parts,
     name: str,
     read: Callable[[ShownBucket, int], Any],
 ) -> list[Any] | None:
@@ -80,6 +97,12 @@ def _beside(
 
 def _user(bucket: ShownBucket, place: int) -> str | None:
     return bucket.users[place] or None if bucket.users else None
+
+
+def _requests(parts: Parts) -> list[Any] | None:
+    """Ids of lists, which stand in for users that nobody named."""
+    users = any(bucket.users for bucket, _ in parts)
+    return _beside(parts, "requests", _request) if users else None
 
 
 def _request(bucket: ShownBucket, place: int) -> str | None:

@@ -21,7 +21,7 @@ class Index:
     >>> index = Index()
     >>> index.add("r1", 5); index.add("r1", 9); list(index.rows("r1")), list(index.rows("r2"))
     ([5, 9], [])
-    >>> index.forget("r1", 5); list(index.rows("r1"))
+    >>> index.forget(["r1"], 5); list(index.rows("r1"))
     [9]
     """
 
@@ -57,13 +57,15 @@ class Index:
         found = self._rows.get(key, ())
         return (found,) if isinstance(found, int) else found
 
-    def forget(self, key: str, row: int) -> None:
-        """Remove a row."""
-        known = self._rows.get(key)
-        if isinstance(known, deque) and len(known) > 1:
-            known.remove(row)  # near its front
-        elif known is not None:
-            del self._rows[key]
+    def forget(self, keys: Iterable[str], first: int) -> None:
+        """Remove a row of each of these keys: `first` and those that follow it."""
+        rows = self._rows
+        for row, key in enumerate(keys, first):
+            known = rows.get(key)
+            if isinstance(known, deque) and len(known) > 1:
+                known.remove(row)  # near its front
+            elif known is not None:
+                del rows[key]
 
 
 class ByRequest:
@@ -123,11 +125,9 @@ class ByUserItem:
 def forgotten(dropped: list[tuple[int, ShownBucket]], requests: Index, users: Index | None) -> None:
     """Take lists that are kept no longer out of the indexes."""
     for number, bucket in dropped:
-        for place, request in enumerate(bucket.requests):
-            requests.forget(request, number << PLACES | place)
+        requests.forget(bucket.requests, number << PLACES)
         if users is not None:
-            for place, user in enumerate(bucket.users):
-                users.forget(user, number << PLACES | place)
+            users.forget(bucket.users, number << PLACES)
 
 
 def slack(rules: Rules, streams: Sequence[int]) -> int:

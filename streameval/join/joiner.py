@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
-from operator import itemgetter
+from itertools import pairwise, repeat
 from typing import Any, Final, Literal, NamedTuple, Protocol, cast
 
 import msgspec
@@ -30,20 +29,19 @@ from streameval.statistics.arrays import IntArray
 from streameval.windows.sections import Section
 
 
-def ordered(slices: Sequence[RecordSlice]) -> list[tuple[int, int]]:
-    """Slice and row of each record, in the order of the join."""
-    rows = [(number, row) for number, part in enumerate(slices) for row in range(len(part.before))]
+def runs(slices: Sequence[RecordSlice]) -> Iterator[tuple[int, Sequence[int]]]:
+    """The records in the order of the join: a slice, and rows of it that follow each other."""
     if len({part.log for part in slices}) == 1:
-        return rows
-    before = np.concatenate([part.before for part in slices])
-    logs = np.concatenate([np.full(len(part.before), part.log) for part in slices])
-    return [rows[place] for place in np.lexsort((logs, before)).tolist()]
-
-
-def runs(turns: Sequence[tuple[int, int]]) -> Iterator[tuple[int, list[int]]]:
-    """Slice and rows of consecutive records in one slice."""
-    for number, run in groupby(turns, key=itemgetter(0)):
-        yield number, [row for _, row in run]
+        yield from ((number, range(len(part.before))) for number, part in enumerate(slices))
+        return
+    sizes = [len(part.before) for part in slices]
+    logs = np.repeat([part.log for part in slices], sizes)
+    order = np.lexsort((logs, np.concatenate([part.before for part in slices])))
+    numbers = np.repeat(np.arange(len(slices)), sizes)[order]
+    rows = np.concatenate([np.arange(size) for size in sizes])[order]
+    edges = np.flatnonzero(np.diff(numbers, prepend=-1, append=-1)).tolist()
+    for start, stop in pairwise(edges):
+        yield int(numbers[start]), rows[start:stop].tolist()
 
 
 def late_in(slices: Sequence[RecordSlice], lateness: int, watermark: int) -> list[list[bool]]:
@@ -53,17 +51,11 @@ def late_in(slices: Sequence[RecordSlice], lateness: int, watermark: int) -> lis
     return [(own < bound).tolist() for own, bound in zip(times, bounds, strict=True)]
 
 
-def reported_in(part: RecordSlice, found: InteractionColumns, row: int) -> Reported:
-    """An interaction of a slice."""
-    return Reported(
-        int(found.times[row]),
-        found.keys[row],
-        found.items[row],
-        found.types[row],
-        found.gains[row],
-        part.log,
-        part.offset(row),
-    )
+def reported_in(part: RecordSlice, found: InteractionColumns) -> list[Reported]:
+    """The interactions of a slice."""
+    offsets = map(part.offsets.__getitem__, found.places)
+    columns = (found.times.tolist(), found.keys, found.items, found.types, found.gains)
+    return list(map(Reported, *columns, repeat(part.log), offsets))
 
 
 def combined(found: Sequence[Reported], how: Literal["max", "sum"]) -> tuple[Any, Any]:
@@ -270,25 +262,28 @@ class Joiner:
 
     def _show(self, slices: Sequence[RecordSlice]) -> None:
         late = late_in(slices, self.rules.lateness, self.watermark)
-        for number, rows in runs(ordered(slices)):
+        for number, rows in runs(slices):
             part = slices[number]
             decoded = cast("Decoded", part.content)
-            times: list[int] = cast("IntArray", decoded.times)[rows].tolist()
+            column: list[int] = cast("IntArray", decoded.times).tolist()
+            times = [column[row] for row in rows]
             kept = self._novel(part, rows, times, late[number])
-            if kept:
+            if len(kept) == len(rows):
+                self._keep(decoded, rows, times)
+            elif kept:
                 self._keep(decoded, [rows[each] for each in kept], [times[each] for each in kept])
 
     def _leave_out(self, stream: int, part: RecordSlice) -> None:
         """End records from the future."""
         times = cast("IntArray", part.content.times).tolist()
+        if stream:
+            for each in reported_in(part, cast("InteractionColumns", part.content)):
+                self._refuse(stream, "future", each)
+            return
         for row, time in enumerate(times):
-            if stream:
-                found = cast("InteractionColumns", part.content)
-                self._refuse(stream, "future", reported_in(part, found, row))
-            else:
-                self._end(0, "future")
-                if self._trace is not None:
-                    self._trace.rejected("future", _rejected_list(part, row, time))
+            self._end(0, "future")
+            if self._trace is not None:
+                self._trace.rejected("future", _rejected_list(part, row, time))
 
     def _novel(
         self, part: RecordSlice, rows: Sequence[int], times: Sequence[int], late: Sequence[bool]
@@ -296,7 +291,7 @@ class Joiner:
         """Which of these lists are in time, and came for the first time; ends the others."""
         ids = part.content.event_ids
         fresh: dict[str, list[int]] = {}
-        if not any(late[row] for row in rows) and self._all_new(ids, rows):
+        if True not in late and self._all_new(ids, rows):
             return range(len(rows))
         kept = []
         for place, (row, time) in enumerate(zip(rows, times, strict=True)):
@@ -338,19 +333,24 @@ class Joiner:
     def _report(self, stream: int, slices: Sequence[RecordSlice]) -> None:
         late = late_in(slices, self.rules.lateness, self.watermark)
         found = [cast("InteractionColumns", part.content) for part in slices]
-        turns = ordered(slices)
+        turns = [(n, row) for n, rows in runs(slices) for row in rows]
         asked = [(n, row) for n, row in turns if not late[n][row] and found[n].counts[row]]
         again = self._deduplicators[stream].duplicates(found, asked)
+        reported = [reported_in(*each) for each in zip(slices, found, strict=True)]
+        if len(asked) == len(turns) and not again:
+            self.reported.extend(reported[n][row] for n, row in turns)
+            return
+        fresh = set(asked) - again
         for number, row in turns:
-            reported = reported_in(slices[number], found[number], row)
-            if late[number][row]:
-                self._refuse(stream, "late", reported)
+            each = reported[number][row]
+            if (number, row) in fresh:
+                self.reported.extend([each])
+            elif late[number][row]:
+                self._refuse(stream, "late", each)
             elif not found[number].counts[row]:
-                self._refuse(stream, "ignored", reported)
-            elif (number, row) in again:
-                self._refuse(stream, "duplicate", reported)
+                self._refuse(stream, "ignored", each)
             else:
-                self.reported.add(reported)
+                self._refuse(stream, "duplicate", each)
 
     def _attribute(self, reported: Reported) -> None:
         rows = self._finder.find(reported)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -80,14 +80,17 @@ class ReportedShelf:
     def __len__(self) -> int:
         return sum(len(bucket.found) for bucket in self._buckets.values())
 
-    def add(self, reported: Reported) -> None:
-        """Keep one."""
-        bucket = self._buckets.get(reported.time // self._width)
-        if bucket is None:
-            bucket = self._buckets[reported.time // self._width] = _Bucket([])
-        bucket.found.append(reported)
-        bucket.version = next_version()
-        self.size += _BYTES + len(reported.key)
+    def extend(self, reported: Iterable[Reported]) -> None:
+        """Keep more."""
+        version, buckets, width = next_version(), self._buckets, self._width
+        for each in reported:
+            number = each.time // width
+            bucket = buckets.get(number)
+            if bucket is None:
+                bucket = buckets[number] = _Bucket([])
+            bucket.found.append(each)
+            bucket.version = version
+            self.size += _BYTES + len(each.key)
 
     def between(self, begin: int, end: int) -> list[Reported]:
         """Those in [begin, end), by time; then by log, then as they came."""

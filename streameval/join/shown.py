@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, chain, groupby
-from typing import Any, Final, Generic, TypeVar
+from itertools import accumulate, chain, pairwise
+from typing import Any, Final, Generic, TypeAlias, TypeVar, cast
 
 import msgspec
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from streameval.decoding.decode import Decoded
 from streameval.errors import DamagedStateError, TooManyOpenError
 from streameval.events import Batch, Id
+from streameval.events.ragged import Ragged
 from streameval.join.bucket import PLACES, ShownBucket, read, written
 from streameval.windows.sections import Section, next_version
 
@@ -81,6 +82,9 @@ def compacted(
 PREFIX: Final = "~join/shown/"
 _PLACE: Final = (1 << PLACES) - 1
 _MANY: Final = 262_144
+Parts: TypeAlias = Sequence[tuple[ShownBucket, list[int]]]
+"""Buckets, each with places of lists in it."""
+
 _ROW_BYTES: Final = 250
 """Of one list besides its items and its id: its places in columns and indexes."""
 
@@ -165,8 +169,29 @@ class Shown:
 
     def by_bucket(self, rows: Sequence[int]) -> Iterator[tuple[ShownBucket, list[int]]]:
         """The buckets of rows, each with the places in it."""
-        for number, run in groupby(rows, key=lambda row: row >> PLACES):
-            yield self.buckets[number], [row & _PLACE for row in run]
+        found = np.array(rows, dtype=np.int64)
+        numbers, places = found >> PLACES, found & _PLACE
+        edges = np.flatnonzero(np.diff(numbers, prepend=-1, append=-1)).tolist()
+        for start, stop in pairwise(edges):
+            yield self.buckets[int(numbers[start])], places[start:stop].tolist()
+
+    def lists(self, parts: Parts) -> Ragged:
+        """What lists of these buckets show, as numbers of items."""
+        found = []
+        for bucket, places in parts:
+            offsets = np.array([0, *bucket.ends], dtype=np.int64)
+            items = Ragged(np.array(bucket.items, dtype=np.int64), offsets)
+            found.append(items.take(np.array(places, dtype=np.int64)))
+        return Ragged.joined(found)
+
+    def codes(self, items: Iterable[Id]) -> list[int]:
+        """The numbers of items; one that no list has shown gets the next."""
+        return list(map(self._items.code, items))
+
+    @property
+    def names(self) -> Sequence[Id]:
+        """The item behind each number."""
+        return self._items.values
 
     def items(self, row: int) -> list[Id]:
         """What was shown, rank 1 first."""
@@ -180,7 +205,7 @@ class Shown:
 
     def between(self, begin: int, end: int) -> list[int]:
         """Rows of the lists shown in [begin, end), by time; then as they came."""
-        found: list[tuple[int, int]] = []
+        found: list[int] = []
         for number in sorted(self.buckets):
             if (number + 1) * self._width <= begin:
                 continue
@@ -190,8 +215,8 @@ class Shown:
             order = np.argsort(times, kind="stable")
             ordered = times[order]
             first, last = np.searchsorted(ordered, [begin, end])
-            found += [(number, place) for place in order[first:last].tolist()]
-        return [number << PLACES | place for number, place in found]
+            found += ((number << PLACES) + order[first:last]).tolist()
+        return found
 
     def drop(self, before: int) -> list[tuple[int, ShownBucket]]:
         """Forget all buckets that end at or before a moment; returns them."""
@@ -228,10 +253,11 @@ class Shown:
 
     def _extend(self, bucket: ShownBucket, decoded: Decoded, rows: Sequence[int]) -> None:
         """Append lists, but for their times."""
-        batch, code = decoded.batch, self._items.code
+        batch, code = cast("Batch", decoded.batch), self._items.code
         lists = [batch.recommendations[row] for row in rows]
         begin = len(bucket.items)
-        bucket.items.extend(map(code, chain.from_iterable(lists)))
+        codes = np.fromiter(map(code, chain.from_iterable(lists)), np.uint32)
+        bucket.items.frombytes(codes.tobytes())
         bucket.ends.extend(accumulate(map(len, lists[1:]), initial=begin + len(lists[0])))
         labels = decoded.dimensions
         named = [labels[row] for row in rows] if labels is not None else [()] * len(rows)

@@ -13,6 +13,9 @@ FloatArray: TypeAlias = npt.NDArray[np.float64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 _BYTE, _SHORT, _LONG = 2**7, 2**15, 2**31
+_FEW = 16_384
+"""Columns so short are looked at together: a call costs more than their integers."""
+
 _EXACT = 2**53
 """Up to here a float64 counts integers exactly, which is what bincount's weights are."""
 
@@ -37,8 +40,8 @@ def grouped(
     """
     if keys[0].size == 0:
         return list(keys), list(counts)
-    lows = [int(column.min()) for column in keys]
-    spans = [int(column.max()) - low + 1 for column, low in zip(keys, lows, strict=True)]
+    lows, highs = bounds(keys)
+    spans = [high - low + 1 for low, high in zip(lows, highs, strict=True)]
     room = int(np.prod(spans, dtype=object))
     if room >= 2**62:
         if _ascend(keys):
@@ -118,13 +121,28 @@ def among(values: IntArray, known: IntArray) -> BoolArray:
     return np.asarray(known[at] == values)
 
 
-def narrow(column: IntArray) -> IntArray:
-    """The same integers in the fewest bytes that hold all of them."""
-    if not column.size:
-        return column.astype("<i1")
-    largest = max(int(column.max()), ~int(column.min()))
+def bounds(columns: Sequence[IntArray]) -> tuple[list[int], list[int]]:
+    """The smallest and the largest integer of each column; none is empty."""
+    if columns[0].size > _FEW:
+        return [int(each.min()) for each in columns], [int(each.max()) for each in columns]
+    together = np.array(columns, np.int64)
+    return together.min(axis=1).tolist(), together.max(axis=1).tolist()
+
+
+def narrowed(columns: Sequence[IntArray]) -> list[IntArray]:
+    """Columns of one length, each in the fewest bytes that hold all of its integers."""
+    if not columns[0].size:
+        return [column.astype("<i1") for column in columns]
+    return [
+        column.astype(_width(low, high), copy=False)
+        for column, low, high in zip(columns, *bounds(columns), strict=True)
+    ]
+
+
+def _width(low: int, high: int) -> str:
+    largest = max(high, ~low)
     kind = "<i1" if largest < _BYTE else "<i2" if largest < _SHORT else "<i4"
-    return column.astype(kind if largest < _LONG else "<i8", copy=False)
+    return kind if largest < _LONG else "<i8"
 
 
 def _codes(keys: Sequence[IntArray], lows: Sequence[int], spans: Sequence[int]) -> IntArray:

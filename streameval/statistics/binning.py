@@ -134,6 +134,11 @@ class Binned(Statistic):
             other.bin(missing)
         super().merge(other)
 
+    @property
+    def added_up(self) -> bool:
+        """Never: floats may be binned here that are not binned there."""
+        return False
+
     def rename(self, names: Mapping[int, int]) -> None:
         """Cells get other numbers; those that meet are summed, and binned where one of them is."""
         self.fold()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain, repeat
 from typing import ClassVar, TypeAlias
 
@@ -39,6 +40,7 @@ _INTERACTED, _LENGTH, _IDEAL, _SHOWN = range(4)
 """What `size` of a row of hits is; of items shown at ranks of their own it is 0."""
 
 _FIRST = -1
+_NONE: IntArray = np.zeros(0, np.int64)
 _Rows: TypeAlias = tuple[IntArray, ...]
 """Owner, size, rank, hits, ordinals and first hits."""
 
@@ -83,9 +85,11 @@ class Hits(Statistic):
         super().__init__(options, items)
         self.listener: Listener | None = None
         self.each: ListsOfUsers | None = None
-        self._profiler = Profiler(options)
+        self._profiler = _profiler(options)
         self._recent: list[Profile] = []
         self._pending: dict[int, Counter[Profile]] = {}
+        self._profiles: list[Profile] = []
+        self._cells: list[IntArray] = []
         self._mixed: Counter[tuple[int, Profile]] = Counter()
         self._graded: Counter[tuple[int, GradedProfile]] = Counter()
         self._shown: Counter[tuple[int, int]] = Counter()
@@ -135,7 +139,10 @@ class Hits(Statistic):
             if isinstance(cells, int):
                 self._count(cells, profiles)
             else:
-                self._count_mixed(zip(cells[rows].tolist(), profiles, strict=True))
+                # Of many cells few lists are alike: to look for those costs more than it saves.
+                self._profiles.extend(profiles)
+                self._cells.append(cells[rows])
+                self._waits(cells[rows].size)
 
     def count_coded(self, coded: Coded, cells: Cells) -> None:
         """Count many lists whose ids are numbers; the same content as one by one."""
@@ -210,11 +217,6 @@ class Hits(Statistic):
         pending.update(profiles)
         self._waits(len(pending))
 
-    def _count_mixed(self, profiles: Iterable[tuple[int, Profile]]) -> None:
-        self._waiting -= len(self._mixed)
-        self._mixed.update(profiles)
-        self._waits(len(self._mixed))
-
     def _waits(self, more: int) -> None:
         self._waiting += more
         if self._waiting >= _MOST_PENDING:
@@ -235,7 +237,8 @@ class Hits(Statistic):
         for rank in self._profiler.ranks_shown(positions or ()):
             self._shown[cell, rank] += 1
         self._waiting = 0
-        self._waits(len(self._graded) + len(self._mixed) + sum(map(len, self._pending.values())))
+        pending = (self._profiles, self._graded, self._mixed, *self._pending.values())
+        self._waits(sum(map(len, pending)))
 
     def _fold_shown(self) -> None:
         if self._shown:
@@ -248,9 +251,12 @@ class Hits(Statistic):
 
     def _fold_pending(self) -> None:
         pending, self._pending = self._pending, {}
-        profiles = [*chain.from_iterable(pending.values())]
-        counts = [*chain.from_iterable(each.values() for each in pending.values())]
-        cells = [*chain.from_iterable(repeat(cell, len(pending[cell])) for cell in pending)]
+        profiles, self._profiles = self._profiles, []
+        counts, cells = [1] * len(profiles), np.concatenate([_NONE, *self._cells]).tolist()
+        self._cells = []
+        profiles += chain.from_iterable(pending.values())
+        counts += chain.from_iterable(each.values() for each in pending.values())
+        cells += chain.from_iterable(repeat(cell, len(pending[cell])) for cell in pending)
         if self._mixed:
             cells += [cell for cell, _ in self._mixed]
             profiles += [profile for _, profile in self._mixed]
@@ -289,6 +295,11 @@ class Hits(Statistic):
         )
         if self.listener is not None:
             self.listener(lists)
+
+
+@lru_cache(maxsize=256)
+def _profiler(options: HitsOptions) -> Profiler:
+    return Profiler(options)
 
 
 class HitsOfCells:

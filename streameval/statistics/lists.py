@@ -52,8 +52,10 @@ class Lists:
         self.kind: IntArray = flat[starts]
         self.interacted: IntArray = flat[starts + 1]
         self.length: IntArray = flat[starts + 2]
-        heads = np.concatenate([starts + i for i in range(_HEAD)])
-        self.rank: IntArray = np.delete(flat, heads) + 1
+        places = np.ones(flat.size, np.bool_)
+        for each in range(_HEAD):
+            places[starts + each] = False
+        self.rank: IntArray = flat[places] + 1
         self.owner, self.ordinal = _ragged(widths - _HEAD)
 
     @classmethod

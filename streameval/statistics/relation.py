@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 from msgspec.msgpack import Ext
 
-from streameval.statistics.arrays import IntArray, among, grouped, narrow
+from streameval.statistics.arrays import IntArray, among, grouped, narrowed
 
 Columns: TypeAlias = list[IntArray]
 """Key columns, then count columns; never changed, so that several relations may share them."""
@@ -80,7 +80,7 @@ class Relation:
         """Add counts (shape (n,) each) at keys (shape (n,) each), which may repeat."""
         if keys[0].size:
             found_keys, found_counts = grouped(keys, counts, self.shape.combine)
-            self._note([[narrow(column) for column in (*found_keys, *found_counts)]])
+            self._note([narrowed([*found_keys, *found_counts])])
 
     def merge(self, other: Relation) -> None:
         """Add another relation of the same shape."""
@@ -161,14 +161,16 @@ class Relation:
     def split(self, bits: int) -> Iterator[tuple[int, Relation]]:
         """For each number that the upper bits of cells have, its rows under the lower bits."""
         columns = self.columns
+        if not columns[0].size:
+            return
         cells = columns[0].astype(np.int64)
-        upper, lower = cells >> bits, cells & ((1 << bits) - 1)
-        edges = np.flatnonzero(np.diff(upper, prepend=-1, append=-1)).tolist()
+        upper, lower = cells >> bits, narrowed([cells & ((1 << bits) - 1)])
+        edges = [0, *(np.flatnonzero(upper[1:] != upper[:-1]) + 1).tolist(), cells.size]
         for start, stop in pairwise(edges):
             twin = Relation(self.shape)
             # Rows of one upper number ascend as they are; copied, or they would keep the others.
-            part = [column[start:stop].copy() for column in columns[1:]]
-            twin._parts, twin.size = [[narrow(lower[start:stop]), *part]], stop - start
+            twin._parts = [[column[start:stop].copy() for column in (*lower, *columns[1:])]]
+            twin.size = stop - start
             yield int(upper[start]), twin
 
     def keep(self, rows: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> None:
@@ -261,7 +263,7 @@ class Relation:
             keys, counts = grouped(
                 columns[: self.shape.keys], columns[self.shape.keys :], self.shape.combine
             )
-            self._parts = [[narrow(column) for column in (*keys, *counts)]]
+            self._parts = [narrowed([*keys, *counts])]
             self.size = self._parts[0][0].size
 
     def _note(self, parts: Sequence[Columns]) -> None:
@@ -294,7 +296,7 @@ def integers(column: IntArray) -> Ext:
         >>> saved.code, saved.data.hex()
         (2, '01002c01')
     """
-    found = narrow(column)
+    (found,) = narrowed([column])
     return Ext(found.itemsize, found.tobytes())
 
 

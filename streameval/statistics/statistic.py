@@ -74,6 +74,11 @@ class Statistic:
         """Whether any cell was thinned or binned, so that it is no plain sum any more."""
         return False
 
+    @property
+    def added_up(self) -> bool:
+        """Whether to merge it is no more than to add up rows."""
+        return not self.reduced
+
     def rename(self, names: Mapping[int, int]) -> None:
         """Cells get other numbers; those that meet are summed."""
         self.fold()
@@ -97,14 +102,18 @@ class Statistic:
         """One with the same options and vocabulary that has counted nothing."""
         return type(self)(self.options, self.items)
 
-    def split(self, bits: int) -> dict[int, Self]:
-        """By the upper bits of cells; see `Relation.split`."""
+    def hand_out(self, bits: int, goals: Mapping[int, Self]) -> None:
+        """Add what was counted to others of one vocabulary; see `Table.hand_out`."""
         self.fold()
-        found: dict[int, Self] = {}
+        plain = self.added_up and all(goal.options == self.options for goal in goals.values())
+        parts = goals if plain else {upper: self.empty() for upper in goals}
         for name, relation in self.relations.items():
-            for upper, part in relation.split(bits):
-                found.setdefault(upper, self.empty()).relations[name] = part
-        return found
+            for upper, rows in relation.split(bits) if parts else ():
+                if upper in parts:
+                    parts[upper].relations[name].merge(rows)
+        if parts is not goals:
+            for upper, part in parts.items():
+                goals[upper].merge(part)
 
     def used(self, cells: IntArray) -> IntArray:
         """Codes of the items that these cells name, with repeats."""

@@ -15,6 +15,9 @@ from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
 from streameval.errors import DamagedStateError
 from streameval.events import Batch
+from streameval.events.ragged import Coded
+from streameval.statistics.arrays import IntArray
+from streameval.statistics.statistic import Cells
 from streameval.statistics.users import Users
 from streameval.windows.labels import (
     Assigner,
@@ -23,7 +26,6 @@ from streameval.windows.labels import (
     FoldingState,
     Seen,
     SeenState,
-    Sight,
     Slices,
 )
 from streameval.windows.sections import Section, next_version
@@ -47,6 +49,46 @@ _SLICE: Final = (1 << _SLICE_BITS) - 1
 _LENGTH: Final = 4
 
 
+class Open:
+    """What families counted that is not yet in their panes.
+
+    Its cells are numbered by family, pane and slice: what comes of many partitions in one poll is
+    folded at once. A family that keeps users has one of its own.
+    """
+
+    __slots__ = ("_numbers", "_table")
+
+    def __init__(self) -> None:
+        self._table: Table | None = None
+        self._numbers: dict[tuple[Family, int], int] = {}
+
+    def number(self, family: Family, start: int) -> int:
+        """A number for a pane of a family, until what is open is settled."""
+        return self._numbers.setdefault((family, start), len(self._numbers))
+
+    def count(
+        self, spec: FamilySpec, batch: Batch | Coded, cells: Cells, times: IntArray | None
+    ) -> None:
+        """Count events, in cells that begin with a number of their pane."""
+        if self._table is None:
+            self._table = spec.table.empty()
+        self._table.count(batch, cells, times)
+
+    def settle(self) -> None:
+        """Move everything into the panes that it belongs to by now."""
+        numbers, table = self._numbers, self._table
+        self.clear()
+        if table is not None:
+            goals = {at: family.goal(start) for (family, start), at in numbers.items()}
+            table.hand_out(_SLICE_BITS, goals)
+            for family in {family for family, _ in numbers}:
+                family.add_users(table)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._numbers, self._table = {}, None
+
+
 class FamilySpec(msgspec.Struct, frozen=True, kw_only=True):
     """What one family of series is.
 
@@ -55,6 +97,7 @@ class FamilySpec(msgspec.Struct, frozen=True, kw_only=True):
         metrics: what is read of every slice.
         table: an empty table of what they need.
         slices: numbers the slices, for all partitions of the process.
+        open: what was counted last, of all partitions of the process.
         dimensions: names of what it is divided by.
         columns: the place of each of those among the dimensions of an event.
         spans: of its windows, microseconds, ascending; empty where only its lifetime is read.
@@ -65,6 +108,7 @@ class FamilySpec(msgspec.Struct, frozen=True, kw_only=True):
     metrics: tuple[Metric, ...]
     table: Table
     slices: Slices = msgspec.field(default_factory=Slices)
+    open: Open = msgspec.field(default_factory=Open)
     dimensions: tuple[str, ...] = ()
     columns: tuple[int, ...] = ()
     spans: tuple[int, ...] = ()
@@ -78,7 +122,7 @@ class FamilyCopy(NamedTuple):
         version: while it stays the same, so does the content.
         panes: tables by place; the very same objects while nothing changed in them.
         folding: which label values are kept apart.
-        seen: when each slice was seen, by its number.
+        seen: when slices were seen, by number.
         kept: how far back from the clock panes are kept, microseconds.
         clock: of the partition, microseconds; None where it has none yet.
         users: what is kept by user over the lifetime; None without.
@@ -87,7 +131,7 @@ class FamilyCopy(NamedTuple):
     version: int
     panes: Mapping[Place, Table]
     folding: Folding
-    seen: Mapping[int, Sight]
+    seen: Seen
     kept: int
     clock: int | None
     users: UsersCopy | None = None
@@ -118,20 +162,20 @@ class Family:
         self.kept = self.times.kept if spec.spans else 0
         self.version = next_version()
         self.folding = Folding(spec.folding, len(spec.columns))
+        self._folded = self.folding.copy()
         self._seen = Seen()
         self._assigner = Assigner(self.folding, spec.slices, spec.columns)
         self._panes: dict[Place, Table] = {}
         self._pane(BEYOND)
         self._users = FamilyUsers() if spec.table.plan.users else None
-        self._open = spec.table.empty()
-        self._starts: dict[int, int] = {}
+        self._open = spec.open if self._users is None else Open()
         self._fine = self._kept = PAST
         self.clock: int | None = None
         self._copies: dict[Place, tuple[int, Table]] = {}
 
     def update(
         self,
-        batch: Batch,
+        batch: Batch | Coded,
         dimensions: Sequence[tuple[str, ...]] | None,
         starts: NDArray[np.int64] | None,
         times: NDArray[np.int64] | None,
@@ -153,7 +197,7 @@ class Family:
             self._move(assigned.moves)
         cells = assigned.numbers + (self._numbers_of(starts) << _SLICE_BITS)
         one = bool((cells == cells[0]).all())
-        self._open.count(batch, int(cells[0]) if one else cells, times)
+        self._open.count(self.spec, batch, int(cells[0]) if one else cells, times)
         self._seen.count(assigned.numbers, times if seen is None else seen)
         self.version = next_version()
 
@@ -181,7 +225,7 @@ class Family:
         """Events of these panes belong to no span of time: fold them into the past."""
         if not starts:
             return
-        self._settle()
+        self._open.settle()
         for start in starts:
             table = self._panes.pop(Place(self.times.pane, start), None)
             if table is not None:
@@ -190,7 +234,7 @@ class Family:
 
     def copied(self) -> FamilyCopy:
         """Its content for readers; a pane that has not changed is the same object as before."""
-        self._settle()
+        self._open.settle()
         copies: dict[Place, tuple[int, Table]] = {}
         for place, table in self._panes.items():
             known = self._copies.get(place)
@@ -198,14 +242,15 @@ class Family:
             copies[place] = known if known and same else (table.version, table.copy())
         self._copies = copies
         panes = {place: table for place, (_, table) in copies.items()}
-        seen = dict(self._seen.sights)
+        if self._folded.version != self.folding.version:
+            self._folded = self.folding.copy()
+        seen, folding = self._seen.copy(), self._folded
         users = None if self._users is None else self._users.copied()
-        folding = self.folding.copy()
         return FamilyCopy(self.version, panes, folding, seen, self.kept, self.clock, users)
 
     def sections(self) -> list[Section]:
         """Its content in pieces, sorted by name; equal content gives equal bytes."""
-        self._settle()
+        self._open.settle()
         name = self.spec.name
         found = [Section(f"{name}/{_META}", self.version, self._meta)]
         tables = dict(self._panes)
@@ -230,6 +275,7 @@ class Family:
             DamagedStateError: they are not what `sections` gave; the content stays as it was.
             UnlikeStateError: they were made with panes of another size.
         """
+        self._open.settle()
         fresh = Family(self.spec, self.times)
         new = fresh._load(sections)
         self.__dict__.update(fresh.__dict__)
@@ -255,7 +301,7 @@ class Family:
             state = msgspec.msgpack.decode(data, type=tuple[FoldingState, SeenState])
             self.folding.load(state[0])
             self._seen.load(state[1], self.spec.slices)
-        except (ValueError, msgspec.MsgspecError) as error:
+        except (ValueError, OverflowError, msgspec.MsgspecError) as error:
             raise DamagedStateError(name, f"{type(error).__name__}: {error}") from error
 
     def _load_place(self, name: str, data: bytes) -> frozenset[str]:
@@ -284,7 +330,7 @@ class Family:
 
     def _admit_loaded(self) -> None:
         """Fold what exceeds the caps of this family, where it was saved with larger ones."""
-        numbers = set(self._seen.sights)
+        numbers = set(self._seen.numbers.tolist())
         numbers.update(*(table.cells.tolist() for table in self._panes.values()))
         for number in self.spec.slices.sorted(numbers):
             labels = self.spec.slices.labels[number]
@@ -294,7 +340,7 @@ class Family:
     def _move(self, moves: Mapping[int, int]) -> None:
         if not moves:
             return
-        self._settle()
+        self._open.settle()
         for table in self._panes.values():
             table.rename(moves)
         if self._users is not None:
@@ -303,25 +349,24 @@ class Family:
         self.version = next_version()
 
     def _numbers_of(self, starts: NDArray[np.int64] | None) -> NDArray[np.int64]:
-        """A small number for the start of each event's pane, until the open table is settled."""
+        """A small number for the pane of each event."""
         if starts is None or not self.spec.spans:
-            return np.array(self._starts.setdefault(PAST, len(self._starts)))
+            return np.array(self._open.number(self, PAST))
+        if (starts == starts[0]).all():
+            return np.array(self._open.number(self, int(starts[0])))
         distinct, inverse = np.unique(starts, return_inverse=True)
-        known = [self._starts.setdefault(at, len(self._starts)) for at in distinct.tolist()]
+        known = [self._open.number(self, start) for start in distinct.tolist()]
         numbers: NDArray[np.int64] = np.array(known)[inverse]
         return numbers
 
-    def _settle(self) -> None:
-        """Move what was counted since the last time into its panes."""
-        if not self._starts:
-            return
-        starts = {number: start for start, number in self._starts.items()}
-        for number, table in sorted(self._open.split(_SLICE_BITS).items()):
-            self._pane(self._goal(Place(self.times.pane, starts[number]))).add(table)
+    def goal(self, start: int) -> Table:
+        """The table of the pane or hour that events of a pane belong to by now."""
+        return self._pane(self._goal(Place(self.times.pane, start)))
+
+    def add_users(self, table: Table) -> None:
+        """Add what a table of this family alone counted by user."""
         if self._users is not None:
-            self._users.add(self._open, _SLICE_BITS)
-        self._open = self.spec.table.empty()
-        self._starts = {}
+            self._users.add(table, _SLICE_BITS)
 
     def _goal(self, place: Place) -> Place:
         if place.start < self._kept or place.start == PAST:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from hashlib import blake2b
 from operator import itemgetter
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
@@ -33,6 +34,8 @@ MISSING: Final = "__missing__"
 
 _REMEMBERED: Final = 4_096
 """Combinations of raw values whose slice is remembered; beyond it all are looked up again."""
+
+_NO_TIME: Final = np.iinfo(np.int64).min
 
 T = TypeVar("T", str, Labels)
 
@@ -71,6 +74,12 @@ class Cap(Generic[T]):
             self._cut(min(edges))
         self._shrunk()
 
+    def copy(self) -> Cap[T]:
+        """An independent one with the same content."""
+        twin: Cap[T] = Cap(self.size)
+        twin.kept, twin.edge = self.kept.copy(), self.edge
+        return twin
+
     def state(self) -> list[Any]:
         """The edge and the values kept, sorted."""
         return [self.edge, sorted(self.kept)]
@@ -97,7 +106,9 @@ class Cap(Generic[T]):
         return gone
 
 
+@lru_cache(maxsize=65_536)
 def _hash(value: str | Labels) -> int:
+    # Every partition sees the same values.
     return int.from_bytes(blake2b(msgspec.msgpack.encode(value), digest_size=8).digest())
 
 
@@ -200,7 +211,10 @@ class Folding:
 
     def copy(self) -> Folding:
         """An independent folding with the same content."""
-        return self.merged(())
+        twin = Folding(self._options, 0)
+        twin._fixed, twin._all = self._fixed, self._all
+        twin.values, twin.series = [cap.copy() for cap in self.values], self.series.copy()
+        return twin
 
     def state(self) -> list[Any]:
         """Plain integers and strings; equal content gives equal state."""
@@ -357,55 +371,76 @@ def renamed(numbers: NDArray[np.int64], moves: Mapping[int, int]) -> NDArray[np.
     return table[numbers]
 
 
-class Sight(NamedTuple):
-    """When a slice was seen.
-
-    Attributes:
-        latest: largest event time, microseconds; None where its events have none.
-        events: how many there were.
-    """
-
-    latest: int | None
-    events: int
-
-
 class Seen:
-    """Sights of slices by number; a function of the events alone, in any order."""
+    """When slices were seen, by number; a function of the events alone, in any order."""
 
-    __slots__ = ("sights",)
+    __slots__ = ("_events", "_latest")
 
     def __init__(self) -> None:
-        self.sights: dict[int, Sight] = {}
+        self._events = np.zeros(0, np.int64)
+        self._latest = np.zeros(0, np.int64)
 
     def count(self, numbers: NDArray[np.int64], times: NDArray[np.int64] | None) -> None:
         """See events: the slice of each and its time, microseconds."""
         events = np.bincount(numbers)
-        latest: NDArray[np.int64] | None = None
+        self._grow(events.size)
+        self._events[: events.size] += events
         if times is not None:
-            latest = np.full(len(events), np.iinfo(np.int64).min)
-            np.maximum.at(latest, numbers, times)
-        for number in np.flatnonzero(events).tolist():
-            last = None if latest is None else int(latest[number])
-            self.add(number, Sight(last, int(events[number])))
+            np.maximum.at(self._latest, numbers, times)
+
+    def add(self, other: Seen, moves: Mapping[int, int]) -> None:
+        """Add what another one saw, where some of its slices are part of others."""
+        numbers = other.numbers
+        goals = renamed(numbers, moves)
+        self._grow(int(goals.max(initial=-1)) + 1)
+        np.add.at(self._events, goals, other._events[numbers])
+        np.maximum.at(self._latest, goals, other._latest[numbers])
 
     def move(self, moves: Mapping[int, int]) -> None:
         """Slices that folded become part of others."""
-        for number in self.sights.keys() & moves.keys():
-            self.add(moves[number], self.sights.pop(number))
+        twin = Seen()
+        twin.add(self, moves)
+        self._events, self._latest = twin._events, twin._latest
 
-    def add(self, number: int, sight: Sight) -> None:
-        """Add what was seen of a slice elsewhere."""
-        known = self.sights.get(number)
-        if known is not None:
-            times = [time for time in (known.latest, sight.latest) if time is not None]
-            sight = Sight(max(times, default=None), known.events + sight.events)
-        self.sights[number] = sight
+    def copy(self) -> Seen:
+        """An independent one with the same content."""
+        twin = Seen()
+        twin._events, twin._latest = self._events.copy(), self._latest.copy()
+        return twin
+
+    @property
+    def numbers(self) -> NDArray[np.int64]:
+        """The slices that were seen, ascending."""
+        return np.flatnonzero(self._events)
+
+    @property
+    def events(self) -> dict[int, int]:
+        """How many events each slice had."""
+        return dict(zip(self.numbers.tolist(), self._events[self.numbers].tolist(), strict=True))
+
+    @property
+    def latest(self) -> dict[int, int | None]:
+        """Largest event time of each slice, microseconds; None where its events have none."""
+        found = self._latest[self.numbers].tolist()
+        pairs = zip(self.numbers.tolist(), found, strict=True)
+        return {number: None if time == _NO_TIME else time for number, time in pairs}
 
     def state(self, slices: Slices) -> list[Any]:
         """Plain integers and strings, sorted by label values."""
-        order = slices.sorted(self.sights)
-        return [[slices.labels[number], *self.sights[number]] for number in order]
+        latest, events = self.latest, self.events
+        return [[slices.labels[at], latest[at], events[at]] for at in slices.sorted(events)]
 
     def load(self, state: SeenState, slices: Slices) -> None:
         """Replace the content by what `state` gave."""
-        self.sights = {slices.number(labels): Sight(last, events) for labels, last, events in state}
+        found = {slices.number(labels): (latest, events) for labels, latest, events in state}
+        self._events = self._latest = np.zeros(0, np.int64)
+        self._grow(max(found, default=-1) + 1)
+        for number, (latest, events) in found.items():
+            self._events[number] = events
+            self._latest[number] = _NO_TIME if latest is None else latest
+
+    def _grow(self, size: int) -> None:
+        more = size - self._events.size
+        if more > 0:
+            self._events = np.concatenate((self._events, np.zeros(more, np.int64)))
+            self._latest = np.concatenate((self._latest, np.full(more, _NO_TIME)))

@@ -116,8 +116,7 @@ class Views:
         self._fold()
         self._seen = Seen()
         for family in families:
-            for number, sight in family.seen.items():
-                self._seen.add(self._moves.get(number, number), sight)
+            self._seen.add(family.seen, self._moves)
 
     @property
     def kept(self) -> int:
@@ -195,13 +194,13 @@ class Views:
 
     def latest(self) -> Mapping[int, int | None]:
         """Largest event time of each slice, microseconds; None where events have no time."""
-        return {number: sight.latest for number, sight in self._seen.sights.items()}
+        return self._seen.latest
 
     def folded(self) -> Mapping[str, int]:
         """For each dimension the events of all history under `__other__`."""
-        sights = [(self.labels(n), sight.events) for n, sight in self._seen.sights.items()]
+        seen = [(self.labels(number), events) for number, events in self._seen.events.items()]
         return {
-            name: sum(events for labels, events in sights if labels[place] == OTHER)
+            name: sum(events for labels, events in seen if labels[place] == OTHER)
             for place, name in enumerate(self.spec.dimensions)
         }
 

@@ -126,9 +126,11 @@ def test_added_up_cells_are_counted_in_one(first: list[int], second: list[int]) 
 
 @dear()
 @given(places)
-def test_split_and_put_together_again_it_is_the_same(cells: list[int]) -> None:
+def test_handed_out_and_put_together_again_it_is_the_same(cells: list[int]) -> None:
     table, whole = _counted(cells), _table()
-    for upper, part in table.split(2).items():
+    parts = {cell >> 2: table.empty() for cell in cells}
+    table.hand_out(2, parts)
+    for upper, part in parts.items():
         part.rename({cell: upper << 2 | cell for cell in part.cells.tolist()})
         whole.add(part)
     assert whole == table

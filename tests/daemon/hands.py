@@ -24,7 +24,7 @@ class Hands:
 
     @property
     def clock(self) -> Clock:
-        return Clock(wall=self.read, monotonic=self.read, sleep=self.turn)
+        return Clock(wall=self.read, monotonic=self.read, busy=lambda: 0.0, sleep=self.turn)
 
 
 class Script:

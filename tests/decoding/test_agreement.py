@@ -64,7 +64,7 @@ Row = tuple[int, Event]
 
 def _rows(decoded: Decoded, begin: int = 0) -> list[Row]:
     """The events of a batch with their places, in their order."""
-    events = list(decoded.batch.events())
+    events = list(decoded.named.events())
     for row, event in enumerate(events):
         event.ts = None if decoded.times is None else int(decoded.times[row])
         event.labels = () if decoded.dimensions is None else decoded.dimensions[row]
@@ -92,7 +92,7 @@ def test_columns_that_no_event_has_are_none_whoever_decoded(
     fields: EventFields, labels: list[str], values: list[bytes]
 ) -> None:
     many = Decoder(fields, labels).decode_many(values)
-    assert many.batch == columns_of(list(many.batch.events()))
+    assert many.named == columns_of(list(many.named.events()))
     assert (many.times is None) == (fields.time is None)
     assert (many.dimensions is None) == (not labels)
     assert (many.event_ids is None) == (fields.event_id is None)

@@ -155,10 +155,10 @@ def test_items_without_positions_stood_at_1_2_3(ranks: str) -> None:
     value = f'{{"recommendations": ["a", "b"], "interactions": []{ranks}}}'.encode()
     placed = b'{"recommendations": ["a", "b"], "interactions": [], "ranks": [3, 4]}'
     decoder = Decoder(EventFields(positions="ranks"), [])
-    assert decoder.decode_many([value]).batch.positions is None
-    assert decoder.decode_many([value, placed]).batch.positions == [None, [3, 4]]
+    assert decoder.decode_many([value]).named.positions is None
+    assert decoder.decode_many([value, placed]).named.positions == [None, [3, 4]]
     shown = Decoder(EventFields(positions="ranks"), [], shown_only=True)
-    assert shown.decode_many([value, placed]).batch.positions == [None, [3, 4]]
+    assert shown.decode_many([value, placed]).named.positions == [None, [3, 4]]
 
 
 def test_objects_of_which_only_some_have_a_position_are_refused() -> None:

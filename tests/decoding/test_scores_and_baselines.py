@@ -33,7 +33,7 @@ def test_every_form_of_list_has_its_scores_and_baseline(items: list[Any]) -> Non
 
 
 def test_columns_carry_them_too() -> None:
-    batch = Decoder(_FIELDS, []).decode_many([_record(), _record(expected=[])]).batch
+    batch = Decoder(_FIELDS, []).decode_many([_record(), _record(expected=[])]).named
     assert batch.scores == [[0.5, 1.0], [0.5, 1.0]]
     assert batch.baselines == [["b", "c"], []]
 

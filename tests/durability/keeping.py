@@ -53,7 +53,7 @@ class Kept:
     """
 
     def __init__(self, store: Store | None = None, **settings: Any) -> None:
-        self.now = 0.0
+        self.now = self.spent = 0.0
         self.store = store or MemoryStore()
         self.commits: list[Mapping[Partition, int]] = []
         self.trouble: str | None = None
@@ -67,7 +67,11 @@ class Kept:
             commit=self._commit,
             evidence=Evidence(self.ingest),
             letters=self.letters,
-            clock=Clock(wall=lambda: 1000.0 + self.now, monotonic=lambda: self.now),
+            clock=Clock(
+                wall=lambda: 1000.0 + self.now,
+                monotonic=lambda: self.now,
+                busy=lambda: self.spent,
+            ),
             worker=Inline(),
         )
 

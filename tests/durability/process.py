@@ -79,7 +79,11 @@ class Process:
             commit=self._commit,
             evidence=Evidence(self.ingest),
             letters=self.letters,
-            clock=Clock(wall=lambda: 1_000_000.0 + self.now, monotonic=lambda: self.now),
+            clock=Clock(
+                wall=lambda: 1_000_000.0 + self.now,
+                monotonic=lambda: self.now,
+                busy=lambda: 0.0,
+            ),
             worker=Inline(),
         )
         self.source.open(self.checkpointer)

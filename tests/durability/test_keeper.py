@@ -68,6 +68,22 @@ class Unreadable(MemorySaved):
         raise DamagedStateError(part, "a bit has flipped")
 
 
+def test_rounds_take_no_more_than_a_twentieth_of_the_time() -> None:
+    class Costly(Recorded):
+        def save(self, draft: Draft) -> Any:
+            kept.spent += 2.0
+            return super().save(draft)
+
+    kept = Kept(store := Costly())
+    kept.assign()
+    before = kept.now
+    for offset in range(100):
+        kept.count(offset, offset + 1)
+        kept.checkpoint()
+    took = 2.0 * len(store.drafts)
+    assert 2.0 < took <= 3 * 2.0 + (kept.now - before) / 20
+
+
 def test_what_is_damaged_after_it_was_chosen_is_passed_over() -> None:
     store = Rotting()
     store.rotten = 0

@@ -180,7 +180,7 @@ class Run:
 
     def _keep(self, found: Decoded) -> None:
         self.events.extend(_events(found))
-        self.seen.extend((event.event_id, event.user) for event in found.batch.events())
+        self.seen.extend((event.event_id, event.user) for event in found.named.events())
 
 
 def _encoded(record: dict[str, Any] | None) -> bytes | None:
@@ -192,7 +192,7 @@ def _encoded(record: dict[str, Any] | None) -> bytes | None:
 def _events(decoded: Decoded) -> Iterator[tuple[Any, ...]]:
     assert decoded.times is not None
     assert decoded.dimensions is not None
-    for row, event in enumerate(decoded.batch.events()):
+    for row, event in enumerate(decoded.named.events()):
         found = event.interactions
         gains = found if isinstance(found, dict) else dict.fromkeys(found, 1.0)
         yield (

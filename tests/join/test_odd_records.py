@@ -45,7 +45,7 @@ class Odd:
         self.front = front
         self.events: list[Any] = []
         self.state: JoinedState = front.state(
-            {SHOWN: 0, DONE: 0}, lambda found: self.events.extend(found.batch.events())
+            {SHOWN: 0, DONE: 0}, lambda found: self.events.extend(found.named.events())
         )
         self.logs: dict[Partition, list[object]] = {SHOWN: [], DONE: []}
 

@@ -135,13 +135,17 @@ def test_cells_that_meet_are_one(kind: Kind) -> None:
 
 
 @every_kind
-def test_split_by_the_upper_bits_each_part_is_what_was_counted_there(kind: Kind) -> None:
+def test_handed_out_by_the_upper_bits_each_part_is_what_was_counted_there(kind: Kind) -> None:
     @dear()
-    @given(_pieces(kind))
-    def check(pieces: list[Piece]) -> None:
-        parts = kind.counted(pieces).split(2)
+    @given(_pieces(kind), _pieces(kind))
+    def check(pieces: list[Piece], known: list[Piece]) -> None:
+        statistic = kind.counted(pieces)
+        parts = {cell >> 2: statistic.empty() for cell, _ in (*pieces, *known)}
+        for cell, piece in known:
+            kind.count(parts[cell >> 2], cell & 3, piece)
+        statistic.hand_out(2, parts)
         for upper, part in parts.items():
-            own = [(cell & 3, piece) for cell, piece in pieces if cell >> 2 == upper]
+            own = [(cell & 3, piece) for cell, piece in (*known, *pieces) if cell >> 2 == upper]
             assert state(part) == state(kind.counted(own))
 
     check()

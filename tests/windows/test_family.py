@@ -56,7 +56,7 @@ def test_every_event_is_in_exactly_one_pane(
     family = fed(log, spec_of(own, folding), 7).family
     copy = family.copied()
     held = [sum(counts(table, family.spec).values()) for table in copy.panes.values()]
-    assert sum(held) == len(log) == sum(sight.events for sight in copy.seen.values())
+    assert sum(held) == len(log) == sum(copy.seen.events.values())
 
 
 @given(logs, logs, spans, foldings)
@@ -101,7 +101,7 @@ def test_without_event_time_everything_is_in_the_lifetime(own: tuple[int, ...]) 
     copy = family.copied()
     assert list(copy.panes) == [BEYOND]
     assert counts(copy.panes[BEYOND], family.spec) == {("p", "a"): 1, ("p", "b"): 1}
-    assert [sight.latest for sight in copy.seen.values()] == [None, None]
+    assert [*copy.seen.latest.values()] == [None, None]
 
 
 def test_panes_become_hours_and_hours_the_past() -> None:
