@@ -169,7 +169,7 @@ class Table:
         positions: Sequence[int] | None,
     ) -> None:
         """Count one list in cell 0, where `by_lists`."""
-        for update in self._ways.updates:
+        for update in self._updates:
             update(recommendations, interactions, positions)
         self._counted[0] = self._counted.get(0, 0) + 1
 
@@ -339,7 +339,13 @@ class Table:
         if self.groups is not None:
             self.groups.users = self.audience
         # A table of what was counted elsewhere counts nothing itself.
-        self.__dict__.pop("_ways", None)
+        for name in ("_ways", "_updates"):
+            self.__dict__.pop(name, None)
+
+    @cached_property
+    def _updates(self) -> Sequence[Callable[..., None]]:
+        # Asked for with every event.
+        return self._ways.updates
 
     @cached_property
     def _ways(self) -> _Ways:

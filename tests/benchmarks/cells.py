@@ -1,4 +1,4 @@
-"""Many slices and partitions: an event, a restart, a minute, a second, and the memory of a day.
+"""Many slices and partitions: what is counted beside an earlier build; and a day of panes.
 
 `python -m tests.benchmarks cells`; every time is of the processor.
 """
@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import pickle
-import random
 import subprocess
 import sys
 import tempfile
@@ -20,23 +19,16 @@ import psutil
 
 from streameval.config import Config
 from streameval.config.options import WindowsOptions
-from streameval.config.pipeline import counting, layout
-from streameval.decoding.decode import Decoder
+from streameval.config.pipeline import counting
 from streameval.decoding.fields import EventFields
-from streameval.engine.direct import Direct
 from streameval.engine.snapshots import Circumstances, Snapshots
 from streameval.events.records import Partition, RecordBatch
 from streameval.sources.options import SimulatorOptions
-from tests.benchmarks.timing import best_of
-
-_SHAPES = ((1, 1), (50, 1), (50, 4), (50, 64))
-"""Slices and partitions that events are counted in."""
+from tests.benchmarks.beside import BEFORE, CLICKED, compared
 
 _DAYS = ((4, 4), (50, 4), (200, 8))
 """Slices and partitions that have a day of panes."""
 
-_EVENTS, _AT_ONCE = 16_384, 8_192
-_CLICKED = 0.2
 _START = 1_700_000_000
 _ITEMS = [f"item-{number}" for number in range(5_000)]
 
@@ -46,12 +38,17 @@ Parts: TypeAlias = Mapping[Partition, tuple[int, Mapping[str, bytes]]]
 
 def main() -> None:
     """Print what events, a restart, a minute and a second cost."""
-    print("us an event, decoded before      clicks of 20 %    1 to 9 interactions")
-    for slices, partitions in _SHAPES:
-        found = [_counting(slices, partitions, clicks=clicks) for clicks in (True, False)]
-        print(
-            f"{slices:6} slices x {partitions:2} partitions" + "".join(f"{n:18.2f}" for n in found)
-        )
+    print(f"{'us an event (slices x partitions)':38}{BEFORE:>9}{'now':>9}{'ratio':>9}")
+    found = {}
+    for name, before, now in compared():
+        found[name] = now
+        print(f"{name:38}{before:9.2f}{now:9.2f}{before / now:9.2f}", flush=True)
+    small, large = (found[f"1 to 9 interactions, {shape}"] for shape in ("1 x 1", "50 x 64"))
+    print(f"50 x 64 to 1 x 1, an event: {large / small:.2f}")
+    clicked, bare = (
+        found[f"join, {what}"] for what in ("a fifth is clicked", "nothing is clicked")
+    )
+    print(f"a click costs {(clicked - bare) / CLICKED:.1f} us")
     print("a day of panes: restored and read first; then, with one more event in each slice:")
     for slices, partitions in _DAYS:
         with tempfile.TemporaryDirectory() as folder:
@@ -103,30 +100,6 @@ def _config() -> Config:
     )
 
 
-def _counting(slices: int, partitions: int, *, clicks: bool) -> float:
-    """Microseconds to count an event that is decoded, and to hand it to readers."""
-    draw = random.Random(1)
-    values = [_event(draw, number, slices, clicks=clicks) for number in range(_EVENTS)]
-    config = _config()
-    front = Direct(Decoder(config.event, config.dimensions()), layout(config))
-    names = [Partition("events", number) for number in range(partitions)]
-    batches = [
-        _batch(name, values[start + name.number : start + _AT_ONCE : partitions], start)
-        for start in range(0, _EVENTS, _AT_ONCE)
-        for name in names
-    ]
-    decoded = [front.decode(batch) for batch in batches]
-
-    def count() -> None:
-        states = {name: front.state({name: 0}) for name in names}
-        for batch, content in zip(batches, decoded, strict=True):
-            states[batch.partition].apply(batch, content)
-        for state in states.values():
-            state.families["labels"].copied()
-
-    return best_of({"count": count}, rounds=3)["count"] / _EVENTS * 1e6
-
-
 def _day(slices: int, partitions: int) -> Parts:
     """A state in which every slice has an event in every hour and minute that is kept."""
     hours = [_START - hour * 3_600 for hour in range(23, 2, -1)]
@@ -150,15 +123,6 @@ def _record(number: int, when: int) -> bytes:
     shown = _ITEMS[number % 97 : number % 97 + 10]
     acts = shown[number % 10 : number % 10 + 1] if number % 5 == 0 else []
     return _encoded(number, when, shown, acts)
-
-
-def _event(draw: random.Random, number: int, slices: int, *, clicks: bool) -> bytes:
-    shown = draw.sample(_ITEMS, 20)
-    if clicks:
-        acts = draw.sample(shown, draw.random() < _CLICKED)
-    else:
-        acts = draw.sample(shown, draw.randint(0, 3)) + draw.sample(_ITEMS, draw.randint(1, 6))
-    return _encoded(number % slices, _START + number // 200, shown, acts)
 
 
 def _encoded(number: int, when: int, shown: Sequence[str], acts: Sequence[str]) -> bytes:

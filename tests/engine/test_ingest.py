@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from streameval.decoding.decode import Decoded, Decoder
 from streameval.engine.dead_letters import Identity
 from streameval.engine.direct import Direct
+from streameval.engine import ingest as module
 from streameval.engine.ingest import Ingest
 from streameval.errors import SourceError, UncountableRecordError
 from streameval.events.records import Partition, RecordBatch
@@ -62,6 +63,24 @@ def test_records_that_come_again_are_refused_and_not_counted() -> None:
         of.apply(batch([record()], start=2))
     assert of.tally.consumed == 3
     assert of.positions == {Partition("events", 0): 3}
+
+
+@given(st.lists(values_of_any_kind, max_size=3), st.integers(1, 5))
+def test_the_pieces_that_a_batch_is_counted_in_change_no_byte(
+    batches: list[list[bytes | None]], size: int
+) -> None:
+    def fed() -> dict[str, bytes]:
+        of, position = ingest(), 0
+        for values in batches:
+            of.apply(batch(values, start=position))
+            position += len(values)
+        found = of.sections(Partition("events", 0)) if batches else []
+        return {each.name: b"".join(each.content()()) for each in found}
+
+    whole = fed()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_AT_ONCE", size)
+        assert fed() == whole
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), values_of_any_kind), max_size=4))

@@ -39,6 +39,23 @@ def test_any_split_into_batches_gives_the_same_bytes(
     assert fed(log, spec).saved() == fed(log, spec, step).saved()
 
 
+@given(logs, logs, spans, foldings, st.integers(1, 40))
+def test_partitions_that_are_counted_together_know_nothing_of_each_other(
+    log: list[Logged],
+    other: list[Logged],
+    own: tuple[int, ...],
+    folding: FoldingOptions,
+    step: int,
+) -> None:
+    spec = spec_of(own, folding)
+    first, second = Log(spec), Log(spec)
+    for start in range(0, 40, step):
+        first.feed(log[start : start + step])
+        second.feed(other[start : start + step])
+    assert first.saved() == fed(log, spec_of(own, folding)).saved()
+    assert second.saved() == fed(other, spec_of(own, folding)).saved()
+
+
 @given(logs, spans, st.integers(0, 4), st.randoms())
 def test_any_order_with_the_same_clock_gives_the_same_bytes(
     log: list[Logged], own: tuple[int, ...], cap: int, draw: Random

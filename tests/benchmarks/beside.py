@@ -1,0 +1,257 @@
+"""Counting as this build does it and as an earlier one did, each in processes of its own.
+
+A task runs under either: it names modules by all the places they were ever in.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from importlib import import_module
+from io import BytesIO
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from streameval import Accumulator, Columns
+from tests.benchmarks.timing import best_of
+
+BEFORE: Final = "3ec8509"
+"""The last commit whose state was a tree of accumulators."""
+
+_ROUNDS, _BEST_OF = 3, 2
+_EVENTS, _AT_ONCE = 16_384, 8_192
+CLICKED: Final = 0.2
+"""Share of the lists."""
+
+_START: Final = 1_700_000_000
+_ITEMS: Final = [f"item-{number}" for number in range(5_000)]
+_SHAPES: Final = ((1, 1), (50, 1), (50, 4), (50, 64))
+_LISTS: Final = 40_000
+
+
+def compared() -> Iterator[tuple[str, float, float]]:
+    """Each task, and microseconds an event of the earlier build and of this one: the least of
+    several rounds in turn."""
+    with _earlier() as before:
+        for name in TASKS:
+            found = [[_run(name, root) for root in (before, _HERE)] for _ in range(_ROUNDS)]
+            yield name, *map(min, zip(*found, strict=True))
+
+
+_HERE: Final = str(Path(__file__).parents[2])
+
+
+@contextmanager
+def _earlier() -> Iterator[str]:
+    """A folder with the package as it was."""
+    command = ["git", "-C", _HERE, "archive", BEFORE, "streameval"]
+    packed = subprocess.run(command, check=True, capture_output=True).stdout
+    with tempfile.TemporaryDirectory() as folder, tarfile.open(fileobj=BytesIO(packed)) as archive:
+        archive.extractall(folder, filter="data")
+        yield folder
+
+
+def _run(name: str, root: str) -> float:
+    program = f"from tests.benchmarks import beside; beside.report({name!r})"
+    paths = {"PYTHONPATH": os.pathsep.join((root, _HERE)), "PYTHONSAFEPATH": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        check=True,
+        capture_output=True,
+        env={**os.environ, **paths},
+    )
+    return float(json.loads(done.stdout))
+
+
+def report(name: str) -> None:
+    """Print microseconds an event of a task, under the package that is found first."""
+    events, task = TASKS[name]()
+    print(best_of({name: task}, rounds=_BEST_OF)[name] / events * 1e6)
+
+
+Task = tuple[int, Callable[[], object]]
+"""How many events it counts, and how."""
+
+
+def _ingest(slices: int, partitions: int, *, clicks: bool) -> Task:
+    """Batches of records as a poll delivers them, decoded, counted and handed to readers."""
+    records = _module("streameval.events.records", "streameval.records")
+    draw = random.Random(1)
+    values = [_event(draw, number, slices, clicks=clicks) for number in range(_EVENTS)]
+    names = [records.Partition("events", number) for number in range(partitions)]
+    batches = [
+        _batch(records, name, values[start + name.number : start + _AT_ONCE : partitions], start)
+        for start in range(0, _EVENTS, _AT_ONCE)
+        for name in names
+    ]
+
+    def count() -> None:
+        ingest = _ingest_of(_config())
+        for batch in batches:
+            ingest.apply(batch)
+        if hasattr(ingest, "copied"):
+            ingest.copied()
+        else:
+            for view in ingest.views.values():
+                view.lifetime()
+
+    return _EVENTS, count
+
+
+def _single(*, clicks: bool) -> Task:
+    draw = random.Random(1)
+    events = [_lists(draw, clicks=clicks) for _ in range(_EVENTS)]
+
+    def count() -> None:
+        accumulator = Accumulator("ndcg@10", "hit_rate@10", "mrr@20")
+        for shown, acts in events:
+            accumulator.update(shown, acts)
+        accumulator.read("mrr@20")
+
+    return _EVENTS, count
+
+
+def _exposures(*, codes: bool) -> Task:
+    draw = random.Random(1)
+    events = [_lists(draw, clicks=True) for _ in range(_EVENTS)]
+    known = {item: number for number, item in enumerate(_ITEMS)}
+    shown = np.array([[known[item] for item in each] for each, _ in events])
+    acts = np.array([known[item] for _, each in events for item in each])
+    ends = np.cumsum([0, *(len(each) for _, each in events)])
+    given = Columns(recommendations=shown, interactions=(acts, ends)) if codes else events
+
+    def count() -> None:
+        accumulator = Accumulator("item_coverage@10", "gini@20", catalog=len(_ITEMS))
+        accumulator.update_many(given)
+        accumulator.read("gini@20")
+
+    return _EVENTS, count
+
+
+def _joined(clicked: float) -> Task:
+    """Lists and their clicks, up to five minutes later, in two logs."""
+    records = _module("streameval.events.records", "streameval.records")
+    logs = [records.Partition(topic, 0) for topic in ("impressions", "clicks")]
+    draw, now = random.Random(0), 1_000 * _START
+    made: list[tuple[int, int, bytes]] = []
+    for number in range(_LISTS):
+        now += draw.randint(0, 6)
+        shown = draw.sample(_ITEMS, 20)
+        known = {"request_id": f"req-{number:09d}-{draw.randrange(16**6):06x}"}
+        labels = {"user": f"u{draw.randrange(50_000)}", "variant": "ab"[number % 2]}
+        made.append((now, 0, _encoded({**known, **labels, "ts": now, "recommendations": shown})))
+        if draw.random() < clicked:
+            at = now + draw.randint(1_000, 300_000)
+            click = {**known, "item": draw.choice(shown), "type": "click", "ts": at}
+            made.append((at, 1, _encoded(click)))
+    made.sort()
+    begun, batches = [0, 0], []
+    for start in range(0, len(made), 5_000):
+        for number, log in enumerate(logs):
+            values = [each for _, of, each in made[start : start + 5_000] if of == number]
+            batches.append(_batch(records, log, values, begun[number]))
+            begun[number] += len(values)
+
+    def count() -> None:
+        ingest = _ingest_of(_joining(logs))
+        ingest.begin(logs[0], dict.fromkeys(logs, 0))
+        for batch in batches:
+            ingest.apply(batch)
+        ingest.end(logs)
+
+    return _LISTS, count
+
+
+TASKS: Final[Mapping[str, Callable[[], Task]]] = {
+    **{
+        f"{kind}, {slices} x {partitions}": partial(_ingest, slices, partitions, clicks=clicks)
+        for kind, clicks in (("1 to 9 interactions", False), ("clicks of 20 %", True))
+        for slices, partitions in _SHAPES
+    },
+    "single update, 1 to 9 interactions": partial(_single, clicks=False),
+    "single update, clicks": partial(_single, clicks=True),
+    "item exposures, by names": partial(_exposures, codes=False),
+    "item exposures, by codes": partial(_exposures, codes=True),
+    "join, a fifth is clicked": partial(_joined, CLICKED),
+    "join, nothing is clicked": partial(_joined, 0.0),
+}
+"""In order: ingest by slices x partitions, one process' own events, and two streams joined."""
+
+
+def _module(*names: str) -> Any:
+    for name in names:
+        try:
+            return import_module(name)
+        except ModuleNotFoundError:
+            continue
+    raise ModuleNotFoundError(" or ".join(names))
+
+
+def _config() -> Any:
+    options = _module("streameval.config.options")
+    return _of(
+        _module("streameval.config"),
+        label_cap=10_000,
+        max_series=10_000,
+        event=_module("streameval.decoding.fields", "streameval.pipeline.fields").EventFields(time="ts", time_unit="s"),
+        source=_module("streameval.sources.options").SimulatorOptions(),
+        windows=options.WindowsOptions(spans=["5m", "1h", "24h"]),
+    )
+
+
+def _joining(logs: Sequence[Any]) -> Any:
+    options = _module("streameval.config.attribution", "streameval.config.options")
+    shown, done = (log.topic for log in logs)
+    interactions = options.InteractionOptions(source=done, types={"click": 1.0})
+    return _of(
+        _module("streameval.config"),
+        event=_module("streameval.decoding.fields", "streameval.pipeline.fields").EventFields(time="ts", time_unit="ms"),
+        source=_module("streameval.sources.options").FilesOptions(paths=[shown, done]),
+        attribution=options.AttributionOptions(
+            impressions=shown, window="5m", lateness="1m", interactions=[interactions]
+        ),
+    )
+
+
+def _of(config: Any, **settings: Any) -> Any:
+    return config.Config(metrics=["ndcg@10", "hit_rate@10", "mrr"], labels=["variant"], **settings)
+
+
+def _ingest_of(config: Any) -> Any:
+    return _module("streameval.config.pipeline", "streameval.config.counting").counting(config)
+
+
+def _event(draw: random.Random, number: int, slices: int, *, clicks: bool) -> bytes:
+    shown, acts = _lists(draw, clicks=clicks)
+    found = {"variant": f"v{number % slices}", "ts": _START + number // 200}
+    return _encoded({**found, "recommendations": shown, "interactions": acts})
+
+
+def _lists(draw: random.Random, *, clicks: bool) -> tuple[list[str], list[str]]:
+    shown = draw.sample(_ITEMS, 20)
+    if clicks:
+        return shown, draw.sample(shown, draw.random() < CLICKED)
+    acts = draw.sample(shown, draw.randint(0, 3)) + draw.sample(_ITEMS, draw.randint(1, 6))
+    return shown, acts
+
+
+def _encoded(record: Mapping[str, Any]) -> bytes:
+    return msgspec.json.encode(record)
+
+
+def _batch(records: Any, partition: Any, values: Sequence[bytes], offset: int) -> Any:
+    offsets = range(offset, offset + len(values))
+    return records.RecordBatch(
+        partition=partition, values=values, offsets=offsets, next_offset=offsets.stop
+    )
