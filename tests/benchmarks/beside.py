@@ -204,7 +204,9 @@ def _config() -> Any:
         _module("streameval.config"),
         label_cap=10_000,
         max_series=10_000,
-        event=_module("streameval.decoding.fields", "streameval.pipeline.fields").EventFields(time="ts", time_unit="s"),
+        event=_module("streameval.decoding.fields", "streameval.pipeline.fields").EventFields(
+            time="ts", time_unit="s"
+        ),
         source=_module("streameval.sources.options").SimulatorOptions(),
         windows=options.WindowsOptions(spans=["5m", "1h", "24h"]),
     )
@@ -216,7 +218,9 @@ def _joining(logs: Sequence[Any]) -> Any:
     interactions = options.InteractionOptions(source=done, types={"click": 1.0})
     return _of(
         _module("streameval.config"),
-        event=_module("streameval.decoding.fields", "streameval.pipeline.fields").EventFields(time="ts", time_unit="ms"),
+        event=_module("streameval.decoding.fields", "streameval.pipeline.fields").EventFields(
+            time="ts", time_unit="ms"
+        ),
         source=_module("streameval.sources.options").FilesOptions(paths=[shown, done]),
         attribution=options.AttributionOptions(
             impressions=shown, window="5m", lateness="1m", interactions=[interactions]
@@ -226,6 +230,11 @@ def _joining(logs: Sequence[Any]) -> Any:
 
 def _of(config: Any, **settings: Any) -> Any:
     return config.Config(metrics=["ndcg@10", "hit_rate@10", "mrr"], labels=["variant"], **settings)
+
+
+def _fields(unit: str) -> Any:
+    fields = _module("streameval.decoding.fields", "streameval.pipeline.fields")
+    return fields.EventFields(time="ts", time_unit=unit)
 
 
 def _ingest_of(config: Any) -> Any:

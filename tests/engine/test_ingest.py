@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.decoding.decode import Decoded, Decoder
+from streameval.engine import ingest as module
 from streameval.engine.dead_letters import Identity
 from streameval.engine.direct import Direct
-from streameval.engine import ingest as module
 from streameval.engine.ingest import Ingest
 from streameval.errors import SourceError, UncountableRecordError
 from streameval.events.records import Partition, RecordBatch
