@@ -204,7 +204,7 @@ def _config() -> Any:
         _module("streameval.config"),
         label_cap=10_000,
         max_series=10_000,
-        event=_module("streameval.decoding.fields", "streameval.pipeline.fields").EventFields(
+        event=_module("streameval.decoding.fields", "streameval.engine.fields").EventFields(
             time="ts", time_unit="s"
         ),
         source=_module("streameval.sources.options").SimulatorOptions(),
@@ -218,7 +218,7 @@ def _joining(logs: Sequence[Any]) -> Any:
     interactions = options.InteractionOptions(source=done, types={"click": 1.0})
     return _of(
         _module("streameval.config"),
-        event=_module("streameval.decoding.fields", "streameval.pipeline.fields").EventFields(
+        event=_module("streameval.decoding.fields", "streameval.engine.fields").EventFields(
             time="ts", time_unit="ms"
         ),
         source=_module("streameval.sources.options").FilesOptions(paths=[shown, done]),
@@ -233,7 +233,7 @@ def _of(config: Any, **settings: Any) -> Any:
 
 
 def _fields(unit: str) -> Any:
-    fields = _module("streameval.decoding.fields", "streameval.pipeline.fields")
+    fields = _module("streameval.decoding.fields", "streameval.engine.fields")
     return fields.EventFields(time="ts", time_unit=unit)
 
 
