@@ -25,7 +25,7 @@ _POINTS = ("before-rename", "before-commit")
 """Where it is killed in `tests/run`: between what was counted, saved and committed."""
 
 _SOAK = 10.0
-"""Minutes of it; docs/explanation/chaos.md has an hour, run by hand."""
+"""Minutes of it; `python -m tests.chaos soak --minutes 60` is the hour by hand."""
 
 _AT_ONCE = 3
 """Scenarios mostly wait; each has a topic, a group and a folder of its own."""
