@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 import httpx
 from jgo.maven import MavenContext
@@ -76,13 +76,14 @@ class SmallRegistry:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                registry.asked.append(self.path)
-                self._answer(*registry._read(self.path))
+                path = urlsplit(self.path).path
+                registry.asked.append(path)
+                self._answer(*registry._read(path))
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                subject = unquote(self.path.split("/")[2])
-                self._answer(200, {"id": registry._register(subject, body)})
+                subject = unquote(urlsplit(self.path).path.split("/")[2])
+                self._answer(200, registry._register(subject, body))
 
             def _answer(self, status: int, found: object) -> None:
                 wanted = registry.user
@@ -114,18 +115,19 @@ class SmallRegistry:
             self._server.server_close()
             self._server = None
 
-    def _register(self, subject: str, body: Mapping[str, Any]) -> int:
-        kept = {name: each for name, each in body.items() if each != "AVRO"}
+    def _register(self, subject: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        told = ("schema", "schemaType", "references")
+        kept = {name: body[name] for name in told if body.get(name) and body[name] != "AVRO"}
         number = next((n for n, each in self._schemas.items() if each == kept), None)
         number = number or len(self._schemas) + 1
         self._schemas[number] = kept
         versions = self._subjects.setdefault(subject, [])
         if number not in versions:
             versions.append(number)
-        return number
+        return {"id": number, "subject": subject, "version": versions.index(number) + 1}
 
     def _read(self, path: str) -> tuple[int, object]:
-        match unquote(path).strip("/").split("/"):
+        match [unquote(step) for step in path.strip("/").split("/")]:
             case ["schemas", "types"]:
                 return 200, ["JSON", "PROTOBUF", "AVRO"]
             case ["schemas", "ids", number]:

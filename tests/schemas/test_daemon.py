@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from tests.schemas.producing import (
     payload,
     protobuf_id,
 )
-from tests.schemas.registries import SmallRegistry, register, small_registry
+from tests.schemas.registries import SmallRegistry, register
 
 pytestmark = pytest.mark.kafka
 
@@ -57,12 +57,6 @@ REGISTRY = """
 [registry]
 url = "{url}"
 """
-
-
-@pytest.fixture
-def registry() -> Iterator[SmallRegistry]:
-    with small_registry() as found:
-        yield found
 
 
 def shop() -> list[dict[str, Any]]:
@@ -98,19 +92,19 @@ def state(folder: Path) -> dict[int, dict[str, bytes]]:
 
 
 def test_the_same_events_in_every_format_give_the_same_values_and_the_same_state(
-    broker: Broker, registry: SmallRegistry, tmp_path: Path
+    broker: Broker, url: str, tmp_path: Path
 ) -> None:
     found = shop()
     produced = {
         "json": as_json(found),
-        "json-schema": as_json_schema(registry.url, found),
-        "avro": as_evolved_avro(registry.url, found),
-        "protobuf": as_protobuf(registry.url, found),
+        "json-schema": as_json_schema(url, found),
+        "avro": as_evolved_avro(url, found),
+        "protobuf": as_protobuf(url, found),
     }
     told, kept = {}, {}
     for format_, values in produced.items():
         topic = spread(broker, values)
-        needed = registry.url if format_ in {"avro", "protobuf"} else ""
+        needed = url if format_ in {"avro", "protobuf"} else ""
         config = configured(broker, tmp_path, topic, format_, needed)
         with running(config, tmp_path) as daemon:
             document = daemon.consumed(COUNT)

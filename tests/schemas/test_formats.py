@@ -40,7 +40,7 @@ from tests.schemas.producing import (
     events,
     framed,
 )
-from tests.schemas.registries import SmallRegistry, register, small_registry
+from tests.schemas.registries import SmallRegistry, register
 
 FIELDS = EventFields(
     event_id="id",
@@ -60,21 +60,20 @@ DIMENSIONS = ["variant", "country"]
 
 
 @pytest.fixture
-def registry() -> Iterator[SmallRegistry]:
-    with small_registry() as found:
-        yield found
-
-
-@pytest.fixture
 def schemas(registry: SmallRegistry) -> Iterator[Schemas]:
     with closing(Schemas(Registry(RegistryOptions(url=registry.url), {}))) as found:
         yield found
 
 
 def decoded(schemas: Schemas, encoding: Encoding, values: Sequence[bytes | None]) -> Decoded:
-    decoder = FramedDecoder(Decoder(FIELDS, DIMENSIONS), by_schema(schemas.readers(encoding)))
+    decoder = FramedDecoder(decoder_of_json(), by_schema(schemas.readers(encoding)))
     assert schemas.load(encoding, values, PATIENCE)
     return decoder.decode_many(values)
+
+
+def decoder_of_json() -> Decoder:
+    """Of the events as JSON."""
+    return Decoder(FIELDS, DIMENSIONS)
 
 
 def plain(found: Decoded) -> Any:
@@ -84,7 +83,8 @@ def plain(found: Decoded) -> Any:
 
 
 def json_of(found: list[dict[str, Any]]) -> Any:
-    return plain(Decoder(FIELDS, DIMENSIONS).decode_many(as_json(found)))
+    """What the events are as JSON."""
+    return plain(decoder_of_json().decode_many(as_json(found)))
 
 
 @pytest.mark.parametrize(

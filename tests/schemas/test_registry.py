@@ -18,19 +18,7 @@ from streameval.schemas.registry import (
 )
 from tests.exporters.certificates import Authority
 from tests.schemas.producing import ITEM_PROTO, PROTO, avro_id, protobuf_id
-from tests.schemas.registries import Reference, SmallRegistry, apicurio, register, small_registry
-
-
-@pytest.fixture(
-    params=["small", pytest.param("apicurio", marks=pytest.mark.nightly)], scope="module"
-)
-def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    if request.param == "small":
-        with small_registry() as registry:
-            yield registry.url
-    else:
-        with apicurio(tmp_path_factory.mktemp("apicurio")) as found:
-            yield found
+from tests.schemas.registries import Reference, SmallRegistry, register, small_registry
 
 
 @pytest.fixture
