@@ -14,8 +14,8 @@ from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from streameval.pipeline.fields import Format
-from streameval.pipeline.framing import Encoding, FramedDecoder, ToText, by_schema, unframed
+from streameval.decoding.fields import Format
+from streameval.decoding.framing import Encoding, FramedDecoder, ToText, by_schema, unframed
 from streameval.schemas.loading import Schemas
 from streameval.schemas.registry import Registry, RegistryOptions
 from tests.effort import PATIENCE
