@@ -24,7 +24,12 @@ from tests.schemas.test_formats import decoder_of_json, json_of, plain
 
 Serialize: TypeAlias = Callable[[SchemaRegistryClient], Callable[[dict[str, Any]], bytes | None]]
 
-_CONTEXT = SerializationContext("shown", MessageField.VALUE)
+
+def _context(format_: str) -> SerializationContext:
+    """Names the subject: a topic has schemas of one format."""
+    return SerializationContext(f"shown-{format_}", MessageField.VALUE)
+
+
 _JSON = {"$schema": "http://json-schema.org/draft-07/schema#", "title": "Shown", "type": "object"}
 
 
@@ -32,18 +37,20 @@ def _avro(client: SchemaRegistryClient) -> Callable[[dict[str, Any]], bytes | No
     # The item inline, for this client registers no references by itself.
     schema = json.dumps(AVRO).replace('"items": "Item"', f'"items": {json.dumps(ITEM)}')
     serializer = AvroSerializer(client, schema)
-    return lambda event: serializer(event, _CONTEXT)
+    return lambda event: serializer(event, _context("avro"))
 
 
 def _protobuf(client: SchemaRegistryClient) -> Callable[[dict[str, Any]], bytes | None]:
     kind = shown_message()
     serializer = ProtobufSerializer(kind, client, {"use.deprecated.format": False})
-    return lambda event: serializer(kind.FromString(protobuf_payloads([event])[0][2:]), _CONTEXT)
+    return lambda event: serializer(
+        kind.FromString(protobuf_payloads([event])[0][2:]), _context("protobuf")
+    )
 
 
 def _json_schema(client: SchemaRegistryClient) -> Callable[[dict[str, Any]], bytes | None]:
     serializer = JSONSerializer(json.dumps(_JSON), client)
-    return lambda event: serializer(event, _CONTEXT)
+    return lambda event: serializer(event, _context("json"))
 
 
 @pytest.mark.parametrize(

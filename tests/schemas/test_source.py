@@ -92,10 +92,9 @@ def test_each_record_comes_once_and_in_order_whatever_schemas_it_has(stage: Stag
     source = stage.member("a")
     batches = polled(source, lambda found: count(found) == 301)
     assert values(batches, AVRO[0]) == list(enumerate(records))
-    assert sorted(stage.registry.asked) == [
-        *(f"/schemas/ids/{each}" for each in ids),
-        "/schemas/types",
-    ]
+    # Whether it answers at all may have been asked first.
+    asked = [each for each in stage.registry.asked if each != "/schemas/types"]
+    assert sorted(asked) == [f"/schemas/ids/{each}" for each in ids]
     assert source.trouble is None
 
 
