@@ -51,6 +51,7 @@ def _batch(events: Sequence[Shown]) -> Batch:
                 typed=event.typed,
                 history=event.history,
                 user=event.user,
+                ts=laws.time_of(event),
             )
             for event in events
         ]
