@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from streameval import Accumulator, Intervals
 from streameval.accumulator.plan import planned
-from streameval.accumulator.readings import answers
+from streameval.accumulator.readings import How, answers, with_intervals
 from streameval.accumulator.table import Table, renumber
 from streameval.errors import DamagedStateError, UnlikeStateError
 from streameval.events import Batch, Event, columns_of
@@ -26,11 +26,13 @@ ALL = a_text_of_each()
 SOME = ["ndcg@5", "mrr", "distinct_items@3", "personalization", "auc", "novelty@3"]
 EVENTS = stream(60)
 
+INTERVALS = Intervals(groups=16)
+
 places = st.lists(st.sampled_from([0, 1, 3, 4, 9]), min_size=len(EVENTS), max_size=len(EVENTS))
 
 
 def _made(texts: Sequence[str]) -> Accumulator:
-    return Accumulator(*texts, **inputs(EVENTS).of_package, intervals=Intervals(groups=16))
+    return Accumulator(*texts, **inputs(EVENTS).of_package, intervals=INTERVALS)
 
 
 def _table(texts: Sequence[str] = SOME, max_items: int = 1_000_000) -> Table:
@@ -101,7 +103,9 @@ def test_all_cells_are_read_in_one_pass_with_the_bits_of_each() -> None:
     table, apart = _counted(cells, ALL), _apart(cells, ALL)
     order = [3, 0, 77, 4, 1, 2]
     for metric in laws.made(ALL, EVENTS).metrics:
-        found = answers(metric, table, np.array(order))
+        cells_asked = np.array(order)
+        found = answers(metric, table, cells_asked)
+        found = with_intervals(metric, found, table, cells_asked, How(INTERVALS))
         expected = [apart[cell].read(metric.text) for cell in order]
         assert list(map(laws.seen, found)) == list(map(laws.seen, expected)), metric.text
 
