@@ -113,7 +113,13 @@ message Shown {
   optional string country = 7;
 }
 """
-JSON_SCHEMA = '{"type": "object", "required": ["id", "at"]}'
+JSON_SCHEMA = json.dumps(
+    {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "type": "object",
+        "required": ["id", "at"],
+    }
+)
 
 
 def events(count: int) -> list[dict[str, Any]]:
