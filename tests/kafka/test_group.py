@@ -12,9 +12,10 @@ from streameval.errors import ConfigError, SourceError
 from streameval.events.records import Partition
 from streameval.sources.kafka.settings import group_config
 from streameval.sources.kafka.source import KafkaSource
+from streameval.sources.owning import Positions
 from streameval.testing.broker import Broker
 from tests.kafka.members import reading, until
-from tests.kafka.topics import create, fill, filled, options, removed, shortened
+from tests.kafka.topics import create, drained, fill, filled, options, removed, shortened
 
 pytestmark = pytest.mark.kafka
 
@@ -224,3 +225,25 @@ def test_a_group_of_another_kind_is_left_alone(broker: Broker) -> None:
             pytest.raises(SourceError, match="choose another `group`"),
         ):
             until(lambda: False, a)
+
+
+def test_a_position_that_a_rebalance_took_is_not_replaced_by_the_groups_commit(
+    broker: Broker,
+) -> None:
+    topic = filled(broker, {0: [b"%d" % number for number in range(60)]})
+    group, place = f"group-{topic}", Partition(topic, 0)
+    with closing(KafkaSource(options(broker, topic, group=group), {}, shared=True)) as source:
+        source.open(Positions())
+        drained(source, 60)
+        assert source.commit({place: 50}) is None
+    with closing(KafkaSource(options(broker, topic, group=group), {}, shared=True)) as source:
+        source.open(Positions({place: 10}))
+        drained(source, 50)
+        assert source._member is not None
+        source._member.seek({place: 10})
+        # As for a moment within a rebalance.
+        client = source._member._consumer
+        client._subscription.assignment[TopicPartition(topic, 0)]._position = None
+        for _ in range(5):
+            assert [batch.next_offset for batch in source.poll(0.1)] == []
+        assert source._member.positions == {place: 10}

@@ -116,6 +116,10 @@ class GroupMember:
         self._start = start
         self._monitor = monitor
         self._consumer, self._connections = connected(KafkaConsumer, config)
+        # Where a rebalance takes a position, the client would go on at the group's commit, which
+        # may be ahead of the state: what lies between would be lost. It waits for the owner.
+        coordinator = self._consumer._coordinator  # noqa: SLF001  no setting turns it off
+        coordinator.refresh_committed_offsets_if_needed = lambda timeout_ms=None: False  # noqa: ARG005
         self._listener = _Listener()
         self._consumer.subscribe(topics=list(topics), listener=self._listener)
         self._known: frozenset[Partition] = frozenset()
