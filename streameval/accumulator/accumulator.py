@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from streameval.accumulator.codec import VERSION
 from streameval.accumulator.formulas import check_inputs
 from streameval.accumulator.intake import (
     COLLECTIONS,
@@ -31,7 +32,7 @@ from streameval.accumulator.readings import (
     rests_on,
     with_intervals,
 )
-from streameval.accumulator.table import VERSION, Table
+from streameval.accumulator.table import Table
 from streameval.catalogue import metric_of
 from streameval.catalogue.context import Context, Popularity, Similarity, catalog_of
 from streameval.catalogue.metric import Metric

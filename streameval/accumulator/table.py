@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache, partial
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
-import msgspec
 import numpy as np
-from msgspec.msgpack import Ext
 
+from streameval.accumulator.codec import Content, Made, dumped, one_kind, restored
 from streameval.accumulator.formulas import (
     Formula,
     bounded,
@@ -24,7 +23,7 @@ from streameval.accumulator.formulas import (
 from streameval.accumulator.plan import Plan, hits_options, name_of, need
 from streameval.catalogue.context import Context
 from streameval.catalogue.metric import Metric
-from streameval.errors import DamagedStateError, StateVersionError, UnlikeStateError
+from streameval.errors import UnlikeStateError
 from streameval.events import Batch, Id, Interactions
 from streameval.events.ids import IdKind
 from streameval.events.ragged import Coded
@@ -42,10 +41,8 @@ from streameval.statistics.scores import ScoredItems, ScoresOptions
 from streameval.statistics.statistic import Cells, Statistic
 from streameval.statistics.terms import EventsOfUsers, ListsOfUsers
 from streameval.statistics.users import Users, UsersOptions
-from streameval.statistics.vocabulary import Items, SavedItems, loaded, saved
+from streameval.statistics.vocabulary import Items
 
-VERSION: Final = 2
-_WHAT: Final = "accumulator"
 _VERSIONS: Final = itertools.count(1)
 _KINDS: Final[Mapping[type, type[Statistic]]] = {
     HitsOptions: Hits,
@@ -61,15 +58,7 @@ _ALONE: Final = 256
 _MOST_WAITING: Final = 256
 """Batches whose cells wait to be counted."""
 
-_packed = msgspec.msgpack.Encoder().encode
-
-_Inputs: TypeAlias = dict[str, int | str | None]
 _Kept: TypeAlias = tuple[Metric, Values]
-
-
-class _Entry(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    inputs: _Inputs
-    relations: list[list[Ext]]
 
 
 class _Ways(NamedTuple):
@@ -224,8 +213,8 @@ class Table:
             own = {at: goal.counterpart(name) for at, goal in goals.items()}
             statistic.hand_out(bits, {at: each for at, each in own.items() if each is not None})
         for goal in goals.values():
-            goal.ids = _one_kind("ids", self.ids, goal.ids)
-            goal.users = _one_kind("users", self.users, goal.users)
+            goal.ids = one_kind("ids", self.ids, goal.ids)
+            goal.users = one_kind("users", self.users, goal.users)
             goal.version = next(_VERSIONS)
 
     def counterpart(self, name: str) -> Statistic | None:
@@ -244,7 +233,7 @@ class Table:
         """
         if not self.plan.within(other.plan):
             raise UnlikeStateError("statistics", self.plan.names, other.plan.names)
-        kinds = _one_kind("ids", self.ids, other.ids), _one_kind("users", self.users, other.users)
+        kinds = one_kind("ids", self.ids, other.ids), one_kind("users", self.users, other.users)
         self.ids, self.users = kinds
         if names:
             other = other.copy()
@@ -280,27 +269,7 @@ class Table:
         counted until the last piece is there: a copy can be dumped beside other work.
         """
         self.fold()
-        cells = np.array(order, np.int64)
-        yield b"\x95" + _packed(VERSION) + _packed(self.ids)
-        yield _packed(self.events.saved(cells, None))
-        numbers = None
-        used = np.unique(
-            np.concatenate(
-                [np.zeros(0, np.int64), *(each.used(cells) for each in self.statistics.values())]
-            )
-        )
-        for piece in saved(self.items, used):
-            if isinstance(piece, bytes):
-                yield piece
-            else:
-                numbers = np.zeros(len(self.items.names), np.int64)
-                numbers[piece] = np.arange(piece.size)
-        yield b"\xdf" + len(self.statistics).to_bytes(4, "big")
-        for name, statistic in self.statistics.items():
-            yield _packed(name) + b"\x92" + _packed(self._made_with(name))
-            yield b"\xdd" + len(statistic.relations).to_bytes(4, "big")
-            for relation in statistic.relations.values():
-                yield _packed(relation.saved(cells, numbers))
+        return dumped(self._content, order)
 
     def load(self, data: bytes, cells: Sequence[int]) -> frozenset[str]:
         """Fill an empty table with what it has use for of what `dump` gave.
@@ -318,10 +287,10 @@ class Table:
                 other kind were counted.
             DamagedStateError: it is not what `dump` gave.
         """
-        try:
-            return self._load(data, np.array(cells, np.int64))
-        except (ValueError, TypeError, OverflowError, RecursionError, msgspec.DecodeError) as error:
-            raise DamagedStateError(_WHAT, f"{type(error).__name__}: {error}") from error
+        self.ids, self.events, missing = restored(self._content, data, cells)
+        self.users = self._kind_of_users()
+        self.version = next(_VERSIONS)
+        return missing
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Table) or not np.array_equal(self.cells, other.cells):
@@ -442,44 +411,19 @@ class Table:
         twin.become({name: each.made(change) for name, each in self.statistics.items()})
         return twin
 
-    def _made_with(self, name: str) -> _Inputs:
+    @property
+    def _content(self) -> Content:
+        made_with = {name: self._made_with(name) for name in self.statistics}
+        return Content(self.ids, self.items, self.events, self.statistics, made_with)
+
+    def _made_with(self, name: str) -> Made:
         if self.groups is not None and self.statistics[name] is self.groups:
             return dict.fromkeys(self.groups.options.metrics)
         for metric in self.plan.events:
             if name == f"events:{metric.per_list}":
-                return {
-                    need: _identity(self.context)[need] for need in sorted(needed_inputs(metric))
-                }
+                identity = _identity(self.context)
+                return {need: identity[need] for need in sorted(needed_inputs(metric))}
         return {}
-
-    def _load(self, data: bytes, cells: IntArray) -> frozenset[str]:
-        version, *rest = msgspec.msgpack.decode(data, type=list[msgspec.Raw])
-        found = msgspec.msgpack.decode(version)
-        if found != VERSION:
-            raise StateVersionError(_WHAT, found, VERSION)
-        ids, lists, names, entries = rest
-        self.ids = _one_kind("ids", self.ids, msgspec.msgpack.decode(ids, type=IdKind | None))
-        codes = loaded(self.items, msgspec.msgpack.decode(names, type=SavedItems))
-        known = msgspec.msgpack.decode(entries, type=dict[str, msgspec.Raw])
-        columns = msgspec.msgpack.decode(lists, type=list[Ext])
-        self.events = self.events.restored(columns, cells, codes)
-        missing = set()
-        for name, statistic in self.statistics.items():
-            if name not in known:
-                missing.add(name)
-                continue
-            entry = msgspec.msgpack.decode(known[name], type=_Entry)
-            if isinstance(statistic, Groups):
-                statistic.restore(entry.relations, list(entry.inputs), cells)
-                continue
-            if entry.inputs != (made_with := self._made_with(name)):
-                raise UnlikeStateError(f"inputs of {name}", made_with, entry.inputs)
-            pairs = zip(statistic.relations.items(), entry.relations, strict=True)
-            for (kind, relation), content in [*pairs]:
-                statistic.relations[kind] = relation.restored(content, cells, codes)
-        self.users = self._kind_of_users()
-        self.version = next(_VERSIONS)
-        return frozenset(missing)
 
     def _kind_of_users(self) -> IdKind | None:
         """What the users counted are, by the first of them."""
@@ -520,12 +464,6 @@ def renumber(tables: Sequence[Table]) -> None:
         table.items = items
 
 
-def _one_kind(of: str, mine: IdKind | None, theirs: IdKind | None) -> IdKind | None:
-    if mine is not None and theirs is not None and mine != theirs:
-        raise UnlikeStateError(of, mine, theirs)
-    return mine or theirs
-
-
 def _by_lists(options: object) -> bool:
     if isinstance(options, HitsOptions):
         return not options.type
@@ -545,6 +483,6 @@ def _follow(graded: Sequence[_Kept], values: Sequence[_Kept], lists: Lists) -> N
 
 
 @lru_cache(maxsize=4)
-def _identity(context: Context) -> _Inputs:
+def _identity(context: Context) -> Made:
     # A digest of a whole catalogue, asked for with every slice that is saved.
     return context.identity

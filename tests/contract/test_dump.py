@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval import Accumulator
-from streameval.accumulator.table import VERSION
+from streameval.accumulator.codec import VERSION
 from streameval.catalogue.context import Popularity, Similarity
 from streameval.errors import (
     CutoffExceedsDepthError,
