@@ -174,6 +174,7 @@ class Users(Sampled):
         items: not used.
 
     Example:
+        >>> from streameval.statistics.vocabulary import Items
         >>> users = Users(UsersOptions(), Items())
         >>> users.add(np.array([0, 0, 0]), user_hashes(["u", "u", "v"]))
         >>> found, = users.view(np.array([0]))

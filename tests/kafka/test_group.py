@@ -173,7 +173,7 @@ def test_a_topic_made_again_stops_it(broker: Broker) -> None:
 
 def test_a_partition_that_stands_is_sought_then_joined_anew(broker: Broker) -> None:
     topic = filled(broker, {0: [b"a"]})
-    mine = options(broker, topic, group=topic, stall_timeout=1.0)
+    mine = options(broker, topic, group=topic, stall_timeout=3.0)
     with reading(mine) as a:
         until(lambda: a.told.values == {0: [b"a"]}, a)
         # As if the client had forgotten the partition, which it does not do by itself.

@@ -88,6 +88,10 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # untyped
         raise _Interruption
 
 
+def _nothing_to_refresh(*_: object, **__: object) -> bool:
+    return False
+
+
 class GroupMember:
     """A subscribed consumer; it delivers the assigned partitions that were started.
 
@@ -119,7 +123,7 @@ class GroupMember:
         # Where a rebalance takes a position, the client would go on at the group's commit, which
         # may be ahead of the state: what lies between would be lost. It waits for the owner.
         coordinator = self._consumer._coordinator  # noqa: SLF001  no setting turns it off
-        coordinator.refresh_committed_offsets_if_needed = lambda timeout_ms=None: False  # noqa: ARG005
+        coordinator.refresh_committed_offsets_if_needed = _nothing_to_refresh
         self._listener = _Listener()
         self._consumer.subscribe(topics=list(topics), listener=self._listener)
         self._known: frozenset[Partition] = frozenset()
