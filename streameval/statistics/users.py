@@ -84,8 +84,26 @@ _DAY: Final = 86_400 * 1_000_000
 _HASHES: Final = 1 << 64
 _FEW: Final = 32
 
-_Taken: TypeAlias = tuple[IntArray, IntArray, Sequence[Any], Sequence[Any]]
-"""Of one batch: cells, days, users, ids of events; the last two may be empty."""
+_AT_ONCE: Final = 256
+"""So many users are hashed while their ids are in the cache; fewer wait for those of others."""
+
+
+class _Taken(NamedTuple):
+    """Who saw the lists of one batch.
+
+    Attributes:
+        cells: where each is counted.
+        days: of each.
+        hashes: of the users; None where they wait to be hashed.
+        users: those that wait; may be empty where nobody is named.
+        events: ids of the events, which stand for users who are not named; may be empty.
+    """
+
+    cells: IntArray
+    days: IntArray
+    hashes: HashArray | None
+    users: Sequence[Any]
+    events: Sequence[Any]
 
 
 class Seen(NamedTuple):
@@ -127,9 +145,16 @@ class Viewers:
         """
         if times is None:
             times = _times(batch)
-        users, events = ([*(each or ())] for each in (batch.users, batch.event_ids))
-        where = np.full(len(batch), cells, np.int64)
-        self._taken.append((where, times // _DAY, users, events))
+        where, days = np.full(len(batch), cells, np.int64), times // _DAY
+        users: Sequence[Any] = batch.users or ()
+        events: Sequence[Any] = batch.event_ids or ()
+        if not users or None in users:
+            taken = _Taken(where, days, None, [*users], [*events])
+        elif len(users) < _AT_ONCE:
+            taken = _Taken(where, days, None, [*users], ())
+        else:
+            taken = _Taken(where, days, user_hashes(users), (), ())
+        self._taken.append(taken)
         self.waiting += len(batch)
 
     def seen(self) -> Seen | None:
@@ -282,16 +307,32 @@ def _times(batch: Batch | Coded) -> IntArray:
 
 def _seen(taken: Sequence[_Taken]) -> Seen:
     cells, days = (np.concatenate([each[column] for each in taken]) for column in (0, 1))
-    users = _joined([(len(own), known) for own, _, known, _ in taken])
-    named = grouped = np.ones(cells.size, np.bool_)
+    waiting = np.repeat(
+        [each.hashes is None for each in taken], [len(each.cells) for each in taken]
+    )
+    hashes = np.zeros(cells.size, np.uint64)
+    named, grouped = (np.ones(cells.size, np.bool_) for _ in range(2))
+    hashes[~waiting] = np.concatenate(
+        [np.zeros(0, np.uint64), *(each.hashes for each in taken if each.hashes is not None)]
+    )
+    if waiting.any():
+        rest = [each for each in taken if each.hashes is None]
+        hashes[waiting], named[waiting], grouped[waiting] = _hashed(rest)
+    return Seen(cells, hashes, named, grouped, days)
+
+
+def _hashed(taken: Sequence[_Taken]) -> tuple[HashArray, BoolArray, BoolArray]:
+    """Of users that waited: hashes, whether each is named, and whether there is a hash at all."""
+    users = _joined([(len(each.cells), each.users) for each in taken])
+    named = grouped = np.ones(len(users), np.bool_)
     if type(None) in set(map(type, users)):
-        events = _joined([(len(own), known) for own, _, _, known in taken])
+        events = _joined([(len(each.cells), each.events) for each in taken])
         named = np.array([user is not None for user in users])
         pairs = zip(users, events, strict=True)
         users = [event if user is None else user for user, event in pairs]
         grouped = np.array([each is not None for each in users])
         users = ["" if each is None else each for each in users]
-    return Seen(cells, user_hashes(users), named, grouped, days)
+    return user_hashes(users), named, grouped
 
 
 def _joined(columns: Sequence[tuple[int, Sequence[Any]]]) -> list[Any]:
