@@ -8,7 +8,6 @@ of the events alone, so it does not matter how they were divided.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from importlib import import_module
 from typing import Any, Final, NamedTuple, TypedDict, Unpack
 
 import msgspec
@@ -22,7 +21,6 @@ from streameval.decoding.labels import label_texts
 from streameval.errors import (
     DamagedStateError,
     InvalidEventError,
-    MissingExtraError,
     StateVersionError,
     UnlikeStateError,
 )
@@ -32,6 +30,8 @@ from streameval.events.ids import IdKind
 from streameval.events.ragged import IntArray
 from streameval.statistics.exposures import MAX_ITEMS
 from streameval.statistics.intervals import Intervals
+from streameval.tables.events import span_starts
+from streameval.tables.files import arrow
 
 VERSION: Final = 1
 """Of the state in a row."""
@@ -253,9 +253,7 @@ def _length(every: str) -> int:
 
 def _table(batch: Any) -> Any:
     try:
-        return import_module("pyarrow").table(batch)
-    except ImportError as error:
-        raise MissingExtraError("Arrow", "parquet", error) from error
+        return arrow().table(batch)
     except (TypeError, ValueError) as error:
         detail = f"{type(batch).__name__} is no table of Arrow, Polars or pandas: {error}"
         raise InvalidEventError("wrong_type", detail) from error
@@ -284,7 +282,7 @@ def _split(table: Any, by: Sequence[str], every: int | None) -> Iterator[tuple[P
 def _coded(table: Any, name: str) -> tuple[IntArray, list[Any]]:
     """A column as codes, and what each stands for; the last one for null."""
     column = _column(table, name).combine_chunks()
-    if not import_module("pyarrow").types.is_dictionary(column.type):
+    if not arrow().types.is_dictionary(column.type):
         if column.type.num_fields:
             detail = f"{name}: {column.type}; split by short text, integers or booleans"
             raise InvalidEventError("invalid_label", detail)
@@ -304,17 +302,16 @@ def _texts(values: Sequence[object], by: Sequence[str]) -> tuple[str, ...]:
 
 def _starts(table: Any, every: int) -> list[IntArray]:
     """The start of each row's span, and 1 where the row has a time."""
-    arrow = import_module("pyarrow")
     column = _column(table, "times").combine_chunks()
-    if arrow.types.is_timestamp(column.type):
-        zoned = arrow.timestamp("us", column.type.tz)
-        column = column.cast(zoned, safe=False).cast(arrow.int64())
-    if not arrow.types.is_integer(column.type):
+    if arrow().types.is_timestamp(column.type):
+        zoned = arrow().timestamp("us", column.type.tz)
+        column = column.cast(zoned, safe=False).cast(arrow().int64())
+    if not arrow().types.is_integer(column.type):
         detail = f"times: {column.type}; give timestamps, or microseconds since the epoch"
         raise InvalidEventError("wrong_type", detail)
     times = column.fill_null(0).to_numpy().astype(np.int64)
     known = column.is_valid().to_numpy(zero_copy_only=False).astype(np.int64)
-    return [np.floor_divide(times, every) * every * known, known]
+    return [span_starts(times, every) * known, known]
 
 
 def _column(table: Any, name: str) -> Any:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from importlib import import_module
 from typing import Any, Final, NamedTuple, Unpack
 
 from streameval.accumulator import Accumulator
@@ -16,6 +15,7 @@ from streameval.errors import InvalidEventError
 from streameval.events.columns import Columns
 from streameval.partials import Inputs, Known, Partial, Place, merged, partials, repacked
 from streameval.statistics.intervals import Intervals
+from streameval.tables.files import arrow
 
 SCHEMA: Final = "labels array<string>, start bigint, lists bigint, state binary"
 """Of a frame of partials."""
@@ -96,7 +96,11 @@ def evaluate(
             columns = ", ".join(frame.columns) or "none"
             detail = f"the frame has no column {name!r}; its columns: {columns}"
             raise InvalidEventError("missing_field", detail)
-    known = Known(**{name: inputs[name] for name in Known.__annotations__ if name in inputs})  # type: ignore[literal-required, typeddict-item]  # keys of both
+    known = Known(
+        catalog=inputs.get("catalog"),
+        popularity=inputs.get("popularity"),
+        similarity=inputs.get("similarity"),
+    )
     chosen = dict.fromkeys(name for name in frame.columns if name in Columns.__struct_fields__)
     count = partial(
         _counted, metrics=metrics, by=tuple(by), every=every, intervals=intervals, inputs=inputs
@@ -125,13 +129,12 @@ def _counted(
 
 
 def _table(rows: Sequence[Partial]) -> Any:
-    arrow = import_module("pyarrow")
-    schema = arrow.schema(
+    schema = arrow().schema(
         {
-            "labels": arrow.list_(arrow.string()),
-            "start": arrow.int64(),
-            "lists": arrow.int64(),
-            "state": arrow.binary(),
+            "labels": arrow().list_(arrow().string()),
+            "start": arrow().int64(),
+            "lists": arrow().int64(),
+            "state": arrow().binary(),
         }
     )
-    return arrow.Table.from_pylist([row._asdict() for row in rows], schema)
+    return arrow().Table.from_pylist([row._asdict() for row in rows], schema)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streameval import Accumulator, Event, Intervals
+from streameval import Accumulator, Batch, Event, Intervals
 from streameval.accumulator.uncertainty import interval
 from streameval.catalogue import catalogue, parse
 from streameval.errors import UnlikeStateError
@@ -276,3 +276,16 @@ def test_values_without_bounds_are_summed_exactly() -> None:
         found.append(sums)
     assert _same(*found)
     assert float(found[0].numerators.sum()) == pytest.approx(2e16 + 4, rel=1e-15)
+
+
+@pytest.mark.parametrize("missing", [None, 7])
+def test_users_of_a_large_batch_are_those_of_its_lists_one_by_one(missing: int | None) -> None:
+    lists = 700
+    shown = [["a", "b"]] * lists
+    acts = [["a"] if number < lists // 3 else [] for number in range(lists)]
+    users = [None if missing and number % missing == 0 else f"u{number}" for number in range(lists)]
+    whole, alone = (Accumulator("hit_rate@2", intervals=Intervals(groups=16)) for _ in range(2))
+    whole.update_many(Batch(recommendations=shown, interactions=acts, users=users))
+    for each in zip(shown, acts, users, strict=True):
+        alone.update(*each[:2], user=each[2])
+    assert whole.state_dict() == alone.state_dict()
