@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from typing import Any
+
 import pytest
+from _pytest.doctest import DoctestModule
 
 import tests.effort  # noqa: F401  loads the profile of Hypothesis
 from tests.kafka.broker_fixture import _session_broker, broker
@@ -36,6 +40,12 @@ _FIRST = (
 """Groups that take longest, or the beginnings of their names; all others come after them."""
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Examples in docstrings are those of the package; to look for some in tests takes long."""
+    return [each for each in (yield) if not isinstance(each, DoctestModule)]
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Say which tests run in one process, and begin with what takes longest."""
@@ -43,6 +53,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: (_turn(groups[item]), _place(item, groups[item])))
     for item, group in groups.items():
         item.add_marker(pytest.mark.xdist_group(group))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
+    """Without its groups a run still passes, but each process starts a broker and a browser."""
+    if node.config.getoption("dist") == "loadgroup" and not all("@" in each for each in ids):
+        pytest.exit("This pytest-xdist sees no groups of this pytest; see pyproject.toml.", 4)
 
 
 def _place(item: pytest.Item, group: str) -> str:
