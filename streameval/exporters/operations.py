@@ -20,7 +20,7 @@ _MICROSECONDS = 1_000_000
 
 def build_information(version: str) -> Family:
     """The constant 1 that carries the release as a label."""
-    text = "The release that answers, as a label of the constant 1."
+    text = "The release as a label; always 1."
     return own_family("build_info", "gauge", text, [({"version": version}, 1.0)])
 
 
@@ -48,22 +48,21 @@ def _counts(health: Health) -> list[Family]:
         own_family(
             "events_consumed",
             "counter",
-            "Records read since the process started, valid or not. "
-            "A rate of 0 while the lag grows means that reading is stuck.",
+            "Records read, valid or not. A rate of 0 while the lag grows means that reading is "
+            "stuck.",
             [({}, health.consumed)],
         ),
         own_family(
             "events_invalid",
             "counter",
-            "Invalid records by reason, since the process started; they are in "
-            "no metric. Alert on its share of streameval_events_consumed_total.",
+            "Invalid records by reason; they are in no metric. Alert on its share of "
+            "streameval_events_consumed_total.",
             [({"reason": reason}, count) for reason, count in sorted(health.invalid.items())],
         ),
         own_family(
             "events_tombstone",
             "counter",
-            "Records without a value (deletions in a compacted topic) since the process started; "
-            "they are in no metric.",
+            "Records without a value (deletions in a compacted topic); they are in no metric.",
             [({}, health.tombstones)],
         ),
     ]
@@ -73,8 +72,8 @@ def _event_time(partitions: Iterable[PartitionHealth]) -> Family:
     return own_family(
         "watermark_timestamp_seconds",
         "gauge",
-        "Largest event time read so far, seconds since the epoch; absent where events carry no "
-        "time. time() minus this is how far behind live the values are.",
+        "Largest event time read so far, seconds since the epoch; absent without event time. "
+        "time() minus this is how far behind live the values are.",
         [
             (_partition_labels(partition.partition), partition.event_time / _MICROSECONDS)
             for partition in partitions
@@ -87,8 +86,8 @@ def _lag(partitions: Iterable[PartitionHealth]) -> Family:
     return own_family(
         "kafka_consumer_lag",
         "gauge",
-        "Records between the position of reading and the end of the partition; absent while the "
-        "end is not known. It should return to near 0 after every restart.",
+        "Records between the position and the end of the partition; absent while the end is "
+        "unknown.",
         [
             (_partition_labels(entry.partition), entry.lag)
             for entry in partitions
@@ -101,8 +100,8 @@ def _position(partitions: Iterable[PartitionHealth]) -> Family:
     return own_family(
         "kafka_consumer_position",
         "gauge",
-        "Next offset to be counted of each partition; where it stands still while the lag is above "
-        "0, the partition is not being read.",
+        "Next offset to be counted. If it stands still while the lag is above 0, the partition is "
+        "not being read.",
         [(_partition_labels(entry.partition), entry.position) for entry in partitions],
     )
 
@@ -111,8 +110,8 @@ def _snapshot_time(snapshot: Snapshot) -> Family:
     return own_family(
         "snapshot_timestamp_seconds",
         "gauge",
-        "When the exported values were taken from the pipeline, seconds since the epoch. "
-        "time() minus this stays near 1 s while the pipeline runs.",
+        "When the exported values were taken, seconds since the epoch. time() minus this stays "
+        "near 1 s.",
         [({}, snapshot.taken_at)],
     )
 
@@ -121,8 +120,7 @@ def _ready(health: Health) -> Family:
     return own_family(
         "ready",
         "gauge",
-        "Whether the source has answered and reading has begun, as /-/ready says; 0 where it has "
-        "not, or has ended.",
+        "1 if the source has answered and reading has begun, as /-/ready says.",
         [({}, float(health.ready))],
     )
 
@@ -134,8 +132,8 @@ def undefined_readings(snapshot: Snapshot) -> Family:
     return own_family(
         "readings_undefined",
         "gauge",
-        "Values that are left out because the metric's convention has none for these lists, over "
-        "all labels and windows; /api/v1/metrics says why. Absent where there are none.",
+        "Values left out because the metric's convention has none for these lists; "
+        "/api/v1/metrics says why. Absent if there are none.",
         [({"metric": metric}, count) for metric, count in sorted(found.items())],
     )
 
@@ -145,36 +143,34 @@ def _exceptions(health: Health) -> Iterator[Family]:
     yield own_family(
         "events_late",
         "counter",
-        "Events that were too late for every window since the process started; they count in the "
-        "lifetime alone. If it grows steadily, raise lateness in [windows].",
+        "Events too late for every window; they count in the lifetime only. If it grows steadily, "
+        "raise lateness in [windows].",
         _if_known(health.late),
     )
     yield own_family(
         "events_future",
         "counter",
-        "Events whose time is ahead of their partition, and was not confirmed by the records after "
-        "them, since the process started; they count in the lifetime alone. A producer's clock is "
-        "wrong.",
+        "Events ahead of their partition that later records did not confirm; they count in the "
+        "lifetime only. A producer's clock is wrong.",
         _if_known(health.future),
     )
     yield own_family(
         "events_duplicate",
         "counter",
-        "Duplicate events, by their id, since the process started; they are in no metric.",
+        "Duplicate events by their id; they are in no metric.",
         _if_known(health.duplicates),
     )
     yield own_family(
         "events_folded",
         "gauge",
-        "Events under the label value __other__, by family of series; above 0, a label has more "
-        "values than label_cap or a family more combinations than max_series.",
+        "Events under the label value __other__, by family of series: a label has more values "
+        "than label_cap or a family more combinations than max_series.",
         [({"family": name}, count) for name, count in sorted(health.folded.items())],
     )
     yield own_family(
         "dlq_events",
         "counter",
-        "Invalid records written to the dead letters since the process started, including those "
-        "read again after a crash.",
+        "Invalid records written to the dead letters, including those read again after a crash.",
         _if_known(health.dead_lettered),
     )
 
@@ -186,8 +182,7 @@ def _durability(health: Health) -> Iterator[Family]:
         yield own_family(
             "commit_failures",
             "counter",
-            "Commits of the group's offsets that failed since the process started; each is tried "
-            "again, and counters stand still until one succeeds.",
+            "Failed commits of the group's offsets; counters stand still until one succeeds.",
             [({}, health.commit_failures)],
         )
     yield from _connections(health)
@@ -195,8 +190,8 @@ def _durability(health: Health) -> Iterator[Family]:
     yield own_family(
         "config_last_reload_successful",
         "gauge",
-        "Whether the configuration file, and certificates and users, are in force as last read; 0 "
-        "means that one has a mistake and the previous one is in force.",
+        "1 if the configuration, certificates and users are in force as last read; 0 if one has a "
+        "mistake and the previous one is in force.",
         [] if reload is None else [({}, float(reload.successful))],
     )
     yield own_family(
@@ -211,15 +206,14 @@ def _connections(health: Health) -> Iterator[Family]:
     yield own_family(
         "kafka_watchdog_recoveries",
         "counter",
-        "Recoveries, by step, from a consumer that made no progress although records waited, since "
-        "the process started.",
+        "Recoveries, by step, from a consumer that made no progress although records waited.",
         [({"step": step}, count) for step, count in sorted(health.recoveries.items())],
     )
     yield own_family(
         "kafka_connection_failures",
         "counter",
-        "Attempts to reach Kafka that failed since the process started, by reason; about one a "
-        "second while it cannot be reached. /-/ready and the log say what to do.",
+        "Failed attempts to reach Kafka, by reason; about one a second during an outage. /-/ready "
+        "and the log say what to do.",
         [
             ({"reason": reason}, count)
             for reason, count in sorted(health.connection_failures.items())
@@ -228,8 +222,8 @@ def _connections(health: Health) -> Iterator[Family]:
     yield own_family(
         "schema_registry_failures",
         "counter",
-        "Attempts to ask the schema registry that failed since the process started, by reason; "
-        "absent where there is none. While it grows, the records that need a schema wait.",
+        "Failed requests to the schema registry, by reason; absent without a registry. While it "
+        "grows, records that need a schema wait.",
         [({"reason": reason}, count) for reason, count in sorted(health.registry_failures.items())],
     )
 
@@ -238,28 +232,28 @@ def _checkpoints(health: CheckpointHealth) -> Iterator[Family]:
     yield own_family(
         "checkpoint_last_success_timestamp_seconds",
         "gauge",
-        "When this process last made its state durable, seconds since the epoch; absent before "
-        "the first time. time() minus this should stay near the interval in [state].",
+        "When this process last wrote a checkpoint, seconds since the epoch; absent before the "
+        "first. time() minus this stays near the interval in [state].",
         _if_known(health.last_success),
     )
     yield own_family(
         "checkpoint_failures",
         "counter",
-        "Checkpoints that could not be written since the process started, by what failed: store, "
-        "dead_letters (those of its records are not safe) or timeout. The log says why.",
+        "Checkpoints that could not be written, by what failed: store, dead_letters or timeout. "
+        "The log says why.",
         [({"reason": reason}, count) for reason, count in sorted(health.failures.items())],
     )
     yield own_family(
         "checkpoint_offset",
         "gauge",
-        "Where reading resumes after a crash: all records before it are durable in the state.",
+        "Where reading resumes after a crash: all records before it are durable.",
         [(_partition_labels(where), offset) for where, offset in sorted(health.offsets.items())],
     )
     yield own_family(
         "events_skipped",
         "counter",
-        "Offsets that retention deleted before they were counted, since the process started, and "
-        'that on_retention = "skip" went past; they are in no metric.',
+        'Offsets that retention deleted before they were counted and that on_retention = "skip" '
+        "passed; they are in no metric.",
         [({}, health.skipped)],
     )
 
@@ -278,10 +272,9 @@ def _join(join: JoinHealth) -> Iterator[Family]:
     yield own_family(
         "join_records",
         "counter",
-        "Records of each stream by outcome since the process started: counted, "
-        "duplicate, late, future (ahead of its log), orphan (no list to belong to), ignored (of a "
-        "type that does not count), invalid, tombstone. With streameval_join_open they are all "
-        "that was read.",
+        "Records of each stream by outcome: counted, duplicate, late, future, orphan (no list to "
+        "belong to), ignored (of a type that does not count), invalid, tombstone. With "
+        "streameval_join_open they are all that was read.",
         [
             ({"stream": stream.name, "outcome": outcome}, count)
             for stream in join.streams
@@ -291,8 +284,8 @@ def _join(join: JoinHealth) -> Iterator[Family]:
     yield own_family(
         "join_outside",
         "counter",
-        "Interactions that were counted with an item that their list did not show, since the "
-        "process started. If most are such, ids differ between the streams.",
+        "Interactions counted with an item that their list did not show. If most are, ids differ "
+        "between the streams.",
         [({"stream": stream.name}, stream.outside) for stream in join.streams[1:]],
     )
     yield own_family(
@@ -310,22 +303,21 @@ def _join_waiting(join: JoinHealth) -> Iterator[Family]:
     yield own_family(
         "join_bytes",
         "gauge",
-        "Rough memory of what waits and of what can still be explained; reading stops where a "
-        "partition passes max_bytes of [attribution].",
+        "Approximate memory of the records that wait; reading stops if a partition exceeds "
+        "max_bytes of [attribution].",
         [({}, join.bytes)],
     )
     yield own_family(
         "join_log_timestamp_seconds",
         "gauge",
-        "Newest event time of each log that is joined, seconds since the epoch. Nothing is counted "
-        "beyond the oldest of those of a partition; one that stands still holds the others back.",
+        "Newest event time of each joined log, seconds since the epoch. The log that stands "
+        "lowest holds back the others of its partition.",
         [(_partition_labels(log), at / _MICROSECONDS) for log, at in sorted(join.clocks.items())],
     )
     yield own_family(
         "join_idle_passed",
         "counter",
-        "How often a log was waited for no longer since the process started, because nothing had "
-        "come in it for idle_timeout.",
+        "How often a log was passed by because it had no record for idle_timeout.",
         [({}, join.passed_by)],
     )
 
@@ -344,7 +336,7 @@ def memory_limit(root: Path = _ROOT) -> Family:
         "memory_limit_bytes",
         "gauge",
         "Memory that this process may use: the smallest limit of its control groups and the "
-        "machine's memory. Near it (process_resident_memory_bytes), the system ends the process.",
+        "machine. Near it, the system kills the process.",
         [({}, min(limits))] if limits else [],
     )
 

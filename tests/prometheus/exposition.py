@@ -16,10 +16,10 @@ from tests.house.checkout import ROOT
 PAGE = ROOT / "docs" / "reference" / "prometheus.md"
 _HEADING = "\n## Every metric\n"
 _INTRODUCTION = """
-With the usual parameters; a parameter that you choose is one more label. A convention, a statistic
-and a segment change the name: `streameval_recbole_ndcg`, `streameval_ndcg_median`,
-`streameval_ndcg_by_country`. A summary has `_sum` and `_count` (counters), and by window
-`_window_mean` and `_window_support` (gauges).
+With the usual parameters. A convention, a statistic and a segment change the name:
+`streameval_recbole_ndcg`, `streameval_ndcg_median`, `streameval_ndcg_by_country`. A summary has
+`_sum` and `_count` (counters), and by window `_window_mean` and `_window_support` (gauges). A gauge
+does not add up.
 """
 
 
@@ -46,8 +46,8 @@ def _section() -> str:
     return "\n".join(
         [
             _INTRODUCTION,
-            "| metric | name | type | labels besides yours | counted in `_count` |",
-            "|---|---|---|---|---|",
+            "| name | type | labels besides yours | counted in `_count` |",
+            "|---|---|---|---|",
             *rows,
             "",
         ]
@@ -58,10 +58,9 @@ def _row(metric: Metric) -> str:
     family = FamilySet(picture(windowed(mean(metric.text, ("a",), 1.5, 4), "1h"))).families[0]
     summary = family.kind == "summary"
     labels = [*metric_labels(metric), *([] if summary else ["window"])]
-    shown = ", ".join(f"`{label}`" for label in labels) or "none"
-    what = counted(metric) if summary else "does not add up"
-    page = f"[`{metric.text}`](metrics/{metric.name}.md)"
-    return f"| {page} | `{family.name}` | {family.kind} | {shown} | {what} |"
+    shown = ", ".join(f"`{label}`" for label in labels)
+    what = counted(metric) if summary else ""
+    return f"| `{family.name}` | {family.kind} | {shown} | {what} |"
 
 
 def _usual(name: str) -> Metric:

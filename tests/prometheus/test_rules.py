@@ -22,7 +22,7 @@ _ALERT = re.compile(r"^ +- alert: (\w+)\n((?:(?! +- (?:alert|record):).*\n)*)", 
 ALERTS = {
     name: body for path in FILES for name, body in _ALERT.findall(path.read_text(encoding="utf-8"))
 }
-ADVICE = ("**What it means.**", "**How to look.**", "**What to do.**", "**When to silence.**")
+ADVICE = ("**Look:**", "**Causes:**", "**Do:**")
 
 
 def _promtool(*arguments: str) -> str:
