@@ -35,9 +35,9 @@ HEADERS: Final[Mapping[str, str]] = MappingProxyType(
         f"{PREFIX}topic": "topic of the record",
         f"{PREFIX}partition": "its partition",
         f"{PREFIX}offset": "its offset there",
-        f"{PREFIX}timestamp": "its timestamp, milliseconds since the epoch; absent where unknown",
-        f"{PREFIX}stage": "`decode`: the bytes could not be read; `validate`: they do not say what "
-        "an event says; `process`: what came after",
+        f"{PREFIX}timestamp": "its timestamp, milliseconds since the epoch; absent if unknown",
+        f"{PREFIX}stage": "`decode`: unreadable bytes; `validate`: not a valid event; "
+        "`process`: a later step failed",
         f"{PREFIX}reason": "one of the [reasons](#reasons)",
         f"{PREFIX}message": "which field, and what was found there; at most 1,000 bytes",
     }

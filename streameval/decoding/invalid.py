@@ -1,4 +1,4 @@
-"""What a record that is no event becomes: never an exception, always a reason of one list."""
+"""Invalid records: each has a reason of one list; decoding raises no exception."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Reason: TypeAlias = Literal[
     "too_many_interactions",
     "skipped",
 ]
-"""Why a record is no event; `REASONS` says what each one means."""
+"""Why a record is invalid; `REASONS` explains each."""
 
 REASONS: MappingProxyType[Reason, str] = MappingProxyType(
     {
@@ -59,14 +59,14 @@ REASONS: MappingProxyType[Reason, str] = MappingProxyType(
         " bytes.",
         "too_many_recommendations": "The list shown is longer than max_recommendations.",
         "too_many_interactions": "There are more interactions than max_interactions.",
-        "skipped": "An operator passed it with `streameval skip`: counting it failed by a mistake.",
+        "skipped": "An operator skipped it with `streameval skip` after counting it failed.",
     }
 )
-"""The one list of reasons, each with its sentence; counters and documentation are made from it."""
+"""Each reason with its sentence; counters and documentation are made from it."""
 
 
 class InvalidEvent(msgspec.Struct, frozen=True):
-    """A record that is no event.
+    """An invalid record.
 
     Attributes:
         reason: one of `REASONS`; what is counted.
