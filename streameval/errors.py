@@ -288,11 +288,23 @@ class UncountableRecordError(StreamevalError):
 
     Attributes:
         offset: of the record; None where it could not be told which of several it is.
+        waiting: whether it had been read before, and failed when the window of its list was over.
     """
 
-    def __init__(self, where: str, offsets: tuple[int, int], problem: str, remedy: str) -> None:
-        self.where = where
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        offsets: tuple[int, int],
+        problem: str,
+        remedy: str,
+        *,
+        waiting: bool = False,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
         self.offsets = offsets
+        self.waiting = waiting
         self.problem = problem
         self.remedy = remedy
         first, last = offsets
@@ -300,7 +312,7 @@ class UncountableRecordError(StreamevalError):
         which = f"offset {first}: the record cannot be counted"
         if self.offset is None:
             which = f"offsets {first} to {last}: one of the records cannot be counted"
-        super().__init__(f"{where} {which} ({problem}). {remedy}.")
+        super().__init__(f"{topic}[{partition}] {which} ({problem}). {remedy}.")
 
 
 class RefusedStateError(StreamevalError):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from streameval.engine.dead_letters import Identity
+from streameval.engine.dead_letters import DeadLetter, Identity
 from streameval.events.records import Partition
 
 VERSION = 2
@@ -103,6 +103,7 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True):
         offset: of the record in its partition.
         problem: why it could not be counted.
         at: seconds since the epoch.
+        waiting: whether it had been read before, and failed when the window of its list was over.
     """
 
     topic: str
@@ -110,6 +111,7 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True):
     offset: int
     problem: str
     at: float
+    waiting: bool = False
 
     @property
     def record(self) -> Identity:
@@ -124,11 +126,13 @@ class Skip(msgspec.Struct, frozen=True, kw_only=True):
         stop: the record, and why it could not be counted.
         by: who gave it.
         at: seconds since the epoch.
+        letter: the record, where it had been read before and waits in the state.
     """
 
     stop: Stop
     by: str
     at: float
+    letter: DeadLetter | None = None
 
     @property
     def message(self) -> str:

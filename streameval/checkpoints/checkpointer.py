@@ -113,38 +113,47 @@ class Checkpointer:
 
         Raises:
             SourceError: it begins before its partition's position.
-            UncountableRecordError: counting failed by a mistake; says which record to skip.
+            UncountableRecordError: counting failed by a mistake; see `note`.
         """
         checkpoints = self._owned[self._counts.home(batch.partition)]
         for piece in _slices(checkpoints, batch):
             if not checkpoints.showing and checkpoints.passes(piece):
                 self._show(checkpoints)
-            self._count(checkpoints, piece)
+            self._counts.apply(piece)
         self._scheduler.events += len(batch.values)
         self._outbox.send(self._counts.take_letters())
 
-    def _count(self, checkpoints: PartitionCheckpoints, batch: RecordBatch) -> None:
-        try:
-            self._counts.apply(batch)
-        except UncountableRecordError as error:
-            if error.offset is None:
-                raise
-            topic, number = batch.partition
-            stop = Stop(
-                topic=topic,
-                partition=number,
-                offset=error.offset,
-                problem=error.problem,
-                at=self._clock.wall(),
-            )
-            self._store.note(checkpoints.plan.place, stop)
-            remedy = (
-                "Nothing after it is counted. To make it a dead letter and go on: streameval skip "
-                f"CONFIG --topic {quote(topic)} --partition {number} --offset {error.offset}"
-            )
-            raise UncountableRecordError(
-                error.where, error.offsets, error.problem, remedy
-            ) from error
+    def note(self, error: UncountableRecordError) -> UncountableRecordError:
+        """Remember the record, so that an operator can skip it; the error that says how.
+
+        Raises:
+            StoreError: it could not be written.
+        """
+        if error.offset is None:
+            return error
+        home = self._counts.home(Partition(error.topic, error.partition))
+        stop = Stop(
+            topic=error.topic,
+            partition=error.partition,
+            offset=error.offset,
+            problem=error.problem,
+            at=self._clock.wall(),
+            waiting=error.waiting,
+        )
+        self._store.note(self._owned[home].plan.place, stop)
+        remedy = (
+            "Nothing after it is counted. To make it a dead letter and go on: streameval skip "
+            f"CONFIG --topic {quote(error.topic)} --partition {error.partition} "
+            f"--offset {error.offset}"
+        )
+        return UncountableRecordError(
+            error.topic,
+            error.partition,
+            error.offsets,
+            error.problem,
+            remedy,
+            waiting=error.waiting,
+        )
 
     def saved(self, partition: Partition, position: int) -> bool:
         """Whether a checkpoint covers this position."""
@@ -256,6 +265,10 @@ class Checkpointer:
         self._owned[checkpoints.partition] = checkpoints
         skips = self._store.skips(plan.place)
         self._counts.skip({each.stop.record: each.message for each in skips})
+        for each in skips:
+            if each.letter is not None:
+                self._counts.remove(each.letter)
+        self._outbox.send(self._counts.take_letters())
         if checkpoints.position >= checkpoints.counted:
             self._show(checkpoints)
         return checkpoints
@@ -344,6 +357,10 @@ class MemoryOnly:
         """
         self._counts.apply(batch)
         self._outbox.send(self._counts.take_letters())
+
+    def note(self, error: UncountableRecordError) -> UncountableRecordError:
+        """The error itself: without checkpoints there is nothing to go on from."""
+        return error
 
     def saved(self, _partition: Partition, _position: int) -> bool:
         """Always true: there is no checkpoint to wait for."""

@@ -52,6 +52,9 @@ class Counts(Protocol):
     def skip(self, records: Mapping[Identity, str]) -> None:
         """Make dead letters of these records when they come; with the message of each."""
 
+    def remove(self, letter: DeadLetter) -> None:
+        """Make a dead letter of a record that waits; nothing where it does not."""
+
     def home(self, partition: Partition) -> Partition:
         """The partition that a log is counted under."""
 

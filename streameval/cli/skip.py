@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from getpass import getuser
@@ -9,15 +10,18 @@ from pathlib import Path
 from socket import gethostname
 from typing import Annotated, NamedTuple
 
+import msgspec
 from typer import Argument, Option
 
-from streameval.checkpoints.checkpoint import Header, Place, Skip, Stop
+from streameval.checkpoints.checkpoint import Header, Place, SavedCheckpoint, Skip, Stop
 from streameval.checkpoints.folder import FolderStore
 from streameval.cli.ending import WrongCallError, output
 from streameval.cli.state import store_at
-from streameval.config import load
-from streameval.engine.dead_letters import Identity
-from streameval.events.records import Partition
+from streameval.config import Config, load
+from streameval.config.pipeline import counting, fitted, schemas_of
+from streameval.decoding.invalid import InvalidEvent
+from streameval.engine.dead_letters import DeadLetter, Identity, letters_of
+from streameval.events.records import Partition, RecordBatch
 from streameval.sources.options import KafkaOptions
 
 
@@ -45,6 +49,9 @@ def skip(
     had never been there. Nothing else is skipped: only a record that the daemon has named when it
     stopped is accepted, and only while no checkpoint covers it. Use `streameval dlq replay` to
     count it after a fix.
+
+    A list of a join can fail after it was read, when its window is over. Then the command also
+    reads the record from its log, and the list is taken out of the state.
     """
     record = Identity(Partition(topic, partition), offset)
     _skip(config, record, by or f"{getuser()}@{gethostname()}")
@@ -58,16 +65,18 @@ class _Noted(NamedTuple):
 
 
 def _skip(path: Path, record: Identity, by: str) -> None:
-
-    store = _store(path)
+    config = load(path)
+    store = _store(path, config)
     noted = _noted(store, record)
+    order = Skip(stop=noted.stop, by=by, at=time.time())
     saved = store.newest(noted.place).saved
     if saved is not None and _covered(saved.header, record) > record.offset:
-        raise WrongCallError(
-            f"{_text(record)} was counted meanwhile: the checkpoint covers everything below "
-            f"offset {_covered(saved.header, record)}. Nothing is skipped."
-        )
-    order = Skip(stop=noted.stop, by=by, at=time.time())
+        if not _waits(config, noted, saved):
+            raise WrongCallError(
+                f"{_text(record)} was counted meanwhile: the checkpoint covers everything below "
+                f"offset {_covered(saved.header, record)}. Nothing is skipped."
+            )
+        order = msgspec.structs.replace(order, letter=_letter(config, record, order.message))
     done = "is skipped" if store.skip(noted.place, order) else "was skipped before"
     with output():
         sys.stdout.write(
@@ -76,14 +85,36 @@ def _skip(path: Path, record: Identity, by: str) -> None:
         )
 
 
-def _store(path: Path) -> FolderStore:
+def _waits(config: Config, noted: _Noted, saved: SavedCheckpoint) -> bool:
+    """Whether a checkpoint holds the record as a list that waits for interactions."""
+    if not noted.stop.waiting:
+        return False
+    header = saved.header
+    counts = counting(fitted(config, header.settings), schemas=schemas_of(config, os.environ))
+    home = Partition(noted.place.topic, noted.place.number)
+    offsets = {Partition.of(log): offset for log, offset in header.offsets.items()}
+    counts.restore(home, offsets, {name: saved.read(name) for name in saved.digests})
+    return counts.partitions[home].remove(noted.stop.record)
+
+
+def _letter(config: Config, record: Identity, message: str) -> DeadLetter:
+    """The record as a dead letter; without its bytes where its log has deleted it."""
+    partition, offset = record
+    batch = config.source.holding(os.environ, partition, offset)
+    if batch is None:
+        gone = f"{message}; its log had deleted it"
+        batch = RecordBatch(partition=partition, values=[b""], offsets=[offset], next_offset=offset)
+        return letters_of(batch, [(0, InvalidEvent("skipped", gone))])[0]
+    place = batch.offsets.index(offset)
+    return letters_of(batch, [(place, InvalidEvent("skipped", message))])[0]
+
+
+def _store(path: Path, config: Config) -> FolderStore:
     """Where the daemon of a configuration keeps its checkpoints.
 
     Raises:
-        ConfigError: the configuration is invalid.
         WrongCallError: it keeps no state, or no dead letters.
     """
-    config = load(path)
     if config.state is None:
         raise WrongCallError(f"{path}: there is no [state], so there is nothing to go on from.")
     letters = config.dead_letters

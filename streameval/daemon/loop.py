@@ -18,7 +18,7 @@ from streameval.engine.ingest import IngestCopy
 from streameval.engine.pace import Pace
 from streameval.engine.snapshot import ReloadHealth, Snapshot
 from streameval.engine.snapshots import Circumstances, Snapshots
-from streameval.errors import StreamevalError
+from streameval.errors import StreamevalError, UncountableRecordError
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 
 _LONGEST_WAIT = 0.2
@@ -88,9 +88,11 @@ class Loop:
                     self._turn()
             self._ready = False
             self._parts.owner.finish()
-        except StreamevalError:
+        except StreamevalError as error:
             self._ready = False
             self._parts.owner.abandon()
+            if isinstance(error, UncountableRecordError):
+                raise self._parts.owner.note(error) from error
             raise
         finally:
             self._end()

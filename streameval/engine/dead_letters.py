@@ -165,14 +165,19 @@ class Examples:
 
     def __init__(self) -> None:
         self._kept: list[DeadLetter] = []
-        self._seen: Counter[Reason] = Counter()
+        self._seen: Counter[str] = Counter()
 
     def add(self, batch: RecordBatch, invalid: Sequence[tuple[int, InvalidEvent]]) -> None:
         """Keep the invalid records of a batch that there is room for."""
         for place, event in invalid:
             if self._seen[event.reason] < EXAMPLES:
-                self._seen[event.reason] += 1
-                self._kept.extend(letters_of(batch, [(place, event)]))
+                self.keep(_letter(batch, place, event))
+
+    def keep(self, letter: DeadLetter) -> None:
+        """Keep a letter, if there is room for it."""
+        if self._seen[letter.reason] < EXAMPLES:
+            self._seen[letter.reason] += 1
+            self._kept.append(letter)
 
     def take(self) -> list[DeadLetter]:
         """The examples, oldest first; afterwards there is room again."""

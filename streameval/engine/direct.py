@@ -9,6 +9,7 @@ from streameval.decoding.decode import Decoded
 from streameval.decoding.framing import BatchDecoder
 from streameval.decoding.invalid import InvalidEvent
 from streameval.engine.clock import Clock
+from streameval.engine.dead_letters import Identity
 from streameval.engine.layout import Layout
 from streameval.engine.partition import PartitionState, Progress
 from streameval.engine.tally import Tally
@@ -80,6 +81,9 @@ class State(Protocol):
             DamagedStateError: the parts are not what `sections` gave.
             UnlikeStateError: they were made with inputs or options that cannot go on.
         """
+
+    def remove(self, record: Identity) -> bool:
+        """Forget a record that waits, as if it had never been there; whether it waited."""
 
     def skip(self, offsets: Mapping[Partition, int]) -> None:
         """Go on at these offsets, where a log has lost what lies before them."""

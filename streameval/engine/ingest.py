@@ -24,6 +24,9 @@ from streameval.windows.sections import Section
 
 _UNLIKE_OURS: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """Raised by bytes that have the right digest and are no state: another program wrote them."""
+SKIPPABLE: Final = "Report this, with the record; where state is kept, an operator can skip it"
+"""What to do about a record that is known to be at fault."""
+
 _AT_ONCE: Final = 1_024
 """Records decoded and counted together: their strings fill no more than a cache of 2 MB."""
 
@@ -84,6 +87,18 @@ class Ingest:
         """
         for (partition, offset), message in records.items():
             self._skips.setdefault(partition, {})[offset] = message
+
+    def remove(self, letter: DeadLetter) -> None:
+        """Make a dead letter of a record that waits in a join; nothing where it does not."""
+        state = self._partitions.get(self._front.home(letter.partition))
+        if state is None or not state.remove(letter.identity):
+            return
+        tally = Tally(consumed=1)
+        tally.refuse([InvalidEvent("skipped", letter.message)])
+        self.tally.add(tally)
+        self._examples.keep(letter)
+        if self._keep_letters:
+            self._letters.append(letter)
 
     def apply(self, batch: RecordBatch) -> None:
         """Count the records of a batch and move its partition's position behind it.
@@ -267,8 +282,9 @@ class Ingest:
                 else:
                     failing = middle
             first = last = batch.offsets[counted]
-            remedy = "Report this, with the record; where state is kept, an operator can skip it"
-        return UncountableRecordError(str(batch.partition), (first, last), _told(error), remedy)
+            remedy = SKIPPABLE
+        topic, number = batch.partition
+        return UncountableRecordError(topic, number, (first, last), told(error), remedy)
 
     def _can_count(self, batch: RecordBatch) -> bool:
         for spec in self.layout.families:
@@ -292,11 +308,11 @@ class Ingest:
             raise found.error(example)
 
 
-def _told(error: Exception) -> str:
+def told(error: Exception) -> str:
     """The error, and where it was raised.
 
     Example:
-        >>> _told(KeyError("x"))
+        >>> told(KeyError("x"))
         "KeyError: 'x'"
     """
     text = " ".join(f"{type(error).__name__}: {error}".split())

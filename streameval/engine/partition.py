@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from streameval.decoding.decode import Decoded
 from streameval.decoding.invalid import InvalidEvent
 from streameval.engine.clock import NEVER, Ahead, Clock, Clocks
+from streameval.engine.dead_letters import Identity
 from streameval.engine.layout import Layout
 from streameval.engine.memory import PREFIX, Memory
 from streameval.engine.tally import Tally
@@ -134,6 +135,10 @@ class PartitionState:
         if self._memory is not None:
             found.extend(self._memory.sections())
         return sorted(found, key=lambda section: section.name)
+
+    def remove(self, _record: Identity) -> bool:
+        """Never: no record waits."""
+        return False
 
     def skip(self, offsets: Mapping[Partition, int]) -> None:
         """Go on at the offset of its log, where that has lost what lies before."""

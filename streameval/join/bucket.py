@@ -19,6 +19,12 @@ from streameval.windows.sections import next_version
 PLACES: Final = 24
 """Bits of a row that are the place in its bucket; buckets of seconds reach to the year 9999."""
 
+_BY_LIST: Final = (
+    *("times", "ends", "dimensions", "requests", "users"),
+    *("baselines", "logs", "offsets"),
+)
+"""Columns with one entry a list, or none at all."""
+
 
 class ShownBucket:
     """The lists of one short span of event time, as columns; one list after the other.
@@ -33,6 +39,8 @@ class ShownBucket:
         positions: rank of each item; empty where they are 1, 2, 3, ...
         scores: of each item; NaN where the list has none; empty where no list has.
         baselines: numbers of the items of another recommender's lists; one a list, or none.
+        logs: number of the log of its record.
+        offsets: of its record in that log; -1 where an earlier release did not keep it.
         version: while it stays the same, so does the content.
     """
 
@@ -41,6 +49,8 @@ class ShownBucket:
         "dimensions",
         "ends",
         "items",
+        "logs",
+        "offsets",
         "positions",
         "requests",
         "scores",
@@ -59,6 +69,8 @@ class ShownBucket:
         self.positions = array("I")
         self.scores = array("d")
         self.baselines: list[array[int]] = []
+        self.logs = array("I")
+        self.offsets = array("q")
         self.version = next_version()
 
     def __len__(self) -> int:
@@ -67,6 +79,26 @@ class ShownBucket:
     def span(self, place: int) -> slice:
         """Where the items of a list lie."""
         return slice(self.ends[place - 1] if place else 0, self.ends[place])
+
+    def place_of(self, log: int, offset: int) -> int | None:
+        """Where the list of a record is; None where it is not here."""
+        found = np.flatnonzero(
+            (np.array(self.offsets, dtype=np.int64) == offset)
+            & (np.array(self.logs, dtype=np.int64) == log)
+        )
+        return int(found[0]) if found.size else None
+
+    def remove(self, place: int) -> None:
+        """Take a list out; those behind it move up."""
+        span = self.span(place)
+        for column in (self.items, self.positions, self.scores):
+            del column[span]
+        self.ends = array(
+            "I", [end - (end > span.start) * (span.stop - span.start) for end in self.ends]
+        )
+        for name in _BY_LIST:
+            del getattr(self, name)[place : place + 1]
+        self.version = next_version()
 
     def copy(self) -> ShownBucket:
         """An independent copy; memory is moved, nothing is looked at."""
@@ -116,7 +148,10 @@ def read(
     bucket.positions.extend(column_of(saved.positions).tolist())
     bucket.scores.extend(saved.scores)
     bucket.baselines = [array("I", codes[column_of(each)].tolist()) for each in saved.baselines]
-    if lengths.sum() != len(bucket.items) or len(bucket.times) != len(lengths):
+    for column, kept, absent in ((bucket.logs, saved.logs, 0), (bucket.offsets, saved.offsets, -1)):
+        column.extend([absent] * len(lengths) if kept is None else column_of(kept).tolist())
+    lists = {len(lengths), len(bucket.times), len(bucket.logs), len(bucket.offsets)}
+    if lengths.sum() != len(bucket.items) or len(lists) > 1:
         raise ValueError(f"{len(bucket.items)} items for lists of {lengths.sum()} in all")
     return bucket
 
@@ -135,6 +170,8 @@ class _Saved(msgspec.Struct, array_like=True):
     positions: Ext
     scores: list[float]
     baselines: list[Ext]
+    logs: Ext | None = None
+    offsets: Ext | None = None
 
 
 def _saved(bucket: ShownBucket, items: Sequence[Id], labels: Sequence[tuple[str, ...]]) -> _Saved:
@@ -159,6 +196,8 @@ def _saved(bucket: ShownBucket, items: Sequence[Id], labels: Sequence[tuple[str,
         positions=integers(np.array(bucket.positions, dtype=np.int64)),
         scores=bucket.scores.tolist(),
         baselines=[integers(each) for each in others],
+        logs=integers(np.array(bucket.logs, dtype=np.int64)),
+        offsets=integers(np.array(bucket.offsets, dtype=np.int64)),
     )
 
 

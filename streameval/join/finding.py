@@ -30,6 +30,10 @@ class Index:
     def __init__(self) -> None:
         self._rows: dict[str, Rows] = {}
 
+    def clear(self) -> None:
+        """Remove all rows."""
+        self._rows.clear()
+
     def add(self, key: str, row: int) -> None:
         """Add a row."""
         known = self._rows.get(key)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import pairwise, repeat
 from typing import Any, Final, Literal, NamedTuple, Protocol, cast
 
@@ -153,6 +153,7 @@ class Joiner:
             else ByUserItem(self.shown, self._users, rules, slack(rules, streams))
         )
         self._found: dict[int, list[Reported]] = {}
+        self._ending: Sequence[int] = ()
         self._last: dict[tuple[int, int], int] = {}
         self._deduplicators = [Deduplicator(rules.window + rules.lateness) for _ in self.accounts]
 
@@ -169,34 +170,72 @@ class Joiner:
         if found:
             self._report(stream, found) if stream else self._show(found)
 
-    def advance(self, watermark: int, newest: int) -> Decoded | None:
+    def advance(self, watermark: int, newest: int, sink: Callable[[Decoded], object]) -> None:
         """Move the watermark forward.
 
         Args:
             watermark: no record before it comes any more; FOREVER if no record comes at all.
             newest: the largest event time so far.
-
-        Returns:
-            The events that are complete by it, in the order of their time; None where none is.
+            sink: handed the events that are complete by it, in the order of their time; it is
+                not called where none is.
 
         Raises:
             TooManyOpenError: more records wait than the limits allow.
         """
         if watermark <= self.watermark:
             self._refuse_too_many()
-            return None
+            return
         before, self.watermark = self.watermark, watermark
         for reported in self.reported.between(before, watermark):
             self._attribute(reported)
-        rows = self.shown.between(self._closed(before), self._closed(watermark))
+        self._ending = rows = self.shown.between(self._closed(before), self._closed(watermark))
         if self._trace is not None:
             for row in rows:
                 self._trace.counted(self.shown, row, self._found.get(row, ()))
-        found = events(self.shown, rows, self._found, self._outcome) if rows else None
+        if rows:
+            sink(events(self.shown, rows, self._found, self._outcome))
         self.accounts[0].counted += len(rows)
         self._drop(min(watermark, newest))
         self._refuse_too_many()
-        return found
+
+    def uncountable(self, sink: Callable[[Decoded], object]) -> tuple[int, int] | None:
+        """Log and offset of the first list that fails alone as it failed in the last `advance`.
+
+        None where each alone is counted. Afterwards only what waits is as it was.
+
+        Args:
+            sink: raises for events that cannot be counted; forgets all that it was handed before.
+        """
+        found = self._attributed(self._ending)
+        for row in self._ending:
+            try:
+                sink(events(self.shown, [row], found, lambda row: self._combined(found[row])))
+            except Exception:  # noqa: BLE001  whatever the first attempt raised
+                return self.shown.origin(row)
+        return None
+
+    def remove(self, log: int, offset: int) -> bool:
+        """Forget the list of a record that waits, as if its log had a gap there.
+
+        An interaction that was attributed to it, and to no other list that is still kept, is an
+        orphan.
+
+        Returns:
+            Whether it waited.
+        """
+        row = self.shown.row_of(log, offset)
+        if row is None or self.is_counted(row):
+            return False
+        for reported in self.reported.between(NEVER, self.watermark):
+            rows = self._finder.find(reported)
+            if rows == [row]:
+                self._refuse(self._streams[reported.log], "orphan", reported)
+            elif [row] == rows[-1:] and all(map(self.is_counted, rows[:-1])):
+                self.accounts[self._streams[reported.log]].counted += 1
+        self.accounts[0].records -= 1
+        self.shown.remove(row)
+        self._index()
+        return True
 
     @property
     def size(self) -> int:
@@ -269,9 +308,9 @@ class Joiner:
             times = [column[row] for row in rows]
             kept = self._novel(part, rows, times, late[number])
             if len(kept) == len(rows):
-                self._keep(decoded, rows, times)
+                self._keep(part, rows, times)
             elif kept:
-                self._keep(decoded, [rows[each] for each in kept], [times[each] for each in kept])
+                self._keep(part, [rows[each] for each in kept], [times[each] for each in kept])
 
     def _leave_out(self, stream: int, part: RecordSlice) -> None:
         """End records from the future."""
@@ -319,8 +358,9 @@ class Joiner:
         asked = [ids[row] for row in rows]
         return len(set(asked)) == len(asked) and self._requests.has_none(asked)
 
-    def _keep(self, decoded: Decoded, rows: Sequence[int], times: Sequence[int]) -> None:
-        kept = self.shown.add(decoded, rows, times)
+    def _keep(self, part: RecordSlice, rows: Sequence[int], times: Sequence[int]) -> None:
+        decoded = cast("Decoded", part.content)
+        kept = self.shown.add(decoded, rows, times, part.log, [part.offset(row) for row in rows])
         if decoded.event_ids is not None:
             self._requests.extend([decoded.event_ids[row] for row in rows], kept)
         if self._users is not None and decoded.users is not None:
@@ -370,6 +410,9 @@ class Joiner:
                 account = self.accounts[self._streams[each.log]]
                 account.counted += 1
                 account.outside += not self.shown.holds(row, each.item)
+        return self._combined(found)
+
+    def _combined(self, found: Sequence[Reported]) -> tuple[Any, Any]:
         return combined(found, self.rules.combine)
 
     def _closed(self, watermark: int) -> int:
@@ -402,7 +445,10 @@ class Joiner:
         setattr(account, outcome, getattr(account, outcome) + 1)
 
     def _index(self) -> None:
-        """Derive indexes and attributions from the saved content."""
+        """Derive indexes and attributions from the content."""
+        self._requests.clear()
+        if self._users is not None:
+            self._users.clear()
         for number, bucket in sorted(self.shown.buckets.items()):
             for place, request in enumerate(bucket.requests):
                 self._requests.add(request, number << PLACES | place)
@@ -410,6 +456,7 @@ class Joiner:
                 if self._users is not None:
                     self._users.add(user, number << PLACES | place)
         closed = self._closed(self.watermark)
+        self._found, self._last = {}, {}
         for reported in self.reported.between(NEVER, self.watermark):
             rows = self._finder.find(reported)
             still = [row for row in rows if self.shown.time(row) >= closed]
@@ -417,6 +464,14 @@ class Joiner:
                 self._found.setdefault(row, []).append(reported)
             if still:
                 self._last[reported.log, reported.offset] = rows[-1]
+
+    def _attributed(self, rows: Collection[int]) -> dict[int, list[Reported]]:
+        """Interactions of these lists, whose windows are over."""
+        wanted, found = set(rows), dict[int, list[Reported]]()
+        for reported in self.reported.between(NEVER, self.watermark):
+            for row in wanted.intersection(self._finder.find(reported)):
+                found.setdefault(row, []).append(reported)
+        return found
 
 
 def _rejected_list(part: RecordSlice, row: int, time: int) -> RejectedRecord:

@@ -115,13 +115,22 @@ class Shown:
     def __len__(self) -> int:
         return sum(map(len, self.buckets.values()))
 
-    def add(self, decoded: Decoded, rows: Sequence[int], times: Sequence[int]) -> list[int]:
+    def add(
+        self,
+        decoded: Decoded,
+        rows: Sequence[int],
+        times: Sequence[int],
+        log: int,
+        offsets: Sequence[int],
+    ) -> list[int]:
         """Keep some of the lists; returns their rows here.
 
         Args:
             decoded: lists that were shown.
             rows: which of them.
             times: event time of each of these, microseconds.
+            log: number of the log that they come from.
+            offsets: of the record of each of these in it.
 
         Raises:
             TooManyOpenError: more lists of one short span than can be told apart.
@@ -137,6 +146,8 @@ class Shown:
             kept[mine] = (number << PLACES) + len(bucket) + np.arange(mine.size)
             self._extend(bucket, decoded, [rows[each] for each in chosen])
             bucket.times.extend([times[each] for each in chosen])
+            bucket.logs.extend([log] * len(chosen))
+            bucket.offsets.extend([offsets[each] for each in chosen])
             bucket.version = next_version()
         found: list[int] = kept.tolist()
         return found
@@ -203,6 +214,29 @@ class Shown:
         bucket, place = self.buckets[row >> PLACES], row & _PLACE
         return self._items.known(item) in bucket.items[bucket.span(place)]
 
+    def origin(self, row: int) -> tuple[int, int] | None:
+        """Number of the log and offset of its record; None where an earlier release kept it."""
+        bucket, place = self.buckets[row >> PLACES], row & _PLACE
+        offset = bucket.offsets[place]
+        return None if offset < 0 else (bucket.logs[place], offset)
+
+    def row_of(self, log: int, offset: int) -> int | None:
+        """The row of the list of a record; None where there is none."""
+        for number, bucket in self.buckets.items():
+            place = bucket.place_of(log, offset)
+            if place is not None:
+                return number << PLACES | place
+        return None
+
+    def remove(self, row: int) -> None:
+        """Forget a list; those behind it in its bucket have other rows from now on."""
+        bucket, place = self.buckets[row >> PLACES], row & _PLACE
+        self.size -= self._bytes(bucket)
+        bucket.remove(place)
+        self.size += self._bytes(bucket)
+        if not len(bucket):
+            del self.buckets[row >> PLACES]
+
     def between(self, begin: int, end: int) -> list[int]:
         """Rows of the lists shown in [begin, end), by time; then as they came."""
         found: list[int] = []
@@ -222,9 +256,7 @@ class Shown:
         """Forget all buckets that end at or before a moment; returns them."""
         gone = [number for number in self.buckets if (number + 1) * self._width <= before]
         dropped = [(number, self.buckets.pop(number)) for number in sorted(gone)]
-        for _, bucket in dropped:
-            self.size -= _ROW_BYTES * len(bucket) + 4 * len(bucket.items)
-            self.size -= sum(map(len, bucket.requests))
+        self.size -= sum(self._bytes(bucket) for _, bucket in dropped)
         if dropped:
             self._compact()
         return dropped
@@ -248,8 +280,11 @@ class Shown:
             except (ValueError, IndexError, msgspec.MsgspecError) as error:
                 raise DamagedStateError(name, f"{type(error).__name__}: {error}") from error
             self.buckets[number] = bucket
-            self.size += _ROW_BYTES * len(bucket) + 4 * len(bucket.items)
-            self.size += sum(map(len, bucket.requests))
+            self.size += self._bytes(bucket)
+
+    @staticmethod
+    def _bytes(bucket: ShownBucket) -> int:
+        return _ROW_BYTES * len(bucket) + 4 * len(bucket.items) + sum(map(len, bucket.requests))
 
     def _extend(self, bucket: ShownBucket, decoded: Decoded, rows: Sequence[int]) -> None:
         """Append lists, but for their times."""

@@ -9,10 +9,12 @@ import msgspec
 
 from streameval.decoding.decode import Decoded
 from streameval.engine.clock import Clock
+from streameval.engine.dead_letters import Identity
+from streameval.engine.ingest import SKIPPABLE, told
 from streameval.engine.layout import Layout
 from streameval.engine.partition import Applied, PartitionState, Progress
 from streameval.engine.tally import Tally
-from streameval.errors import DamagedStateError
+from streameval.errors import DamagedStateError, StreamevalError, UncountableRecordError
 from streameval.events.records import Partition, RecordBatch
 from streameval.join.account import Account
 from streameval.join.cursors import Content, RecordSlice
@@ -57,6 +59,7 @@ class JoinedState:
         self.passed_by = 0
         self.proposed_at: int | None = None
         self._counted = PartitionState(layout, logs[0].partition, 0)
+        self._layout = layout
         self._sink = sink or self._counted.count
         self._version = next_version()
         self._advances = 0
@@ -174,6 +177,17 @@ class JoinedState:
             self._advances += 1
             self._count()
 
+    def remove(self, record: Identity) -> bool:
+        """Forget a list that waits, as if its record had never been there; whether one did."""
+        logs = {cursor.partition: cursor.number for cursor in self.logs.cursors}
+        log = logs.get(record.partition)
+        if log is None or not self.joiner.remove(log, record.offset):
+            return False
+        self._counted.note(Tally(consumed=-1, valid=-1))
+        self._before = [msgspec.structs.replace(account) for account in self.accounts]
+        self._version = next_version()
+        return True
+
     def skip(self, offsets: Mapping[Partition, int]) -> None:
         """Go on at these offsets, where the log has lost what lies before them."""
         self.logs.skip(offsets)
@@ -208,10 +222,31 @@ class JoinedState:
             for part in found:
                 self._note(part)
             self.joiner.add(stream, found)
-        events = self.joiner.advance(*self.logs.watermark(self.joiner.rules))
-        if events is not None:
-            self._sink(events)
+        try:
+            self.joiner.advance(*self.logs.watermark(self.joiner.rules), self._sink)
+        except (StreamevalError, MemoryError):
+            raise
+        except Exception as error:
+            raise self._uncountable(error) from error
         self._version = next_version()
+
+    def _uncountable(self, error: Exception) -> Exception:
+        """The record of the list at fault; the error itself where each list alone is right."""
+        first = self.logs.cursors[0].partition
+
+        def count_alone(events: Decoded) -> None:
+            for spec in self._layout.families:
+                spec.open.clear()
+            PartitionState(self._layout, first, 0).count(events)
+
+        found = self.joiner.uncountable(count_alone)
+        if found is None:
+            return error
+        log, offset = found
+        topic, number = self.logs.cursors[log].partition
+        return UncountableRecordError(
+            topic, number, (offset, offset), told(error), SKIPPABLE, waiting=True
+        )
 
     def _note(self, part: RecordSlice) -> None:
         """Add to the tally of the records."""

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from streameval.errors import nearest
-from streameval.events.records import RecordBatch
+from streameval.events.records import Partition, RecordBatch
 from streameval.sources.owning import Positions
 from streameval.sources.source import Source
 
@@ -76,6 +76,26 @@ class _Options(
         """A function that reads the newest records of each log; None where that is not possible."""
         return None
 
+    def holding(
+        self, environment: Mapping[str, str], partition: Partition, offset: int
+    ) -> RecordBatch | None:
+        """A batch with the record at an offset; None where its log does not have it any more.
+
+        Raises:
+            ConfigError: a setting is unknown or not a user's to set.
+            SourceError: it cannot be read.
+        """
+        source = self.build(environment)
+        source.open(Positions())
+        try:
+            while not source.finished:
+                for batch in source.poll(1.0):
+                    if batch.partition == partition and batch.next_offset > offset:
+                        return batch if offset in batch.offsets else None
+        finally:
+            source.close()
+        return None
+
 
 class KafkaOptions(_Options, frozen=True, kw_only=True, tag="kafka"):
     """Topics of a Kafka cluster.
@@ -127,6 +147,14 @@ class KafkaOptions(_Options, frozen=True, kw_only=True, tag="kafka"):
         from streameval.sources.kafka.probe import newest_records  # noqa: PLC0415  heavy
 
         return lambda: newest_records(self, environment)
+
+    def holding(
+        self, environment: Mapping[str, str], partition: Partition, offset: int
+    ) -> RecordBatch | None:
+        """What is fetched from the offset on."""
+        from streameval.sources.kafka.probe import holding  # noqa: PLC0415  heavy
+
+        return holding(self, environment, partition, offset)
 
 
 def _is_start(text: str) -> bool:

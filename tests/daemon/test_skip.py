@@ -17,8 +17,10 @@ from streameval.daemon import Clock
 from streameval.daemon.assembly import assembled
 from streameval.daemon.loop import Loop
 from streameval.decoding.decode import Decoded, Decoder
+from streameval.engine.partition import PartitionState
 from streameval.engine.snapshot import Snapshot
 from streameval.errors import StreamevalError, UncountableRecordError
+from streameval.events.ragged import Coded
 from streameval.events.records import Partition, RecordBatch
 from streameval.join.interactions import InteractionDecoder
 from streameval.testing.broker import Broker
@@ -189,6 +191,13 @@ path = "{state}"
 """
 
 
+def _configured_join(folder: Path, broker: Broker, topics: dict[str, str]) -> tuple[Path, Config]:
+    path = folder / "streameval.toml"
+    written = {**topics, "servers": broker.bootstrap_servers, "state": folder / "state"}
+    path.write_text(JOIN.format(**written))
+    return path, load(path)
+
+
 def _streams(poisoned: str) -> dict[str, list[bytes]]:
     """Lists and what was clicked in them; one record of one stream is the one that ends all."""
     shown = [{"ts": n, "request_id": n, "recommendations": ["a", "b"]} for n in range(100)]
@@ -205,35 +214,87 @@ def test_a_record_of_either_joined_stream_is_skipped_as_if_it_had_never_been(
 ) -> None:
     logs = _streams(poisoned)
     topics = {name: create(broker) for name in logs}
-    path = tmp_path / "streameval.toml"
-    written = {**topics, "servers": broker.bootstrap_servers, "state": tmp_path / "state"}
-    path.write_text(JOIN.format(**written))
-    config, topic = load(path), topics[poisoned]
+    path, config = _configured_join(tmp_path, broker, topics)
+    topic = topics[poisoned]
     for name, log in logs.items():
         fill(broker, topics[name], {0: log})
     assert f"--topic {topic} --partition 0 --offset {AT}" in str(_stopped(config))
     assert _skip(path, topic, AT, "--by", "ada")[0] == 0
 
+    _ends_as_if_it_had_never_been(broker, config, topics, logs, poisoned)
+
+
+def _ends_as_if_it_had_never_been(
+    broker: Broker, config: Config, topics: dict[str, str], logs: dict[str, list[bytes]], where: str
+) -> None:
+    """A daemon has the state of logs without the record, which is in the dead letters."""
     calm = counting(config)
-    calm.begin(Partition(topics["shown"], 0), {Partition(each, 0): 0 for each in topics.values()})
+    home = Partition(topics["shown"], 0)
+    calm.begin(home, {Partition(each, 0): 0 for each in topics.values()})
     for name, log in logs.items():
-        gap = AT if name == poisoned else len(log)
+        gap = AT if name == where else len(log)
         for start, stop in ((0, gap), (gap + 1, len(log))):
             values, offsets = log[start:stop], range(start, stop)
             if values:
                 at = Partition(topics[name], 0)
                 piece = RecordBatch(partition=at, values=values, offsets=offsets, next_offset=stop)
                 calm.apply(piece)
-    home = Partition(topics["shown"], 0)
-    last = _run(config, _reads(calm.partitions[home].tally.consumed + 1))
+    wanted = {each: calm.positions[each] for each in calm.positions}
+    last = _run(
+        config,
+        lambda now: wanted == {each.partition: each.position for each in now.health.partitions},
+    )
     assert last.health.invalid["skipped"] == last.health.dead_lettered == 1
-    assert _parts(tmp_path, topics["shown"])[1] == {
+    assert config.state is not None
+    assert _parts(Path(config.state.path).parent, topics["shown"])[1] == {
         each.name: b"".join(each.content()()) for each in calm.sections(home)
     }
-    (letter,) = records_in(broker, f"{topic}.dlq")
+    (letter,) = records_in(broker, f"{topics[where]}.dlq")
     said = dict(letter.headers)["streameval.dlq.message"].decode()
-    assert letter.value == logs[poisoned][AT]
+    assert letter.value == logs[where][AT]
     assert said.startswith("skipped by ada at ")
+
+
+@pytest.fixture
+def poisoned_counting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counting with a mistake: an event with one item ends it."""
+    count = PartitionState.count
+
+    def mistaken(self: PartitionState, decoded: Decoded) -> None:
+        coded = decoded.batch
+        assert isinstance(coded, Coded)
+        assert coded.ids is not None
+        if "poison" in map(coded.ids.__getitem__, coded.recommendations.values.tolist()):
+            raise ZeroDivisionError("poison")
+        count(self, decoded)
+
+    monkeypatch.setattr(PartitionState, "count", mistaken)
+
+
+@pytest.mark.usefixtures("poisoned_counting")
+def test_a_list_that_fails_when_its_window_is_over_is_named_and_taken_out(
+    broker: Broker, tmp_path: Path
+) -> None:
+    logs = _streams("shown")
+    logs["shown"][AT] = json.dumps(
+        {"ts": AT, "request_id": AT, "recommendations": ["a", "poison"]}
+    ).encode()
+    topics = {name: create(broker) for name in logs}
+    path, config = _configured_join(tmp_path, broker, topics)
+    for name, log in logs.items():
+        fill(broker, topics[name], {0: log[: AT + 3]})
+    _run(config, _reads(2 * (AT + 3)))
+    for name, log in logs.items():
+        fill(broker, topics[name], {0: log[AT + 3 :]})
+    for _ in range(2):
+        stopped = str(_stopped(config))
+        assert f"{topics['shown']}[0] offset {AT}: " in stopped
+        assert "ZeroDivisionError: poison" in stopped
+    status, said = _skip(path, topics["shown"], AT, "--by", "ada")
+    assert status == 0, said
+    _ends_as_if_it_had_never_been(broker, config, topics, logs, "shown")
+    status, said = _skip(path, topics["shown"], AT)
+    assert (status, "was counted meanwhile" in said) == (2, True), said
 
 
 def test_nothing_is_skipped_where_no_daemon_stopped_or_nothing_is_kept(tmp_path: Path) -> None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streameval.engine.clock import NEVER
+from streameval.engine.dead_letters import Identity
+from streameval.join.rules import FOREVER
 from tests.join.offline import Case, joined
 from tests.join.streams import Run, cases, told
 
@@ -49,3 +54,61 @@ def test_at_every_moment_each_record_is_somewhere(
     assert [account.open for account in run.state.accounts] == [0] * len(case.streams)
     records = [account.records for account in run.state.accounts]
     assert records == [sum(map(len, logs)) for logs in case.streams]
+
+
+@given(cases(), steps, st.integers(0, 100))
+def test_a_list_that_is_taken_out_leaves_every_other_record_with_one_outcome(
+    case: Case, schedule: list[tuple[int, int, bool]], choice: int
+) -> None:
+    run = played(case, schedule)
+    joiner, cursors = run.state.joiner, run.state.logs.cursors
+    waiting = [row for row in joiner.shown.between(NEVER, FOREVER) if not joiner.is_counted(row)]
+    if not waiting:
+        return
+    origin = joiner.shown.origin(waiting[choice % len(waiting)])
+    assert origin is not None
+    record = Identity(cursors[origin[0]].partition, origin[1])
+    lists = len(joiner.shown)
+    assert run.state.remove(record)
+    assert not run.state.remove(record)
+    assert len(joiner.shown) == lists - 1
+    run.restart()
+    events = run.end().events
+    accounts = run.state.accounts
+    assert [account.open for account in accounts] == [0] * len(case.streams)
+    sizes = [sum(map(len, logs)) for logs in case.streams]
+    assert [account.records for account in accounts] == [sizes[0] - 1, *sizes[1:]]
+    assert accounts[0].counted == len(events)
+    assert joiner.shown.size >= 0
+
+
+def test_what_an_earlier_list_has_counted_is_no_orphan() -> None:
+    shown: list[dict[str, Any] | None] = [
+        {"ts": at, "request_id": f"r{at}", "user": "u1", "variant": variant, "shown": ["a"]}
+        for at, variant in ((2, "x"), (5, "y"), (643, "x"), (644, "x"))
+    ]
+    clicked: list[dict[str, Any] | None] = [
+        {"ts": at, "user": "u1", "item": "a", "type": "click", "event_id": str(at)}
+        for at in (15, 643, 644)
+    ]
+    case = Case(
+        streams=[[shown], [clicked]],
+        key="user_item",
+        window=640,
+        lateness=0,
+        combine="max",
+        per_variant=True,
+        gains={"click": 1.0},
+        recent=1,
+        max_ahead=640,
+    )
+    run = Run(case)
+    for log in run.logs:
+        run.feed(log, 4)
+    shown_log = next(iter(run.logs))
+    assert [account.counted for account in run.state.accounts] == [1, 0]
+    assert run.state.remove(Identity(shown_log, 1))
+    assert run.state.accounts[1].counted == 1
+    run.end()
+    assert [account.open for account in run.state.accounts] == [0, 0]
+    assert run.state.accounts[1].orphan == 0

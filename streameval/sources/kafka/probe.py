@@ -99,6 +99,32 @@ def newest_records(
         return
 
 
+def holding(
+    options: KafkaOptions, environment: Mapping[str, str], partition: Partition, offset: int
+) -> RecordBatch | None:
+    """A batch with the record at an offset; None where the topic does not have it any more.
+
+    Raises:
+        ConfigError: a setting is unknown or not a user's to set.
+        SourceError: no broker answers, or the topic may not be read.
+    """
+    config = source_config(options, environment)
+    silence_client_log()
+    try:
+        with closing(Cluster(config)) as cluster:
+            (begin,) = cluster.offsets([partition], EARLIEST).values()
+        if offset < begin:
+            return None
+        with closing(connect(KafkaConsumer, config)) as consumer:
+            found = _read(consumer, {partition: offset}, {partition: offset + 1}, time.monotonic)
+            return next((batch for batch in found if offset in batch.offsets), None)
+    except UNUSABLE as error:
+        raise unusable(error, config) from error
+    except (KafkaError, OSError) as error:
+        _, problem, remedy = failure_of(error, config)
+        raise SourceError("kafka", problem, remedy) from error
+
+
 def _read(
     consumer: Any,
     starts: Mapping[Partition, int],
