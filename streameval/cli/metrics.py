@@ -189,42 +189,39 @@ class Kept(NamedTuple):
 
 STATISTICS: Mapping[Reads, Kept] = {
     "hits": Kept(
-        "how many hits stand at which rank, by items interacted with and by length of the list; "
-        "shared by all rank metrics, and answers every cut-off up to the depth",
-        "tables of integers, whose size depends on ranks and lengths and not on the number of "
-        "events: kilobytes for click traffic, below 1 MB where lists have up to 200 items",
+        "hits by rank, items interacted with and length of the list; answers every cut-off up to "
+        "the depth",
+        "independent of the number of events: kilobytes for click traffic, below 1 MB for lists of "
+        "up to 200 items",
     ),
     "lists": Kept(
-        "one value for each list, from where its hits are: how often each value occurred",
-        "exact to 65,536 distinct values (about 1.5 MB), beyond that bins of 0.1 MB; the mean "
-        "stays exact",
+        "how often each value of a list occurred",
+        "exact to 65,536 distinct values (1.5 MB), then bins of 0.1 MB; the mean stays exact",
     ),
     "event": Kept(
-        "one or more values for each event, from all that it holds: how often each value occurred",
-        "exact to 65,536 distinct values (about 1.5 MB), beyond that bins of 0.1 MB; the mean "
-        "stays exact",
+        "how often each value of an event occurred",
+        "exact to 65,536 distinct values (1.5 MB), then bins of 0.1 MB; the mean stays exact",
     ),
     "exposures": Kept(
         "how often each item was shown, by cut-off",
-        "one count for each item and cut-off, exact to 1,000,000 items (`max_items`), beyond "
-        "that a sample by hash and the reading says `estimated`",
+        "one count for each item and cut-off; above 1,000,000 (`max_items`) a sample, and the "
+        "reading says `estimated`",
     ),
     "users": Kept(
         "how often each user got a list with an item, or with a hit, by cut-off",
-        "one count for each user and cut-off, exact to 1,000,000 users (`max_items`), beyond "
-        "that a sample by hash and the reading says `estimated`",
+        "one count for each user and cut-off; above 1,000,000 (`max_items`) a sample, and the "
+        "reading says `estimated`",
     ),
     "pairings": Kept(
         "how often each item stood in lists of each length",
-        "one count for each item and length of list together; estimated above 1,000,000 of them",
+        "one count for each item and length; estimated above 1,000,000 of them",
     ),
     "scores": Kept(
-        "how many positive and negative items had each score",
-        "exact to 65,536 distinct scores (about 2 MB), beyond that bins (below 2 MB) and the "
-        "reading has certain bounds",
+        "positive and negative items by score",
+        "exact to 65,536 distinct scores (2 MB), then bins (below 2 MB) with certain bounds",
     ),
     "ranksums": Kept(
-        "pairs of items in the right order, summed by positive and negative items of the list",
-        "one cell of two integers for each pair (positives, negatives) that occurs",
+        "pairs of items in the right order, by positive and negative items of the list",
+        "two integers for each pair (positives, negatives) that occurs",
     ),
 }

@@ -54,6 +54,28 @@ USERS: Mapping[Id, float] = {1: 8, 2: 6, 3: 4, 4: 2, 5: 2, 6: 1, 7: 1}
 VECTORS = [[1, 0], [1, 0], [1, 1], [0, 1], [0, 1], [1, 2], [2, 1], [1, 1]]
 _BETTER: Mapping[bool | None, str] = {True: "higher", False: "lower", None: "neither"}
 _UNITS = {"list": "mean over lists", "item": "mean over items", "total": "a sum"}
+_SHARED = {
+    "repeats": "which rank of an item that stands in a list several times counts",
+    "rows": "for `compact_after_cut`: rows kept before compacting; 0 means k",
+    "min_gain": "smallest gain that is relevant",
+    "relevant": "items with a positive gain, or all that have one",
+    "counting": "whether an interaction that is named twice counts twice",
+    "ids": "whether interactions must be integers",
+    "type": "the type of interactions that count; empty for all",
+    "empty": "lists without interactions; the default is the metric's",
+    "empty_list": "lists that show nothing; `any` treats them like others",
+    "statistic": "what is read of the values of all lists",
+    "q": "the quantile",
+    "method": "whether a quantile may lie between two values",
+    "confidence": "of the normal interval whose half width is given",
+    "deviation": "`single` rounds the standard deviation to 32 bits; of one value it is 0",
+    "undefined": "events without a value",
+    "least": "fewest values with which the metric is read; fewer are an error",
+    "having": "users with an item shown, or with a hit",
+    "positive": "items with a gain above 0, or of just 1",
+    "single": "whether scores are rounded to 32 bits",
+}
+"""The parameters that several metrics take, with their meaning."""
 _KINDS = {str: "a word", int: "a whole number", float: "a number", bool: "true or false"}
 
 
@@ -79,7 +101,13 @@ def pages() -> dict[Path, str]:
     """Every page that is made from the code, with its text."""
     made = {FOLDER / f"{name}.md": page(found) for name, found in catalogue().items()}
     index = INDEX.read_text(encoding="utf-8")
-    for heading, text in {"The catalogue": _catalogue(), "The worked example": _example()}.items():
+    sections = {
+        "The catalogue": _catalogue(),
+        "What metrics read": _statistics(),
+        "Shared parameters": _shared_parameters(),
+        "The worked example": _example(),
+    }
+    for heading, text in sections.items():
         index = _with_section(index, heading, text)
     return {**made, INDEX: index}
 
@@ -101,7 +129,7 @@ def page(definition: Definition) -> str:
         "## Parameters",
         "\n".join(_parameters(definition)),
         "## The worked example",
-        "Of the three events [described here](../metrics.md#the-worked-example), by this package.",
+        "Of [these three events](../metrics.md#the-worked-example).",
         "\n".join(_values(definition)),
     ]
     if others:
@@ -122,7 +150,6 @@ def _dedented(block: str) -> str:
 
 
 def _glance(definition: Definition) -> str:
-    kept = STATISTICS[definition.reads]
     cut = definition.takes_k
     needs = [name for name in definition.inputs if name != "k"]
     facts = {
@@ -131,8 +158,7 @@ def _glance(definition: Definition) -> str:
         "unit": _UNITS.get(definition.per, "a property of all lists together"),
         "cut-off": "`@k`, or none for the whole list" if cut else "none",
         "needs": ", ".join(f"`{name}`" for name in needs) or "the events only",
-        "reads": f"`{definition.reads}`: {kept.what}",
-        "memory": kept.memory,
+        "reads": f"[`{definition.reads}`](../metrics.md#what-metrics-read)",
         "in Prometheus": _family(definition),
         "source": definition.source,
     }
@@ -153,16 +179,23 @@ def _range(definition: Definition) -> str:
 
 def _parameters(definition: Definition) -> Iterator[str]:
     known = parameters(definition)
-    if not known:
-        yield "None."
-        return
-    yield "| parameter | usually | allowed |\n|---|---|---|"
-    for each in known.values():
-        usual = "(empty)" if each.default == "" else f"`{written(each.default)}`"
-        yield f"| `{each.name}` | {usual} | {_allowed(each)} |"
-    if "statistic" in known:
-        independent = "[assume independent lists](../metrics.md#standard-errors)"
-        yield f"\n`standard_error` and `half_width` {independent}."
+    own = {
+        name: each
+        for name, each in known.items()
+        if name in definition.parameters or name == "empty"
+    }
+    if own:
+        yield "| parameter | usually | allowed |\n|---|---|---|"
+        yield from (_parameter(each) for each in own.values())
+        yield ""
+    shared = ", ".join(f"`{name}`" for name in known if name not in own)
+    shown = f"[Shared](../metrics.md#shared-parameters): {shared}." if shared else ""
+    yield shown or ("None." if not own else "")
+
+
+def _parameter(each: Parameter) -> str:
+    usual = "" if each.default == "" else f"`{written(each.default)}`"
+    return f"| `{each.name}` | {usual} | {_allowed(each)} |"
 
 
 def _allowed(parameter: Parameter) -> str:
@@ -177,7 +210,7 @@ def _values(definition: Definition) -> Iterator[str]:
     cut = definition.takes_k
     cuts = CUTOFFS if cut else ("",)
     heads = [cut or "no cut-off" for cut in cuts] if len(cuts) > 1 else ["value"]
-    yield f"| written as | {' | '.join(heads)} | which stands for |"
+    yield f"| written as | {' | '.join(heads)} | name there |"
     yield f"|---|{'---:|' * len(cuts)}---|"
     for text, meaning in _spellings(definition):
         found = [_value(f"{text}{cut}") for cut in cuts]
@@ -185,15 +218,13 @@ def _values(definition: Definition) -> Iterator[str]:
 
 
 def _spellings(definition: Definition) -> Iterator[tuple[str, str]]:
-    yield definition.name, "the usual meaning"
+    yield definition.name, ""
     for name, convention in CONVENTIONS.items():
         if definition.name not in convention.metrics:
             continue
-        chosen = [f"{key}={value}" for key, value in convention.metrics[definition.name].items()]
         spelt = [own for own, ours in convention.spellings.items() if ours == definition.name]
         named = f" `{', '.join(spelt)}`" if spelt else ""
-        meaning = f": {', '.join(chosen)}" if chosen else ""
-        yield f"{name}:{definition.name}", f"{convention.system}{named}{meaning}"
+        yield f"{name}:{definition.name}", f"{convention.system}{named}"
 
 
 def _value(text: str) -> str:
@@ -226,6 +257,25 @@ def _catalogue() -> str:
     )
 
 
+def _statistics() -> str:
+    rows = [f"| `{name}` | {kept.what} | {kept.memory} |" for name, kept in STATISTICS.items()]
+    return "\n".join(["| reads | what is kept | memory |", "|---|---|---|", *rows, ""])
+
+
+def _shared_parameters() -> str:
+    known = {
+        name: each
+        for found in catalogue().values()
+        for name, each in parameters(found).items()
+        if name not in found.parameters
+    }
+    rows = [f"{_parameter(known[name])} {meaning} |" for name, meaning in _SHARED.items()]
+    assert set(known) == set(_SHARED)
+    return "\n".join(
+        ["| parameter | usually | allowed | meaning |", "|---|---|---|---|", *rows, ""]
+    )
+
+
 def _example() -> str:
     rows = [
         f"| {number} | {_row(each.recommendations)} | {_row(each.interactions)} "
@@ -236,8 +286,8 @@ def _example() -> str:
     vectors = ", ".join(f"{item}: {tuple(row)}" for item, row in enumerate(VECTORS, 1))
     return "\n".join(
         [
-            "Every page ends with its metric's value on these three events, under each convention.",
-            "The third list has no interactions: that is where most conventions part.\n",
+            "Every page ends with its metric's value on these events, under each convention. Most",
+            "conventions differ in the third list, which has no interactions.\n",
             "| event | recommendations | interactions: gain | scores | baseline | history | user |",
             "|---|---|---|---|---|---|---|",
             *rows,
