@@ -37,16 +37,16 @@ Kept: TypeAlias = Literal["kept", "broken", "not enough evidence", "too few user
 
 
 class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is compared with what, and what counts.
+    """Which variants are compared, and which metrics decide.
 
     Attributes:
-        label: whose values are the variants.
-        control: the value that the others are compared with.
-        since: first day (UTC) that counts; None for all.
-        shares: planned share of users of each variant, in any unit; empty for equal ones.
-        primary: metrics that decide; they share the error between them.
-        guardrails: metric -> lift that it may not fall below (rise above, where lower is better).
-        same_users: whether each user is meant to meet several variants.
+        label: label whose values are the variants.
+        control: the value to compare with.
+        since: first day (UTC) that counts; None: all.
+        shares: planned share of users of each variant, in any unit; empty: equal.
+        primary: metrics that decide; they share the error.
+        guardrails: metric -> lift that it may not fall below (rise above, if lower is better).
+        same_users: whether users meet several variants by design.
 
     Example:
         >>> Experiment(guardrails={"ctr": -0.01}).control

@@ -41,31 +41,31 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """A configuration file; a metric and `source` are required.
 
     Attributes:
-        metrics: what to read, for example "ndcg@10".
+        metrics: metrics kept everywhere, for example "ndcg@10".
         source: where the records come from.
-        metric: what to read in fewer places, one table a metric.
+        metric: metrics kept in fewer places, one table each.
         labels: fields of a record whose values split every metric.
-        segments: fields whose values split every metric once more, each for itself.
-        label_cap: most values of a label or segment with series of their own, besides those named.
-        label_values: label or segment -> values that always have series of their own.
-        max_series: most combinations of label values, for each family of series.
-        labels_idle: label values without an event for longer are no longer shown.
-        windows: which spans of event time are read besides the lifetime.
-        dedup: event ids are remembered so long, in event time; None means that they are not.
-        max_ahead: an event so far ahead of the recent ones of its log must be confirmed by others.
-        catalog: how many items there are, or a file of their ids, one a line.
+        segments: fields that split every metric once more, each by itself.
+        label_cap: most values of a label or segment with their own series, besides `label_values`.
+        label_values: label or segment -> values that always have their own series.
+        max_series: most combinations of label values for each family of series.
+        labels_idle: values without an event for longer are hidden.
+        windows: spans of event time beside the lifetime.
+        dedup: how long event ids are remembered, in event time; None counts duplicates.
+        max_ahead: an event further ahead of its log must be confirmed by later ones.
+        catalog: number of items, or a file of their ids, one a line.
         popularity: how many users had to do with each item before.
         similarity: how alike two items are.
-        depth: ranks kept; None means the largest cut-off asked for.
+        depth: ranks kept; None is the largest cut-off asked for.
         max_items: most distinct items counted exactly for coverage.
-        intervals: how sure values are, by groups of users; None means that it is not kept.
-        experiment: variants that are compared with a control; needs intervals.
+        intervals: confidence intervals by groups of users; None keeps none.
+        experiment: variants compared with a control; needs `intervals`.
         event: which field of a record holds what.
-        registry: where the schemas of Avro and Protobuf records are; None where there are none.
-        attribution: streams that are joined; None means that each record is an event.
-        state: where state is kept; None means that it ends with the process.
-        dead_letters: where records go that are no events; None means that they are only counted.
-        log_level: what is less important is not logged.
+        registry: schemas of Avro and Protobuf records.
+        attribution: streams to join; None: each record is an event.
+        state: where state is kept; None: it ends with the process.
+        dead_letters: where invalid records go; None: they are only counted.
+        log_level: least important level that is logged.
         web: where to listen.
     """
 

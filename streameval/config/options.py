@@ -98,16 +98,16 @@ class WebOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     Attributes:
         listen: "HOST:PORT", an IPv6 address in brackets: "[::1]:9877"; or a list of several.
-        config_file: certificates and users, as exporters of Prometheus have them.
-        route_prefix: all paths begin with it, for example "/streameval".
-        allowed_hosts: names under which it is addressed, "*.example.com" for all below a domain;
-            checked where there are no users.
-        health_without_auth: whether health checks are answered without a password all the same.
-        scopes: user -> what that user may ask for: "metrics" (/metrics), "read" (page and API) and
-            "reload"; a user who is not named may ask for all. Health checks need no scope.
-        max_connections: at once; the one idle longest makes room for one more.
-        first_exposure: how long a new counter stands at 0, so that every Prometheus sees it begin
-            there: at least two scrape intervals.
+        config_file: TLS certificates and users, in the format of Prometheus exporters.
+        route_prefix: prefix of all paths, for example "/streameval".
+        allowed_hosts: names under which it is addressed, "*.example.com" for all of a domain;
+            checked without users.
+        health_without_auth: whether health checks need no password.
+        scopes: user -> what that user may ask for: "metrics" (/metrics), "read" (page and API),
+            "reload"; others may ask for all. Health checks need no scope.
+        max_connections: open connections; the one idle longest is closed for a new one.
+        first_exposure: how long a new counter stands at 0 for every Prometheus to see; at least two
+            scrape intervals.
     """
 
     listen: str | list[str] = "127.0.0.1:9877"
@@ -163,11 +163,11 @@ class WebOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class WindowsOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which spans of event time are read besides the lifetime.
+    """Spans of event time beside the lifetime.
 
     Attributes:
-        spans: for example "5m", "1h", "24h": multiples of the pane, and of an hour above 2h.
-        lateness: so much later than the newest an event may come and still be in every window.
+        spans: for example "5m", "1h", "24h": multiples of `pane`, above 2h of an hour.
+        lateness: an event up to so much behind the clock still counts in every window.
         pane: smallest span kept; divides an hour.
     """
 
@@ -203,9 +203,9 @@ class MetricOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     Attributes:
         name: for example "item_coverage@10".
-        labels: split by these labels only; None means by all.
-        windows: read in these spans only, and always over the lifetime; None means in all.
-        segments: split by these segments only; None means by all.
+        labels: only these labels; None: all.
+        windows: only these spans, and the lifetime; None: all.
+        segments: only these segments; None: all.
     """
 
     name: str
@@ -220,13 +220,13 @@ class MetricOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class StateOptions(Policies, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where state is kept, how often, and what happens when it does not fit the log.
+    """Where state is kept, how often, and what to do if it does not fit the log.
 
     Attributes:
         path: a folder that all replicas can write.
-        interval: a checkpoint is begun so long after the last one; later where checkpoints would
-            take more than 5 % of the time.
-        events: and after so many events, whatever comes first; None means by time only.
+        interval: time from one checkpoint to the next; longer if checkpoints would take more than 5
+            % of the time.
+        events: events from one checkpoint to the next, if that comes first.
     """
 
     path: str
@@ -239,13 +239,13 @@ class StateOptions(Policies, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class DeadLetterOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where records go that are no events, and how many of them are too many.
+    """Where invalid records go, and how many are too many.
 
     Attributes:
-        topic: of the same Kafka cluster; None means `<input>.dlq` for each topic read.
-        path: a file of JSON lines, in place of a topic.
-        max_ratio: reading stops when a larger share of the records is bad.
-        max_run: and when more than so many in a row are.
+        topic: a topic of the same cluster; None: `<input>.dlq` for each topic read.
+        path: a file of JSON lines instead of a topic.
+        max_ratio: the daemon stops above this share of invalid records.
+        max_run: the daemon stops above this many invalid records in a row.
     """
 
     topic: str | None = None
@@ -263,17 +263,17 @@ class InteractionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     """A stream of interactions; at least one.
 
     Attributes:
-        source: its topic or file, or a list of several; as [source] names them.
-        format: what its records are; None means as in [event].
-        request_id: path of the id of the list, where that is the key.
-        user: path of the user, where the key is user and item; None means as in [event].
+        source: its topic or file, or several, as [source] names them.
+        format: of its records; None: as in [event].
+        request_id: path of the list's id, with that key.
+        user: path of the user, with the key "user_item"; None: as in [event].
         item: path of the item's id.
-        time: path of event time; None means as in [event].
-        time_unit: how it is written; None means as in [event].
-        event_id: path of its identity, by which it is counted once; None means that it has none.
+        time: path of event time; None: as in [event].
+        time_unit: unit of event time; None: as in [event].
+        event_id: path of its id, by which it counts once.
         type: path of its type, for example "click".
-        gain: path of what it is worth; where None or absent in a record, its type says that.
-        types: type -> what it is worth; where given, other types do not count.
+        gain: path of its worth; else its type says that.
+        types: type -> worth; other types do not count.
         ignore: types that do not count.
     """
 
@@ -311,27 +311,24 @@ class InteractionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 
 
 class AttributionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Impressions and interactions that lie in streams of their own become events.
+    """Streams of impressions and interactions that are joined to events.
 
     Records of impressions are read as [event] says, without interactions.
 
     Attributes:
-        impressions: topic or file of the lists shown, or a list of several; as [source] names
-            them.
-        interactions: streams of what people did.
+        impressions: topic or file of the lists shown, or several, as [source] names them.
+        interactions: streams of interactions.
         key: "request_id": an interaction names its list; "user_item": it belongs to the latest
             list that showed the item to the user.
-        request_id: path of the id in impressions; None means "request_id" where that is the key,
-            and none otherwise.
-        window: an interaction counts if it comes so long after its list was shown, or sooner.
-        lateness: a record so much older than the newest one of its own log is late.
-        idle_timeout: a log without records for so long, by the wall clock, is waited for no
-            longer; None waits.
-        combine: several interactions with an item of a list are worth the most of them ("max"),
-            or all together ("sum").
-        per: labels by which "user_item" attributes separately, for example the variant.
+        request_id: path of the id in impressions; None: "request_id" with that key.
+        window: longest time from a list to an interaction that counts.
+        lateness: a record further behind its log's clock is late.
+        idle_timeout: a log without records for so long, by the wall clock, is passed by; None:
+            never.
+        combine: worth of several interactions with one item: the largest, or the sum.
+        per: labels by which "user_item" attributes separately.
         max_open: most records that may wait in each partition.
-        max_bytes: most memory that they may take, roughly.
+        max_bytes: most memory that they may take, approximately.
     """
 
     impressions: str | list[str]
@@ -387,12 +384,11 @@ def renamed(options: AttributionOptions, names: Mapping[str, str]) -> Attributio
 
 
 class PopularityOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How many users had to do with each item before.
+    """How many users interacted with each item before.
 
     Attributes:
-        path: a file of "item,count" lines; plain, .gz or .zst. A first line whose count is no
-            number is taken for a header.
-        users: users in all; by default the sum of the counts.
+        path: a file of "item,count" lines; plain, .gz or .zst. A header line is skipped.
+        users: number of users; None: the sum of the counts.
     """
 
     path: str
@@ -400,11 +396,11 @@ class PopularityOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
 
 class SimilarityOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How alike two items are; one of the two files.
+    """How similar two items are; one of the two files.
 
     Attributes:
-        vectors: a file of "item,x1,x2,..." lines; two items' similarity is the cosine.
-        pairs: a file of "item,item,similarity" lines; pairs that are not there are 0.
+        vectors: a file of "item,x1,x2,..." lines; similarity is the cosine.
+        pairs: a file of "item,item,similarity" lines; other pairs are 0.
     """
 
     vectors: str | None = None

@@ -21,33 +21,32 @@ Format: TypeAlias = Literal["json", "avro", "protobuf", "json-schema"]
 
 
 class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Paths like "payload.items[].id" of everything an event is made of.
+    """Paths like "payload.items[].id" of the fields of an event.
 
     Attributes:
-        format: what records are: "json"; or, in Confluent's wire format, "avro" or "protobuf",
-            whose schemas are fetched from [registry], or "json-schema".
+        format: "json", or Confluent's wire format: "avro" or "protobuf" with schemas of [registry],
+            or "json-schema".
         recommendations: the list shown: ids, or objects.
-        item: inside an object of that list, its id.
-        score: inside an object of that list, its score; used where present.
+        item: an object's item id in that list.
+        score: an object's score in that list.
         interactions: what the user did: ids, id -> gain, or objects.
-        interaction_item: inside an object of interactions, the item's id.
-        gain: inside an object of interactions, its gain; 1 where absent.
-        type: inside an object of interactions, its type; none where absent.
+        interaction_item: an object's item id in interactions.
+        gain: an object's gain; 1 if absent.
+        type: an object's type of interaction.
         user: who saw the list.
-        time: event time; None means that the stream has none.
-        time_unit: how event time is written; must be given together with `time`. A timestamp of
-            an Avro or Protobuf schema is converted to it.
-        event_id: identity of the event; None means that the stream has none.
-        positions: ranks at which the items stood; where a record has none, and where this is
-            None, they are 1, 2, 3, ...
-        scores: the recommender's scores of the items, where they stand in a list of their own.
-        baseline: ids that another recommender would have shown; None means that there are none.
-        labels: name of a label or segment -> path, where its field is not named like it.
+        time: event time.
+        time_unit: unit of `time`, required with it. Timestamps of an Avro or Protobuf schema are
+            converted to it.
+        event_id: identity of the event.
+        positions: ranks of the items; 1, 2, 3, ... if absent.
+        scores: scores in a list of their own.
+        baseline: another recommender's list.
+        labels: label or segment -> path, if its field has another name.
         ids: "string" (JSON integers become their decimal text) or "integer".
         max_recommendations: longest list accepted.
         max_interactions: most interactions accepted.
-        max_id_bytes: longest id of an item, user, request or event accepted, in UTF-8.
-        max_label_bytes: longest value of a label or segment, and type of an interaction, likewise.
+        max_id_bytes: longest id accepted, in UTF-8.
+        max_label_bytes: longest label, segment or type of interaction accepted, in UTF-8.
     """
 
     format: Format = "json"

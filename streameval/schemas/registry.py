@@ -29,16 +29,14 @@ _MOST_REFERENCES: Final = 1_000
 
 
 class RegistryOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A schema registry that speaks Confluent's API.
+    """A schema registry with Confluent's API.
 
     Attributes:
-        url: its address, and the path of the API where it has one: Apicurio's is
-            "http://HOST:8080/apis/ccompat/v7".
-        user: name for basic authentication, or the key of an API.
-        password: that belongs to it; ${NAME} is taken from the environment and ${file:PATH} from a
-            file, which is read for each request.
-        ca_file: certificates of the authorities that may have signed its certificate; none means
-            those of the system.
+        url: its address with the path of the API; Apicurio's is "http://HOST:8080/apis/ccompat/v7".
+        user: name for basic authentication, or an API key.
+        password: its password; ${NAME} is taken from the environment, ${file:PATH} from a file that
+            is read for each request.
+        ca_file: certificates of authorities; None: the system's.
     """
 
     url: str

@@ -101,16 +101,15 @@ class KafkaOptions(_Options, frozen=True, kw_only=True, tag="kafka"):
     """Topics of a Kafka cluster.
 
     Attributes:
-        topics: which topics; all of their partitions are read.
-        group: name of the consumer group, whose members share the partitions. Without [state] it is
-            a prefix: the daemon reads all partitions, in a group `<group>-<random>` of its own.
-        member: name of this one among them, for as long as it lives: a restart within
-            session_timeout_ms then moves no partition. No two may run under one name; ${NAME}
-            in it is taken from the environment.
+        topics: topics; all partitions are read.
+        group: consumer group whose members share the partitions. Without [state] a prefix: the
+            daemon reads all partitions in its own group `<group>-<random>`.
+        member: name of this member of the group: a restart within session_timeout_ms then moves no
+            partition. Unique; ${NAME} is taken from the environment.
         start: "earliest", "latest", or an ISO-8601 time with offset.
-        stall_timeout: seconds without progress, although the broker answers and there is more,
-            after which reading is begun anew; above 0.
-        kafka: passed to the client as it is; dotted Java names are understood.
+        stall_timeout: seconds without progress, although there is more to read, before the client
+            is restarted.
+        kafka: settings of the client; dotted Java names work.
     """
 
     topics: Annotated[list[str], Meta(min_length=1)]
@@ -170,7 +169,7 @@ class FilesOptions(_Options, frozen=True, kw_only=True, tag="files"):
     """Files of newline-delimited JSON; plain, .gz or .zst; "-" is standard input.
 
     Attributes:
-        paths: read side by side, one partition a file; in a configuration file, relative to it.
+        paths: read side by side, one partition a file; relative to the configuration file.
     """
 
     paths: Annotated[list[str], Meta(min_length=1)]
@@ -194,10 +193,10 @@ class SimulatorOptions(_Options, frozen=True, kw_only=True, tag="simulator"):
     """Seeded traffic of two variants with a known difference between them.
 
     Attributes:
-        seed: equal seeds give equal records; 0 or more.
-        events: how many records in all; None means without end.
-        events_per_second: pace, at most a million; None means as fast as they are asked for.
-        partitions: how many partitions the traffic is spread over, by user.
+        seed: equal seeds give equal records.
+        events: number of records; None: endless.
+        events_per_second: pace; None: as fast as possible.
+        partitions: number of partitions, by user.
     """
 
     seed: Annotated[int, Meta(ge=0)] = 0

@@ -19,11 +19,11 @@ UNIT: Final = 2.0**-32
 
 
 class Intervals(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How intervals are made.
+    """Confidence intervals by user group.
 
     Attributes:
-        groups: number of user groups, a power of two from 16 to 1,024.
-        confidence: share of experiments whose interval covers the truth, above 0.5 and below 1.
+        groups: number of user groups.
+        confidence: share of experiments whose interval covers the truth.
         precision: relative half width at which an anytime interval is tightest.
 
     Example:

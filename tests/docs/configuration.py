@@ -30,13 +30,11 @@ from streameval.config import Config
 
 _HEAD = """# Configuration: every table and key
 
-Generated from the code by `python -m tests.docs --write`; a test fails where it lags. What the
-tables are for, with examples: [Configuration](../how-to/configuration.md).
+Generated from the code by `python -m tests.docs --write`. With examples:
+[Write a configuration](../how-to/configuration.md).
 
-One TOML file for `streameval run`, `check` and `evaluate --config`. Paths in it are relative to it.
-A duration is a whole number and `s`, `m`, `h` or `d`: `"90s"`, `"5m"`, `"1h"`, `"7d"`. What is not
-allowed is refused with the file, the key, what was found and what is allowed; so is a key that is
-not here.
+Paths are relative to the file. A duration is a whole number and `s`, `m`, `h` or `d`. Unknown keys
+and wrong values are refused with the file, the key, what was found and what is allowed.
 """
 _DURATION = re.compile(r"[0-9]+[smhd]")
 _DURATIONS = {"dedup", "windows.spans", "metric.windows", "attribution.idle_timeout"}
