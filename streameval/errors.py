@@ -253,7 +253,7 @@ class ForeignStoreError(StoreError):
         self.here = here
         self.there = there
         problem = f"its state belongs to {what} {there!r}, and this process reads {here!r}"
-        super().__init__(store, problem, "name another folder under [state] path")
+        super().__init__(store, problem, "give another [state] path")
 
 
 class UnsavedStateError(StreamevalError):

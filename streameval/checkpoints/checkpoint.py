@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from streameval.engine.dead_letters import DeadLetter, Identity
 from streameval.events.records import Partition
+
+A = TypeVar("A")
+B = TypeVar("B")
 
 VERSION = 2
 """Of the format; docs/reference/state.md describes it."""
@@ -219,6 +222,13 @@ class Store(Protocol):
         Raises:
             DamagedStateError: an order to skip one cannot be read.
             StoreError: the store cannot be read.
+        """
+
+    def gather(self, read: Callable[[A], B], items: Iterable[A]) -> list[B]:
+        """Call a function that reads the store for each item; at once where requests take long.
+
+        Raises:
+            Exception: the first that the function raised, in the order of the items.
         """
 
     def archive(self, place: Place) -> None:

@@ -8,6 +8,8 @@ from concurrent.futures import Executor, Future
 from shlex import quote
 from typing import Final
 
+import msgspec
+
 from streameval.checkpoints.checkpoint import Stop, Store
 from streameval.checkpoints.committer import Commit, DurableCounters, OffsetCommitter
 from streameval.checkpoints.interfaces import Clock, Counts, Evidence, LogEvent, Totals
@@ -90,8 +92,7 @@ class Checkpointer:
             self._claimed = True
         self.lost([each.partition for each in assignments if each.partition in self._owned])
         planner = RestorePlanner(self._store, self._settings, self._committer.shown)
-        plans = [planner.plan(each) for each in assignments]
-        loaded = [self._load(planner, each) for each in plans]
+        loaded = [self._load(planner, each) for each in planner.plans(assignments)]
         return {log: offset for each in loaded for log, offset in each.offsets.items()}
 
     def revoked(self, partitions: Sequence[Partition]) -> None:
@@ -240,8 +241,8 @@ class Checkpointer:
             self._counts.restore(plan.assignment.partition, plan.offsets, parts)
         except UnlikeStateError as error:
             problem = f"its state cannot be loaded: {error}".rstrip(".")
-            assignment = plan.assignment
-            return self._load(planner, planner.restart(assignment, "on_other_settings", problem))
+            restart = planner.restart(plan.assignment, "on_other_settings", problem)
+            return self._load(planner, msgspec.structs.replace(restart, skips=plan.skips))
         except DamagedStateError:
             # It was valid when it was planned and is damaged now; an older one may be valid.
             if not once_more:
@@ -263,9 +264,8 @@ class Checkpointer:
     def _own(self, plan: RestorePlan) -> PartitionCheckpoints:
         checkpoints = PartitionCheckpoints(plan, self._counts, self._evidence, self._store)
         self._owned[checkpoints.partition] = checkpoints
-        skips = self._store.skips(plan.place)
-        self._counts.skip({each.stop.record: each.message for each in skips})
-        for each in skips:
+        self._counts.skip({each.stop.record: each.message for each in plan.skips})
+        for each in plan.skips:
             if each.letter is not None:
                 self._counts.remove(each.letter)
         self._outbox.send(self._counts.take_letters())

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from streameval.checkpoints.checkpoint import Draft, Header, Part, Place
 from streameval.checkpoints.disk import Disk, store_errors
@@ -20,6 +20,7 @@ from streameval.checkpoints.format import (
     Digested,
     Entry,
     Layout,
+    Read,
     check_whole,
     content_of,
     digest_of,
@@ -27,6 +28,9 @@ from streameval.checkpoints.format import (
     offset_of,
 )
 from streameval.errors import DamagedStateError, StateVersionError, StoreError
+
+Blob: TypeAlias = tuple[str | None, str]
+"""Name of a blob, and digest of the part in it."""
 
 _TRIES: Final = 3
 GRACE: Final = 600.0
@@ -136,7 +140,7 @@ def make_folders(disk: Disk, folder: Path, top: Path) -> None:
 
 
 def read_checked(
-    disk: Disk, path: Path, place: Place, seen: set[str] | None = None
+    disk: Disk, path: Path, place: Place, seen: set[Blob] | None = None
 ) -> CheckpointFile:
     """A checkpoint, after a check of all its bytes and blobs.
 
@@ -144,37 +148,55 @@ def read_checked(
         disk: to read from.
         path: of the file.
         place: that it should belong to.
-        seen: digests of blobs already checked; new ones are added.
+        seen: blobs already checked; new ones are added.
 
     Raises:
         StateVersionError: its version is not one that this release reads.
         DamagedStateError: it is not what was written.
     """
-    read, size = partial(disk.read, path), disk.size(path)
-    check_whole(str(path), read, size)
-    content = content_of(str(path), read, size)
-    header = content.header
-    if (header.place, header.offset) != (place, offset_of(path.name)):
-        raise DamagedStateError(
-            str(path), f"it says that it is of {header.place} at offset {header.offset:,}"
-        )
+    content = checked_content(str(path), partial(disk.read, path), disk.size(path), place)
     known = set() if seen is None else seen
     for entry in content.entries:
-        if entry.start is None and entry.digest not in known:
-            check_blob(disk, blob_of(path.parent, entry), entry)
-            known.add(entry.digest)
+        blob = entry.file, entry.digest
+        if entry.file is not None and blob not in known:
+            check_blob(disk, blob_of(path.parent, entry.file), entry)
+            known.add(blob)
     return CheckpointFile(disk, path, content)
 
 
-def check_blob(disk: Disk, path: Path, entry: Entry) -> None:
-    """Check that a blob exists and is what was written.
+def checked_content(what: str, read: Read, size: int, place: Place) -> Content:
+    """Header and table of a checkpoint, after a check of all its bytes; blobs are not read.
+
+    Args:
+        what: its path, which ends with the name of the file.
+        read: reads it.
+        size: in bytes.
+        place: that it should belong to.
 
     Raises:
-        DamagedStateError: it does not, or is not.
+        StateVersionError: its version is not one that this release reads.
+        DamagedStateError: it is not what was written.
     """
+    check_whole(what, read, size)
+    content = content_of(what, read, size)
+    header = content.header
+    if (header.place, header.offset) != (place, offset_of(what.rpartition("/")[2])):
+        raise DamagedStateError(
+            what, f"it says that it is of {header.place} at offset {header.offset:,}"
+        )
+    return content
+
+
+def check_blob(disk: Disk, path: Path, entry: Entry) -> None:
+    """Check that a blob exists and holds what was written of a part.
+
+    Raises:
+        DamagedStateError: it does not.
+    """
+    first = entry.start or 0
     try:
-        size = disk.size(path)
-        digest = digest_of(partial(disk.read, path), size)
+        size = entry.size if entry.blob else disk.size(path)
+        digest = digest_of(lambda start, size: disk.read(path, first + start, size), size)
     except FileNotFoundError as error:
         raise DamagedStateError(str(path), f"the file of part {entry.name!r} is missing") from error
     if (size, digest) != (entry.size, entry.digest):
@@ -218,7 +240,7 @@ class CheckpointFile:
             StoreError: they cannot be read.
         """
         entry = self._entries[part]
-        path = blob_of(self.path.parent, entry) if entry.start is None else self.path
+        path = self.path if entry.file is None else blob_of(self.path.parent, entry.file)
         with store_errors(self.path), _missed(path):
             data = self._disk.read(path, entry.start or 0, entry.size)
         if blake2b(data, digest_size=32).hexdigest() != entry.digest:
@@ -243,9 +265,9 @@ def offsets_in(disk: Disk, folder: Path) -> list[int]:
     return [offset for offset in map(offset_of, names) if offset is not None]
 
 
-def blob_of(folder: Path, entry: Entry) -> Path:
-    """The path of the blob of a part."""
-    return folder / BLOBS / entry.digest
+def blob_of(folder: Path, name: str) -> Path:
+    """The path of a blob."""
+    return folder / BLOBS / name
 
 
 def archive(disk: Disk, folder: Path, offsets: Sequence[int]) -> None:
@@ -376,14 +398,25 @@ class Listed(NamedTuple):
 
 
 def _listed(disk: Disk, path: Path) -> Listed:
-    offset = int(path.name[:20])
+    return listed_in(str(path), partial(disk.read, path), disk.size(path))
+
+
+def listed_in(what: str, read: Read, size: int) -> Listed:
+    """What decides whether a file is kept.
+
+    Args:
+        what: its path, which ends with the name of the file.
+        read: reads it.
+        size: in bytes.
+    """
+    offset = int(what.rpartition("/")[2][:20])
     try:
-        content = read_unchecked(disk, path)
+        content = content_of(what, read, size)
     except DamagedStateError:
         return Listed(offset, None)
     except StateVersionError as error:
         return Listed(offset, int(str(error.found)), None)
-    blobs = frozenset(each.digest for each in content.entries if each.start is None)
+    blobs = frozenset(each.file for each in content.entries if each.file is not None)
     return Listed(offset, content.header.version, blobs)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -12,6 +12,7 @@ import msgspec
 from streameval.checkpoints.checkpoint import Draft, Found, Header, Place, Skip, Stop
 from streameval.checkpoints.disk import Disk, RealDisk, store_errors
 from streameval.checkpoints.files import (
+    Blob,
     CheckpointFile,
     Cleaner,
     archive,
@@ -39,9 +40,11 @@ _REAL: Final = RealDisk()
 _TRIES: Final = 5
 _VERSION: Final = 1
 _LARGEST: Final = 1 << 20
-_STOP: Final = ".stop"
-_SKIP: Final = ".skip"
+STOP: Final = ".stop"
+SKIP: Final = ".skip"
 
+A = TypeVar("A")
+B = TypeVar("B")
 T = TypeVar("T")
 
 
@@ -83,11 +86,7 @@ class FolderStore:
         if not kept or CLAIM in self.disk.names(self.path):
             return
         headers = [header for place in kept for header in self._headers(place)]
-        owners = {claim_text(Claim(cluster=each.cluster, group=each.group)) for each in headers}
-        said = f"; its checkpoints say {' or '.join(sorted(owners))}" if owners else ""
-        problem = f"there are checkpoints of {len(kept)} partitions, and no {CLAIM} says whose"
-        remedy = f"bring {CLAIM} back{said}, or name another folder under [state] path"
-        raise StoreError(str(self.path), problem, remedy)
+        raise unclaimed(str(self.path), len(kept), headers)
 
     def places(self) -> list[Place]:
         """See `Store.places`."""
@@ -127,12 +126,35 @@ class FolderStore:
             with suppress(DamagedStateError, StateVersionError, FileNotFoundError):
                 yield read_unchecked(self.disk, folder / file_of(offset)).header
 
+    def owner(self) -> Claim:
+        """Whose store it is.
+
+        Raises:
+            StoreError: it cannot be read, or is none.
+        """
+        with store_errors(self.path):
+            return read_claim(self.disk, self.path)
+
+    def claimed(self) -> bool:
+        """Whether somebody has claimed it: whether there is a store.
+
+        Raises:
+            StoreError: it cannot be read.
+        """
+        with store_errors(self.path), suppress(FileNotFoundError, NotADirectoryError):
+            return CLAIM in self.disk.names(self.path)
+        return False
+
+    def gather(self, read: Callable[[A], B], items: Iterable[A]) -> list[B]:
+        """See `Store.gather`."""
+        return [read(each) for each in items]
+
     def offsets(self, place: Place) -> list[int]:
         """The offsets of all its checkpoints, valid or not, ascending."""
         with store_errors(self.path):
             return offsets_in(self.disk, folder_of(self.path, place))
 
-    def checked(self, place: Place, offset: int, seen: set[str] | None = None) -> CheckpointFile:
+    def checked(self, place: Place, offset: int, seen: set[Blob] | None = None) -> CheckpointFile:
         """One checkpoint, after a check of all its bytes; `seen`: blobs already checked.
 
         Raises:
@@ -279,11 +301,28 @@ def claim(disk: Disk, store: Path, wanted: Claim) -> None:
     if CLAIM not in disk.names(store):
         _write_claim(disk, store, wanted)
     disk.sync_folder(store)
-    found = read_claim(disk, store)
+    compare_claims(str(store), wanted, read_claim(disk, store))
+
+
+def compare_claims(store: str, wanted: Claim, found: Claim) -> None:
+    """Refuse a store of another cluster or group.
+
+    Raises:
+        ForeignStoreError: it is one.
+    """
     for what in ("cluster", "group"):
         here, there = getattr(wanted, what), getattr(found, what)
         if here != there:
-            raise ForeignStoreError(str(store), what, here, there)
+            raise ForeignStoreError(store, what, here, there)
+
+
+def unclaimed(store: str, places: int, headers: Iterable[Header]) -> StoreError:
+    """Refuses a store whose checkpoints may belong to another cluster or group."""
+    owners = {claim_text(Claim(cluster=each.cluster, group=each.group)) for each in headers}
+    said = f"; its checkpoints say {' or '.join(sorted(owners))}" if owners else ""
+    problem = f"there are checkpoints of {places} partitions, and no {CLAIM} says whose"
+    remedy = f"bring {CLAIM} back{said}, or give another [state] path"
+    return StoreError(store, problem, remedy)
 
 
 def read_claim(disk: Disk, store: Path) -> Claim:
@@ -295,16 +334,26 @@ def read_claim(disk: Disk, store: Path) -> Claim:
         OSError: the disk failed; FileNotFoundError without a claim.
     """
     path = store / CLAIM
+    return decoded_claim(str(path), disk.read(path, 0, _LARGEST))
+
+
+def decoded_claim(path: str, content: bytes) -> Claim:
+    """The claim that a file holds.
+
+    Raises:
+        StateVersionError: a later release made it.
+        StoreError: the file is not a claim.
+    """
     try:
-        said = msgspec.json.decode(disk.read(path, 0, _LARGEST), type=dict[str, object])
+        said = msgspec.json.decode(content, type=dict[str, object])
         if said.get("version") != _VERSION:
-            raise StateVersionError(str(path), said.get("version"), _VERSION)
+            raise StateVersionError(path, said.get("version"), _VERSION)
         return msgspec.convert(said, Claim)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise StoreError(
-            str(path),
+            path,
             f"it does not say whose state this is ({error})",
-            "bring it back from a copy, or remove it once you have seen that the folder is right",
+            "bring it back from a copy, or remove it once you have seen that the store is right",
         ) from error
 
 
@@ -325,18 +374,18 @@ def _write_claim(disk: Disk, store: Path, wanted: Claim) -> None:
 
 def write_stop(disk: Disk, folder: Path, stop: Stop) -> None:
     """Note a record that could not be counted, in place of an earlier note about it."""
-    with temporary(disk, _path(folder, stop, _STOP)) as path:
+    with temporary(disk, folder / name_of(stop, STOP)) as path:
         _write(disk, path, stop)
-        disk.rename(path, _path(folder, stop, _STOP))
+        disk.rename(path, folder / name_of(stop, STOP))
     disk.sync_folder(folder)
 
 
 def write_skip(disk: Disk, folder: Path, skip: Skip) -> bool:
     """Order that a record is skipped; returns whether nobody had ordered it before."""
-    with temporary(disk, _path(folder, skip.stop, _SKIP)) as path:
+    with temporary(disk, folder / name_of(skip.stop, SKIP)) as path:
         _write(disk, path, skip)
         try:
-            disk.rename_new(path, _path(folder, skip.stop, _SKIP))
+            disk.rename_new(path, folder / name_of(skip.stop, SKIP))
         except FileExistsError:
             disk.remove(path)
             return False
@@ -346,7 +395,7 @@ def write_skip(disk: Disk, folder: Path, skip: Skip) -> bool:
 
 def read_stops(disk: Disk, folder: Path) -> list[Stop]:
     """Every note in a folder; none where it is not there."""
-    return list(_read(disk, folder, _STOP, Stop))
+    return list(_read(disk, folder, STOP, Stop))
 
 
 def read_skips(disk: Disk, folder: Path) -> list[Skip]:
@@ -355,15 +404,21 @@ def read_skips(disk: Disk, folder: Path) -> list[Skip]:
     Raises:
         DamagedStateError: one is not what was written.
     """
-    return list(_read(disk, folder, _SKIP, Skip))
+    return list(_read(disk, folder, SKIP, Skip))
 
 
-def _path(folder: Path, stop: Stop, suffix: str) -> Path:
-    return folder / f"{encoded(str(stop.record))}{suffix}"
+def name_of(stop: Stop, suffix: str) -> str:
+    """The name of the file about a record."""
+    return f"{encoded(str(stop.record))}{suffix}"
 
 
-def _write(disk: Disk, path: Path, content: object) -> None:
-    disk.create(path, [msgspec.json.encode(content) + b"\n"])
+def text_of(content: Stop | Skip) -> bytes:
+    """The content of the file about a record."""
+    return msgspec.json.encode(content) + b"\n"
+
+
+def _write(disk: Disk, path: Path, content: Stop | Skip) -> None:
+    disk.create(path, [text_of(content)])
     disk.sync(path)
 
 
@@ -372,7 +427,16 @@ def _read(disk: Disk, folder: Path, suffix: str, kind: type[T]) -> Iterator[T]:
     with suppress(FileNotFoundError):
         names = [each for each in disk.names(folder) if each.endswith(suffix)]
     for name in names:
-        try:
-            yield msgspec.json.decode(disk.read(folder / name, 0, _LARGEST), type=kind)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise DamagedStateError(str(folder / name), str(error)) from error
+        yield decoded_note(str(folder / name), disk.read(folder / name, 0, _LARGEST), kind)
+
+
+def decoded_note(path: str, content: bytes, kind: type[T]) -> T:
+    """What the file about a record says.
+
+    Raises:
+        DamagedStateError: it is not what was written.
+    """
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise DamagedStateError(path, str(error)) from error

@@ -90,20 +90,28 @@ class Digested:
         return self._digest.hexdigest()
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The table entry of a part.
 
     Attributes:
         name: of the part.
         size: bytes.
         digest: blake2b of 32 bytes over them, hexadecimal.
-        start: their position in the file; None where they are a blob named by the digest.
+        start: their position in the file, or in the blob that holds them with other parts; None
+            where they are a blob of their own, named by the digest.
+        blob: the name of the blob that holds them with other parts.
     """
 
     name: str
     size: int
     digest: str
     start: int | None
+    blob: str | None = None
+
+    @property
+    def file(self) -> str | None:
+        """The name of the blob that holds the bytes; None where the checkpoint file does."""
+        return self.digest if self.start is None else self.blob
 
 
 class Content(msgspec.Struct, frozen=True, kw_only=True):
@@ -175,15 +183,28 @@ def _version_2(what: str, read: Read, size: int) -> Content:
     start = int(position)
     entries = _decoded(what, read(start, max(size - _TAIL - start, 0)), list[Entry])
     _check_positions(what, entries, start)
+    return Content(header=header_of(what, read), entries=entries)
+
+
+def header_of(what: str, read: Read) -> Header:
+    """The header of a file; quick, and without a check of the rest.
+
+    Raises:
+        StateVersionError: its version is not one that this release reads.
+        DamagedStateError: it does not begin as a checkpoint does.
+    """
+    version, header = opening(what, read)
+    if version not in READERS:
+        raise StateVersionError(what, version, VERSION)
     try:
-        header = msgspec.convert(opening(what, read)[1], Header)
+        return msgspec.convert(header, Header)
     except msgspec.ValidationError as error:
         raise DamagedStateError(what, f"{error}") from error
-    return Content(header=header, entries=entries)
 
 
 def _check_positions(what: str, entries: Sequence[Entry], end: int) -> None:
-    inside = all(each.start is None or 0 < each.start <= end - each.size for each in entries)
+    own = [each for each in entries if each.file is None]
+    inside = all(0 < (each.start or 0) <= end - each.size for each in own)
     if not inside or len({each.name for each in entries}) < len(entries):
         raise DamagedStateError(what, "its table of parts contradicts itself")
 

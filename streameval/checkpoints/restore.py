@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from threading import Lock
 from typing import Any
 
 import msgspec
 
-from streameval.checkpoints.checkpoint import Header, Place, SavedCheckpoint, Store
+from streameval.checkpoints.checkpoint import Header, Place, SavedCheckpoint, Skip, Store
 from streameval.checkpoints.interfaces import LogEvent
 from streameval.checkpoints.settings import CheckpointSettings, Policies
 from streameval.errors import StateVersionError
@@ -26,6 +27,7 @@ class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
         given_up: whether what was saved must be set aside, and the group's commit moved.
         partitions: how many the topic had when this state began; None where unknown.
         skipped: offsets that the log lost before they were counted.
+        skips: records that are not to be counted.
         log_events: to be logged.
     """
 
@@ -37,6 +39,7 @@ class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
     archive: bool = False
     partitions: int | None = None
     skipped: int = 0
+    skips: Sequence[Skip] = ()
     log_events: Sequence[LogEvent] = ()
 
     @property
@@ -46,7 +49,7 @@ class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RestorePlanner:
-    """Plans one assignment after the other; changes nothing.
+    """Plans how assignments resume; changes nothing. Safe to use on several threads.
 
     Args:
         store: has the checkpoints.
@@ -62,6 +65,12 @@ class RestorePlanner:
         self._policies = settings.policies
         self._shown = shown
         self._places = store.places()
+        self._counts: dict[tuple[str, str], int | None] = {}
+        self._counting = Lock()
+
+    def plans(self, assignments: Sequence[Assignment]) -> list[RestorePlan]:
+        """Plan several; see `plan`."""
+        return self._store.gather(self.plan, assignments)
 
     def plan(self, assignment: Assignment) -> RestorePlan:
         """Find the newest valid checkpoint; check it against log, group and settings.
@@ -69,9 +78,14 @@ class RestorePlanner:
         Raises:
             RefusedStateError: resuming would be wrong, and no policy allows it.
             StoreError: the store cannot be read.
+            DamagedStateError: an order to skip a record cannot be read.
         """
         partition = assignment.partition
         place = Place(partition.topic, assignment.identity, partition.number)
+        skips = self._store.skips(place)
+        return msgspec.structs.replace(self._plan(assignment, place), skips=skips)
+
+    def _plan(self, assignment: Assignment, place: Place) -> RestorePlan:
         try:
             found = self._store.newest(place)
         except StateVersionError as error:
@@ -217,8 +231,13 @@ class RestorePlanner:
 
     def _known(self, place: Place) -> int | None:
         """The number of partitions of the topic when its oldest state began."""
-        known = [self._partitions(each) for each in self._places if each[:2] == place[:2]]
-        return min((count for count in known if count is not None), default=None)
+        topic = place.topic, place.identity
+        with self._counting:
+            if topic not in self._counts:
+                known = [self._partitions(each) for each in self._places if each[:2] == topic]
+                counts = (count for count in known if count is not None)
+                self._counts[topic] = min(counts, default=None)
+            return self._counts[topic]
 
     def _partitions(self, place: Place) -> int | None:
         try:

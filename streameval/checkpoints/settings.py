@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Final, Literal, NamedTuple
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -101,3 +102,97 @@ class CheckpointSettings(msgspec.Struct, frozen=True, kw_only=True):
     interval: float = 10.0
     events: int | None = None
     budget: float = 60.0
+
+
+SCHEMES: Final = ("s3", "gs", "az")
+"""Of object storage: Amazon S3 and what speaks its protocol, Google Cloud, Azure."""
+
+
+class BucketOptions(NamedTuple):
+    """The connection to object storage.
+
+    Attributes:
+        endpoint: URL of the service; None means that of the cloud, or of the environment.
+        region: of the bucket; None means that of the environment.
+        allow_http: whether the endpoint may be one without TLS.
+        timeout: limit for one request in seconds, and for retrying it.
+    """
+
+    endpoint: str | None = None
+    region: str | None = None
+    allow_http: bool = False
+    timeout: float = 15.0
+
+
+AS_ENVIRONMENT: Final = BucketOptions()
+"""Endpoint and region as the environment says."""
+
+
+def bucket_problems(path: str, options: BucketOptions) -> Iterator[tuple[str, str]]:
+    """What is wrong with a [state] path and its connection: pairs of a key and a sentence."""
+    if not is_url(path):
+        given = {"endpoint": options.endpoint, "region": options.region}
+        for key in [key for key, value in given.items() if value is not None]:
+            yield key, f"only object storage has one, and path is the folder {path!r}."
+        if options.allow_http:
+            yield "allow_http", f"only object storage has it, and path is the folder {path!r}."
+        return
+    try:
+        url = url_of(path)
+    except ValueError as error:
+        yield "path", str(error)
+        return
+    if options.region is not None and url.scheme != "s3":
+        yield "region", f"only s3:// has one, and path is {path!r}."
+    if options.endpoint is not None:
+        service = urlsplit(options.endpoint)
+        if service.scheme not in ("http", "https") or not service.netloc:
+            yield "endpoint", f"found {options.endpoint!r}; give a URL, https://HOST:PORT."
+        elif service.scheme == "http" and not options.allow_http:
+            yield "endpoint", "http:// has no TLS; give https://, or set allow_http = true."
+
+
+class BucketURL(NamedTuple):
+    """A URL of object storage.
+
+    Attributes:
+        scheme: one of `SCHEMES`.
+        bucket: bucket or container.
+        prefix: of the keys, without slashes at either end; may be empty.
+    """
+
+    scheme: str
+    bucket: str
+    prefix: str
+
+
+def is_url(path: str) -> bool:
+    """Whether a path is the URL of a bucket, and no folder.
+
+    Example:
+        >>> is_url("s3://bucket/prefix"), is_url("state"), is_url("s3:/x")
+        (True, False, False)
+    """
+    return "://" in path
+
+
+def url_of(path: str) -> BucketURL:
+    """The parts of a URL of object storage.
+
+    Raises:
+        ValueError: it is not one; says why.
+
+    Example:
+        >>> url_of("s3://events/streameval/shop/")
+        BucketURL(scheme='s3', bucket='events', prefix='streameval/shop')
+    """
+    how = "give a folder, or s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX"
+    found = urlsplit(path)
+    if found.scheme not in SCHEMES:
+        raise ValueError(f"found {path!r}; {found.scheme}:// is not known: {how}.")
+    if not found.netloc or found.query or found.fragment or "@" in found.netloc:
+        raise ValueError(f"found {path!r}; that is no bucket and prefix: {how}.")
+    prefix = found.path.strip("/")
+    if any(part in ("", ".", "..") for part in prefix.split("/") if prefix):
+        raise ValueError(f"found {path!r}; its prefix has an empty part, '.' or '..': {how}.")
+    return BucketURL(found.scheme, found.netloc, prefix)

@@ -12,10 +12,13 @@ from typing import Annotated
 import msgspec
 from typer import Argument, Exit, Option
 
+from streameval.checkpoints.settings import is_url
 from streameval.cli.ending import FAILED, output, reading, tell
 from streameval.config import Config, WebOptions, load
+from streameval.config.options import StateOptions
 from streameval.config.pipeline import schemas_of
 from streameval.config.web_file import web_security
+from streameval.daemon.assembly import store
 from streameval.engine.snapshot import LIFETIME
 from streameval.errors import StreamevalError
 from streameval.exporters.web import try_address
@@ -66,6 +69,8 @@ def checked(path: Path, *, connect: bool) -> None:
     with reading(path):
         config.source.build(os.environ, shared=config.state is not None)
         schemas_of(config, os.environ)
+        if config.state is not None:
+            store(config.state)
     with output():
         sys.stdout.writelines(f"{name:<9} {what}\n" for name, what in _plan(path, config))
     if connect:
@@ -121,7 +126,9 @@ def _connect(config: Config) -> None:
         "connected": lambda: config.source.probe(os.environ),
         "free": lambda: _try_addresses(config.web),
     }
-    registry = config.registry
+    registry, state = config.registry, config.state
+    if state is not None and is_url(state.path):
+        attempts["state"] = lambda: _try_state(state)
     if registry is not None:
         attempts["schemas"] = lambda: _try_registry(registry)
     failed = False
@@ -133,6 +140,11 @@ def _connect(config: Config) -> None:
             failed = True
     if failed:
         raise Exit(FAILED)
+
+
+def _try_state(options: StateOptions) -> str:
+    places = store(options).places()
+    return f"{options.path} can be read and has checkpoints of {len(places):,} partitions"
 
 
 def _try_registry(options: RegistryOptions) -> str:

@@ -16,7 +16,7 @@ from streameval.accumulator.comparison import Method
 from streameval.accumulator.experiment import Experiment, Report, Variant, compared
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
-from streameval.checkpoints.format import CLAIM
+from streameval.checkpoints.stores import is_store
 from streameval.cli.comparison_report import Written, write_report
 from streameval.cli.ending import FAILED, WrongCallError, tell, wrong_call_where
 from streameval.cli.evaluate import of_kind, read_tables
@@ -56,7 +56,7 @@ def compare(  # noqa: PLR0913  each is an option of the command
         Argument(
             metavar="PATH...",
             help="Files of events as `streameval evaluate` reads them: JSON lines, parquet or CSV; "
-            "or folders of checkpoints ([state] path).",
+            "or stores of checkpoints ([state] path): folders or URLs of buckets.",
         ),
     ],
     *,
@@ -330,8 +330,8 @@ def _without_intervals(config: Config, found: Found) -> _Counted:
 
 
 def is_state(paths: Sequence[str]) -> bool:
-    """Whether the paths are folders of checkpoints."""
-    return any((Path(path) / CLAIM).is_file() for path in paths)
+    """Whether one of the paths is a store of checkpoints."""
+    return any(is_store(path) for path in paths)
 
 
 def _of_states(request: Request, asked: Asked) -> tuple[Experiment, Intervals, _Counted]:
@@ -340,7 +340,7 @@ def _of_states(request: Request, asked: Asked) -> tuple[Experiment, Intervals, _
     Raises:
         WrongCallError: there is no state, or it was made without intervals or that label.
     """
-    held = held_in([Path(path) for path in request.files])
+    held = held_in(request.files)
     if not held:
         raise WrongCallError(f"no state in {', '.join(request.files)}.")
     config, ingest = counted(held, Path(request.config) if request.config else None)

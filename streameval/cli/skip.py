@@ -14,7 +14,7 @@ import msgspec
 from typer import Argument, Option
 
 from streameval.checkpoints.checkpoint import Header, Place, SavedCheckpoint, Skip, Stop
-from streameval.checkpoints.folder import FolderStore
+from streameval.checkpoints.stores import AnyStore
 from streameval.cli.ending import WrongCallError, output
 from streameval.cli.state import store_at
 from streameval.config import Config, load
@@ -109,7 +109,7 @@ def _letter(config: Config, record: Identity, message: str) -> DeadLetter:
     return letters_of(batch, [(place, InvalidEvent("skipped", message))])[0]
 
 
-def _store(path: Path, config: Config) -> FolderStore:
+def _store(path: Path, config: Config) -> AnyStore:
     """Where the daemon of a configuration keeps its checkpoints.
 
     Raises:
@@ -122,10 +122,10 @@ def _store(path: Path, config: Config) -> FolderStore:
         raise WrongCallError(
             f"{path}: this source keeps no dead letters; name a file in [dead_letters] path."
         )
-    return store_at(Path(config.state.path))
+    return store_at(config.state.path, config.state.bucket)
 
 
-def _noted(store: FolderStore, record: Identity) -> _Noted:
+def _noted(store: AnyStore, record: Identity) -> _Noted:
     """What was noted of the record.
 
     Raises:

@@ -16,10 +16,10 @@ from rich.table import Table
 from typer import Argument, Exit, Option
 
 from streameval.checkpoints.checkpoint import Draft, Header, Part, Place, SavedCheckpoint
-from streameval.checkpoints.disk import store_errors
-from streameval.checkpoints.files import CheckpointFile
-from streameval.checkpoints.folder import FolderStore, read_claim
+from streameval.checkpoints.files import Blob
 from streameval.checkpoints.format import CLAIM, Entry
+from streameval.checkpoints.settings import AS_ENVIRONMENT, BucketOptions, is_url, url_of
+from streameval.checkpoints.stores import AnyStore, Stored, is_store, store_of
 from streameval.cli.ending import FAILED, WrongCallError, output, tell
 from streameval.cli.readings import write_readings
 from streameval.cli.screen import printed
@@ -31,11 +31,11 @@ from streameval.engine.snapshots import of_ingest
 from streameval.errors import DamagedStateError, StateVersionError
 from streameval.events.records import Partition
 
-_ABOUT = """Inspect, verify, export and merge folders of checkpoints ([state] path).
+_ABOUT = """Inspect, verify, export and merge stores of checkpoints ([state] path).
 
 ```
 streameval state show state
-streameval state verify state
+streameval state verify s3://bucket/prefix
 ```
 """
 
@@ -46,7 +46,8 @@ state = typer.Typer(
 )
 
 Paths: TypeAlias = Annotated[
-    list[Path], Argument(metavar="PATH...", help="Folders as [state] path names them.")
+    list[str],
+    Argument(metavar="PATH...", help="Folders or URLs of buckets, as [state] path names them."),
 ]
 
 
@@ -98,7 +99,7 @@ def export(
 ) -> None:
     """Print the readings of all states merged: every window, and the lifetime.
 
-    It only reads checkpoints, so a daemon may be running on the folder.
+    It only reads checkpoints, so a daemon may be running on the store.
 
     ```
     streameval state export state
@@ -112,14 +113,18 @@ def export(
 def merge(
     paths: Paths,
     *,
-    into: Annotated[Path, Option(metavar="PATH", help="A new folder.")],
+    into: Annotated[
+        str, Option(metavar="PATH", help="A new folder, or a URL where no state is yet.")
+    ],
 ) -> None:
     """Merge several stores of one group into a new one: the highest offset wins.
 
-    For replicas that kept state on their own disks and now share a folder.
+    For replicas that kept state on their own disks and now share a folder, and to move state
+    from a folder to a bucket or back.
 
     ```
     streameval state merge node-1/state node-2/state --into shared/state
+    streameval state merge state --into s3://bucket/prefix
     ```
     """
     merged(paths, into)
@@ -138,7 +143,7 @@ _COLUMNS: Mapping[str, str] = {
 }
 
 
-def shown(paths: Sequence[Path], written_as: str) -> None:
+def shown(paths: Sequence[str], written_as: str) -> None:
     """Print what stores hold; status 1 where a newest checkpoint is not valid.
 
     Raises:
@@ -158,9 +163,8 @@ def shown(paths: Sequence[Path], written_as: str) -> None:
         raise Exit(FAILED)
 
 
-def _store(store: FolderStore) -> dict[str, Any]:
-    with store_errors(store.path):
-        claim = read_claim(store.disk, store.path)
+def _store(store: AnyStore) -> dict[str, Any]:
+    claim = store.owner()
     return {
         "path": str(store.path),
         "cluster": claim.cluster,
@@ -169,7 +173,7 @@ def _store(store: FolderStore) -> dict[str, Any]:
     }
 
 
-def _place(store: FolderStore, place: Place) -> dict[str, Any]:
+def _place(store: AnyStore, place: Place) -> dict[str, Any]:
     about = {
         "topic": place.topic,
         "identity": place.identity,
@@ -181,11 +185,11 @@ def _place(store: FolderStore, place: Place) -> dict[str, Any]:
     except StateVersionError as error:
         return {**about, "checkpoint": None, "faults": [str(error)]}
     saved = found.saved
-    checkpoint = _checkpoint(saved) if isinstance(saved, CheckpointFile) else None
+    checkpoint = _checkpoint(saved) if isinstance(saved, Stored) else None
     return {**about, "checkpoint": checkpoint, "faults": list(found.damaged)}
 
 
-def _checkpoint(saved: CheckpointFile) -> dict[str, Any]:
+def _checkpoint(saved: Stored) -> dict[str, Any]:
     return {
         "path": str(saved.path),
         **msgspec.to_builtins(saved.header),
@@ -200,7 +204,7 @@ def _part(entry: Entry) -> dict[str, Any]:
         "name": entry.name,
         "bytes": entry.size,
         "digest": entry.digest,
-        "blob": entry.start is None,
+        "blob": entry.file is not None,
     }
 
 
@@ -237,7 +241,7 @@ def _settings(store: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
     return sorted({(key, json.dumps(value)) for each in found for key, value in each.items()})
 
 
-def verified(paths: Sequence[Path]) -> None:
+def verified(paths: Sequence[str]) -> None:
     """Check every checkpoint of stores; says each fault, and ends with status 1 where there is one.
 
     Raises:
@@ -257,12 +261,11 @@ def verified(paths: Sequence[Path]) -> None:
         raise Exit(FAILED)
 
 
-def _checked(store: FolderStore) -> Iterator[str | None]:
+def _checked(store: AnyStore) -> Iterator[str | None]:
     """For each file: its fault, or None."""
-    with store_errors(store.path):
-        read_claim(store.disk, store.path)
+    store.owner()
     for place in store.places():
-        seen: set[str] = set()
+        seen: set[Blob] = set()
         for offset in store.offsets(place):
             try:
                 store.checked(place, offset, seen)
@@ -274,14 +277,14 @@ def _checked(store: FolderStore) -> Iterator[str | None]:
                 yield None
 
 
-def _summary(store: FolderStore, checked: int, faults: int) -> str:
+def _summary(store: AnyStore, checked: int, faults: int) -> str:
     places = len(store.places())
     verdict = f"{faults:,} not valid" if faults else "all valid"
     return f"{store.path}: {checked:,} checkpoints of {places:,} partitions, {verdict}\n"
 
 
 def exported(
-    paths: Sequence[Path],
+    paths: Sequence[str],
     *,
     partitions: Sequence[str],
     config: Path | None,
@@ -295,12 +298,12 @@ def exported(
     """
     held = held_in(paths, partitions)
     if not held:
-        raise WrongCallError(f"no state in {', '.join(map(str, paths))}.")
+        raise WrongCallError(f"no state in {', '.join(paths)}.")
     made_with, ingest = counted(held, config)
     write_readings(of_ingest(ingest, labels=made_with.labels, now=time.time()), written_as)
 
 
-def merged(paths: Sequence[Path], into: Path) -> None:
+def merged(paths: Sequence[str], into: str) -> None:
     """Copy the newest state of every partition into one new store.
 
     Where several stores have a partition, the highest offset wins, as it does for a daemon.
@@ -309,15 +312,15 @@ def merged(paths: Sequence[Path], into: Path) -> None:
         WrongCallError: the target is there already, or the stores belong to several groups.
         StoreError: a store cannot be read or written.
     """
-    if into.exists():
-        raise WrongCallError(f"--into {into}: is there already; name a folder that is not.")
+    if is_store(into) or (not is_url(into) and Path(into).exists()):
+        raise WrongCallError(f"--into {into}: is there already; name a place that is not.")
     best: dict[Place, Held] = {}
     for each in held_in(paths):
         known = best.get(each.place)
         if known is None or known.saved.header.offset < each.saved.header.offset:
             best[each.place] = each
     cluster, group = _owner(list(best.values()), paths)
-    store = FolderStore(into)
+    store = store_of(into)
     store.claim(cluster, group)
     for _, each in sorted(best.items()):
         store.save(Draft(header=each.saved.header, parts=_parts(each)))
@@ -328,9 +331,9 @@ def merged(paths: Sequence[Path], into: Path) -> None:
         )
 
 
-def _owner(held: Sequence[Held], paths: Sequence[Path]) -> tuple[str, str]:
+def _owner(held: Sequence[Held], paths: Sequence[str]) -> tuple[str, str]:
     if not held:
-        raise WrongCallError(f"no state in {', '.join(map(str, paths))}.")
+        raise WrongCallError(f"no state in {', '.join(paths)}.")
     owners = sorted({(each.saved.header.cluster, each.saved.header.group) for each in held})
     if len(owners) > 1:
         found = " and ".join(f"group {group!r} of cluster {cluster!r}" for cluster, group in owners)
@@ -350,7 +353,7 @@ def _content(held: Held, name: str) -> Callable[[], Iterator[bytes]]:
 
 
 class Held(NamedTuple):
-    """A checkpoint, and the folder that it was found in.
+    """A checkpoint, and the store that it was found in.
 
     Attributes:
         path: of the store.
@@ -358,12 +361,12 @@ class Held(NamedTuple):
         saved: what is held.
     """
 
-    path: Path
+    path: str
     place: Place
     saved: SavedCheckpoint
 
 
-def held_in(paths: Sequence[Path], partitions: Sequence[str] = ()) -> list[Held]:
+def held_in(paths: Sequence[str], partitions: Sequence[str] = ()) -> list[Held]:
     """The newest valid checkpoint of every place; prints the damaged ones.
 
     Of a topic that was deleted and made again, only the state written last.
@@ -377,7 +380,7 @@ def held_in(paths: Sequence[Path], partitions: Sequence[str] = ()) -> list[Held]
         StoreError: a store cannot be read.
         StateVersionError: a newer release wrote a state.
     """
-    newest: dict[tuple[Path, str, int], Held] = {}
+    newest: dict[tuple[str, str, int], Held] = {}
     for each in _all(paths):
         key = (each.path, each.place.topic, each.place.number)
         known = newest.get(key)
@@ -424,7 +427,7 @@ def _offsets(partition: Partition, header: Header) -> dict[Partition, int]:
     return joined or {partition: header.offset}
 
 
-def _all(paths: Iterable[Path]) -> Iterator[Held]:
+def _all(paths: Iterable[str]) -> Iterator[Held]:
     for path in paths:
         store = store_at(path)
         for place in store.places():
@@ -435,18 +438,25 @@ def _all(paths: Iterable[Path]) -> Iterator[Held]:
                 yield Held(path, place, found.saved)
 
 
-def store_at(path: Path) -> FolderStore:
-    """The store in a folder.
+def store_at(path: str, options: BucketOptions = AS_ENVIRONMENT) -> AnyStore:
+    """The store in a folder or bucket.
 
     Raises:
         WrongCallError: there is none.
+        MissingExtraError: it is a bucket, and the extra is not installed.
+        StoreError: the bucket cannot be read.
     """
-    if not (path / CLAIM).is_file():
+    if is_url(path):
+        try:
+            url_of(path)
+        except ValueError as error:
+            raise WrongCallError(str(error)) from error
+    if not is_store(path, options):
         raise WrongCallError(
             f"{path}: no store of checkpoints, for it has no {CLAIM}; "
-            "give the folder that [state] path names."
+            "give the folder or URL that [state] path names."
         )
-    return FolderStore(path)
+    return store_of(path, options)
 
 
 def moment(seconds: float) -> str:

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from streameval.catalogue.context import Popularity, Similarity
-from streameval.checkpoints.settings import Policies
+from streameval.checkpoints.settings import BucketOptions, Policies, bucket_problems, is_url
 from streameval.decoding.fields import Format, TimeUnit
 from streameval.errors import ConfigError, SourceError
 from streameval.events import LARGEST_GAIN, Id
@@ -223,19 +223,36 @@ class StateOptions(Policies, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Where state is kept, how often, and what to do if it does not fit the log.
 
     Attributes:
-        path: a folder that all replicas can write.
+        path: a folder that all replicas can write; or object storage: "s3://BUCKET/PREFIX",
+            "gs://BUCKET/PREFIX" or "az://CONTAINER/PREFIX", with credentials of the environment
+            or of the machine.
         interval: time from one checkpoint to the next; longer if checkpoints would take more than 5
             % of the time.
         events: events from one checkpoint to the next, if that comes first.
+        endpoint: URL of an object storage other than the cloud's own.
+        region: of the bucket, for s3://; None means as the environment says.
+        allow_http: whether `endpoint` may be without TLS.
+        timeout: limit for a request to object storage, and for retrying it.
     """
 
     path: str
     interval: str = "10s"
     events: Annotated[int, Meta(ge=1)] | None = None
+    endpoint: str | None = None
+    region: str | None = None
+    allow_http: bool = False
+    timeout: str = "15s"
 
     def __post_init__(self) -> None:
-        """Refuse an interval that is not a duration."""
-        _refuse(_durations({"interval": self.interval}))
+        """Refuse what is not a duration, and a connection that does not fit the path."""
+        _refuse(_durations({"interval": self.interval, "timeout": self.timeout}))
+        _refuse(bucket_problems(self.path, self.bucket))
+
+    @property
+    def bucket(self) -> BucketOptions:
+        """The connection to object storage."""
+        timeout = microseconds(self.timeout) / SECOND
+        return BucketOptions(self.endpoint, self.region, self.allow_http, timeout)
 
 
 class DeadLetterOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -254,9 +271,11 @@ class DeadLetterOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     max_run: Annotated[int, Meta(ge=1)] = 1000
 
     def __post_init__(self) -> None:
-        """Refuse two destinations."""
+        """Refuse two destinations, and one that cannot be appended to."""
         if self.topic is not None and self.path is not None:
             raise OptionError("", "give either topic or path, not both.")
+        if self.path is not None and is_url(self.path):
+            raise OptionError("path", f"found {self.path!r}; give a file here, or a topic.")
 
 
 class InteractionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

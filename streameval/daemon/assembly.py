@@ -6,15 +6,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from importlib.metadata import version
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
 from streameval.checkpoints.checkpointer import Checkpointer, MemoryOnly
-from streameval.checkpoints.disk import RealDisk
-from streameval.checkpoints.folder import FolderStore
 from streameval.checkpoints.settings import CheckpointSettings
+from streameval.checkpoints.stores import AnyStore, store_of
 from streameval.config import Config
 from streameval.config.config import schema
 from streameval.config.options import SECOND, DeadLetterOptions, StateOptions, microseconds
@@ -148,7 +146,7 @@ def assembled(
 
 
 def _checkpointer(
-    parts: Assembly, kept: FolderStore, settings: CheckpointSettings, clock: Clock, worker: Executor
+    parts: Assembly, kept: AnyStore, settings: CheckpointSettings, clock: Clock, worker: Executor
 ) -> Checkpointer:
     return Checkpointer(
         parts.ingest,
@@ -173,9 +171,14 @@ def pictures(config: Config, source: Source, layout: Layout, started_at: float) 
     )
 
 
-def store(options: StateOptions, progress: Callable[[], None] = lambda: None) -> FolderStore:
-    """Where checkpoints are kept; `progress` is called for each piece that is read or written."""
-    return FolderStore(Path(options.path), RealDisk(progress))
+def store(options: StateOptions, progress: Callable[[], None] = lambda: None) -> AnyStore:
+    """Where checkpoints are kept; `progress` is called for each piece that is read or written.
+
+    Raises:
+        MissingExtraError: that is object storage, and the extra is not installed.
+        StoreError: the client of the bucket cannot be made.
+    """
+    return store_of(options.path, options.bucket, progress)
 
 
 def checkpoint_settings(

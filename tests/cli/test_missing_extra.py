@@ -65,3 +65,14 @@ def test_avro_names_the_extra(
     said = capsys.readouterr().err
     assert "format = 'avro' needs the extra 'schemas'" in said
     assert "'fastavro" in said
+
+
+def test_a_state_in_a_bucket_names_the_extra(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "streameval.checkpoints.bucket", raising=False)
+    monkeypatch.setitem(sys.modules, "obstore", None)
+    assert status(["state", "show", "s3://bucket/state"]) == 2
+    said = capsys.readouterr().err
+    assert "a state at s3://bucket/state needs the extra 'objectstore'" in said
+    assert "pip install 'obstore" in said

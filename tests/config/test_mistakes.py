@@ -385,6 +385,47 @@ _BEHIND_THE_BEGINNING = {
         f'{_SOURCE}[state]\npath = "state"\non_retention = "skp"\n',
         "state.on_retention: found \"skp\"; allowed are 'fail', 'skip'. Did you mean 'skip'?",
     ),
+    "state in something else": (
+        f'{_SOURCE}[state]\npath = "https://bucket/prefix"\n',
+        (
+            "state.path: found 'https://bucket/prefix'; https:// is not known: give a folder, or "
+            "s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX."
+        ),
+    ),
+    "state without a bucket": (
+        f'{_SOURCE}[state]\npath = "s3:///prefix"\n',
+        (
+            "state.path: found 's3:///prefix'; that is no bucket and prefix: give a folder, or "
+            "s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX."
+        ),
+    ),
+    "state below a prefix that is none": (
+        f'{_SOURCE}[state]\npath = "s3://bucket/a//b"\n',
+        (
+            "state.path: found 's3://bucket/a//b'; its prefix has an empty part, '.' or '..': give "
+            "a folder, or s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX."
+        ),
+    ),
+    "endpoint of a folder": (
+        f'{_SOURCE}[state]\npath = "state"\nendpoint = "https://minio:9000"\n',
+        "state.endpoint: only object storage has one, and path is the folder 'state'.",
+    ),
+    "region of Google": (
+        f'{_SOURCE}[state]\npath = "gs://bucket"\nregion = "eu-west-1"\n',
+        "state.region: only s3:// has one, and path is 'gs://bucket'.",
+    ),
+    "endpoint without TLS": (
+        f'{_SOURCE}[state]\npath = "s3://bucket"\nendpoint = "http://minio:9000"\n',
+        "state.endpoint: http:// has no TLS; give https://, or set allow_http = true.",
+    ),
+    "endpoint that is none": (
+        f'{_SOURCE}[state]\npath = "s3://bucket"\nendpoint = "minio:9000"\n',
+        "state.endpoint: found 'minio:9000'; give a URL, https://HOST:PORT.",
+    ),
+    "dead letters in a bucket": (
+        f'{_SOURCE}[dead_letters]\npath = "s3://bucket/letters"\n',
+        "dead_letters.path: found 's3://bucket/letters'; give a file here, or a topic.",
+    ),
     "dead letters nowhere": (
         f"{_SOURCE}[dead_letters]\n",
         "dead_letters: the source is no Kafka cluster; give path = a file.",

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from obstore.store import MemoryStore as ObjectsInMemory
+
+from streameval.checkpoints.bucket import Bucket
 from streameval.checkpoints.checkpoint import Store
 from streameval.checkpoints.folder import FolderStore
+from streameval.checkpoints.objects import ObjectStore
 from tests.stores.forgetful import ForgetfulDisk
 from tests.stores.memory import MemoryStore
 
@@ -23,6 +27,11 @@ def _forgetful(path: Path) -> Opened:
     return lambda: FolderStore(path / "deep" / "store", disk)
 
 
+def _objects(_: Path) -> Opened:
+    client = ObjectsInMemory()
+    return lambda: ObjectStore(Bucket("s3://bucket/state", client))
+
+
 def _memory(_: Path) -> Opened:
     store = MemoryStore()
     return lambda: store
@@ -31,5 +40,6 @@ def _memory(_: Path) -> Opened:
 CASES: dict[str, Callable[[Path], Opened]] = {
     "folder": _folder,
     "folder on the forgetful disk": _forgetful,
+    "objects in memory": _objects,
     "memory": _memory,
 }

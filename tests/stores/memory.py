@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
+from typing import TypeVar
 
 from streameval.checkpoints.checkpoint import VERSION, Draft, Found, Header, Place, Skip, Stop
 from streameval.errors import ForeignStoreError, StateVersionError
+
+A = TypeVar("A")
+B = TypeVar("B")
 
 
 class MemorySaved:
@@ -70,6 +74,9 @@ class MemoryStore:
 
     def skips(self, place: Place) -> Sequence[Skip]:
         return self.skipped.get(place, [])
+
+    def gather(self, read: Callable[[A], B], items: Iterable[A]) -> list[B]:
+        return [read(each) for each in items]
 
     def archive(self, place: Place) -> None:
         self.saved.pop(place, None)

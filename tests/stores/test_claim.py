@@ -68,7 +68,7 @@ def test_checkpoints_without_a_claim_are_refused_and_say_whose_they_are(tmp_path
     (tmp_path / "store.json").unlink()
     with pytest.raises(StoreError, match=r"of 1 partitions, and no store\.json") as raised:
         FolderStore(tmp_path).claim("c1", "g1")
-    said = raised.value.remedy.partition("say ")[2].partition(", or name")[0]
+    said = raised.value.remedy.partition("say ")[2].partition(", or give")[0]
     assert not (tmp_path / "store.json").exists()
     (tmp_path / "store.json").write_text(said)
     FolderStore(tmp_path).claim("c1", "g1")

@@ -1,0 +1,438 @@
+"""A store in a bucket: few requests, and nothing lost with those that fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from hashlib import blake2b
+from itertools import count
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
+
+from streameval.checkpoints import objects
+from streameval.checkpoints.bucket import Bucket
+from streameval.checkpoints.checkpoint import Draft, Header, Part, Place, Skip, Stop
+from streameval.checkpoints.files import GRACE
+from streameval.checkpoints.folder import FolderStore
+from streameval.checkpoints.format import BLOBS, CLAIM, file_of, folder_of
+from streameval.checkpoints.objects import ObjectStore
+from streameval.checkpoints.restore import RestorePlanner
+from streameval.checkpoints.settings import CheckpointSettings
+from streameval.errors import ForeignStoreError, StoreError
+from streameval.events.records import Assignment, Partition
+from tests.stores.drafts import NOON, PLACE, contents, draft, whole
+from tests.stores.forgetful import Crash
+from tests.stores.watched import Request, WatchedBucket
+
+FOLDER = folder_of(Path(), PLACE).as_posix()
+OFFSETS = st.integers(0, 600)
+PROCESSES = st.integers(0, 1)
+MOST = 6
+"""Requests of one checkpoint."""
+MOST_IN_SEQUENCE = 20
+"""Requests of a restore, one after the other."""
+
+
+@pytest.fixture
+def bucket() -> WatchedBucket:
+    return WatchedBucket()
+
+
+def opened(bucket: WatchedBucket) -> ObjectStore:
+    store = ObjectStore(bucket)
+    store.claim("c1", "g1")
+    return store
+
+
+def failing(number: int, make: Callable[[], BaseException]) -> Callable[[Request], None]:
+    """For `before` and `after`: the request of this number fails, counted from 0."""
+    numbers = count()
+
+    def fail(_: Request) -> None:
+        if next(numbers) == number:
+            raise make()
+
+    return fail
+
+
+class Histories(RuleBasedStateMachine):
+    """An owner and one that does not know that it is none any more; any request may be lost."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bucket = WatchedBucket()
+        self.stores = [opened(self.bucket), opened(self.bucket)]
+        self.durable: set[int] = set()
+        self.perhaps: set[int] = set()
+
+    def _save(self, process: int, offset: int, *, known: bool) -> None:
+        before = len(self.bucket.requests)
+        try:
+            given = draft(offset, written_at=NOON + offset, with_digest=known)
+            self.stores[process].save(given)
+        finally:
+            assert len(self.bucket.requests) - before <= MOST
+
+    @rule(process=PROCESSES, offset=OFFSETS, known=st.booleans())
+    def save(self, process: int, offset: int, *, known: bool) -> None:
+        self._save(process, offset, known=known)
+        self.durable.add(offset)
+
+    @rule(
+        process=PROCESSES,
+        offset=OFFSETS,
+        step=st.integers(0, 6),
+        arrives=st.booleans(),
+        dies=st.booleans(),
+    )
+    def save_amid_trouble(
+        self, process: int, offset: int, step: int, *, arrives: bool, dies: bool
+    ) -> None:
+        """A request or its answer is lost; the process dies of that, or goes on."""
+        fail = failing(step, Crash if dies else lambda: StoreError("s3://bucket", "lost", "wait"))
+        setattr(self.bucket, "after" if arrives else "before", fail)
+        with suppress(Crash, StoreError):
+            self._save(process, offset, known=True)
+        self.bucket.before = self.bucket.after = lambda _: None
+        self.perhaps.add(offset)
+        if dies:
+            self.stores[process] = opened(self.bucket)
+
+    @rule(process=PROCESSES)
+    def restore(self, process: int) -> None:
+        found = self.stores[process].newest(PLACE)
+        if found.saved is not None:
+            self.durable.add(whole(found.saved))
+
+    @rule()
+    def time_passes(self) -> None:
+        self.bucket.now += GRACE + 1
+
+    @rule()
+    def archive(self) -> None:
+        self.stores[0].archive(PLACE)
+        self.durable.clear()
+        self.perhaps.clear()
+
+    @invariant()
+    def the_highest_is_there_and_whole(self) -> None:
+        found = ObjectStore(self.bucket).newest(PLACE)
+        assert not found.damaged
+        offset = -1 if found.saved is None else whole(found.saved)
+        assert offset >= max(self.durable, default=-1)
+        assert offset in self.durable | self.perhaps | {-1}
+
+    @invariant()
+    def every_file_is_whole(self) -> None:
+        store = ObjectStore(self.bucket)
+        for offset in store.offsets(PLACE):
+            assert whole(store.checked(PLACE, offset)) == offset
+
+
+def test_whatever_request_is_lost_the_highest_saved_is_there() -> None:
+    run_state_machine_as_test(Histories, settings=settings(stateful_step_count=20, deadline=None))
+
+
+def panes(number: int, kept: int, place: Place = PLACE) -> Draft:
+    """One more pane has settled since the checkpoint before; the newest so many are kept."""
+    names = [f"labels/60/{pane:08}" for pane in range(max(0, number - kept), number)]
+
+    header = Header(
+        release="0.1.0",
+        cluster="c1",
+        group="g1",
+        place=place,
+        offset=number,
+        counted=number,
+        clock=None,
+        settings={},
+        written_at=NOON + number,
+        partitions=8,
+    )
+    meta = Part(name="meta", content=lambda: iter([b"%d" % number]))
+    return Draft(header=header, parts=[*(_pane(name, place) for name in names), meta])
+
+
+@cache
+def _pane(name: str, place: Place) -> Part:
+    content = f"{place} {name}".encode() * 9
+    digest = blake2b(content, digest_size=32).hexdigest()
+    return Part(name=name, content=lambda: iter([content]), settled=True, digest=digest)
+
+
+def test_a_checkpoint_takes_few_requests_however_many_panes_there_are(
+    bucket: WatchedBucket,
+) -> None:
+    store = opened(bucket)
+    given = panes(0, 100)
+    for number in range(1, 250):
+        bucket.now += 60
+        bucket.requests.clear()
+        given = panes(number, 100)
+        store.save(given)
+        assert len(bucket.requests) <= MOST, bucket.requests
+    found = ObjectStore(bucket).newest(PLACE).saved
+    assert found is not None
+    for part in given.parts:
+        assert found.read(part.name) == b"".join(part.content())
+    # Those in use, and those that wait until the time of grace is over.
+    assert sum(f"/{BLOBS}/" in key for key in bucket.stored()) <= 64 + GRACE / 60 + 2
+
+
+def test_a_hundred_panes_that_settle_at_once_are_one_object(bucket: WatchedBucket) -> None:
+    store = opened(bucket)
+    bucket.requests.clear()
+    store.save(panes(100, 100))
+    assert [each.call for each in bucket.requests] == ["list", "get", "put", "put"]
+
+
+def test_what_another_process_wrote_is_read_a_file_at_a_time(bucket: WatchedBucket) -> None:
+    store = opened(bucket)
+    for offset in range(10, 20):
+        opened(bucket).save(draft(offset))
+    for offset in range(30, 50):
+        bucket.requests.clear()
+        store.save(draft(offset, with_digest=True))
+        assert len(bucket.requests) <= MOST
+    assert store.offsets(PLACE) == [48, 49]
+
+
+def test_a_restore_of_many_partitions_takes_few_requests_in_sequence(
+    bucket: WatchedBucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = [Place("events", "a", number) for number in range(8)]
+    store = opened(bucket)
+    for place in places:
+        for number in range(1, 81):
+            store.save(panes(number, 200, place))
+    monkeypatch.setattr(objects, "_at_once", bucket.in_lanes)
+    restoring = ObjectStore(bucket)
+    bucket.rounds = 0
+    bucket.requests.clear()
+    restoring.claim("c1", "g1")
+    planner = RestorePlanner(restoring, _SETTINGS, {})
+    plans = planner.plans([_assignment(place) for place in places])
+    for plan in plans:
+        assert plan.saved is not None
+        assert plan.offset == 80
+        assert {name: plan.saved.read(name) for name in plan.saved.digests} == {
+            part.name: b"".join(part.content()) for part in panes(80, 200, plan.place).parts
+        }
+    assert len(bucket.requests) > 8 * MOST_IN_SEQUENCE
+    assert bucket.rounds <= MOST_IN_SEQUENCE
+
+
+_SETTINGS = CheckpointSettings(
+    release="0.1.0", cluster=lambda: "c1", group="g1", fingerprint={}, interval=10.0
+)
+
+
+def _assignment(place: Place) -> Assignment:
+    return Assignment(
+        partition=Partition(place.topic, place.number),
+        identity=place.identity,
+        start=0,
+        begin=0,
+        end=1_000,
+        committed=None,
+        partitions=8,
+    )
+
+
+def test_the_threads_of_a_restore_find_what_one_would(bucket: WatchedBucket) -> None:
+    places = [Place("events", "a", number) for number in range(20)]
+    for place in places:
+        opened(bucket).save(draft(7, place))
+    store = ObjectStore(bucket)
+    assert store.places() == places
+    assert [
+        each.saved and whole(each.saved, place)
+        for each, place in zip(store.gather(store.newest, places), places, strict=True)
+    ] == [7] * 20
+    assert store.settings() == {"pane": "1m", "labels": ["variant"]}
+
+
+def test_a_claim_whose_answer_was_lost_is_that_of_the_process(bucket: WatchedBucket) -> None:
+    lost = failing(0, lambda: StoreError("s3://bucket", "lost", "wait"))
+    bucket.after = lambda request: lost(request) if request.call == "put" else None
+    with pytest.raises(StoreError, match="lost"):
+        ObjectStore(bucket).claim("c1", "g1")
+    bucket.after = lambda _: None
+    opened(bucket)
+    with pytest.raises(ForeignStoreError):
+        ObjectStore(bucket).claim("c2", "g1")
+
+
+def test_of_two_that_claim_at_once_one_wins(bucket: WatchedBucket) -> None:
+    def other(request: Request) -> None:
+        if request == Request("put", CLAIM):
+            bucket.before = lambda _: None
+            ObjectStore(bucket).claim("c2", "g2")
+
+    bucket.before = other
+    with pytest.raises(ForeignStoreError, match="belongs to cluster 'c2'"):
+        ObjectStore(bucket).claim("c1", "g1")
+
+
+def test_checkpoints_without_a_claim_are_refused(bucket: WatchedBucket) -> None:
+    opened(bucket).save(draft(5))
+    bucket.delete([CLAIM])
+    with pytest.raises(StoreError, match=r"no store\.json .*\"cluster\":\"c1\""):
+        ObjectStore(bucket).claim("c1", "g1")
+    assert CLAIM not in bucket.stored()
+
+
+def test_a_store_that_was_emptied_is_no_new_one(bucket: WatchedBucket) -> None:
+    store = opened(bucket)
+    store.save(draft(5))
+    bucket.delete(bucket.stored())
+    for call in (lambda: store.newest(PLACE), lambda: store.save(draft(6))):
+        with pytest.raises(StoreError, match=r"s3://bucket/state: store\.json has gone"):
+            call()
+
+
+def test_damage_is_noticed_and_the_one_before_is_loaded(bucket: WatchedBucket) -> None:
+    store = opened(bucket)
+    store.save(draft(110))
+    store.save(draft(230))
+    key = f"{FOLDER}/{file_of(230)}"
+    content = bucket.get(key)
+    for at in range(0, len(content), 7):
+        bucket.put(key, content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+        found = ObjectStore(bucket).newest(PLACE)
+        assert whole(found.saved) == 110
+        assert len(found.damaged) == 1
+        bucket.put(key, content[:at])
+        assert whole(ObjectStore(bucket).newest(PLACE).saved) == 110
+    bucket.put(key, content)
+    assert whole(ObjectStore(bucket).newest(PLACE).saved) == 230
+
+
+@pytest.mark.parametrize("change", [lambda data: data[:-1] + b"!", lambda data: data[:5], None])
+def test_a_damaged_or_missing_blob_is_noticed_and_written_again(
+    bucket: WatchedBucket, change: Callable[[bytes], bytes] | None
+) -> None:
+    store = opened(bucket)
+    store.save(draft(110))
+    before = set(bucket.stored())
+    store.save(draft(230))
+    (blob,) = (key for key in set(bucket.stored()) - before if f"/{BLOBS}/" in key)
+    if change is None:
+        bucket.delete([blob])
+    else:
+        bucket.put(blob, change(bucket.get(blob)))
+    again = opened(bucket)
+    found = again.newest(PLACE)
+    assert whole(found.saved) == 110
+    assert len(found.damaged) == 1
+    again.save(draft(240, with_digest=True))
+    assert whole(ObjectStore(bucket).newest(PLACE).saved) == 240
+
+
+def test_a_failed_cleaning_is_told_and_tried_again(bucket: WatchedBucket) -> None:
+    store = opened(bucket)
+    for offset in (1, 2):
+        store.save(draft(offset))
+
+    def refused(request: Request) -> None:
+        if request.call == "delete":
+            raise StoreError("s3://bucket", "access denied", "give it the right")
+
+    bucket.before = refused
+    store.save(draft(3))
+    assert "access denied" in str(store.trouble)
+    bucket.before = lambda _: None
+    store.save(draft(4))
+    assert not store.trouble
+    assert store.offsets(PLACE) == [3, 4]
+
+
+def test_a_skip_whose_answer_was_lost_is_that_of_the_caller(bucket: WatchedBucket) -> None:
+    store = opened(bucket)
+    stop = Stop(topic="shop/events", partition=2, offset=17, problem="KeyError: 'x'", at=1.5)
+    store.note(PLACE, stop)
+    assert list(store.stops(PLACE)) == [stop]
+    order = Skip(stop=stop, by="ada", at=2.0)
+    assert store.skip(PLACE, order)
+    assert store.skip(PLACE, order)
+    assert not store.skip(PLACE, Skip(stop=stop, by="ben", at=3.0))
+    assert list(store.skips(PLACE)) == [order]
+
+
+def test_a_bucket_copied_to_a_folder_is_a_store_there_and_the_other_way(
+    bucket: WatchedBucket, tmp_path: Path
+) -> None:
+    store = opened(bucket)
+    for offset in (110, 120, 230):
+        store.save(draft(offset, with_digest=True))
+    for key in bucket.stored():
+        (tmp_path / key).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / key).write_bytes(bucket.get(key))
+    folder = FolderStore(tmp_path)
+    folder.claim("c1", "g1")
+    assert whole(folder.newest(PLACE).saved) == 230
+    assert [whole(folder.checked(PLACE, each)) for each in folder.offsets(PLACE)] == [120, 230]
+    for offset in (240, 250):
+        folder.save(draft(offset, with_digest=True))
+    back = WatchedBucket()
+    for file in (path for path in tmp_path.rglob("*") if path.is_file()):
+        back.put(file.relative_to(tmp_path).as_posix(), file.read_bytes())
+    again = opened(back)
+    assert whole(again.newest(PLACE).saved) == 250
+    again.save(draft(260, with_digest=True))
+    assert whole(ObjectStore(back).newest(PLACE).saved) == 260
+
+
+def test_other_objects_of_the_bucket_are_left_alone(bucket: WatchedBucket) -> None:
+    others = ["notes.txt", "lost+found/a", f"{FOLDER}/notes.txt", "events/a/b/c/d.parquet"]
+    for key in others:
+        bucket.put(key, b"mine")
+    store = opened(bucket)
+    for offset in range(5):
+        bucket.now += GRACE + 1
+        store.save(draft(offset))
+    assert set(others) <= set(bucket.stored())
+    assert store.places() == [PLACE]
+
+
+def test_equal_parts_are_the_same_bytes_in_folder_and_bucket(
+    bucket: WatchedBucket, tmp_path: Path
+) -> None:
+    folder = FolderStore(tmp_path)
+    folder.claim("c1", "g1")
+    assert opened(bucket).save(draft(17)) == folder.save(draft(17))
+    saved = ObjectStore(Bucket("", bucket.client)).newest(PLACE).saved
+    assert saved is not None
+    assert set(saved.digests) == set(contents(PLACE, 17))
+
+
+def test_a_blob_that_another_process_deleted_is_written_again(bucket: WatchedBucket) -> None:
+    store = opened(bucket)
+    store.save(draft(110))
+    bucket.delete([key for key in bucket.stored() if f"/{BLOBS}/" in key])
+    store.save(draft(120, with_digest=True))
+    assert whole(ObjectStore(bucket).newest(PLACE).saved) == 120
+
+
+def test_a_blob_that_nothing_names_yet_is_spared_until_it_is_old(bucket: WatchedBucket) -> None:
+    store = opened(bucket)
+    store.save(draft(110))
+    blob = f"{FOLDER}/{BLOBS}/of-a-checkpoint-to-come"
+    bucket.put(blob, b"")
+    for offset in (111, 112):
+        store.save(draft(offset))
+        assert blob in bucket.stored()
+    bucket.now += GRACE + 1
+    for offset in (113, 114):
+        store.save(draft(offset))
+    assert blob not in bucket.stored()
