@@ -236,12 +236,12 @@ def _processes() -> list[Shown]:
         Shown(
             "Failed connections",
             "short",
-            "Attempts to reach Kafka that failed, by reason, within the span.",
+            "Attempts to reach Kafka or the schema registry that failed, by reason.",
             [
-                Query(
-                    f"sum by (reason) (increase(streameval_kafka_connection_failures_total{_JOB}"
-                    "[$span]))",
-                    "{{reason}}",
+                Query(f"sum by (reason) (increase({name}{_JOB}[$span]))", f"{whom}: {{{{reason}}}}")
+                for whom, name in (
+                    ("Kafka", "streameval_kafka_connection_failures_total"),
+                    ("registry", "streameval_schema_registry_failures_total"),
                 )
             ],
             "StreamevalLoginRefused",

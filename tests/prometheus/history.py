@@ -125,6 +125,7 @@ def _health(replica: int, start: int, step: int, moment: int) -> Health:
         dead_lettered=2 * steps,
         recoveries={"seek": 1},
         connection_failures={"unreachable": 1},
+        registry_failures={"unreachable": 1},
         checkpoint=kept,
         reload=ReloadHealth(successful=True, at=moment - 3600),
     )
