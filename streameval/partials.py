@@ -17,7 +17,7 @@ from streameval.accumulator import Accumulator
 from streameval.catalogue.context import Popularity, Similarity
 from streameval.config.options import DurationError, microseconds
 from streameval.decoding.invalid import Refusal
-from streameval.decoding.labels import label_texts
+from streameval.decoding.values import label_texts
 from streameval.errors import (
     DamagedStateError,
     InvalidEventError,

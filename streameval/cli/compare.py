@@ -34,7 +34,7 @@ from streameval.cli.evaluation import (
 from streameval.cli.state import counted, held_in
 from streameval.config import Config
 from streameval.config.pipeline import counting
-from streameval.decoding.labels import MISSING_LABEL
+from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.snapshots import variants_in
 from streameval.errors import InvalidEventError, SourceError, nearest
 from streameval.sources.files import FilesSource

@@ -28,7 +28,7 @@ from streameval.cli.readings import Taken, snapshot_of, span_text, write_series
 from streameval.config import Config
 from streameval.config.options import DurationError, microseconds
 from streameval.config.pipeline import counting as new_counting
-from streameval.decoding.labels import MISSING_LABEL
+from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.ingest import Ingest
 from streameval.engine.joined import JoinHealth
 from streameval.engine.snapshot import SeriesFamily, Snapshot

@@ -32,7 +32,7 @@ from streameval.join.grouping import Grouped
 from streameval.join.state import JoinedState
 from streameval.sources.files import FilesSource
 from streameval.sources.options import FilesOptions
-from streameval.sources.owning import Positions
+from streameval.sources.source import Positions
 from streameval.tables.events import GAINS
 from streameval.tables.files import is_table
 from streameval.tables.rows import Ties

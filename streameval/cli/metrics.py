@@ -12,9 +12,9 @@ from rich.table import Table
 from typer import Argument, Option
 
 from streameval.catalogue import catalogue, parameters, parse
-from streameval.catalogue.aliases import aliases
 from streameval.catalogue.conventions import CONVENTIONS
 from streameval.catalogue.grammar import written
+from streameval.catalogue.lookup import aliases
 from streameval.catalogue.metric import Definition, Metric, Parameter, Reads
 from streameval.cli.ending import output
 from streameval.cli.screen import printed

@@ -14,7 +14,7 @@ from streameval.decoding.columns import Columns, concatenated
 from streameval.decoding.fields import EventFields, check_fields
 from streameval.decoding.general import GeneralDecoder
 from streameval.decoding.invalid import InvalidEvent
-from streameval.decoding.parsing import FAILURES
+from streameval.decoding.paths import FAILURES
 from streameval.decoding.rows import row_decoders
 from streameval.decoding.sorting import Found, Sorter
 from streameval.events import Batch, Event

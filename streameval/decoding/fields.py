@@ -8,8 +8,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from streameval.decoding.ids import MAX_ID_BYTES
-from streameval.decoding.labels import MAX_LABEL_BYTES
+from streameval.decoding.values import MAX_ID_BYTES, MAX_LABEL_BYTES
 from streameval.errors import ConfigError
 
 SHORTEST: Final = 32

@@ -12,14 +12,11 @@ from numpy.typing import NDArray
 
 from streameval.decoding.columns import Columns
 from streameval.decoding.fields import EventFields
-from streameval.decoding.ids import Ids
 from streameval.decoding.invalid import InvalidEvent, Refusal
-from streameval.decoding.labels import label_text
 from streameval.decoding.lists import InteractionReader, Outcome, RecommendationReader
-from streameval.decoding.numbers import positions, scores
-from streameval.decoding.parsing import TopLevel
-from streameval.decoding.paths import Path, compile_path
+from streameval.decoding.paths import Path, TopLevel, compile_path
 from streameval.decoding.times import microseconds, written_time
+from streameval.decoding.values import Ids, label_text, positions, scores
 from streameval.events import Event, Id, columns_of
 
 _NONE = Outcome([], ())

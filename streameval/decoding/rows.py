@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from streameval.decoding.columns import Columns
 from streameval.decoding.fields import EventFields
-from streameval.decoding.ids import Ids, text_id
-from streameval.decoding.labels import Remembered, label_texts
 from streameval.decoding.schema import Form, compile_row, dimension_slots, forms
 from streameval.decoding.times import microsecond_column, microseconds
+from streameval.decoding.values import Ids, Remembered, label_texts, text_id
 from streameval.events import Batch, Event
 
 _TEXT = Ids("string")

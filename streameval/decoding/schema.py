@@ -9,9 +9,9 @@ import msgspec
 from msgspec import Meta
 
 from streameval.decoding.fields import EventFields
-from streameval.decoding.numbers import MAX_POSITION
 from streameval.decoding.paths import is_plain
 from streameval.decoding.times import KINDS
+from streameval.decoding.values import MAX_POSITION
 from streameval.events import LARGEST_GAIN
 
 Form: TypeAlias = Literal["strings", "integers"]

@@ -9,7 +9,7 @@ import msgspec
 
 from streameval.decoding.general import GeneralDecoder
 from streameval.decoding.invalid import InvalidEvent
-from streameval.decoding.parsing import FAILURES
+from streameval.decoding.paths import FAILURES
 from streameval.decoding.rows import RowDecoder
 from streameval.events import Event
 

@@ -16,7 +16,7 @@ from streameval.errors import SourceError
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 from streameval.sources.opening import decompressed, opened, size, unreadable
 from streameval.sources.options import STDIN, FilesOptions
-from streameval.sources.owning import NO_END, Handover
+from streameval.sources.source import NO_END, Handover
 
 _BLOCK = 256 * 1024
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"

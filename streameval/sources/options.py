@@ -15,8 +15,7 @@ from msgspec import Meta
 
 from streameval.errors import nearest
 from streameval.events.records import Partition, RecordBatch
-from streameval.sources.owning import Positions
-from streameval.sources.source import Source
+from streameval.sources.source import Positions, Source
 
 STDIN = "-"
 """The path that means standard input."""

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 from streameval.sources.options import SimulatorOptions
-from streameval.sources.owning import NO_END, Handover
+from streameval.sources.source import NO_END, Handover
 
 Variant: TypeAlias = Literal["control", "placebo", "treatment"]
 

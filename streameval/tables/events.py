@@ -10,7 +10,7 @@ import numpy as np
 
 from streameval.decoding.fields import EventFields
 from streameval.decoding.invalid import Refusal
-from streameval.decoding.labels import label_texts
+from streameval.decoding.values import label_texts
 from streameval.errors import SourceError
 from streameval.events.columns import Columns
 from streameval.events.ragged import IntArray

@@ -1,19 +1,86 @@
-"""What holds for every metric: each law returns what is wrong, or None where it is kept."""
+"""The laws that every metric keeps, and a check that finds the smallest events that break one."""
 
 from __future__ import annotations
 
 import json
 import math
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from typing import Any, TypeAlias
 
+from msgspec.structs import replace
+
 from streameval.accumulator import Accumulator
-from streameval.catalogue import parse
+from streameval.catalogue import metric_of, parse
+from streameval.catalogue.context import Popularity, Similarity
 from streameval.catalogue.metric import Metric
-from streameval.errors import UndefinedMetricError
-from streameval.events import Batch, Event, columns_of
-from streameval.testing.traffic import INPUTS
+from streameval.errors import MetricLawError, UndefinedMetricError
+from streameval.events import Batch, Event, Id, Interaction, Interactions, columns_of
+
+ITEMS: tuple[Id, ...] = tuple(range(12))
+_GAINS = (1, 1, 2, 0.5, 0, -1, 3.25)
+_USERS = (1, 2, 3, 5, 8)
+_TYPES = ("click", "purchase")
+
+INPUTS: Mapping[str, Any] = {
+    "catalog": frozenset(ITEMS),
+    "popularity": Popularity({item: 1 + number for number, item in enumerate(ITEMS)}, users=20),
+    "similarity": Similarity(ITEMS, vectors=[[1.0, 1.0 + number] for number in range(len(ITEMS))]),
+}
+"""The catalogue, popularity and similarity that `check_metric` gives to metrics."""
+
+
+def traffic(events: int, *, seed: int = 0, plain: bool = False) -> list[Event]:
+    """Events over few items, so that lists and interactions meet.
+
+    Args:
+        events: how many.
+        seed: the same seed gives the same events.
+        plain: whether every list holds distinct items at ranks 1, 2, 3, ...; otherwise items
+            repeat and stand at ranks of their own.
+
+    Returns:
+        Events with and without items, interactions, gains, scores, baselines, histories and users.
+
+    Example:
+        >>> len(traffic(3)), traffic(3) == traffic(3), traffic(3) == traffic(3, seed=1)
+        (3, True, False)
+    """
+    draw = random.Random(seed)  # noqa: S311  reproducible on purpose; nothing secret
+    return [_event(draw, plain=plain) for _ in range(events)]
+
+
+def _event(draw: random.Random, *, plain: bool) -> Event:
+    length = draw.choice((0, 1, 3, 6, 12))
+    shown = draw.sample(ITEMS, length)
+    positions = None
+    if not plain and draw.random() < 0.4:
+        shown = draw.choices(ITEMS, k=length)
+    if not plain and draw.random() < 0.3:
+        positions = draw.choices(range(1, 15), k=length)
+    acts = _interactions(draw)
+    return Event(
+        recommendations=shown,
+        interactions=acts,
+        positions=positions,
+        scores=[draw.randrange(1, 100) / 100 for _ in shown] if draw.random() < 0.8 else None,
+        baseline=draw.sample(ITEMS, draw.choice((0, 3, 6))) if draw.random() < 0.8 else None,
+        typed=_typed(draw, acts),
+        history=draw.sample(ITEMS, draw.choice((0, 4))) if draw.random() < 0.8 else None,
+        user=draw.choice(_USERS) if draw.random() < 0.8 else None,
+    )
+
+
+def _interactions(draw: random.Random) -> Interactions:
+    acts = draw.sample(ITEMS, draw.choice((0, 0, 1, 1, 2, 5)))
+    return acts if draw.random() < 0.5 else {item: draw.choice(_GAINS) for item in acts}
+
+
+def _typed(draw: random.Random, acts: Interactions) -> Sequence[Interaction]:
+    gains: Mapping[Any, float] = acts if isinstance(acts, Mapping) else dict.fromkeys(acts, 1.0)
+    return [Interaction(item, gain, draw.choice(_TYPES)) for item, gain in gains.items()]
+
 
 Events: TypeAlias = Sequence[Event]
 Law: TypeAlias = Callable[[Metric, Events], str | None]
@@ -163,3 +230,143 @@ def _unlike(left: Accumulator, right: Accumulator) -> str | None:
     if json.dumps(left.state_dict()) != json.dumps(right.state_dict()):
         return "the value is the same, but the state differs"
     return None
+
+
+_MOST_TRIES = 2_000
+
+
+def smallest(events: Sequence[Event], fails: Callable[[Sequence[Event]], bool]) -> list[Event]:
+    """Fewer and simpler events on which it fails as well: none of them can be left out.
+
+    Args:
+        events: it fails on these.
+        fails: says so of others.
+    """
+    found, tries = list(events), 0
+    steps = _simpler(found)
+    while tries < _MOST_TRIES and (candidate := next(steps, None)) is not None:
+        tries += 1
+        if fails(candidate):
+            found, steps = candidate, _simpler(candidate)
+    return found
+
+
+def _simpler(events: list[Event]) -> Iterator[list[Event]]:
+    size = len(events)
+    while size:
+        for start in range(0, len(events), size):
+            yield events[:start] + events[start + size :]
+        size //= 2
+    for row, event in enumerate(events):
+        for plainer in _plainer(event):
+            yield [*events[:row], plainer, *events[row + 1 :]]
+
+
+def _plainer(event: Event) -> Iterator[Event]:
+    for name in ("scores", "baseline", "positions", "typed", "history", "user"):
+        nothing = () if name == "typed" else None
+        if getattr(event, name) != nothing:
+            yield replace(event, **{name: nothing})
+    if isinstance(event.interactions, dict):
+        yield replace(event, interactions=list(event.interactions))
+    for row in range(len(event.recommendations)):
+        yield _without_item(event, row)
+    for row in range(len(event.interactions)):
+        yield replace(event, interactions=_without(event.interactions, row))
+
+
+def _without_item(event: Event, row: int) -> Event:
+    columns: dict[str, Any] = {"recommendations": _but(event.recommendations, row)}
+    for name in ("positions", "scores"):
+        column = getattr(event, name)
+        columns[name] = None if column is None else _but(column, row)
+    return replace(event, **columns)
+
+
+def _without(acts: Interactions, row: int) -> Interactions:
+    if isinstance(acts, dict):
+        return {item: gain for place, (item, gain) in enumerate(acts.items()) if place != row}
+    return _but(list(acts), row)
+
+
+def _but(column: Sequence[Any], row: int) -> list[Any]:
+    return [*column[:row], *column[row + 1 :]]
+
+
+Twin = Callable[[Sequence[Event]], float]
+
+LAWS: Mapping[str, Law] = {
+    "name goes round": name_goes_round,
+    "undefined without evidence": undefined_without_evidence,
+    "takes any event": takes_any_event,
+    "within its bounds": within_bounds,
+    "reading changes nothing": reading_changes_nothing,
+    "any order": any_order,
+    "any split and merge": any_split,
+    "any form": any_form,
+    "the state returns": state_returns,
+}
+"""Every law by its name, in the order in which they are tried; "equals its twin" comes last."""
+
+_DIGITS = 1e-9
+_WITHOUT_EVENTS = ("name goes round", "undefined without evidence")
+
+
+def check_metric(
+    metric: str | Metric | Callable[..., Any],
+    *,
+    twin: Twin | None = None,
+    events: int = 40,
+    seeds: int = 5,
+) -> None:
+    """Hold a metric to every law that the metrics of the catalogue are held to.
+
+    Args:
+        metric: its text, or the decorated function, as for an Accumulator.
+        twin: the same metric again, slow and plain: from a sequence of Events to the value, NaN
+            where there is none. `streameval.testing.INPUTS` has the catalogue, popularity and
+            similarity that the metric is given.
+        events: how many are drawn for each law and seed.
+        seeds: how often they are drawn.
+
+    Raises:
+        MetricLawError: it breaks a law; has the law and the smallest events found that show it.
+        MetricError: it cannot be understood.
+
+    Example:
+        >>> check_metric("ndcg@3")
+    """
+    chosen = metric_of(metric)
+    known = dict(LAWS) if twin is None else {**LAWS, "equals its twin": _equals(twin)}
+    for name, law in known.items():
+        for seed in range(1 if name in _WITHOUT_EVENTS else seeds):
+            drawn = traffic(events, seed=seed, plain=name == "within its bounds")
+            _check(chosen, name, law, drawn)
+
+
+def _check(metric: Metric, name: str, law: Law, events: Sequence[Event]) -> None:
+    if _broken(metric, law, events) is None:
+        return
+    found = smallest(events, lambda fewer: _broken(metric, law, fewer) is not None)
+    detail = _broken(metric, law, found) or "it is broken on some tries and kept on others"
+    raise MetricLawError(metric.text, name, detail, found)
+
+
+def _broken(metric: Metric, law: Law, events: Sequence[Event]) -> str | None:
+    try:
+        # A formula that changes its events must not spoil the next try.
+        return law(metric, deepcopy(events))
+    except Exception as error:  # noqa: BLE001  whatever a formula raises on a valid event is wrong
+        return f"it raises {type(error).__name__}: {error}"
+
+
+def _equals(twin: Twin) -> Law:
+    def equals_its_twin(metric: Metric, events: Sequence[Event]) -> str | None:
+        value, expected = value_of(counted(metric, events)), twin(events)
+        if math.isnan(value) and math.isnan(expected):
+            return None
+        if math.isclose(value, expected, rel_tol=_DIGITS, abs_tol=_DIGITS**2):
+            return None
+        return f"its value is {value!r}, by its twin {expected!r}"
+
+    return equals_its_twin

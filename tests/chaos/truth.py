@@ -19,7 +19,7 @@ from streameval.exporters.prometheus import PrometheusExporter
 from streameval.sources.kafka.cluster import LATEST, Cluster
 from streameval.sources.kafka.source import KafkaSource
 from streameval.sources.options import KafkaOptions
-from streameval.sources.owning import Positions
+from streameval.sources.source import Positions
 from tests.chaos.configuration import Setting
 from tests.chaos.daemons import counters, samples
 from tests.effort import PATIENCE

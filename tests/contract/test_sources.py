@@ -14,8 +14,7 @@ import pytest
 
 from streameval import sources
 from streameval.events.records import Partition, RecordBatch
-from streameval.sources.owning import Positions
-from streameval.sources.source import Source
+from streameval.sources.source import Positions, Source
 from tests.contract.source_cases import CASES, Content, Records
 from tests.effort import PATIENCE, sampled
 

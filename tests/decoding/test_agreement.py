@@ -13,7 +13,7 @@ from streameval.decoding.decode import Decoded, Decoder
 from streameval.decoding.fields import EventFields
 from streameval.decoding.general import GeneralDecoder
 from streameval.decoding.invalid import InvalidEvent
-from streameval.decoding.parsing import FAILURES
+from streameval.decoding.paths import FAILURES
 from streameval.decoding.rows import RowDecoder, row_decoders
 from streameval.events import Event, columns_of
 from tests.decoding.records import FIELDS, LABELS, mutilated, plain_records, records

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from streameval import Accumulator, Event
 from streameval.catalogue import catalogue, parameters, parse
-from streameval.catalogue.aliases import aliases
 from streameval.catalogue.context import Popularity, Similarity
 from streameval.catalogue.conventions import CONVENTIONS
 from streameval.catalogue.grammar import written
+from streameval.catalogue.lookup import aliases
 from streameval.catalogue.metric import Definition, Parameter
 from streameval.catalogue.reading import UndefinedReading
 from streameval.cli.metrics import STATISTICS

@@ -12,7 +12,7 @@ from streameval.errors import ConfigError, SourceError
 from streameval.events.records import Partition
 from streameval.sources.kafka.settings import group_config
 from streameval.sources.kafka.source import KafkaSource
-from streameval.sources.owning import Positions
+from streameval.sources.source import Positions
 from streameval.testing.broker import Broker
 from tests.kafka.members import reading, until
 from tests.kafka.topics import create, drained, fill, filled, options, removed, shortened

@@ -7,7 +7,7 @@ import pytest
 
 from streameval.errors import SourceError
 from streameval.events.records import Assignment, Partition, RecordBatch
-from streameval.sources.owning import Positions
+from streameval.sources.source import Positions
 from tests.logs.group import Group
 from tests.logs.log import Log
 from tests.logs.source import LogSource

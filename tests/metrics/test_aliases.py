@@ -9,7 +9,7 @@ import pytest
 
 from streameval import Accumulator
 from streameval.catalogue import catalogue, parse
-from streameval.catalogue.aliases import ALIASES, aliases
+from streameval.catalogue.lookup import ALIASES, aliases
 from streameval.errors import MetricSyntaxError, UnknownMetricError
 
 TREC = Path(__file__).parents[3] / "shared" / "datasets" / "trec_eval_test"

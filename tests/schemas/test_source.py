@@ -13,7 +13,7 @@ from streameval.events.records import Partition, RecordBatch
 from streameval.schemas.loading import Schemas
 from streameval.schemas.registry import Registry, RegistryOptions
 from streameval.schemas.source import SchemaSource
-from streameval.sources.owning import Positions
+from streameval.sources.source import Positions
 from tests.effort import PATIENCE
 from tests.logs.group import Group
 from tests.logs.log import Log

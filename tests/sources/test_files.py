@@ -17,7 +17,7 @@ from streameval.errors import SourceError
 from streameval.events.records import Partition
 from streameval.sources.files import FilesSource, lines
 from streameval.sources.options import FilesOptions
-from streameval.sources.owning import Positions
+from streameval.sources.source import Positions
 
 Compress: TypeAlias = Callable[[bytes], bytes]
 

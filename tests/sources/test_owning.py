@@ -10,9 +10,8 @@ import zstandard
 from streameval.events.records import Assignment, Partition
 from streameval.sources.files import FilesSource
 from streameval.sources.options import FilesOptions, SimulatorOptions
-from streameval.sources.owning import Positions
 from streameval.sources.simulator import SimulatorSource
-from streameval.sources.source import Source
+from streameval.sources.source import Positions, Source
 
 
 class Keeping(Positions):

@@ -11,8 +11,7 @@ from streameval.events.records import Partition, RecordBatch
 from streameval.sources.files import FilesSource
 from streameval.sources.kafka.source import KafkaSource
 from streameval.sources.options import FilesOptions
-from streameval.sources.owning import Positions
-from streameval.sources.source import Pausable, Source
+from streameval.sources.source import Pausable, Positions, Source
 from streameval.testing.broker import Broker
 from tests.kafka.topics import drained, fill, filled, options
 

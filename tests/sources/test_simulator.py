@@ -14,7 +14,6 @@ import pytest
 
 from streameval.events.records import Partition
 from streameval.sources.options import SimulatorOptions
-from streameval.sources.owning import Positions
 from streameval.sources.simulator import (
     BLOCK,
     EPOCH,
@@ -29,6 +28,7 @@ from streameval.sources.simulator import (
     expected_hit_rate,
     records,
 )
+from streameval.sources.source import Positions
 
 _SAMPLE = 60_000
 _SURE = 4.5

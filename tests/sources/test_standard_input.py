@@ -12,7 +12,7 @@ _READER = """
 import sys
 from streameval.sources.files import FilesSource
 from streameval.sources.options import FilesOptions
-from streameval.sources.owning import Positions
+from streameval.sources.source import Positions
 
 source = FilesSource(FilesOptions(paths=["-"]))
 source.open(Positions())

@@ -24,8 +24,8 @@ from streameval.sources.kafka.member import GroupMember, Rebalance
 from streameval.sources.kafka.settings import group_config, source_topics
 from streameval.sources.kafka.watchdog import ClusterMonitor, Stall, Watchdog
 from streameval.sources.options import KafkaOptions
-from streameval.sources.owning import Positions
 from streameval.sources.secrets import redacted
+from streameval.sources.source import Positions
 
 T = TypeVar("T")
 

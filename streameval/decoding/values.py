@@ -1,0 +1,210 @@
+"""Values of fields: ids, labels, gains, scores and positions; each is checked as it is read."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence, Sized
+from typing import Any, Final, Literal
+
+from streameval.decoding.invalid import Reason, Refusal, check_bytes, shown
+from streameval.events import LARGEST_GAIN, Id
+
+MAX_ID_BYTES: Final = 1_024
+
+_WORD = 63
+_DIGITS = re.compile(r"-?[0-9]{1,1000}", re.ASCII)
+
+
+def text_id(value: object, field: str) -> str:
+    """The id as text; an integer becomes its decimal text, so that 123 and "123" match.
+
+    Raises:
+        Refusal: it is neither a string nor an integer.
+    """
+    if type(value) is str:
+        return value
+    if type(value) is int:
+        return str(value)
+    raise Refusal("invalid_id", f"{field}: {shown(value)} is neither a string nor an integer")
+
+
+def integer_id(value: object, field: str) -> int:
+    """The id as an integer; a string of digits becomes one, so that "123" and 123 match.
+
+    Raises:
+        Refusal: it is neither an integer nor a string of digits.
+    """
+    if type(value) is int:
+        return value
+    if type(value) is str and _DIGITS.fullmatch(value):
+        return int(value)
+    raise Refusal("invalid_id", f"{field}: {shown(value)} is no integer, and ids = 'integer'")
+
+
+class Ids:
+    """How ids are kept: all as text, or all as integers.
+
+    Args:
+        kind: which of both.
+        most: bytes of UTF-8, or digits, that one may have.
+    """
+
+    __slots__ = ("_convert", "_kind", "_most")
+
+    def __init__(self, kind: Literal["string", "integer"], most: int = MAX_ID_BYTES) -> None:
+        self._kind = str if kind == "string" else int
+        self._convert = text_id if kind == "string" else integer_id
+        self._most = most
+
+    def one(self, value: object, field: str) -> Id:
+        """One id.
+
+        Raises:
+            Refusal: it is none, or too long.
+        """
+        found = self._convert(value, field)
+        if type(found) is not int or found.bit_length() > _WORD:
+            check_bytes(str(found), self._most, field, "id_too_long")
+        return found
+
+    def each(self, values: Sequence[Any], field: str) -> list[Id]:
+        """A list of ids.
+
+        Raises:
+            Refusal: one of them is none, or too long; its place is named.
+        """
+        kinds = set(map(type, values))
+        if kinds == {str} == {self._kind} and 4 * max(map(len, values)) <= self._most:
+            return list(values)
+        if kinds == {int} and max(map(int.bit_length, values)) <= _WORD:
+            return list(values) if self._kind is int else list(map(str, values))
+        return [self.one(value, f"{field}[{i}]") for i, value in enumerate(values)]
+
+
+MAX_LABEL_BYTES: Final = 256
+
+_OURS = re.compile(r"__+(missing|other)__")
+
+MISSING_LABEL = "__missing__"
+"""The label value of records that have none."""
+
+
+def label_text(value: object, field: str = "label", most: int = MAX_LABEL_BYTES) -> str:
+    """A label value as text; integers and booleans as JSON writes them.
+
+    `__missing__` and `__other__` in the data get one more underscore in front, so that they are
+    never taken for ours.
+
+    Args:
+        value: as it was decoded.
+        field: where it stands; for messages.
+        most: bytes of UTF-8 that it may have.
+
+    Raises:
+        Refusal: it is none of these, or too long.
+
+    Example:
+        >>> label_text("a"), label_text(7), label_text(True), label_text(None)
+        ('a', '7', 'true', '__missing__')
+        >>> label_text("__missing__"), label_text("___other__")
+        ('___missing__', '____other__')
+    """
+    if type(value) is str:
+        check_bytes(value, most, field, "label_too_long")
+        return f"_{value}" if _OURS.fullmatch(value) else value
+    if value is None:
+        return MISSING_LABEL
+    if type(value) is bool:
+        return "true" if value else "false"
+    if type(value) is int:
+        return check_bytes(str(value), most, field, "label_too_long")
+    problem = f"{field}: {shown(value)} is neither a string nor an integer nor a boolean"
+    raise Refusal("invalid_label", problem)
+
+
+def label_texts(values: Iterable[object], most: int = MAX_LABEL_BYTES) -> tuple[str, ...]:
+    """Several label values as text."""
+    return tuple(label_text(value, most=most) for value in values)
+
+
+class Remembered(dict[Any, tuple[str, ...]]):
+    """Values as they were decoded -> the same as text; what is asked for first is made then.
+
+    Example:
+        >>> texts = Remembered(label_texts)
+        >>> texts["a", 7], texts
+        (('a', '7'), {('a', 7): ('a', '7')})
+    """
+
+    def __init__(self, make: Callable[[Any], tuple[str, ...]]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, values: Any) -> tuple[str, ...]:
+        made = self[values] = self._make(values)
+        return made
+
+
+MAX_POSITION = 1_000_000
+"""The largest rank that an item may have stood at."""
+
+
+def finite(value: object, field: str, reason: Reason) -> float:
+    """A finite number as a float, and as a gain one up to 2^1000; a boolean is none.
+
+    Raises:
+        Refusal: for the given reason.
+    """
+    try:
+        number = float(value) if type(value) in (int, float) else math.nan  # type: ignore[arg-type]  # checked
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise Refusal(reason, f"{field}: {shown(value)} is no finite number")
+    if reason == "invalid_gain" and abs(number) > LARGEST_GAIN:
+        raise Refusal(reason, f"{field}: {shown(value)} is beyond 2^1000, the largest gain")
+    return number
+
+
+def positions(found: Any, items: int, field: str) -> list[int] | None:
+    """Ranks at which the items stood; None where no item says one.
+
+    Raises:
+        Refusal: not one whole number from 1 on for each of the items.
+    """
+    if type(found) is not list:
+        raise Refusal("wrong_type", f"{field}: found {shown(found)} in place of an array")
+    if found and found.count(None) == len(found) == items:
+        return None
+    for place, value in enumerate(found):
+        if type(value) is not int or not 1 <= value <= MAX_POSITION:
+            problem = f"{field}[{place}]: {shown(value)} is not among 1 to {MAX_POSITION:,}"
+            raise Refusal("invalid_positions", problem)
+    check_length(found, items, field, "invalid_positions")
+    return found
+
+
+def scores(found: Any, items: int, field: str) -> list[float]:
+    """Scores of the items shown.
+
+    Raises:
+        Refusal: not one finite number for each of the items.
+    """
+    if type(found) is not list:
+        raise Refusal("wrong_type", f"{field}: found {shown(found)} in place of an array")
+    numbers = [
+        finite(value, f"{field}[{place}]", "invalid_score") for place, value in enumerate(found)
+    ]
+    check_length(numbers, items, field, "invalid_score")
+    return numbers
+
+
+def check_length(found: Sized, items: int, field: str, reason: Reason) -> None:
+    """Every item has its own.
+
+    Raises:
+        Refusal: there are more than items, or fewer; for the given reason.
+    """
+    if len(found) != items:
+        raise Refusal(reason, f"{field}: {len(found)} numbers for {items} items")
