@@ -89,7 +89,7 @@ class UndeclaredMetricError(MetricError):
     def __init__(self, found: object) -> None:
         self.found = found
         super().__init__(
-            f"{found!r} is no metric; give a metric's text, for example 'ndcg@10', or a function "
+            f"{found!r} is not a metric; give its text, for example 'ndcg@10', or a function "
             "decorated with @streameval.metric(...), with a cut-off as metric_at(function, k=10)."
         )
 
@@ -475,7 +475,7 @@ class TooManyInvalidError(StreamevalError):
         self.example = example
         super().__init__(
             f"{invalid:,} of the last {of:,} records are invalid, more than {limit}: consuming "
-            f"has stopped, and nothing was passed over. The last one: {example}. See that [event] "
+            f"has stopped; no record was skipped. The last one: {example}. See that [event] "
             "describes what producers write, or raise the limit under [dead_letters]."
         )
 

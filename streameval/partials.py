@@ -255,7 +255,7 @@ def _table(batch: Any) -> Any:
     try:
         return arrow().table(batch)
     except (TypeError, ValueError) as error:
-        detail = f"{type(batch).__name__} is no table of Arrow, Polars or pandas: {error}"
+        detail = f"{type(batch).__name__} is not a table of Arrow, Polars or pandas: {error}"
         raise InvalidEventError("wrong_type", detail) from error
 
 

@@ -287,7 +287,7 @@ def _check_scores(batch: Batch) -> None:
         given: Sequence[Any] = scores
         for score in given:
             if not isinstance(score, (int, float)) or not math.isfinite(score):
-                raise InvalidEventError("invalid_scores", f"score {score!r} is no finite number")
+                raise InvalidEventError("invalid_scores", f"score {score!r} is not a finite number")
 
 
 def _listed(what: str, found: Any) -> list[Any]:

@@ -95,7 +95,7 @@ def ungrouped(metric: Metric, table: Table) -> str | None:
     if not table.plan.groups:
         return "No intervals are configured."
     if not metric.has_interval:
-        return f"{metric.text} is no mean of what lists or items are worth, so it has no interval."
+        return f"{metric.text} is not a mean over lists or items, so it has no interval."
     if metric.per_list not in {each.per_list for each in table.plan.grouped}:
         return f"{metric.text} was not asked for from the start, so nothing is kept by user."
     return None

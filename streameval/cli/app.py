@@ -25,7 +25,7 @@ from streameval.errors import StreamevalError
 
 COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "demo": "Watch the metrics of three variants move, and what is real of it.",
+        "demo": "Watch three variants, and which of their differences are real.",
         "run": "Run the daemon: read the source, count, and serve the values over HTTP.",
         "check": "Say whether a configuration is valid, and what `run` would do with it.",
         "evaluate": "Evaluate files, with the same bits as the daemon on the same events.",
@@ -33,7 +33,7 @@ COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
         "simulate": "Write simulated events: one JSON object a line, on standard output.",
         "publish": "Publish the lines of files to a Kafka topic, keyed by user.",
         "metrics": "List all metrics, or document one of them.",
-        "explain": "Explain what was shown for a key, what came, what was counted, and why not.",
+        "explain": "Explain how one request or user was counted, and why not.",
         "skip": "Skip one record at which the daemon stops because counting it fails.",
         "state": "Inspect, verify, export and merge folders of checkpoints ([state] path).",
         "dlq": "Show dead letters, and replay their records after a fix.",

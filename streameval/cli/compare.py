@@ -110,7 +110,7 @@ def compare(  # noqa: PLR0913  each is an option of the command
         Option(
             min=0.0001,
             max=1.0,
-            help="Lift that matters: a smaller one is no difference.",
+            help="Lift that matters: a smaller one counts as no difference.",
             show_default="0.02",
         ),
     ] = None,

@@ -183,7 +183,7 @@ def _checks(found: Written) -> Iterator[str]:
         "variance."
     )
     if checks.left_out:
-        yield f"Left out, for they are no planned variant: {', '.join(checks.left_out)}."
+        yield f"Left out, not among the planned variants: {', '.join(checks.left_out)}."
 
 
 def _guardrails(rows: Sequence[Compared]) -> Iterator[str]:

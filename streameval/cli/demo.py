@@ -81,7 +81,7 @@ def demo(
         float, Option(min=0.1, max=1_000_000, help="Pace of the traffic.")
     ] = 200.0,
     seconds: Annotated[
-        float | None, Option(min=0, help="Stop after so long; without it, on Ctrl-C.")
+        float | None, Option(min=0, help="Seconds to run; without it, until Ctrl-C.")
     ] = None,
     seed: Annotated[int, Option(min=0, help="Equal seeds give equal traffic.")] = 0,
     listen: Annotated[str, Option(metavar="HOST:PORT", help="Where to serve.")] = "127.0.0.1:9877",
@@ -93,7 +93,7 @@ def demo(
         Option("--attribution", help="Impressions and later interactions, as two streams."),
     ] = False,
 ) -> None:
-    """Watch the metrics of three variants move, and what is real of it.
+    """Watch three variants, and which of their differences are real.
 
     The traffic is simulated. Treatment is truly better than control. Placebo is control by another
     name, so that you see what chance alone does. It needs neither Kafka nor a configuration. The

@@ -54,7 +54,7 @@ def explain(
     ] = None,
     as_json: Annotated[bool, Option("--json", help="As JSON instead of text.")] = False,
 ) -> None:
-    """Explain what was shown for a key, what came, what was counted, and why not.
+    """Explain how one request or user was counted, and why not.
 
     ```
     streameval explain 7f3a-22 --config streameval.toml

@@ -116,7 +116,7 @@ def _store(path: Path, config: Config) -> AnyStore:
         WrongCallError: it keeps no state, or no dead letters.
     """
     if config.state is None:
-        raise WrongCallError(f"{path}: there is no [state], so there is nothing to go on from.")
+        raise WrongCallError(f"{path}: no [state], so there is nothing to resume from.")
     letters = config.dead_letters
     if not isinstance(config.source, KafkaOptions) and (letters is None or letters.path is None):
         raise WrongCallError(

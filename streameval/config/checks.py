@@ -182,7 +182,7 @@ def label_problems(config: Config) -> Iterator[Problem]:
 
 def _unfitness(name: str) -> str | None:
     if not _LABEL.fullmatch(name):
-        return f"{name!r} is no label name (letters, digits and _, not beginning with a digit)"
+        return f"{name!r} is not a label name (letters, digits and _, not beginning with a digit)"
     if name.startswith("__"):
         return f"{name!r} begins with __, which Prometheus keeps for itself"
     if name in _RESERVED:
@@ -282,7 +282,7 @@ def dead_letter_problems(config: Config) -> Iterator[Problem]:
             yield "dead_letters.topic", problem
     elif options.path is None:
         key = "dead_letters" if options.topic is None else "dead_letters.topic"
-        yield key, "the source is no Kafka cluster; give path = a file."
+        yield key, "the source is not a Kafka cluster; give path = a file."
 
 
 def format_problems(config: Config) -> Iterator[Problem]:

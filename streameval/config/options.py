@@ -193,7 +193,7 @@ class WindowsOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             if key != f"spans[{first}]":
                 yield key, f"{text!r} is windows.spans[{first}] again; remove one."
             if length % pane:
-                yield key, f"{text!r} is no multiple of the pane, {self.pane!r}."
+                yield key, f"{text!r} is not a multiple of the pane, {self.pane!r}."
             elif length > FINE and length % HOUR:
                 yield key, f"{text!r}: above 2h, where hours are kept, give a multiple of 1h."
 

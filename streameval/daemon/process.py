@@ -29,8 +29,7 @@ from streameval.sources.options import KafkaOptions
 from streameval.sources.secrets import redacted
 
 SINCE_START = (
-    "values are since start: there is no [state] in the configuration, so nothing is kept over a "
-    "restart, and nothing is committed to Kafka"
+    "no [state] in the configuration: metrics reset on restart, and nothing is committed to Kafka"
 )
 
 

@@ -162,7 +162,7 @@ def compile_path(text: str, key: str, *, lists: bool = False) -> Path:
         ConfigError: it is not written like a path, or leads through a list to a single value.
     """
     if not all(_SEGMENT.fullmatch(step) for step in text.split(".")):
-        problem = f"{text!r} is no path; write it like 'items', 'payload.items' or 'items[].id'"
+        problem = f"{text!r} is not a path; write it like 'items', 'payload.items' or 'items[].id'"
         raise ConfigError("[event]", key, problem)
     if "[]" in text and not lists:
         problem = f"{text!r} leads to many values where one is needed; leave out the []"

@@ -112,6 +112,6 @@ def written_time(value: object, unit: TimeUnit, field: str) -> Written:
     try:
         time: Written = msgspec.convert(value, KINDS[unit])
     except msgspec.ValidationError as error:
-        problem = f"{field}: {shown(value)} is no time in {unit!r} ({error})"
+        problem = f"{field}: {shown(value)} is not a time in {unit!r} ({error})"
         raise Refusal("invalid_time", problem) from None
     return time

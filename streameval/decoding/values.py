@@ -39,7 +39,7 @@ def integer_id(value: object, field: str) -> int:
         return value
     if type(value) is str and _DIGITS.fullmatch(value):
         return int(value)
-    raise Refusal("invalid_id", f"{field}: {shown(value)} is no integer, and ids = 'integer'")
+    raise Refusal("invalid_id", f"{field}: {shown(value)} is not an integer, and ids = 'integer'")
 
 
 class Ids:
@@ -161,7 +161,7 @@ def finite(value: object, field: str, reason: Reason) -> float:
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise Refusal(reason, f"{field}: {shown(value)} is no finite number")
+        raise Refusal(reason, f"{field}: {shown(value)} is not a finite number")
     if reason == "invalid_gain" and abs(number) > LARGEST_GAIN:
         raise Refusal(reason, f"{field}: {shown(value)} is beyond 2^1000, the largest gain")
     return number

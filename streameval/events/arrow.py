@@ -78,7 +78,7 @@ def list_column(name: str, found: Any, *, optional: bool = False) -> Column | Ar
         raise InvalidEventError("wrong_type", f"{name}: {kind} holds no lists")
     values = column.flatten()
     if values.null_count or (column.null_count and not optional):
-        detail = f"{name}: null is no list and no id; give an empty list where there is nothing"
+        detail = f"{name}: null is neither a list nor an id; give an empty list instead"
         raise InvalidEventError("wrong_type", detail)
     if column.null_count:
         lengths = [0 if row is None else len(row) for row in column.to_pylist()]

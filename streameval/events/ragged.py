@@ -193,7 +193,7 @@ def _rising(offsets: IntArray, last: int) -> bool:
 
 def _joined(name: str, rows: Sequence[Any]) -> Ragged:
     if any(isinstance(row, (str, bytes, Mapping)) or not hasattr(row, "__len__") for row in rows):
-        raise InvalidEventError("wrong_type", f"{name}: an entry of the column is no list of ids")
+        raise InvalidEventError("wrong_type", f"{name}: an entry is not a list of ids")
     lengths = np.fromiter(map(len, rows), np.int64, len(rows))
     if any(not isinstance(row, np.ndarray) for row in rows):
         return Ragged.of_lengths(_array(list(chain.from_iterable(rows))), lengths)

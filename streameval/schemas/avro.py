@@ -40,7 +40,7 @@ def reader(definition: Definition, unit: TimeUnit) -> ToText:
         unit: what timestamps of the schema become.
 
     Raises:
-        UnusableSchemaError: it is no Avro schema, or one whose records could be endless.
+        UnusableSchemaError: it is not an Avro schema, or one whose records could be endless.
     """
     named: dict[str, Any] = {}
     try:
@@ -48,7 +48,7 @@ def reader(definition: Definition, unit: TimeUnit) -> ToText:
             parse_schema(_renamed(_decoded(text), unit), named_schemas=named)
         schema = parse_schema(_renamed(_decoded(definition.text), unit), named_schemas=named)
     except Exception as error:  # fastavro raises whatever it meets
-        problem = f"it is no Avro schema ({type(error).__name__}: {error})"
+        problem = f"it is not an Avro schema ({type(error).__name__}: {error})"
         raise UnusableSchemaError(problem) from error
     found = _Facts(named)
     found.add(schema)
@@ -75,7 +75,7 @@ def _to_text(schema: Any, *, has_floats: bool) -> ToText:
 
 
 def _refusal(value: bytes, problem: str) -> Refusal:
-    told = f"{len(value)} bytes are no record of schema {schema_id(value)} ({problem})"
+    told = f"{len(value)} bytes are not a record of schema {schema_id(value)} ({problem})"
     return Refusal("not_of_its_schema", told)
 
 

@@ -102,7 +102,7 @@ def _varint(value: bytes, place: int) -> tuple[int, int]:
         found |= (byte & 0x7F) << shift
         if byte < 0x80:
             return (found >> 1) ^ -(found & 1), place
-    raise _refusal(value, "the path of its message is no varint")
+    raise _refusal(value, "the path of its message is not a varint")
 
 
 def _message(file: FileDescriptor, path: tuple[int, ...], value: bytes) -> Descriptor:
@@ -116,7 +116,7 @@ def _message(file: FileDescriptor, path: tuple[int, ...], value: bytes) -> Descr
 
 
 def _refusal(value: bytes, problem: str) -> Refusal:
-    told = f"{len(value)} bytes are no record of schema {schema_id(value)} ({problem})"
+    told = f"{len(value)} bytes are not a record of schema {schema_id(value)} ({problem})"
     return Refusal("not_of_its_schema", told)
 
 
@@ -199,7 +199,7 @@ def _parsed(
 def _write(folder: Path, name: str, text: str) -> None:
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or name.startswith("-"):
-        raise UnusableSchemaError(f"it refers to {name!r}, which is no name of a file")
+        raise UnusableSchemaError(f"it refers to {name!r}, which is not a file name")
     there = folder / path
     there.parent.mkdir(parents=True, exist_ok=True)
     there.write_text(text, encoding="utf-8")

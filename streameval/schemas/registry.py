@@ -190,7 +190,7 @@ class Registry:
         try:
             return msgspec.json.decode(answer.content, type=kind)
         except msgspec.DecodeError as error:
-            problem = f"what answers there is no schema registry ({error})"
+            problem = f"the server is not a schema registry ({error})"
             raise self._error("other", problem) from None
 
     def _missing(self, answer: httpx.Response) -> StreamevalError:
@@ -202,7 +202,7 @@ class Registry:
         if refusal is not None and refusal.error_code in _NOT_FOUND:
             return UnknownSchemaError(f"the registry says: {refusal.message.rstrip('.')}")
         path = answer.request.url.path
-        return self._error("other", f"there is no API of a schema registry: 404 for {path}")
+        return self._error("other", f"no schema registry API: 404 for {path}")
 
     def _auth(self) -> tuple[str, str] | None:
         options = self._options

@@ -228,7 +228,7 @@ def numbers_of(column: Column) -> Array:
     valid = compute.fill_null(compute.is_finite(found), fill_value=False)
     if not compute.all(valid).as_py():
         row = valid.to_pylist().index(False)
-        problem = f"found {array[row].as_py()!r:.40}, which is no finite number"
+        problem = f"found {array[row].as_py()!r:.40}, which is not a finite number"
         raise column.error(row, problem, "correct it, or name another column")
     values: Array = found.to_numpy(zero_copy_only=False)
     return values
@@ -383,7 +383,7 @@ def _listed(column: Column, row: int, text: str) -> list[Any]:
             found = _literal(text)
     if not isinstance(found, list):
         remedy = 'other cells of the column are JSON lists; write this one like ["a", "b"], too'
-        raise column.error(row, f"found {text!r:.60}, which is no JSON list", remedy)
+        raise column.error(row, f"found {text!r:.60}, which is not a JSON list", remedy)
     return found
 
 

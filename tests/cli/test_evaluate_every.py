@@ -280,8 +280,12 @@ def test_spans_of_a_table_are_split_by_labels(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("times", "unit", "sentence"),
     [
-        (["1", "2", "x", "4"], "s", "events.csv: line 4, column 'at': at: \"x\" is no time in 's'"),
-        (["1", "2", "3", "4"], None, "is no time in 'iso8601'"),
+        (
+            ["1", "2", "x", "4"],
+            "s",
+            "line 4, column 'at': at: \"x\" is not a time in 's'",
+        ),
+        (["1", "2", "3", "4"], None, "is not a time in 'iso8601'"),
         (["1", "2", "", "4"], "ms", "line 4, column 'at'"),
     ],
 )

@@ -165,8 +165,12 @@ def test_each_column_may_have_a_separator_and_a_name_of_its_own(tmp_path: Path) 
         (("1;2;3", "4\t5"), ";", "--separator $'interactions=\\t'"),
         (("1;2", "3; 4, 5,"), ";", "separated by ','"),
         (("1 2", "(4, 5)"), None, "found '(4, 5)', which looks like a list in brackets; write"),
-        (("1 2", "[4 5]"), None, "found '[4 5]', which is no JSON list"),
-        (("1 2", "[4, 5]"), " ", "line 3, column 'interactions': found '4', which is no JSON list"),
+        (("1 2", "[4 5]"), None, "found '[4 5]', which is not a JSON list"),
+        (
+            ("1 2", "[4, 5]"),
+            " ",
+            "line 3, column 'interactions': found '4', which is not a JSON",
+        ),
         (("[1, [2]]", "4"), None, "column 'recommendations': found '[1, [2]]'"),
         (("[1.5]", "4"), None, "column 'recommendations': found '[1.5]'"),
         (("[true]", "4"), None, "column 'recommendations': found '[true]'"),
@@ -321,7 +325,7 @@ def test_what_is_no_table_of_events_is_explained(
         (pa.array([7]), "column 'recommendations' holds int64"),
         (pa.array([[1.5]]), "recommendations are lists of double; give ids"),
         (pa.array([["a"]]), "ids are integers in interactions of "),
-        (pa.array([None], pa.list_(pa.int64())), "recommendations: null is no list"),
+        (pa.array([None], pa.list_(pa.int64())), "recommendations: null is neither a list"),
         (pa.array([[{"id": 1}]]), "recommendations are lists of struct<id: int64>"),
     ],
 )

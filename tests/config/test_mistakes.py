@@ -162,7 +162,7 @@ MISTAKES = {
     "label that Prometheus refuses": (
         'metrics = ["ctr"]\nlabels = ["a-b"]\n' + _SOURCE,
         (
-            "labels[0]: 'a-b' is no label name (letters, digits and _, not beginning with a "
+            "labels[0]: 'a-b' is not a label name (letters, digits and _, not beginning with a "
             "digit); choose another name and map it under [event.labels]."
         ),
     ),
@@ -193,7 +193,7 @@ MISTAKES = {
     ),
     "path that is none": (
         'metrics = ["ctr"]\n' + _SOURCE + '[event]\nuser = "a..b"\n',
-        "event.user: 'a..b' is no path; write it like 'items', 'payload.items' or 'items[].id'",
+        "event.user: 'a..b' is not a path; write it like 'items', 'payload.items' or 'items[].id'",
     ),
     "address without a port": (
         'metrics = ["ctr"]\n' + _SOURCE + '[web]\nlisten = "localhost"\n',
@@ -292,7 +292,7 @@ _BEHIND_THE_BEGINNING = {
     ),
     "window between panes": (
         f'{_SOURCE}{_TIME}[windows]\nspans = ["90s"]\n',
-        "windows.spans[0]: '90s' is no multiple of the pane, '1m'.",
+        "windows.spans[0]: '90s' is not a multiple of the pane, '1m'.",
     ),
     "long window between hours": (
         f'{_SOURCE}{_TIME}[windows]\nspans = ["2h", "150m"]\n',
@@ -428,7 +428,7 @@ _BEHIND_THE_BEGINNING = {
     ),
     "dead letters nowhere": (
         f"{_SOURCE}[dead_letters]\n",
-        "dead_letters: the source is no Kafka cluster; give path = a file.",
+        "dead_letters: the source is not a Kafka cluster; give path = a file.",
     ),
     "dead letters in two places": (
         f'{_SOURCE}[dead_letters]\ntopic = "t"\npath = "p"\n',
@@ -436,7 +436,7 @@ _BEHIND_THE_BEGINNING = {
     ),
     "dead letters without a cluster": (
         f'{_SOURCE}[dead_letters]\ntopic = "t"\n',
-        "dead_letters.topic: the source is no Kafka cluster; give path = a file.",
+        "dead_letters.topic: the source is not a Kafka cluster; give path = a file.",
     ),
     "dead letters where they came from": (
         '[source]\ntype = "kafka"\ntopics = ["t"]\n[dead_letters]\ntopic = "t"\n',

@@ -131,7 +131,7 @@ def test_its_first_line_says_what_runs_where_and_that_values_are_since_start(
     with running(SIMULATOR, tmp_path) as daemon:
         (line,) = daemon.said("started")
         assert "address=http://127.0.0.1:" in line
-        assert "values are since start: there is no [state] in the configuration" in line
+        assert "no [state] in the configuration: metrics reset on restart" in line
         assert "nothing is committed to Kafka" in line
         assert "item_coverage@10" in line
 

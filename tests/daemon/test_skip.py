@@ -302,7 +302,7 @@ def test_nothing_is_skipped_where_no_daemon_stopped_or_nothing_is_kept(tmp_path:
     source = '[source]\ntype = "files"\npaths = ["events.ndjson"]\n'
     state, letters = '[state]\npath = "state"\n', '[dead_letters]\npath = "dead.ndjson"\n'
     for content, problem in (
-        (source, "there is no [state]"),
+        (source, "no [state]"),
         (source + state, "keeps no dead letters"),
         (source + state + letters, "no store of checkpoints"),
     ):

@@ -208,7 +208,7 @@ def test_a_table_that_cannot_be_split_is_refused(case: str) -> None:
 def test_other_input_is_refused_with_what_to_give() -> None:
     with pytest.raises(InvalidEventError, match="split by short text"):
         counted(table([{**row, "variant": LONG} for row in events(2)]))
-    with pytest.raises(InvalidEventError, match="list is no table"):
+    with pytest.raises(InvalidEventError, match="list is not a table"):
         partials([[1, 2]], "mrr")
     timed = table(events(5)).set_column(4, "times", [["2026-01-01"] * 5])
     with pytest.raises(InvalidEventError, match="times: string; give timestamps"):

@@ -246,9 +246,9 @@ def test_a_local_timestamp_is_no_moment() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("nonsense", "no Avro schema"),
-        ('{"type": "record"}', "no Avro schema"),
-        ("[1, 2]", "no Avro schema"),
+        ("nonsense", "not an Avro schema"),
+        ('{"type": "record"}', "not an Avro schema"),
+        ("[1, 2]", "not an Avro schema"),
         (
             '{"type":"record","name":"L","fields":[{"name":"next","type":["null","L"]}]}',
             "'L' holds records of its own kind",
@@ -376,9 +376,9 @@ def test_a_path_that_names_none_is_refused(path: bytes) -> None:
     [
         ("nonsense", {}, r"protoc refuses it \(streameval/record.proto:1:1: "),
         ('import "absent.proto";', {}, "absent.proto: File not found|absent.proto"),
-        ('syntax = "proto3";', {"../../x.proto": ""}, "no name of a file"),
-        ('syntax = "proto3";', {"/x.proto": ""}, "no name of a file"),
-        ('syntax = "proto3";', {"--x.proto": ""}, "no name of a file"),
+        ('syntax = "proto3";', {"../../x.proto": ""}, "not a file name"),
+        ('syntax = "proto3";', {"/x.proto": ""}, "not a file name"),
+        ('syntax = "proto3";', {"--x.proto": ""}, "not a file name"),
     ],
 )
 def test_a_protobuf_schema_that_cannot_be_used_says_why(

@@ -56,7 +56,7 @@ def test_an_id_that_is_not_there_is_unknown(registry: Registry) -> None:
 
 def test_a_wrong_path_is_not_an_unknown_schema(url: str) -> None:
     with closing(Registry(RegistryOptions(url=f"{url}/wrong"), {})) as registry:
-        with pytest.raises(RegistryError, match=r"no API of a schema registry: 404 for /.*/ids/1"):
+        with pytest.raises(RegistryError, match=r"no schema registry API: 404 for /.*/ids/1"):
             registry.definition(1)
         with pytest.raises(SourceError, match="correct url"):
             registry.check()
@@ -90,7 +90,7 @@ def test_what_is_no_registry_is_told(small: SmallRegistry) -> None:
     small.status = 200
     with closing(Registry(RegistryOptions(url=small.url), {})) as registry:
         registry.definition(number)
-        with pytest.raises(RegistryError, match="what answers there is no schema registry"):
+        with pytest.raises(RegistryError, match="the server is not a schema registry"):
             registry.definition(number + 1)
 
 

@@ -95,7 +95,7 @@ def test_a_declaration_without_parentheses_or_source_says_how_to_write_it() -> N
 
 @pytest.mark.parametrize("given", [len, 7, None, "ndcg@10".split])
 def test_what_is_no_metric_is_refused(given: object) -> None:
-    with pytest.raises(UndeclaredMetricError, match="is no metric; give a metric's text"):
+    with pytest.raises(UndeclaredMetricError, match="is not a metric; give its text"):
         Accumulator(given)  # type: ignore[arg-type]  # the mistake under test
 
 
