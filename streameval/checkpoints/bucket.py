@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -28,6 +29,12 @@ _CONNECT: Final = timedelta(seconds=5)
 _RETRIES: Final = 3
 _PAGE: Final = 1000
 _LONGEST: Final = 300
+_GENERIC: Final = re.compile(r"^Generic \w+ error: ")
+_FAILED: Final = re.compile(
+    r".*Error performing \w+ \S+ in [^ ,]+(, after (?P<retries>\d+) retries,.*?)? +- "
+    r"(Server returned non-2xx status code: |HTTP error: )?(?P<cause>.*)"
+)
+_CODE: Final = re.compile(r"<Code>(\w+)</Code>")
 
 
 class StoredObject(NamedTuple):
@@ -237,12 +244,13 @@ def problem_of(text: str) -> str:
         >>> problem_of("Generic S3 error: 503: <Error><Code>SlowDown</Code><Id>7</Id></Error>")
         '503: SlowDown'
     """
-    cause, _, _ = text.partition("\n\nDebug source:")
-    before, xml, rest = cause.partition("<")
-    if xml:
-        code = rest.partition("<Code>")[2].partition("</Code>")[0] if "<Code>" in rest else ""
-        cause = before + code
-    line = " ".join(cause.split()).strip(" :")
-    kind, _, inner = line.partition(" error: ")
-    line = inner if kind.startswith("Generic ") else line
+    cause, _, details = text.partition("\n\nDebug source:")
+    cause, _, answer = cause.partition("<")
+    line = f"{' '.join(cause.split())} {''.join(_CODE.findall(answer)[:1])}".strip(" :")
+    found = _FAILED.fullmatch(line)
+    if found is None:
+        line = _GENERIC.sub("", line)
+    else:
+        line = "no answer in time" if "kind: Timeout" in details else found["cause"]
+        line += f", after {found['retries']} retries" if found["retries"] else ""
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."

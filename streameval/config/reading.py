@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
+from streameval.checkpoints.settings import is_url
 from streameval.config.checks import checked
 from streameval.config.config import Config
 from streameval.config.options import (
@@ -114,7 +115,11 @@ def _beside_files(path: Path, options: T) -> T:
         name: getattr(options, name, None)
         for name in ("path", "vectors", "pairs", "config_file", "ca_file")
     }
-    there = {name: str(path.parent / file) for name, file in named.items() if file is not None}
+    there = {
+        name: file if is_url(file) else str(path.parent / file)
+        for name, file in named.items()
+        if file is not None
+    }
     return msgspec.structs.replace(options, **there)
 
 

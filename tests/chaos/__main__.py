@@ -14,7 +14,7 @@ from streameval.sources.kafka.client import silence_client_log
 from streameval.testing.broker import Broker
 from tests.chaos.proxy import Proxy
 from tests.chaos.rough import rough_broker
-from tests.chaos.scenarios import SCENARIOS, played
+from tests.chaos.scenarios import IN_FOLDER, ON_S3, played
 from tests.chaos.stage import Stage
 
 
@@ -24,25 +24,34 @@ def main(arguments: Sequence[str]) -> int:
     silence_client_log()
     failed = 0
     with rough_broker() as (broker, proxy):
-        for name in asked.scenario or SCENARIOS:
+        for name in asked.scenario:
             failed += not _well(name, broker, proxy, asked)
     return 1 if failed else 0
 
 
 def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
-    names = ", ".join(SCENARIOS)
+    names = ", ".join(IN_FOLDER)
+    on_s3 = ", ".join(ON_S3)
     parser.add_argument(
-        "scenario", nargs="*", metavar="SCENARIO", help=f"by default all of {names}"
+        "scenario",
+        nargs="*",
+        metavar="SCENARIO",
+        help=f"by default all of {names}; with --store s3 of {on_s3}",
     )
     parser.add_argument("--times", type=int, default=3, help="how often each hurts")
     parser.add_argument("--count", type=int, default=2, help="members that come and go")
     parser.add_argument("--minutes", type=float, default=1.0, help="of the soak")
+    parser.add_argument(
+        "--store", choices=("folder", "s3"), default="folder", help="where checkpoints are kept"
+    )
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of all chance")
     asked = parser.parse_args(arguments)
-    unknown = [name for name in asked.scenario if name not in SCENARIOS]
+    known = ON_S3 if asked.store == "s3" else IN_FOLDER
+    asked.scenario = asked.scenario or list(known)
+    unknown = [name for name in asked.scenario if name not in known]
     if unknown:
-        parser.error(f"no scenario {', '.join(unknown)}; there are {names}")
+        parser.error(f"no scenario {', '.join(unknown)} there; there are {', '.join(known)}")
     return asked
 
 
@@ -59,6 +68,7 @@ def _well(name: str, broker: Broker, proxy: Proxy, asked: argparse.Namespace) ->
         times=asked.times,
         count=asked.count,
         minutes=asked.minutes,
+        on_s3=asked.store == "s3",
     )
     found = played(name, stage)
     print(f"{'FAILED' if found else 'as it should be'} ({time.monotonic() - began:.0f} s)")

@@ -9,7 +9,6 @@ from contextlib import closing
 from kafka import KafkaAdminClient
 
 from streameval.checkpoints.checkpoint import Place, SavedCheckpoint
-from streameval.checkpoints.folder import FolderStore
 from streameval.sources.kafka.cluster import Cluster
 from tests.chaos.configuration import Setting
 from tests.chaos.log import Content
@@ -65,7 +64,7 @@ def saved(setting: Setting) -> dict[int, SavedCheckpoint]:
     with closing(Cluster({"bootstrap_servers": setting.address})) as cluster:
         described = cluster.topics([setting.topic])
     identity = described.identities[setting.topic]
-    kept = FolderStore(setting.store)
+    kept = setting.store
     found = {
         partition.number: kept.newest(Place(setting.topic, identity, partition.number)).saved
         for partition in described.partitions

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import msgspec
 
+from streameval.checkpoints.stores import AnyStore, store_of
+from tests.stores import s3
+
 _TEXT = """
 metrics = ["ndcg@10", "recall@5", "mrr", "ctr@10", "item_coverage@10"]
 labels = ["variant"]
@@ -37,6 +40,7 @@ heartbeat_interval_ms = 300
 
 [state]
 path = "{store}"
+{connection}
 interval = "1s"
 {events}
 {policies}
@@ -57,7 +61,9 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         address: of the broker.
         proxy: where daemons find it instead; None where they go there directly.
         topic: that is read.
-        folder: where the store and the configuration lie.
+        folder: where the configuration lies, and the store where it is no bucket.
+        bucket: URL of the prefix where the store is; empty: in the folder.
+        endpoint: where daemons find the server of the bucket; None means where it is.
         group: of the consumers.
         member: name of a static member; None for a dynamic one.
         session: after so long without a heartbeat a member is gone; milliseconds.
@@ -71,6 +77,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     address: str
     topic: str
     folder: Path
+    bucket: str = ""
+    endpoint: str | None = None
     proxy: str | None = None
     group: str = "chaos"
     member: str | None = None
@@ -82,17 +90,32 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     kafka: str = ""
 
     @property
-    def store(self) -> Path:
-        """Where checkpoints are kept."""
-        return self.folder / "state"
+    def path(self) -> str:
+        """Where checkpoints are kept: a folder, or the URL of a prefix in a bucket."""
+        return self.bucket or str(self.folder / "state")
+
+    @property
+    def store(self) -> AnyStore:
+        """What keeps them."""
+        return store_of(self.path, s3.options()) if self.bucket else store_of(self.path)
 
     def written(self) -> Path:
         """The configuration, as a file."""
         values = {name: getattr(self, name) for name in self.__struct_fields__}
-        values["store"] = self.store
+        values["store"] = self.path
+        values["connection"] = self._connection()
         values["broker"] = self.proxy or self.address
         values["member"] = f'member = "{self.member}"' if self.member else ""
         values["events"] = f"events = {self.events}" if self.events else ""
         path = self.folder / f"{self.member or 'dynamic'}.toml"
         path.write_text(_TEXT.format(**values))
         return path
+
+    def _connection(self) -> str:
+        if not self.bucket:
+            return ""
+        options = s3.options(self.endpoint, timeout=5.0)
+        return (
+            f'endpoint = "{options.endpoint}"\nregion = "{options.region}"\n'
+            f'allow_http = true\ntimeout = "{options.timeout:.0f}s"'
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+from contextlib import ExitStack
 
 from tests.chaos.check import Faults
 from tests.chaos.configuration import Setting
@@ -13,6 +14,7 @@ from tests.chaos.points import GIVING
 from tests.chaos.stage import Stage
 
 _RATE = 200
+_KILLS = 20
 
 
 def kill(stage: Stage) -> Faults:
@@ -65,6 +67,26 @@ def revoke(stage: Stage) -> Faults:
                 taker.until(taker.ready)
                 taker.scrape()
         stage.look(setting)
+    return stage.finished(setting, writer)
+
+
+def replicas(stage: Stage) -> Faults:
+    """Three members on eight partitions; kill -9 of any of them, twenty times."""
+    draw = stage.draw
+    setting = stage.setting(partitions=8, session=1_500, events=200)
+    writer = stage.writer(setting)
+    with ExitStack() as stack, writer.flowing(_RATE):
+        there = [stack.enter_context(stage.daemon(setting)) for _ in range(3)]
+        for _ in range(_KILLS):
+            for each in there:
+                each.until(each.ready)
+            time.sleep(2 * draw.random())
+            victim = there.pop(draw.randrange(len(there)))
+            victim.scrape()
+            victim.kill()
+            there.append(stack.enter_context(stage.daemon(setting)))
+        for each in there:
+            stage.demand(each.stop() == 0, f"{each.path.name} did not end in order")
     return stage.finished(setting, writer)
 
 

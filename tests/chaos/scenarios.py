@@ -8,12 +8,12 @@ from typing import TypeAlias
 
 from tests.chaos.check import Faults
 from tests.chaos.contents import transactions
-from tests.chaos.deaths import kill, points, revoke
+from tests.chaos.deaths import kill, points, replicas, revoke
 from tests.chaos.moves import members, move, slow, zombie
 from tests.chaos.refusals import added, foreign, recreated, retention
 from tests.chaos.soak import soak
 from tests.chaos.stage import FAILURES, Stage
-from tests.chaos.surroundings import broker_restart, cut, disk_full, torn
+from tests.chaos.surroundings import broker_restart, cut, disk_full, store_away, torn
 
 Scenario: TypeAlias = Callable[[Stage], Faults]
 
@@ -22,11 +22,13 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
         "kill": kill,
         "points": points,
         "revoke": revoke,
+        "replicas": replicas,
         "move": move,
         "members": members,
         "zombie": zombie,
         "slow": slow,
         "disk-full": disk_full,
+        "store-away": store_away,
         "torn": torn,
         "retention": retention,
         "recreated": recreated,
@@ -39,6 +41,12 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
     }
 )
 """By the names that the command line knows them by."""
+
+ON_S3 = ("kill", "revoke", "replicas", "move", "members", "zombie", "store-away")
+"""Those that are played with checkpoints on an S3 server too, or only so."""
+
+IN_FOLDER = tuple(name for name in SCENARIOS if name != "store-away")
+"""Those that are played with checkpoints in a folder."""
 
 ROUGH = ("cut", "broker-restart", "soak")
 """Those that hurt the broker, or the way to it, and so need one of their own."""

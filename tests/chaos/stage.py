@@ -23,6 +23,7 @@ from tests.chaos.points import POINTS
 from tests.chaos.proxy import Proxy
 from tests.chaos.truth import Fold, ends
 from tests.kafka.topics import create
+from tests.stores import s3
 
 PARTITIONS = 4
 
@@ -41,6 +42,7 @@ class Stage(msgspec.Struct, kw_only=True):
         times: how often it hurts.
         count: how many members there are, where there are many.
         minutes: how long it takes, where that is to be said.
+        on_s3: whether checkpoints are kept on an S3 server, and not in the folder.
         points: steps at which processes are killed, where it is one after the other.
         counted: counters of the processes that have gone.
         found: what was wrong on the way.
@@ -55,6 +57,7 @@ class Stage(msgspec.Struct, kw_only=True):
     times: int = 1
     count: int = 2
     minutes: float = 1 / 3
+    on_s3: bool = False
     points: Sequence[str] = tuple(POINTS)
     counted: Counter[str] = msgspec.field(default_factory=Counter)
     found: Faults = msgspec.field(default_factory=list)
@@ -67,11 +70,13 @@ class Stage(msgspec.Struct, kw_only=True):
         return random.Random(self.seed)
 
     def setting(self, **changed: Any) -> Setting:
-        """A fresh topic, and how to read it."""
+        """A fresh topic (`partitions`: how many it has), and how to read it."""
+        partitions = changed.pop("partitions", PARTITIONS)
         return Setting(
             address=self.broker.bootstrap_servers,
-            topic=create(self.broker, partitions=PARTITIONS),
+            topic=create(self.broker, partitions=partitions),
             folder=self.folder,
+            bucket=s3.new_path() if self.on_s3 else "",
             group=f"chaos-{uuid.uuid4().hex[:8]}",
             **changed,
         )

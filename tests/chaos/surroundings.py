@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
@@ -12,6 +13,8 @@ from tests.chaos.configuration import Setting
 from tests.chaos.daemons import Daemon
 from tests.chaos.proxy import FETCH, HEARTBEAT, OFFSET_COMMIT, PRODUCE, Proxy
 from tests.chaos.stage import Stage
+from tests.stores import s3
+from tests.stores.s3 import Fault, S3Proxy
 
 _RATE = 200
 
@@ -74,6 +77,33 @@ def disk_full(stage: Stage) -> Faults:
     return stage.finished(setting, writer, exact=True)
 
 
+def store_away(stage: Stage) -> Faults:
+    """The S3 server fails, is away or silent for a while; counting goes on, and is saved later."""
+    with S3Proxy(s3.server()) as proxy:
+        setting = stage.setting(member="one", events=200, endpoint=proxy.endpoint)
+        writer = stage.writer(setting)
+        with stage.daemon(setting, "last-words") as daemon, writer.flowing(_RATE):
+            daemon.until(daemon.ready)
+            for fault in ("error", "cut", "silent"):
+                _hurt(proxy, fault)
+                failures = daemon.failures()
+                daemon.until(lambda: daemon.failures() > failures + 1)  # noqa: B023  asked at once
+                proxy.fault = lambda _: None
+                daemon.until(goes_on(daemon))
+            _hurt(proxy, "lost", "slow", None)
+            for _ in range(3):
+                daemon.until(goes_on(daemon))
+            proxy.fault = lambda _: None
+            stage.demand(daemon.stop() == 0, "it did not end in order")
+        return stage.finished(setting, writer, exact=True)
+
+
+def _hurt(proxy: S3Proxy, *faults: Fault | None) -> None:
+    """One of these happens to each request."""
+    turns = itertools.cycle(faults)
+    proxy.fault = lambda _: next(turns)
+
+
 def torn(stage: Stage) -> Faults:
     """The newest checkpoints are damaged while the daemon is down; the older ones serve."""
     setting = stage.setting(events=200)
@@ -114,7 +144,8 @@ def damaged(setting: Setting, before: Collection[Path] = ()) -> list[Path]:
     Returns:
         What was damaged.
     """
-    folders = sorted({file.parent for file in setting.store.glob("*/*/*/*.checkpoint")})
+    files = Path(setting.path).glob("*/*/*/*.checkpoint")
+    folders = sorted({file.parent for file in files})
     newest = [sorted(folder.glob("*.checkpoint"))[-2:] for folder in folders]
     chosen = [two[-1] for two in newest if len(two) > 1 and not set(two) & set(before)][:2]
     for damage, file in zip((_truncate, _flip), chosen, strict=False):

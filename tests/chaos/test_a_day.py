@@ -47,7 +47,7 @@ def test_a_day_that_is_killed_ten_times_is_the_day_that_evaluate_reads(
         file = tmp_path / f"{number}.ndjson"
         file.write_bytes(b"".join(lines))
         chosen = ("--partition", f"{setting.topic}/{number}", "--format", "json")
-        exported = _streameval("state", "export", str(setting.store), *chosen)
+        exported = _streameval("state", "export", setting.path, *chosen)
         config = ("--config", str(setting.written()), "--format", "json")
         evaluated = _streameval("evaluate", str(file), *config)
         assert _readings(exported) == _readings(evaluated)

@@ -11,9 +11,10 @@ from streameval.testing.broker import Broker
 from tests.chaos.check import Faults
 from tests.chaos.points import POINTS
 from tests.chaos.rough import rough_broker
-from tests.chaos.scenarios import ROUGH, SCENARIOS, played
+from tests.chaos.scenarios import IN_FOLDER, ON_S3, ROUGH, played
 from tests.chaos.stage import Stage
 from tests.effort import thorough
+from tests.stores import s3
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 
@@ -29,6 +30,9 @@ _SOAK = 10.0
 
 _AT_ONCE = 3
 """Scenarios mostly wait; each has a topic, a group and a folder of its own."""
+
+_ON_S3 = " on S3"
+_CASES = (*IN_FOLDER, *(f"{name}{_ON_S3}" for name in ON_S3))
 
 Verdicts = Mapping[str, "Future[Faults]"]
 
@@ -46,13 +50,18 @@ def verdicts(
         if isinstance(item, pytest.Function) and hasattr(item, "callspec")
     }
     _session_broker.start()
-    folders = {name: tmp_path_factory.mktemp(name) for name in SCENARIOS if name in asked}
+    folders = {
+        name: tmp_path_factory.mktemp(name.replace(" ", "-")) for name in _CASES if name in asked
+    }
     with ExitStack() as stack:
         smooth = stack.enter_context(ThreadPoolExecutor(_AT_ONCE))
         alone = stack.enter_context(ThreadPoolExecutor(1))
 
         def on_session_broker(name: str) -> Faults:
-            return played(name, _stage(_session_broker, folders[name]))
+            scenario = name.removesuffix(_ON_S3)
+            stage = _stage(_session_broker, folders[name])
+            stage.on_s3 = scenario != name
+            return played(scenario, stage)
 
         def on_own_broker(name: str) -> Faults:
             with rough_broker() as (broker, proxy):
@@ -82,10 +91,12 @@ def _stage(broker: Broker, folder: Path) -> Stage:
             name,
             marks=[] if name in _QUICK else [pytest.mark.nightly, pytest.mark.timeout(3_600)],
         )
-        for name in SCENARIOS
+        for name in _CASES
     ],
 )
 def test_whatever_happens_the_state_is_the_fold_of_the_log(
     scenario: str, verdicts: Verdicts
 ) -> None:
+    if scenario.endswith(_ON_S3) and not s3.there_is_a_server():
+        pytest.skip("pip install 'streameval[s3server]'")
     assert verdicts[scenario].result() == []

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from streameval.checkpoints.settings import BucketOptions
 from streameval.config import Config, load
 from streameval.errors import ConfigError
 from streameval.exporters.web.address import host_and_port
@@ -65,6 +66,18 @@ def test_the_accumulator_reads_what_is_configured(tmp_path: Path) -> None:
     accumulator.update(["a", "b"], ["b"])
     assert accumulator.read("item_coverage@10").value == 2 / 80
     assert accumulator.read("ctr").value == 0.5
+
+
+def test_a_bucket_is_where_its_url_says(tmp_path: Path) -> None:
+    path = tmp_path / "streameval.toml"
+    state = 'path = "s3://bucket/prefix"\nregion = "eu-west-1"\ntimeout = "5s"'
+    path.write_text(
+        f'metrics = ["mrr"]\n[source]\ntype = "files"\npaths = ["e.ndjson"]\n[state]\n{state}\n'
+    )
+    found = load(path).state
+    assert found is not None
+    assert found.path == "s3://bucket/prefix"
+    assert found.bucket == BucketOptions(region="eu-west-1", timeout=5.0)
 
 
 def test_files_are_looked_for_beside_the_configuration(tmp_path: Path) -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from obstore.store import MemoryStore as ObjectsInMemory
 
 from streameval.checkpoints.bucket import Bucket
 from streameval.checkpoints.checkpoint import Store
 from streameval.checkpoints.folder import FolderStore
 from streameval.checkpoints.objects import ObjectStore
+from streameval.checkpoints.stores import store_of
+from tests.stores import s3
 from tests.stores.forgetful import ForgetfulDisk
 from tests.stores.memory import MemoryStore
 
@@ -32,6 +35,13 @@ def _objects(_: Path) -> Opened:
     return lambda: ObjectStore(Bucket("s3://bucket/state", client))
 
 
+def _s3(_: Path) -> Opened:
+    if not s3.there_is_a_server():
+        pytest.skip("pip install 'streameval[s3server]'")
+    path, options = s3.new_path(), s3.options()
+    return lambda: store_of(path, options)
+
+
 def _memory(_: Path) -> Opened:
     store = MemoryStore()
     return lambda: store
@@ -41,5 +51,6 @@ CASES: dict[str, Callable[[Path], Opened]] = {
     "folder": _folder,
     "folder on the forgetful disk": _forgetful,
     "objects in memory": _objects,
+    "S3": _s3,
     "memory": _memory,
 }

@@ -25,7 +25,16 @@ PLACES = [
 ]
 
 
-@pytest.fixture(params=CASES)
+_NIGHTLY = ("S3",)
+"""It takes seconds to start, and speaks the protocol of the objects in memory."""
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(name, marks=[pytest.mark.nightly] if name in _NIGHTLY else [])
+        for name in CASES
+    ]
+)
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Opened:
     made = CASES[request.param](tmp_path)
     made().claim("c1", "g1")

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from streameval.config import load
+from streameval.daemon.assembly import store
 from streameval.sources.options import KafkaOptions
 from tests.deploy.examples import (
     BASE,
@@ -36,6 +37,7 @@ POD_MONITOR = document(KUBERNETES / "pod-monitor" / "podmonitor.yaml")
 SERVICE_MONITOR = document(KUBERNETES / "service-monitor" / "servicemonitor.yaml")
 MONITORS = [POD_MONITOR, SERVICE_MONITOR]
 STRIMZI = KUBERNETES / "strimzi"
+OBJECT_STORAGE = KUBERNETES / "object-storage"
 SET = OBJECTS["StatefulSet"]["spec"]
 POD = SET["template"]["spec"]
 LABELS = {"app.kubernetes.io/name": "streameval"}
@@ -69,7 +71,8 @@ def test_the_kustomizations_leave_nothing_out_and_name_nothing_that_is_not_there
     folders = {path for path in named if path.is_dir()}
     assert {path for path in KUBERNETES.rglob("*") if path.is_file()} == named - folders
     # One of the monitors is enough.
-    assert folders == {*KUSTOMIZATIONS} - {KUBERNETES, STRIMZI, KUBERNETES / "service-monitor"}
+    other = {KUBERNETES, STRIMZI, OBJECT_STORAGE, KUBERNETES / "service-monitor"}
+    assert folders == {*KUSTOMIZATIONS} - other
 
 
 def test_their_kinds_are_known_to_kustomize() -> None:
@@ -82,7 +85,9 @@ def test_their_kinds_are_known_to_kustomize() -> None:
         assert said["kind"] == kind
 
 
-@pytest.mark.parametrize("folder", [KUBERNETES, STRIMZI], ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    "folder", [KUBERNETES, STRIMZI, OBJECT_STORAGE], ids=lambda each: each.name
+)
 def test_kustomize_builds_them(folder: Path) -> None:
     kustomize = shutil.which("kustomize")
     command = [kustomize, "build"] if kustomize else [of_the_system("kubectl"), "kustomize"]
@@ -94,10 +99,52 @@ def test_kustomize_builds_them(folder: Path) -> None:
     if folder == STRIMZI:
         expected += ["Kafka", "KafkaNodePool", "KafkaTopic", "KafkaTopic", "KafkaUser"]
         assert {each["metadata"]["namespace"] for each in built} == {"kafka"}
+    if folder == OBJECT_STORAGE:
+        expected.remove("PersistentVolumeClaim")
+        expected.append("ServiceAccount")
+        assert "persistentVolumeClaim" not in done.stdout
+        assert 'path = "s3://' in done.stdout
     assert kinds == sorted(expected)
     (pods,) = (each["spec"]["template"]["spec"] for each in built if each["kind"] == "StatefulSet")
     for each in pods["containers"][0]["env"]:
         assert len(set(each) & {"value", "valueFrom"}) == 1, each
+
+
+def test_with_object_storage_nothing_but_the_state_is_elsewhere() -> None:
+    here = (OBJECT_STORAGE / "streameval.toml").read_text(encoding="utf-8").splitlines()
+    there = (BASE / "streameval.toml").read_text(encoding="utf-8").splitlines()
+    more = [line for line in here if line not in there and not line.startswith("#")]
+    assert more == ['path = "s3://example-checkpoints/streameval"', 'region = "eu-west-1"']
+    assert [line for line in there if line not in here][1:] == [
+        'path = "/var/lib/streameval/state"'
+    ]
+    state = load(OBJECT_STORAGE / "streameval.toml").state
+    assert state is not None
+    assert store(state).path == "s3://example-checkpoints/streameval"
+
+
+def test_with_object_storage_the_volume_is_gone_from_the_pods() -> None:
+    patch = document(OBJECT_STORAGE / "statefulset.yaml")["spec"]["template"]["spec"]
+    account = document(OBJECT_STORAGE / "serviceaccount.yaml")
+    assert patch["serviceAccountName"] == account["metadata"]["name"]
+    assert account["metadata"]["labels"] == LABELS
+    (claimed,) = (each for each in POD["volumes"] if "persistentVolumeClaim" in each)
+    (mounted,) = (each for each in _container()["volumeMounts"] if each["name"] == claimed["name"])
+    assert patch["volumes"] == [{"name": claimed["name"], "$patch": "delete"}]
+    assert patch["containers"] == [
+        {
+            "name": _container()["name"],
+            "volumeMounts": [{"mountPath": mounted["mountPath"], "$patch": "delete"}],
+        }
+    ]
+    gone = document(OBJECT_STORAGE / "persistentvolumeclaim.yaml")
+    assert gone.pop("$patch") == "delete"
+    claim = OBJECTS["PersistentVolumeClaim"]
+    assert gone == {
+        **{key: claim[key] for key in ("apiVersion", "kind")},
+        "metadata": {"name": claim["metadata"]["name"]},
+    }
+    assert claimed["persistentVolumeClaim"]["claimName"] == gone["metadata"]["name"]
 
 
 def test_everything_means_the_same_pods() -> None:

@@ -1,0 +1,154 @@
+"""Checkpoints on a real S3 server, over a network that is hurt."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import get_args
+
+import pytest
+
+from streameval.checkpoints.checkpoint import Place
+from streameval.checkpoints.stores import AnyStore, is_store, store_of
+from streameval.errors import StoreError
+from tests.stores import s3
+from tests.stores.drafts import PLACE, draft, whole
+from tests.stores.s3 import BUCKET, Fault, Request, S3Proxy
+from tests.stores.test_objects import MOST
+
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.skipif(not s3.there_is_a_server(), reason="pip install 'streameval[s3server]'"),
+]
+
+
+@pytest.fixture
+def proxy() -> Iterator[S3Proxy]:
+    with S3Proxy(s3.server()) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def path() -> str:
+    return s3.new_path()
+
+
+def through(proxy: S3Proxy, path: str, timeout: float = 60.0) -> AnyStore:
+    store = store_of(path, s3.options(proxy.endpoint, timeout))
+    store.claim("c1", "g1")
+    return store
+
+
+def direct(path: str) -> AnyStore:
+    return store_of(path, s3.options())
+
+
+def test_a_checkpoint_takes_few_requests_on_the_wire(proxy: S3Proxy, path: str) -> None:
+    store = through(proxy, path)
+    for offset in range(90, 110):
+        proxy.requests.clear()
+        store.save(draft(offset, with_digest=True))
+        assert len(proxy.requests) <= MOST, proxy.requests
+    assert whole(direct(path).newest(PLACE).saved) == 109
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_nothing_is_lost_whatever_requests_and_answers_are(
+    proxy: S3Proxy, path: str, seed: int
+) -> None:
+    draw = random.Random(seed)
+    faults = [each for each in get_args(Fault) if each != "silent"]
+    store = through(proxy, path)
+    # Worse than the client repeats: a call fails about every third time.
+    proxy.fault = lambda _: draw.choice(faults) if draw.random() < 0.6 else None
+    saved, tried = 0, {0}
+    for offset in range(1, 40):
+        tried.add(offset)
+        with suppress(StoreError):
+            store.save(draft(offset, with_digest=True))
+            saved = offset
+        found = direct(path).newest(PLACE)
+        assert not found.damaged
+        there = 0 if found.saved is None else whole(found.saved)
+        assert there >= saved
+        assert there in tried
+        if draw.random() < 0.1:
+            with suppress(StoreError):
+                restarted = store_of(path, s3.options(proxy.endpoint))
+                restarted.claim("c1", "g1")
+                assert restarted.newest(PLACE).saved is not None or saved == 0
+                store = restarted
+    assert saved > 5, "the faults leave something to see"
+    assert len(proxy.requests) > 39 * 2
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("error", "put failed: 500 Internal Server Error: InternalError, after 3 retries; check"),
+        ("cut", "put failed: error sending request, after 3 retries; check that the service"),
+        ("silent", "put failed: no answer in time; check that the service is reachable from here"),
+        (
+            "denied",
+            "put failed: 403 Forbidden: AccessDenied; give its identity the right to list",
+        ),
+    ],
+)
+def test_an_error_names_the_object_the_cause_and_what_to_do(
+    proxy: S3Proxy, path: str, fault: Fault, said: str
+) -> None:
+    store = through(proxy, path, timeout=1.0)
+    store.save(draft(1))
+
+    def on_put(request: Request) -> Fault | None:
+        return fault if request.method == "PUT" else None
+
+    proxy.fault = on_put
+    with pytest.raises(StoreError) as raised:
+        store.save(draft(2))
+    message = str(raised.value)
+    assert message.startswith(f"{path}/{PLACE.topic}/"), message
+    assert said in message
+    assert "\n" not in message
+    proxy.fault = lambda _: None
+    store.save(draft(3))
+    assert whole(direct(path).newest(PLACE).saved) == 3
+
+
+def test_a_bucket_that_is_not_there_is_named() -> None:
+    for call in ("claim", "places", "is_store"):
+        with pytest.raises(StoreError, match=r"s3://no-such-one/state.*create the bucket"):
+            _call("s3://no-such-one/state", call)
+
+
+def _call(path: str, call: str) -> object:
+    store = store_of(path, s3.options())
+    if call == "claim":
+        return store.claim("c1", "g1")
+    return store.places() if call == "places" else is_store(path, s3.options())
+
+
+def test_of_many_processes_one_claims(path: str) -> None:
+    stores = [direct(path) for _ in range(8)]
+
+    def claimed(number: int) -> str:
+        with suppress(StoreError):
+            stores[number].claim(f"c{number}", "g")
+            return f"c{number}"
+        return ""
+
+    won = [name for name in stores[0].gather(claimed, range(8)) if name]
+    assert len(won) == 1
+    assert direct(path).owner().cluster == won[0]
+
+
+def test_odd_names_come_back(path: str) -> None:
+    place = Place("/data/day 1%2F.ndjson", "", 0)
+    store = direct(path)
+    store.claim("c1", "g1")
+    store.save(draft(5, place))
+    store.archive(place)
+    store.save(draft(7, place))
+    assert direct(path).places() == [place]
+    assert path.startswith(f"s3://{BUCKET}/")
