@@ -247,7 +247,7 @@ class FolderStore:
         return folder_of(self.path, place) / SKIPS
 
     def archive(self, place: Place) -> None:
-        """See `Store.set_aside`."""
+        """See `Store.archive`."""
         self._known.pop(place, None)
         if offsets := self.offsets(place):
             with store_errors(self.path):

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from streameval.config.options import SECOND, microseconds
 from streameval.config.pipeline import joint, readable
 from streameval.daemon.assembly import Assembly
-from streameval.daemon.garbage import Uncollected
 from streameval.engine.joined import JoinHealth
 from streameval.events.records import Owner, Partition
 from streameval.join.grouping import Grouped, require_together
@@ -18,7 +17,7 @@ from streameval.sources.source import Pausable
 
 def owner_of(parts: Assembly) -> Owner:
     """Who owns the partitions of a source; logs that are joined are one to it."""
-    owner = Uncollected(parts.owner)
+    owner = parts.owner
     attribution = parts.config.attribution
     if attribution is None:
         return owner

@@ -10,7 +10,6 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 
 from streameval.checkpoints.interfaces import LogEvent
 from streameval.daemon.assembly import Assembly, Clock
-from streameval.daemon.garbage import Garbage
 from streameval.daemon.joining import Joining, owner_of
 from streameval.daemon.log import emit
 from streameval.engine.dead_letters import DeadLetter
@@ -56,7 +55,6 @@ class Loop:
         self._invalid = InvalidRecords(clock.monotonic)
         self._trouble, self._advice = SourceTrouble(clock.monotonic), Advice()
         self._joining = Joining(parts, clock.monotonic)
-        self._garbage = Garbage(clock.monotonic)
         self._owned: OwnedShare | None = None
         self._ready = False
 
@@ -83,9 +81,8 @@ class Loop:
         try:
             self._owned = OwnedShare(owner_of(self._parts))
             self._parts.source.open(self._owned)
-            with self._garbage:
-                while not until():
-                    self._turn()
+            while not until():
+                self._turn()
             self._ready = False
             self._parts.owner.finish()
         except StreamevalError as error:
@@ -110,7 +107,6 @@ class Loop:
         owner.advance()
         self._show_when_due()
         self._parts.pulse.beat()
-        self._garbage.turn(idle=not batches)
         self._tell()
 
     def _poll(self, seconds: float) -> Sequence[RecordBatch]:

@@ -20,7 +20,6 @@ from streameval.config import Config
 from streameval.config.options import WindowsOptions
 from streameval.config.pipeline import counting
 from streameval.daemon.assembly import Clock
-from streameval.daemon.garbage import Garbage, set_aside
 from streameval.decoding.fields import EventFields
 from streameval.engine.evidence import Evidence
 from streameval.engine.ingest import Ingest
@@ -55,17 +54,14 @@ def main() -> None:
             batches = _batches()
             while min(map(run.ingest.positions.__getitem__, PARTITIONS)) * 20 < CELLS * 2:
                 run.checkpointer.apply(next(batches))
-            with Garbage(time.monotonic) as garbage:
-                turns = list(_turns(run, batches, garbage))
+            turns = list(_turns(run, batches))
             _print(name, turns)
             run.checkpointer.finish()
             run.worker.shutdown()
         _print_restore(FolderStore(Path(folder) / "checkpoints"))
 
 
-def _turns(
-    run: _Run, batches: Iterator[RecordBatch], garbage: Garbage
-) -> Iterator[tuple[float, float, float]]:
+def _turns(run: _Run, batches: Iterator[RecordBatch]) -> Iterator[tuple[float, float, float]]:
     """Seconds of each turn: elapsed, of the processor, and of the checkpointer."""
     until = time.monotonic() + SECONDS
     while time.monotonic() < until:
@@ -75,7 +71,6 @@ def _turns(
         kept = time.thread_time()
         run.checkpointer.advance()
         kept = time.thread_time() - kept
-        garbage.turn(idle=False)
         yield time.perf_counter() - wall, time.thread_time() - work, kept
 
 
@@ -91,8 +86,7 @@ def _print_restore(store: FolderStore) -> None:
     run = _made(store, 1e9)
     sizes = [sum(len(saved.read(part)) for part in saved.digests) for saved in _saved(store)]
     wall, work = time.perf_counter(), time.process_time()
-    with set_aside():
-        run.checkpointer.assigned([_assignment(each) for each in PARTITIONS])
+    run.checkpointer.assigned([_assignment(each) for each in PARTITIONS])
     wall, work = time.perf_counter() - wall, time.process_time() - work
     print(
         f"restored {sum(sizes) / 1e6:.0f} MB of {len(sizes)} partitions in {wall:.2f} s;", end=" "
