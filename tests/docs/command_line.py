@@ -35,11 +35,8 @@ def _commands(command: Any, name: str) -> Iterator[str]:
     yield from (f"## `{name}`", "", *_usage(command, name), "", command.help, "")
     arguments = [each for each in command.params if each.param_type_name == "argument"]
     options = [each for each in command.params if each.param_type_name == "option"]
-    if arguments:
-        yield from ("| argument | |", "|---|---|", *map(_argument, arguments), "")
-    if options:
-        yield from ("| option | value | default | |", "|---|---|---|---|")
-        yield from (*map(_option, options), "")
+    if arguments or options:
+        yield from (*map(_argument, arguments), *map(_option, options), "")
     for each in getattr(command, "commands", {}):
         _, found, _ = command.resolve_command(typer.Context(command), [each])
         yield from _commands(found, f"{name} {each}")
@@ -66,12 +63,13 @@ def _place(argument: Any) -> str:
 
 
 def _argument(argument: Any) -> str:
-    return f"| `{_place(argument)}` | {_cell(argument.help)} |"
+    return f"- `{_place(argument)}`: {argument.help}"
 
 
 def _option(option: Any) -> str:
     names = ", ".join(f"`{name}`" for name in option.opts)
-    return f"| {names} | {_allowed(option)} | {_default(option)} | {_cell(option.help)} |"
+    said = "; ".join(filter(None, (_allowed(option), _default(option))))
+    return f"- {names}{f' ({said})' if said else ''}: {option.help}"
 
 
 def _allowed(option: Any) -> str:
@@ -97,10 +95,6 @@ def _default(option: Any) -> str:
     if option.required:
         return "required"
     if isinstance(option.show_default, str):
-        return option.show_default.replace("|", "\\|")
+        return f"default {option.show_default}"
     nothing = option.is_flag or option.default is None or option.default == []
-    return "" if nothing else f"`{option.default}`"
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
+    return "" if nothing else f"default `{option.default}`"

@@ -64,7 +64,7 @@ _SHARED = {
     "type": "the type of interactions that count; empty for all",
     "empty": "lists without interactions; the default is the metric's",
     "empty_list": "lists that show nothing; `any` treats them like others",
-    "statistic": "what is read of the values of all lists",
+    "statistic": "what is read of all values; [standard errors](#standard-errors) assume one list a user",
     "q": "the quantile",
     "method": "whether a quantile may lie between two values",
     "confidence": "of the normal interval whose half width is given",
@@ -124,7 +124,6 @@ def page(definition: Definition) -> str:
     parts = [
         f"# `{definition.name}`",
         *_documentation(definition.documentation),
-        "## At a glance",
         _glance(definition),
         "## Parameters",
         "\n".join(_parameters(definition)),
@@ -150,19 +149,18 @@ def _dedented(block: str) -> str:
 
 
 def _glance(definition: Definition) -> str:
-    cut = definition.takes_k
     needs = [name for name in definition.inputs if name != "k"]
-    facts = {
-        "range": _range(definition),
-        "better": _BETTER[definition.higher_is_better],
-        "unit": _UNITS.get(definition.per, "a property of all lists together"),
-        "cut-off": "`@k`, or none for the whole list" if cut else "none",
-        "needs": ", ".join(f"`{name}`" for name in needs) or "the events only",
-        "reads": f"[`{definition.reads}`](../metrics.md#what-metrics-read)",
-        "in Prometheus": _family(definition),
-        "source": definition.source,
-    }
-    return "\n".join(["| | |", "|---|---|", *(f"| {k} | {v} |" for k, v in facts.items())])
+    better = _BETTER[definition.higher_is_better]
+    unit = _UNITS.get(definition.per, "a property of all lists together")
+    facts = [
+        f"- {_range(definition)}, {better} is better; {unit}",
+        "- `@k` or the whole list" if definition.takes_k else "- no cut-off",
+        *([f"- needs {', '.join(f'`{name}`' for name in needs)}"] if needs else []),
+        f"- reads [`{definition.reads}`](../metrics.md#what-metrics-read)",
+        f"- in Prometheus {_family(definition)}",
+        f"- source: {definition.source}",
+    ]
+    return "\n".join(facts)
 
 
 def _family(definition: Definition) -> str:
@@ -179,18 +177,14 @@ def _range(definition: Definition) -> str:
 
 def _parameters(definition: Definition) -> Iterator[str]:
     known = parameters(definition)
-    own = {
-        name: each
-        for name, each in known.items()
-        if name in definition.parameters or name == "empty"
-    }
-    if own:
-        yield "| parameter | usually | allowed |\n|---|---|---|"
-        yield from (_parameter(each) for each in own.values())
-        yield ""
-    shared = ", ".join(f"`{name}`" for name in known if name not in own)
-    shown = f"[Shared](../metrics.md#shared-parameters): {shared}." if shared else ""
-    yield shown or ("None." if not own else "")
+    own = [each for name, each in known.items() if name in definition.parameters or name == "empty"]
+    yield from (f"- `{each.name}={written(each.default)}`: {_allowed(each)}" for each in own)
+    names = {each.name for each in own}
+    shared = ", ".join(f"`{name}`" for name in known if name not in names)
+    if shared:
+        yield f"- [shared](../metrics.md#shared-parameters): {shared}"
+    elif not own:
+        yield "None."
 
 
 def _parameter(each: Parameter) -> str:
@@ -210,21 +204,18 @@ def _values(definition: Definition) -> Iterator[str]:
     cut = definition.takes_k
     cuts = CUTOFFS if cut else ("",)
     heads = [cut or "no cut-off" for cut in cuts] if len(cuts) > 1 else ["value"]
-    yield f"| written as | {' | '.join(heads)} | name there |"
-    yield f"|---|{'---:|' * len(cuts)}---|"
-    for text, meaning in _spellings(definition):
+    yield f"| written as | {' | '.join(heads)} |"
+    yield f"|---|{'---:|' * len(cuts)}"
+    for text in _spellings(definition):
         found = [_value(f"{text}{cut}") for cut in cuts]
-        yield f"| `{text}` | {' | '.join(found)} | {meaning} |"
+        yield f"| `{text}` | {' | '.join(found)} |"
 
 
-def _spellings(definition: Definition) -> Iterator[tuple[str, str]]:
-    yield definition.name, ""
+def _spellings(definition: Definition) -> Iterator[str]:
+    yield definition.name
     for name, convention in CONVENTIONS.items():
-        if definition.name not in convention.metrics:
-            continue
-        spelt = [own for own, ours in convention.spellings.items() if ours == definition.name]
-        named = f" `{', '.join(spelt)}`" if spelt else ""
-        yield f"{name}:{definition.name}", f"{convention.system}{named}"
+        if definition.name in convention.metrics:
+            yield f"{name}:{definition.name}"
 
 
 def _value(text: str) -> str:
