@@ -64,7 +64,7 @@ _SHARED = {
     "type": "the type of interactions that count; empty for all",
     "empty": "lists without interactions; the default is the metric's",
     "empty_list": "lists that show nothing; `any` treats them like others",
-    "statistic": "what is read of all values; [standard errors](#standard-errors) assume one list a user",
+    "statistic": "what is read; [standard errors](#standard-errors) assume one list a user",
     "q": "the quantile",
     "method": "whether a quantile may lie between two values",
     "confidence": "of the normal interval whose half width is given",
