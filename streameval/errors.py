@@ -211,6 +211,15 @@ def _unlike(one: object, other: object) -> str:
     return ", ".join(told) or "nothing more"
 
 
+class BackfillError(StreamevalError):
+    """What was counted elsewhere cannot join a state."""
+
+    def __init__(self, problem: str, remedy: str) -> None:
+        self.problem = problem
+        self.remedy = remedy
+        super().__init__(f"this backfill cannot join the state: {problem}; {remedy}.")
+
+
 class StateVersionError(StreamevalError):
     """A saved state has a version that this release does not know."""
 

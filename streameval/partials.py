@@ -8,6 +8,7 @@ of the events alone, so it does not matter how they were divided.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from os import PathLike
 from typing import Any, Final, NamedTuple, TypedDict, Unpack
 
 import msgspec
@@ -18,9 +19,12 @@ from streameval.catalogue.context import Popularity, Similarity
 from streameval.config.options import DurationError, microseconds
 from streameval.decoding.invalid import Refusal
 from streameval.decoding.values import label_texts
+from streameval.engine.backfill import Backfill, BackfillRow
 from streameval.errors import (
+    BackfillError,
     DamagedStateError,
     InvalidEventError,
+    SourceError,
     StateVersionError,
     UnlikeStateError,
 )
@@ -53,8 +57,8 @@ class Inputs(Known, total=False):
     ids: IdKind | None
 
 
-class Place(NamedTuple):
-    """What a row is about.
+class Cell(NamedTuple):
+    """What a row is about: a slice, and a span of event time.
 
     Attributes:
         labels: values of the columns it was split by; `__missing__` stands for null.
@@ -67,10 +71,10 @@ class Place(NamedTuple):
 
 
 class Partial(NamedTuple):
-    """What some of the lists of one place came to.
+    """What some of the lists of one cell came to.
 
     Attributes:
-        labels: as in Place.
+        labels: as in Cell.
         start: likewise.
         lists: how many there are.
         state: all that was counted, as bytes; equal content gives equal bytes.
@@ -85,6 +89,8 @@ class Partial(NamedTuple):
 class _State(msgspec.Struct, frozen=True, array_like=True):
     version: int
     metrics: list[str]
+    by: tuple[str, ...]
+    every: int | None
     depth: int | None
     max_items: int
     ids: IdKind | None
@@ -98,7 +104,8 @@ class _State(msgspec.Struct, frozen=True, array_like=True):
 
     def told(self) -> list[Any]:
         """The same, for a person."""
-        return [self.metrics, self.depth, self.max_items, self.ids, self.intervals, self.inputs]
+        given = [self.depth, self.max_items, self.ids, self.intervals, self.inputs]
+        return [self.metrics, self.by, self.every, *given]
 
 
 def partials(
@@ -122,7 +129,7 @@ def partials(
         inputs: catalog, popularity, similarity, depth, max_items and ids, as for an Accumulator.
 
     Returns:
-        One row for each place that has a list, by start and labels.
+        One row for each cell that has a list, by start and labels.
 
     Raises:
         InvalidEventError: a table lacks a column, or something in it is no event.
@@ -143,7 +150,7 @@ def partials(
         ... ]
         >>> [(row.labels, row.lists) for row in rows]
         [(('x',), 1), (('x',), 1), (('y',), 1)]
-        >>> {place.labels: each.read("hit_rate@2").value for place, each in merged(rows).items()}
+        >>> {cell.labels: each.read("hit_rate@2").value for cell, each in merged(rows).items()}
         {('x',): 0.5, ('y',): 1.0}
     """
     length = None if every is None else _length(every)
@@ -151,26 +158,27 @@ def partials(
     settings = _State(
         version=VERSION,
         metrics=[metric.text for metric in empty.metrics],
+        by=tuple(by),
+        every=length,
         depth=inputs.get("depth"),
         max_items=inputs.get("max_items", MAX_ITEMS),
         ids=inputs.get("ids"),
         intervals=intervals,
         inputs=empty.context.identity,
     )
-    found: dict[Place, Accumulator] = {}
+    found: dict[Cell, Accumulator] = {}
     for batch in batches:
-        for place, rows in _split(_table(batch), by, length):
-            found.setdefault(place, empty.copy()).update_many(rows)
+        for cell, rows in _split(_table(batch), by, length):
+            found.setdefault(cell, empty.copy()).update_many(rows)
     return [
-        _partial(place, counted, settings)
-        for place, counted in sorted(found.items(), key=_standing)
+        _partial(cell, counted, settings) for cell, counted in sorted(found.items(), key=_standing)
     ]
 
 
 def merged(
     rows: Iterable[Partial | Sequence[Any] | Mapping[str, Any]],
     **known: Unpack[Known],
-) -> dict[Place, Accumulator]:
+) -> dict[Cell, Accumulator]:
     """Add up rows of `partials`, in any order, from anywhere.
 
     Args:
@@ -178,15 +186,15 @@ def merged(
         known: catalog, popularity and similarity, as they were for `partials`.
 
     Returns:
-        What each place came to, by start and labels: the bits that one Accumulator would have.
+        What each cell came to, by start and labels: the bits that one Accumulator would have.
 
     Raises:
-        UnlikeStateError: the rows were made with different metrics or inputs.
+        UnlikeStateError: the rows were made with different metrics, columns, spans or inputs.
         StateVersionError: another release wrote them.
         DamagedStateError: a state is not what `partials` gave.
         MetricError: a metric lacks its inputs.
     """
-    found: dict[Place, Accumulator] = {}
+    found: dict[Cell, Accumulator] = {}
     settings: _State | None = None
     empty: Accumulator | None = None
     for row in rows:
@@ -198,11 +206,11 @@ def merged(
             raise UnlikeStateError("partials", settings.told(), state.told())
         part = empty.copy()
         part.adopt(state.content)
-        place = Place(tuple(labels), start)
-        if place in found:
-            found[place].merge(part)
+        cell = Cell(tuple(labels), start)
+        if cell in found:
+            found[cell].merge(part)
         else:
-            found[place] = part
+            found[cell] = part
     return dict(sorted(found.items(), key=_standing))
 
 
@@ -216,7 +224,7 @@ def repacked(
         known: likewise.
 
     Raises:
-        UnlikeStateError: the rows were made with different metrics or inputs.
+        UnlikeStateError: the rows were made with different metrics, columns, spans or inputs.
         StateVersionError: another release wrote them.
         DamagedStateError: a state is not what `partials` gave.
     """
@@ -227,16 +235,95 @@ def repacked(
     return [_partial(*item, settings) for item in merged(listed, **known).items()]
 
 
+def arrow_table(rows: Iterable[Partial]) -> Any:
+    """Rows as a table of Arrow, which engines pass on and parquet keeps.
+
+    Raises:
+        MissingExtraError: pyarrow is not installed.
+    """
+    schema = arrow().schema(
+        {
+            "labels": arrow().list_(arrow().string()),
+            "start": arrow().int64(),
+            "lists": arrow().int64(),
+            "state": arrow().binary(),
+        }
+    )
+    return arrow().Table.from_pylist([row._asdict() for row in rows], schema)
+
+
+def stored(path: str | PathLike[str]) -> Iterator[Partial]:
+    """The rows in a file or folder of parquet.
+
+    Raises:
+        SourceError: it cannot be read, or has other columns.
+        MissingExtraError: pyarrow is not installed.
+    """
+    try:
+        table = arrow("parquet").read_table(path, columns=list(Partial._fields))
+    except (OSError, ValueError, arrow().ArrowException) as error:
+        problem = f"no rows of streameval.partials in parquet: {' '.join(str(error).split())}"
+        remedy = "write them with arrow_table, or with result.partials.write.parquet on Spark"
+        raise SourceError(str(path), problem, remedy) from error
+    for batch in table.to_batches():
+        yield from map(_row, batch.to_pylist())
+
+
+def backfill(
+    rows: Iterable[Partial | Sequence[Any] | Mapping[str, Any]], dimensions: Sequence[str]
+) -> Backfill:
+    """Rows as the state of a daemon takes them.
+
+    Args:
+        rows: as for `merged`.
+        dimensions: labels and segments of the daemon; the rows are split by all of them.
+
+    Raises:
+        BackfillError: there is no row, or they are not split by a dimension.
+        UnlikeStateError: the rows were made with different metrics, columns, spans or inputs.
+        StateVersionError: another release wrote them.
+        DamagedStateError: a state is not what `partials` gave.
+    """
+    found: list[BackfillRow] = []
+    settings: _State | None = None
+    columns: list[int] = []
+    for row in map(_row, rows):
+        state = _state(row.state)
+        if settings is None:
+            settings = state.without_content()
+            columns = _columns(settings.by, dimensions)
+        if state.without_content() != settings:
+            raise UnlikeStateError("partials", settings.told(), state.told())
+        labels = tuple(row.labels[column] for column in columns)
+        found.append(BackfillRow(labels, row.start, row.lists, state.content))
+    if settings is None:
+        raise BackfillError("it has no row", "give the rows of `partials` or of Spark")
+    return Backfill(rows=sorted(found, key=_order), every=settings.every)
+
+
+def _columns(by: Sequence[str], dimensions: Sequence[str]) -> list[int]:
+    missing = [name for name in dimensions if name not in by]
+    if missing:
+        told = f"by={list(by)}" if by else "without by="
+        problem = f"it is split {told}, and the state is by {', '.join(dimensions)} too"
+        raise BackfillError(problem, f"count it again with by={list(dimensions)}")
+    return list(map(by.index, dimensions))
+
+
+def _order(row: BackfillRow) -> tuple[bool, int, tuple[str, ...], bytes]:
+    return row.start is None, row.start or 0, row.labels, row.content
+
+
 def _row(row: Partial | Sequence[Any] | Mapping[str, Any]) -> Partial:
     if isinstance(row, Mapping):
         return Partial(**{name: row[name] for name in Partial._fields})
     return Partial(*row)
 
 
-def _partial(place: Place, counted: Accumulator, settings: _State) -> Partial:
+def _partial(cell: Cell, counted: Accumulator, settings: _State) -> Partial:
     content = b"".join(counted.dump())
     state = msgspec.structs.replace(settings, content=content)
-    return Partial(*place, counted.lists, msgspec.msgpack.encode(state))
+    return Partial(*cell, counted.lists, msgspec.msgpack.encode(state))
 
 
 def _length(every: str) -> int:
@@ -259,24 +346,24 @@ def _table(batch: Any) -> Any:
         raise InvalidEventError("wrong_type", detail) from error
 
 
-def _split(table: Any, by: Sequence[str], every: int | None) -> Iterator[tuple[Place, Any]]:
-    """The rows of each place; a table of one place as it is."""
+def _split(table: Any, by: Sequence[str], every: int | None) -> Iterator[tuple[Cell, Any]]:
+    """The rows of each cell; a table of one cell as it is."""
     wanted = [name for name in table.column_names if name in Columns.__struct_fields__]
     if not table.num_rows:
         return
     labels = [_coded(table, name) for name in by]
     starts = [] if every is None else _starts(table, every)
     if not labels and not starts:
-        yield Place((), None), table.select(wanted)
+        yield Cell((), None), table.select(wanted)
         return
     keys = np.stack([*(codes for codes, _ in labels), *starts])
-    places, which = np.unique(keys, axis=1, return_inverse=True)
+    cells, which = np.unique(keys, axis=1, return_inverse=True)
     order = np.argsort(which.reshape(-1), kind="stable")
     edges = np.cumsum(np.bincount(which.reshape(-1)))[:-1]
-    for place, rows in zip(places.T.tolist(), np.split(order, edges), strict=True):
-        values = [names[code] for (_, names), code in zip(labels, place, strict=False)]
-        start = place[-2] if starts and place[-1] else None
-        yield Place(_texts(values, by), start), table.select(wanted).take(rows)
+    for cell, rows in zip(cells.T.tolist(), np.split(order, edges), strict=True):
+        values = [names[code] for (_, names), code in zip(labels, cell, strict=False)]
+        start = cell[-2] if starts and cell[-1] else None
+        yield Cell(_texts(values, by), start), table.select(wanted).take(rows)
 
 
 def _coded(table: Any, name: str) -> tuple[IntArray, list[Any]]:
@@ -347,7 +434,7 @@ def _made(state: _State, known: Known) -> Accumulator:
     return made
 
 
-def _standing(item: tuple[Place, Any]) -> tuple[bool, int, tuple[str, ...]]:
+def _standing(item: tuple[Cell, Any]) -> tuple[bool, int, tuple[str, ...]]:
     """By start, lists without a time last; then by labels."""
     (labels, start), _ = item
     return start is None, start or 0, labels

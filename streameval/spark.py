@@ -13,16 +13,15 @@ from streameval.accumulator import Accumulator
 from streameval.catalogue.reading import Reading
 from streameval.errors import InvalidEventError
 from streameval.events.columns import Columns
-from streameval.partials import Inputs, Known, Partial, Place, merged, partials, repacked
+from streameval.partials import Cell, Inputs, Known, arrow_table, merged, partials, repacked
 from streameval.statistics.intervals import Intervals
-from streameval.tables.files import arrow
 
 SCHEMA: Final = "labels array<string>, start bigint, lists bigint, state binary"
 """Of a frame of partials."""
 
 
 class Value(NamedTuple):
-    """One metric of one place.
+    """One metric of one cell.
 
     Attributes:
         labels: values of the columns it was split by.
@@ -41,7 +40,7 @@ class Evaluation:
     """What Spark has counted, or will: nothing runs before something is asked for.
 
     Attributes:
-        partials: a frame with a row for each place, as `streameval.partials.merged` takes them.
+        partials: a frame with a row for each cell, as `streameval.partials.merged` takes them.
             Write it to keep what was counted; frames of several runs add up by union.
     """
 
@@ -49,16 +48,16 @@ class Evaluation:
         self.partials = partials
         self._known = known
 
-    def accumulators(self) -> dict[Place, Accumulator]:
-        """What each place came to, by start and labels; for comparisons and intervals, too."""
+    def accumulators(self) -> dict[Cell, Accumulator]:
+        """What each cell came to, by start and labels; for comparisons and intervals, too."""
         rows = (row.asDict() for row in self.partials.toLocalIterator())
         return merged(rows, **self._known)
 
     def collect(self) -> list[Value]:
-        """Every metric of each place, by start and labels."""
+        """Every metric of each cell, by start and labels."""
         return [
-            Value(*place, metric, reading)
-            for place, counted in self.accumulators().items()
+            Value(*cell, metric, reading)
+            for cell, counted in self.accumulators().items()
             for metric, reading in counted.compute().items()
         ]
 
@@ -109,7 +108,7 @@ def evaluate(
 
     # Not a partial: Spark looks at the hints of what it is given.
     def add(rows: Any) -> Any:
-        return _table(repacked(rows.to_pylist(), **known))
+        return arrow_table(repacked(rows.to_pylist(), **known))
 
     added = counted.groupBy("labels", "start").applyInArrow(add, SCHEMA)
     return Evaluation(added, known)
@@ -125,16 +124,4 @@ def _counted(
     inputs: Inputs,
 ) -> Iterator[Any]:
     rows = partials(batches, *metrics, by=by, every=every, intervals=intervals, **inputs)
-    yield from _table(rows).to_batches()
-
-
-def _table(rows: Sequence[Partial]) -> Any:
-    schema = arrow().schema(
-        {
-            "labels": arrow().list_(arrow().string()),
-            "start": arrow().int64(),
-            "lists": arrow().int64(),
-            "state": arrow().binary(),
-        }
-    )
-    return arrow().Table.from_pylist([row._asdict() for row in rows], schema)
+    yield from arrow_table(rows).to_batches()

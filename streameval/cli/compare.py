@@ -31,7 +31,7 @@ from streameval.cli.evaluation import (
     configured,
     read_all,
 )
-from streameval.cli.state import counted, held_in
+from streameval.cli.stores import counted, held_in
 from streameval.config import Config
 from streameval.config.pipeline import counting
 from streameval.decoding.values import MISSING_LABEL

@@ -16,7 +16,7 @@ from typer import Argument, Option
 from streameval.checkpoints.checkpoint import Header, Place, SavedCheckpoint, Skip, Stop
 from streameval.checkpoints.stores import AnyStore
 from streameval.cli.ending import WrongCallError, output
-from streameval.cli.state import store_at
+from streameval.cli.stores import store_at
 from streameval.config import Config, load
 from streameval.config.pipeline import counting, fitted, schemas_of
 from streameval.decoding.invalid import InvalidEvent

@@ -5,31 +5,27 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 import typer
 from rich.table import Table
 from typer import Argument, Exit, Option
 
-from streameval.checkpoints.checkpoint import Draft, Header, Part, Place, SavedCheckpoint
+from streameval.checkpoints.checkpoint import Place
 from streameval.checkpoints.files import Blob
-from streameval.checkpoints.format import CLAIM, Entry
-from streameval.checkpoints.settings import AS_ENVIRONMENT, BucketOptions, is_url, url_of
-from streameval.checkpoints.stores import AnyStore, Stored, is_store, store_of
+from streameval.checkpoints.format import Entry
+from streameval.checkpoints.stores import AnyStore, Stored
 from streameval.cli.ending import FAILED, WrongCallError, output, tell
+from streameval.cli.merging import merged
 from streameval.cli.readings import write_readings
 from streameval.cli.screen import printed
-from streameval.config import Config, load
-from streameval.config.config import from_schema
-from streameval.config.pipeline import counting, fitted
-from streameval.engine.ingest import Ingest
+from streameval.cli.stores import counted, held_in, store_at
 from streameval.engine.snapshots import of_ingest
 from streameval.errors import DamagedStateError, StateVersionError
-from streameval.events.records import Partition
 
 _ABOUT = """Inspect, verify, export and merge stores of checkpoints ([state] path).
 
@@ -116,18 +112,23 @@ def merge(
     into: Annotated[
         str, Option(metavar="PATH", help="A new folder, or a URL where no state is yet.")
     ],
+    backfill: Annotated[
+        list[Path] | None,
+        Option(metavar="PARQUET", help="Rows of streameval.partials; may be given several times."),
+    ] = None,
 ) -> None:
     """Merge several stores of one group into a new one: the highest offset wins.
 
-    For replicas that kept state on their own disks and now share a folder, and to move state
-    from a folder to a bucket or back.
+    For replicas that kept state on their own disks and now share a folder, to move state from a
+    folder to a bucket or back, and to add what was counted elsewhere of the time before the log.
 
     ```
     streameval state merge node-1/state node-2/state --into shared/state
     streameval state merge state --into s3://bucket/prefix
+    streameval state merge state --backfill may.parquet --into state-with-may
     ```
     """
-    merged(paths, into)
+    merged(paths, into, backfill or ())
 
 
 _COLUMNS: Mapping[str, str] = {
@@ -301,162 +302,6 @@ def exported(
         raise WrongCallError(f"no state in {', '.join(paths)}.")
     made_with, ingest = counted(held, config)
     write_readings(of_ingest(ingest, labels=made_with.labels, now=time.time()), written_as)
-
-
-def merged(paths: Sequence[str], into: str) -> None:
-    """Copy the newest state of every partition into one new store.
-
-    Where several stores have a partition, the highest offset wins, as it does for a daemon.
-
-    Raises:
-        WrongCallError: the target is there already, or the stores belong to several groups.
-        StoreError: a store cannot be read or written.
-    """
-    if is_store(into) or (not is_url(into) and Path(into).exists()):
-        raise WrongCallError(f"--into {into}: is there already; name a place that is not.")
-    best: dict[Place, Held] = {}
-    for each in held_in(paths):
-        known = best.get(each.place)
-        if known is None or known.saved.header.offset < each.saved.header.offset:
-            best[each.place] = each
-    cluster, group = _owner(list(best.values()), paths)
-    store = store_of(into)
-    store.claim(cluster, group)
-    for _, each in sorted(best.items()):
-        store.save(Draft(header=each.saved.header, parts=_parts(each)))
-    with output():
-        sys.stdout.writelines(
-            f"{place}: offset {each.saved.header.offset:,}, from {each.path}\n"
-            for place, each in sorted(best.items())
-        )
-
-
-def _owner(held: Sequence[Held], paths: Sequence[str]) -> tuple[str, str]:
-    if not held:
-        raise WrongCallError(f"no state in {', '.join(paths)}.")
-    owners = sorted({(each.saved.header.cluster, each.saved.header.group) for each in held})
-    if len(owners) > 1:
-        found = " and ".join(f"group {group!r} of cluster {cluster!r}" for cluster, group in owners)
-        raise WrongCallError(
-            f"the stores belong to {found}; offsets of one mean nothing to the other. To read "
-            "their values together, use `streameval state export` with all of them."
-        )
-    return owners[0]
-
-
-def _parts(held: Held) -> list[Part]:
-    return [Part(name=name, content=_content(held, name)) for name in sorted(held.saved.digests)]
-
-
-def _content(held: Held, name: str) -> Callable[[], Iterator[bytes]]:
-    return lambda: iter([held.saved.read(name)])
-
-
-class Held(NamedTuple):
-    """A checkpoint, and the store that it was found in.
-
-    Attributes:
-        path: of the store.
-        place: of its log.
-        saved: what is held.
-    """
-
-    path: str
-    place: Place
-    saved: SavedCheckpoint
-
-
-def held_in(paths: Sequence[str], partitions: Sequence[str] = ()) -> list[Held]:
-    """The newest valid checkpoint of every place; prints the damaged ones.
-
-    Of a topic that was deleted and made again, only the state written last.
-
-    Args:
-        paths: of the stores.
-        partitions: which ones, as TOPIC/NUMBER; none means all.
-
-    Raises:
-        WrongCallError: a path is no store, or there is no such partition.
-        StoreError: a store cannot be read.
-        StateVersionError: a newer release wrote a state.
-    """
-    newest: dict[tuple[str, str, int], Held] = {}
-    for each in _all(paths):
-        key = (each.path, each.place.topic, each.place.number)
-        known = newest.get(key)
-        if known is None or known.saved.header.written_at < each.saved.header.written_at:
-            newest[key] = each
-    found = [each for _, each in sorted(newest.items())]
-    names = {f"{each.place.topic}/{each.place.number}" for each in found}
-    for name in partitions:
-        if name not in names:
-            known_names = ", ".join(sorted(names)) or "none"
-            problem = f"--partition {name!r}: there is no state of it, but of {known_names}."
-            raise WrongCallError(problem)
-    wanted = set(partitions) or names
-    return [each for each in found if f"{each.place.topic}/{each.place.number}" in wanted]
-
-
-def counted(held: Sequence[Held], config_path: Path | None) -> tuple[Config, Ingest]:
-    """The configuration of the states, and one ingest that has loaded all of them.
-
-    Args:
-        held: at least one.
-        config_path: a configuration to use instead of the saved one.
-
-    Raises:
-        ConfigError: the configuration cannot be used.
-        UnlikeStateError: a state was made with other settings, or others than the others.
-        DamagedStateError: a state is not what was written.
-    """
-    newest = max(held, key=lambda each: each.saved.header.written_at)
-    config = load(config_path) if config_path else from_schema(newest.saved.header.schema)
-    config = fitted(config, newest.saved.header.settings)
-    ingest = counting(config)
-    for number, each in enumerate(held):
-        # Stores of several clusters may have partitions of the same name.
-        partition = Partition(f"{number}:{each.place.topic}", each.place.number)
-        parts = {name: each.saved.read(name) for name in sorted(each.saved.digests)}
-        ingest.restore(partition, _offsets(partition, each.saved.header), parts)
-    return config, ingest
-
-
-def _offsets(partition: Partition, header: Header) -> dict[Partition, int]:
-    """The next offset of each log of the state."""
-    joined = {Partition.of(log): offset for log, offset in header.offsets.items()}
-    return joined or {partition: header.offset}
-
-
-def _all(paths: Iterable[str]) -> Iterator[Held]:
-    for path in paths:
-        store = store_at(path)
-        for place in store.places():
-            found = store.newest(place)
-            for problem in found.damaged:
-                tell(f"{path}: {place}: {problem}")
-            if found.saved is not None:
-                yield Held(path, place, found.saved)
-
-
-def store_at(path: str, options: BucketOptions = AS_ENVIRONMENT) -> AnyStore:
-    """The store in a folder or bucket.
-
-    Raises:
-        WrongCallError: there is none.
-        MissingExtraError: it is a bucket, and the extra is not installed.
-        StoreError: the bucket cannot be read.
-    """
-    if is_url(path):
-        try:
-            url_of(path)
-        except ValueError as error:
-            raise WrongCallError(str(error)) from error
-    if not is_store(path, options):
-        raise WrongCallError(
-            f"{path}: no store of checkpoints, for it has no {CLAIM}; "
-            "give the folder or URL that [state] path names."
-        )
-    return store_of(path, options)
 
 
 def moment(seconds: float) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from streameval.decoding.decode import Decoded
 from streameval.decoding.framing import BatchDecoder
 from streameval.decoding.invalid import InvalidEvent
+from streameval.engine.backfill import Backfill, Extent
 from streameval.engine.clock import Clock
 from streameval.engine.dead_letters import Identity
 from streameval.engine.layout import Layout
@@ -84,6 +85,19 @@ class State(Protocol):
 
     def remove(self, record: Identity) -> bool:
         """Forget a record that waits, as if it had never been there; whether it waited."""
+
+    @property
+    def backfills(self) -> Sequence[Extent]:
+        """Event time of what was taken over from elsewhere."""
+
+    def take_over(self, backfill: Backfill) -> None:
+        """Add what was counted elsewhere; positions stay.
+
+        Raises:
+            BackfillError: it does not fit; what was added is not to be used.
+            UnlikeStateError: it was made with other metrics, inputs or ids; likewise.
+            DamagedStateError: a row of it is not what was counted; likewise.
+        """
 
     def skip(self, offsets: Mapping[Partition, int]) -> None:
         """Go on at these offsets, where a log has lost what lies before them."""

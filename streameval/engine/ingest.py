@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from streameval.decoding.invalid import InvalidEvent
+from streameval.engine.backfill import Backfill
 from streameval.engine.clock import provisional
 from streameval.engine.dead_letters import DeadLetter, Examples, Identity, letters_of
 from streameval.engine.direct import Front, State
@@ -194,6 +195,18 @@ class Ingest:
             raise DamagedStateError(str(partition), problem) from error
         state.skip(offsets)
         self._partitions[partition] = state
+
+    def take_over(self, partition: Partition, backfill: Backfill) -> None:
+        """Add to a partition what was counted elsewhere; offsets stay.
+
+        Raises:
+            BackfillError: it does not fit, or overlaps with one that is there; what was added is
+                not to be used.
+            UnlikeStateError: it was made with other metrics, inputs or ids; likewise.
+            DamagedStateError: a row of it is not what was counted; likewise.
+        """
+        backfill.check_new(each for state in self._partitions.values() for each in state.backfills)
+        self._partitions[partition].take_over(backfill)
 
     def drop(self, partition: Partition) -> None:
         """Forget a partition: another process has it."""

@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from streameval.decoding.decode import Decoded
 from streameval.decoding.invalid import InvalidEvent
+from streameval.engine.backfill import Backfill, Extent, moment_text
 from streameval.engine.clock import NEVER, Ahead, Clock, Clocks
 from streameval.engine.dead_letters import Identity
 from streameval.engine.layout import Layout
 from streameval.engine.memory import PREFIX, Memory
 from streameval.engine.tally import Tally
-from streameval.errors import DamagedStateError, SourceError
+from streameval.errors import BackfillError, DamagedStateError, SourceError
 from streameval.events import Batch
 from streameval.events.records import Partition, RecordBatch
 from streameval.windows.family import Family
@@ -66,6 +67,7 @@ class PartitionState:
         tally: outcomes of its records.
         families: what is kept, by name.
         since: "family:statistic" -> clock at which it was first kept; those kept always are absent.
+        backfills: event time of what was taken over, in the order of taking over.
     """
 
     def __init__(self, layout: Layout, partition: Partition, position: int) -> None:
@@ -79,6 +81,7 @@ class PartitionState:
         self.tally = Tally()
         self.families = {spec.name: Family(spec, layout.times) for spec in layout.families}
         self.since: dict[str, int] = {}
+        self.backfills: list[Extent] = []
 
     def apply(self, batch: RecordBatch, decoded: Decoded) -> Applied:
         """Count decoded records, and stand behind their batch.
@@ -112,6 +115,30 @@ class PartitionState:
         """Count events that follow each other in time."""
         clocks = None if decoded.times is None else self.time.advance(decoded.times)
         self._count(decoded, np.ones(len(decoded.places), dtype=np.bool_), clocks, self.tally)
+        self._version = next_version()
+
+    def take_over(self, backfill: Backfill) -> None:
+        """Add what was counted elsewhere; the position stays.
+
+        Raises:
+            BackfillError: it does not fit; what was added is not to be used.
+            UnlikeStateError: it was made with other metrics, inputs or ids; likewise.
+            DamagedStateError: a row of it is not what was counted; likewise.
+        """
+        end = backfill.extent.end
+        if self.time.is_final and end is not None and end - (backfill.every or 0) > self.time.now:
+            raise BackfillError(
+                f"it covers {backfill.extent}, and the newest event of the state is of "
+                f"{moment_text(self.time.now)}",
+                "leave out what the log has or will have",
+            )
+        for family in self.families.values():
+            for row in backfill.rows:
+                span = None
+                if row.start is not None and backfill.every is not None:
+                    span = row.start, backfill.every
+                family.take_over(row.labels, row.content, row.lists, span)
+        self.backfills.append(backfill.extent)
         self._version = next_version()
 
     @property
@@ -211,13 +238,15 @@ class PartitionState:
             family.update(batch, decoded.dimensions, starts, times, seen)
 
     def _meta(self) -> Callable[[], Iterator[bytes]]:
-        state = {
+        state: dict[str, Any] = {
             "ahead": self._ahead.state(),
             "clock": self.time.state(),
             "kept": {name: self.families[name].kept for name in sorted(self.families)},
             "since": dict(sorted(self.since.items())),
             "tally": self.tally.state_dict(),
         }
+        if self.backfills:
+            state["backfills"] = self.backfills
         return lambda: iter([msgspec.msgpack.encode(state)])
 
     def _restore_meta(self, parts: Mapping[str, bytes]) -> dict[str, int]:
@@ -227,6 +256,7 @@ class PartitionState:
             self.time.restore(state["clock"])
             self._ahead.restore(state["ahead"])
             self.since = state["since"]
+            self.backfills = [Extent(*each) for each in state.get("backfills", ())]
             kept: dict[str, int] = state["kept"]
             self.tally = Tally.from_state_dict(state["tally"])
         except (KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:

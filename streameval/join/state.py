@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from streameval.decoding.decode import Decoded
+from streameval.engine.backfill import Backfill, Extent
 from streameval.engine.clock import Clock
 from streameval.engine.dead_letters import Identity
 from streameval.engine.ingest import SKIPPABLE, told
@@ -100,6 +101,21 @@ class JoinedState:
     def since(self) -> dict[str, int]:
         """`family:statistic` -> clock at which it was first kept."""
         return self._counted.since
+
+    @property
+    def backfills(self) -> Sequence[Extent]:
+        """Event time of what was taken over."""
+        return self._counted.backfills
+
+    def take_over(self, backfill: Backfill) -> None:
+        """Add what was counted elsewhere; nothing of it is joined.
+
+        Raises:
+            BackfillError: it does not fit; what was added is not to be used.
+            UnlikeStateError: it was made with other metrics, inputs or ids; likewise.
+            DamagedStateError: a row of it is not what was counted; likewise.
+        """
+        self._counted.take_over(backfill)
 
     @property
     def accounts(self) -> Sequence[Account]:

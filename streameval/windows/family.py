@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from streameval.accumulator.plan import Plan
 from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
-from streameval.errors import DamagedStateError
+from streameval.errors import BackfillError, DamagedStateError, UnlikeStateError
 from streameval.events import Batch
 from streameval.events.ragged import Coded
 from streameval.statistics.arrays import IntArray
@@ -32,6 +32,7 @@ from streameval.windows.sections import Section, next_version
 from streameval.windows.times import (
     BEYOND,
     DAY,
+    FINE,
     HOUR,
     PAST,
     Place,
@@ -39,6 +40,7 @@ from streameval.windows.times import (
     borders,
     place_of,
     section_name,
+    span_text,
 )
 from streameval.windows.users import FamilyUsers, UsersCopy, users_alone
 
@@ -232,6 +234,42 @@ class Family:
                 self._panes[BEYOND].add(table)
                 self.version = next_version()
 
+    def take_over(
+        self, labels: Sequence[str], content: bytes, lists: int, span: tuple[int, int] | None
+    ) -> None:
+        """Add what was counted elsewhere.
+
+        Args:
+            labels: values of all dimensions.
+            content: a table of one cell, as its `dump` gives it.
+            lists: how many there are in it.
+            span: of event time in which they all are: start and length, microseconds; None without.
+
+        Raises:
+            BackfillError: the span lies in several panes.
+            UnlikeStateError: a statistic that is kept here is not in it, or was made otherwise.
+            DamagedStateError: it is no table.
+        """
+        goal = self._goal_of(span)
+        assigned = self._assigner.assign([tuple(labels)], 1)
+        self._move(assigned.moves)
+        number = int(assigned.numbers[0])
+        table = self.spec.table.empty()
+        missing = table.load(content, [number])
+        if missing:
+            kept = tuple(table.statistics)
+            there = tuple(name for name in kept if name not in missing)
+            raise UnlikeStateError(f"statistics of {self.spec.name}", kept, there)
+        self._open.settle()
+        table.hand_out(_SLICE_BITS, {0: self._pane(goal)})
+        self.add_users(table)
+        seen = Seen()
+        # When the last of them was is not known; not before the start of their span.
+        latest = None if span is None else span[0]
+        seen.load([(self.spec.slices.labels[number], latest, lists)], self.spec.slices)
+        self._seen.add(seen, {})
+        self.version = next_version()
+
     def copied(self) -> FamilyCopy:
         """Its content for readers; a pane that has not changed is the same object as before."""
         self._open.settle()
@@ -367,6 +405,21 @@ class Family:
         """Add what a table of this family alone counted by user."""
         if self._users is not None:
             self._users.add(table, _SLICE_BITS)
+
+    def _goal_of(self, span: tuple[int, int] | None) -> Place:
+        if span is None or not self.spec.spans:
+            return BEYOND
+        (start, length), pane = span, self.times.pane
+        first, last = (
+            self._goal(Place(pane, at // pane * pane)) for at in (start, start + length - 1)
+        )
+        if first != last:
+            problem = f"a span of {span_text(length)} lies in several panes of windows"
+            fitting = f'"{span_text(pane)}"'
+            if self._fine != PAST:
+                fitting += f', or "1h" for what is {span_text(FINE + self.times.lateness)} old'
+            raise BackfillError(problem, f"count it again with every={fitting}")
+        return first
 
     def _goal(self, place: Place) -> Place:
         if place.start < self._kept or place.start == PAST:

@@ -22,7 +22,7 @@ from streameval.errors import (
     StreamevalError,
     UnlikeStateError,
 )
-from streameval.partials import Partial, Place, merged, partials, repacked
+from streameval.partials import Cell, Partial, merged, partials, repacked
 
 METRICS = ("ndcg@3", "hit_rate@2", "auc", "shannon_entropy", "ctr")
 INTERVALS = Intervals(groups=16)
@@ -97,7 +97,7 @@ def test_any_division_of_the_events_gives_the_same_bytes(sizes: list[int], seed:
     assert repacked([*repacked(apart[:half]), *repacked(apart[half:])]) == whole
 
 
-def test_a_place_has_what_an_accumulator_counts_of_its_events() -> None:
+def test_a_cell_has_what_an_accumulator_counts_of_its_events() -> None:
     rows = events(150)
     found = merged(counted(table(rows)))
     assert sum(each.lists for each in found.values()) == len(rows)
@@ -132,7 +132,7 @@ def test_without_splitting_there_is_one_row_and_variants_of_it_are_compared() ->
     options = {"by": ["variant"], "every": None}
     found = merged(counted(table(rows), **options))
     assert {labels for labels, _ in found} == {("control",), ("treatment",), ("__missing__",)}
-    control, treatment = (found[Place((name,), None)] for name in ("control", "treatment"))
+    control, treatment = (found[Cell((name,), None)] for name in ("control", "treatment"))
     alone: list[Accumulator] = []
     for name in ("control", "treatment"):
         mine = table([row for row in rows if row["variant"] == name])
@@ -146,11 +146,11 @@ def test_without_splitting_there_is_one_row_and_variants_of_it_are_compared() ->
 
 def test_rows_come_back_from_engines_as_sequences_and_mappings() -> None:
     rows = counted(table(events(50)))
-    wanted = {place: each.state_dict() for place, each in merged(rows).items()}
+    wanted = {cell: each.state_dict() for cell, each in merged(rows).items()}
     lists = [[list(row.labels), *row[1:3], bytearray(row.state)] for row in rows]
-    assert {place: each.state_dict() for place, each in merged(lists).items()} == wanted
+    assert {cell: each.state_dict() for cell, each in merged(lists).items()} == wanted
     mappings = [row._asdict() for row in rows]
-    assert {place: each.state_dict() for place, each in merged(mappings).items()} == wanted
+    assert {cell: each.state_dict() for cell, each in merged(mappings).items()} == wanted
     assert repacked(mappings) == rows
 
 
@@ -216,6 +216,13 @@ def test_other_input_is_refused_with_what_to_give() -> None:
     for every in ("often", "0s"):
         with pytest.raises(ValueError, match="every: found"):
             partials([], "mrr", every=every)
+
+
+def test_rows_split_otherwise_are_refused() -> None:
+    shown = table(events(20))
+    for options, found in (({"every": "30m"}, "1800000000"), ({"by": ["pro"]}, "pro")):
+        with pytest.raises(UnlikeStateError, match=found):
+            merged([*counted(shown), *counted(shown, **options)])
 
 
 def test_rows_that_do_not_belong_together_are_refused() -> None:

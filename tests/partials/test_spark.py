@@ -12,7 +12,7 @@ import pytest
 
 from streameval import compare
 from streameval.errors import InvalidEventError, MetricError
-from streameval.partials import Place, merged
+from streameval.partials import Cell, merged
 from streameval.spark import evaluate
 from tests.partials.test_partials import INTERVALS, METRICS, counted, events, table
 
@@ -54,11 +54,11 @@ def evaluated(given: Any, **options: Any) -> Any:
     return evaluate(given, *METRICS, **(usual | options))
 
 
-def states(evaluation: Any) -> dict[Place, Any]:
-    return {place: each.state_dict() for place, each in evaluation.accumulators().items()}
+def states(evaluation: Any) -> dict[Cell, Any]:
+    return {cell: each.state_dict() for cell, each in evaluation.accumulators().items()}
 
 
-WANTED = {place: each.state_dict() for place, each in merged(counted(table(ROWS))).items()}
+WANTED = {cell: each.state_dict() for cell, each in merged(counted(table(ROWS))).items()}
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 13])
@@ -72,7 +72,7 @@ def test_it_collects_to_rows_of_labels_metric_and_value(spark: Any) -> None:
     alone = merged(counted(table(ROWS), every=None, by=["variant"]))
     assert len(rows) == len(METRICS) * len(alone)
     for row in rows:
-        reading = alone[Place(row.labels, None)].read(row.metric)
+        reading = alone[Cell(row.labels, None)].read(row.metric)
         assert row.start is None
         assert (row.reading.value, row.reading.count) == (reading.value, reading.count)
         assert row.reading.interval == reading.interval
@@ -81,7 +81,7 @@ def test_it_collects_to_rows_of_labels_metric_and_value(spark: Any) -> None:
 def test_variants_are_compared(spark: Any) -> None:
     found = evaluated(frame(spark).repartition(5), every=None, by=["variant"]).accumulators()
     alone = merged(counted(table(ROWS), every=None, by=["variant"]))
-    pair = [Place((name,), None) for name in ("control", "treatment")]
+    pair = [Cell((name,), None) for name in ("control", "treatment")]
     wanted = compare(alone[pair[0]], alone[pair[1]], "hit_rate@2")
     assert compare(found[pair[0]], found[pair[1]], "hit_rate@2") == wanted
 
@@ -97,7 +97,7 @@ def test_a_batch_that_is_delivered_again_changes_nothing(spark: Any, tmp_path: P
             count(batch, number)
     kept = spark.read.parquet(str(tmp_path / "partials"))
     rows = [row.asDict() for row in kept.collect()]
-    assert {place: each.state_dict() for place, each in merged(rows).items()} == WANTED
+    assert {cell: each.state_dict() for cell, each in merged(rows).items()} == WANTED
 
 
 def test_parquet_is_read_where_it_lies(spark: Any, tmp_path: Path) -> None:

@@ -1,0 +1,89 @@
+"""What was counted elsewhere, of events that the log does not have, as a state takes it over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import msgspec
+
+from streameval.errors import BackfillError
+
+
+class BackfillRow(NamedTuple):
+    """What the lists of one combination of label values and one span of event time came to.
+
+    Attributes:
+        labels: values of all dimensions.
+        start: of the span, microseconds since the epoch; None for lists without a time.
+        lists: how many there are.
+        content: a table of one cell, as its `dump` gives it.
+    """
+
+    labels: tuple[str, ...]
+    start: int | None
+    lists: int
+    content: bytes
+
+
+class Extent(NamedTuple):
+    """The event time that a backfill covers, microseconds since the epoch; None for all time."""
+
+    begin: int | None
+    end: int | None
+
+    def overlaps(self, other: Extent) -> bool:
+        """Whether a list may be in both."""
+        if self.begin is None or self.end is None or other.begin is None or other.end is None:
+            return True
+        return self.begin < other.end and other.begin < self.end
+
+    def __str__(self) -> str:
+        if self.begin is None or self.end is None:
+            return "all time"
+        return f"{moment_text(self.begin)} to {moment_text(self.end)}"
+
+
+class Backfill(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows that a state takes over at once.
+
+    Attributes:
+        rows: by start and labels.
+        every: length of their spans, microseconds; None where they are of all time.
+    """
+
+    rows: Sequence[BackfillRow]
+    every: int | None
+
+    @property
+    def extent(self) -> Extent:
+        """The event time that it covers."""
+        starts = [row.start for row in self.rows if row.start is not None]
+        if self.every is None or not starts:
+            return Extent(None, None)
+        return Extent(min(starts), max(starts) + self.every)
+
+    def check_new(self, before: Iterable[Extent]) -> None:
+        """Refuse what overlaps with a backfill that was taken over before.
+
+        Raises:
+            BackfillError: it does.
+        """
+        for known in before:
+            if known.overlaps(self.extent):
+                raise BackfillError(
+                    f"it covers {self.extent}, and the state has a backfill of {known} already: "
+                    "lists in both would count twice",
+                    "take over only spans that are new, or begin with the state as it was before",
+                )
+
+
+def moment_text(microseconds: int) -> str:
+    """A time as ISO 8601, for a message.
+
+    Example:
+        >>> moment_text(1_750_000_000_000_000)
+        '2025-06-15T15:06:40Z'
+    """
+    return f"{datetime.fromtimestamp(microseconds // 1_000_000, UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -1,0 +1,213 @@
+"""`streameval state merge --backfill`: what was counted elsewhere, then the daemon goes on live."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from streameval import Intervals
+from streameval.partials import arrow_table, partials
+from tests.cli.program import ran
+from tests.daemon.running import exact, readings, running
+
+METRICS = ("ctr", "ndcg@10", "item_coverage@10", "ndcg(statistic=median)@10")
+BY = ("variant", "country")
+CONFIG = """
+metrics = {metrics}
+labels = ["variant"]
+segments = ["country"]
+catalog = 1200
+intervals = {{ groups = 64 }}
+[event]
+time = "ts"
+time_unit = "iso8601"
+event_id = "event_id"
+[windows]
+pane = "10m"
+spans = ["10m", "12h"]
+[source]
+type = "files"
+paths = ["{log}"]
+[state]
+path = "{state}"
+[web]
+listen = "127.0.0.1:0"
+first_exposure = "0s"
+"""
+BEGIN = datetime(2026, 3, 1, 20, tzinfo=UTC)
+BEFORE, STOPPED, ALL = 300, 570, 640
+"""Events of the backfill; those counted when the daemon was stopped; all of them."""
+LENGTH = 20
+"""Items of every list."""
+
+
+def lines() -> list[str]:
+    """Simulated events, a minute apart: the backfill covers five hours of two days."""
+    found = []
+    for number, line in enumerate(ran("simulate", "--events", str(ALL)).stdout.splitlines()):
+        at = BEGIN + timedelta(minutes=number)
+        found.append(json.dumps(json.loads(line) | {"ts": at.isoformat()}) + "\n")
+    return found
+
+
+def events(records: Sequence[str]) -> pa.Table:
+    """Records as columns, as a warehouse has them."""
+    rows: list[dict[str, Any]] = list(map(json.loads, records))
+    columns = {name: [row[name] for row in rows] for name in (*BY, "recommendations")}
+    columns["interactions"] = [row["interactions"] for row in rows]
+    columns["users"] = [row["user"] for row in rows]
+    columns["times"] = [datetime.fromisoformat(row["ts"]) for row in rows]
+    return pa.table(columns, schema=SCHEMA)
+
+
+SCHEMA = pa.schema(
+    {
+        **dict.fromkeys(BY, pa.string()),
+        "recommendations": pa.list_(pa.string()),
+        "interactions": pa.list_(pa.string()),
+        "users": pa.string(),
+        "times": pa.timestamp("us", "UTC"),
+    }
+)
+
+
+class World:
+    """The log, its daemon's state when it was stopped, and what was counted of the time before."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.records = folder, lines()
+        self.log = folder / "log.ndjson"
+        self.log.write_text("".join(self.records[BEFORE:STOPPED]))
+        self.state = folder / "state"
+        with running(self.config("state"), folder) as daemon:
+            daemon.consumed(STOPPED - BEFORE)
+            assert daemon.stop() == 0
+        self.backfill = self.counted("before")
+
+    def config(self, state: str) -> str:
+        metrics = json.dumps(METRICS)
+        return CONFIG.format(metrics=metrics, log=self.log, state=self.folder / state)
+
+    def counted(self, name: str, *metrics: str, **options: Any) -> Path:
+        """Rows of the events before the log, in two pieces, as parquet."""
+        given: dict[str, Any] = {"by": BY, "every": "1h", "intervals": Intervals(groups=64)}
+        given |= {"catalog": 1200} | options
+        table = events(self.records[:BEFORE])
+        pieces = (table[:123], table[123:])
+        rows = [row for each in pieces for row in partials([each], *(metrics or METRICS), **given)]
+        path = self.folder / f"{name}.parquet"
+        parquet.write_table(arrow_table(rows), path)
+        return path
+
+    def merged(self, *backfills: Path, state: Path | None = None, into: str) -> Any:
+        options = [part for path in backfills for part in ("--backfill", path)]
+        return ran("state", "merge", state or self.state, *options, "--into", self.folder / into)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return World(tmp_path_factory.mktemp("backfill"))
+
+
+def test_the_daemon_goes_on_live_as_if_it_had_counted_all_of_it(world: World) -> None:
+    done = world.merged(world.backfill, into="joined")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"offset {STOPPED - BEFORE:,}" in done.stdout
+    assert f"{BEFORE:,} lists of 2026-03-01T20:00:00Z to 2026-03-02T01:00:00Z" in done.stdout
+    assert ran("state", "verify", world.folder / "joined").returncode == 0
+
+    with world.log.open("a") as log:
+        log.writelines(world.records[STOPPED:])
+    with running(world.config("joined"), world.folder) as daemon:
+        document = daemon.consumed(ALL - STOPPED)
+        shown = daemon.until(lambda: _lists_in_counters(daemon.get("/metrics").text))
+        assert daemon.stop() == 0
+    config = world.folder / "streameval.toml"
+    together = world.folder / "together.ndjson"
+    together.write_text("".join(world.records))
+    evaluated = ran("evaluate", together, "--config", config, "--format", "json").stdout
+    assert ran("state", "export", world.folder / "joined").stdout == evaluated
+    live = {exact([each]) for each in readings(document)}
+    lifetime = [each for each in json.loads(evaluated) if each["window"] == "lifetime"]
+    assert {exact([each]) for each in readings({"metrics": lifetime})} <= live
+    # Nothing that was counted before this process is in its counters.
+    assert shown == ALL - STOPPED
+
+
+def _lists_in_counters(text: str) -> float:
+    found = re.findall(r'^streameval_ctr_count\{variant="\w+"\} (\S+)', text, re.MULTILINE)
+    return sum(map(float, found)) / LENGTH
+
+
+def test_the_same_backfill_again_is_refused_and_so_is_one_that_overlaps(world: World) -> None:
+    once = world.merged(world.backfill, into="once")
+    assert once.returncode == 0
+    months = world.counted("by-day", every="1d")
+    for number, again in enumerate((world.backfill, months)):
+        done = world.merged(again, state=world.folder / "once", into=f"twice-{number}")
+        assert done.returncode == 2
+        assert "count twice" in done.stderr
+        assert "2026-03-01T20:00:00Z to 2026-03-02T01:00:00Z" in done.stderr
+        assert not (world.folder / f"twice-{number}").exists()
+    both = world.merged(world.backfill, world.backfill, into="both")
+    assert (both.returncode, "count twice" in both.stderr) == (2, True)
+
+
+_UNLIKE: dict[str, tuple[tuple[str, ...], dict[str, Any], str]] = {
+    "a metric is missing": (METRICS[:2], {}, "unlike statistics of .*exposures"),
+    "another depth": (METRICS[1:], {}, "unlike statistics of labels: here hits;"),
+    "without users": (METRICS, {"intervals": None}, "unlike statistics of .*groups:64"),
+    "other groups": (METRICS, {"intervals": Intervals(groups=32)}, "groups:64"),
+    "a label is missing": (METRICS, {"by": ["variant"]}, r"by=\['variant', 'country'\]"),
+    "long spans": (METRICS, {"every": "1d"}, r'several panes.*every="10m", or "1h" for what is'),
+}
+
+
+@pytest.mark.parametrize("case", _UNLIKE)
+def test_what_was_counted_otherwise_is_refused(world: World, case: str) -> None:
+    metrics, options, message = _UNLIKE[case]
+    done = world.merged(world.counted("unlike", *metrics, **options), into="unlike")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.search(message, done.stderr), done.stderr
+    assert not (world.folder / "unlike").exists()
+
+
+def test_what_is_newer_than_the_log_is_refused(world: World) -> None:
+    path = world.folder / "newer.parquet"
+    newer = events([_later(record) for record in world.records[:10]])
+    options: dict[str, Any] = {"by": BY, "every": "1m", "intervals": Intervals(groups=64)}
+    rows = partials([newer], *METRICS, catalog=1200, **options)
+    parquet.write_table(arrow_table(rows), path)
+    done = world.merged(path, into="newer")
+    assert done.returncode == 2
+    assert "the newest event of the state is of 2026-03-02T05:29:00Z" in done.stderr
+
+
+def _later(record: str) -> str:
+    at = (BEGIN + timedelta(days=3)).isoformat()
+    return json.dumps(json.loads(record) | {"ts": at})
+
+
+def test_what_is_no_backfill_is_a_wrong_call(world: World) -> None:
+    other = world.folder / "other.parquet"
+    parquet.write_table(events(world.records[:2]), other)
+    empty = world.folder / "empty.parquet"
+    parquet.write_table(arrow_table([]), empty)
+    for path, message in (
+        (world.log, "no rows of streameval.partials in parquet"),
+        (other, "no rows of streameval.partials in parquet"),
+        (world.folder / "nowhere", "no rows of streameval.partials in parquet"),
+        (empty, "it has no row"),
+    ):
+        done = world.merged(path, into="wrong")
+        assert done.returncode == 2
+        assert message in done.stderr
+        assert done.stderr.count("\n") == 1
