@@ -9,13 +9,14 @@ import pytest
 from _pytest.doctest import DoctestModule
 
 import tests.effort  # noqa: F401  loads the profile of Hypothesis
-from tests.kafka.broker_fixture import _session_broker, broker
+from tests.kafka.broker_fixture import _session_broker, broker, client
 from tests.prometheus.remembering import remembering
 from tests.real_parts import pytest_report_header, pytest_runtest_makereport
 
 __all__ = [
     "_session_broker",
     "broker",
+    "client",
     "pytest_report_header",
     "pytest_runtest_makereport",
     "remembering",

@@ -108,7 +108,7 @@ class KafkaOptions(_Options, frozen=True, kw_only=True, tag="kafka"):
         start: "earliest", "latest", or an ISO-8601 time with offset.
         stall_timeout: seconds without progress, although there is more to read, before the client
             is restarted.
-        kafka: settings of the client; dotted Java names work.
+        kafka: `client` ("kafka-python" or "confluent"), and its settings; dotted Java names work.
     """
 
     topics: Annotated[list[str], Meta(min_length=1)]

@@ -46,6 +46,8 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
         "--store", choices=("folder", "s3"), default="folder", help="where checkpoints are kept"
     )
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of all chance")
+    clients = ("kafka-python", "confluent")
+    parser.add_argument("--client", choices=clients, default=clients[0], help="that daemons use")
     asked = parser.parse_args(arguments)
     known = ON_S3 if asked.store == "s3" else IN_FOLDER
     asked.scenario = asked.scenario or list(known)
@@ -56,7 +58,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _well(name: str, broker: Broker, proxy: Proxy, asked: argparse.Namespace) -> bool:
-    print(f"{name:<15} seed {asked.seed} ...", end=" ", flush=True)
+    print(f"{name:<15} {asked.client}, seed {asked.seed} ...", end=" ", flush=True)
     folder = Path(tempfile.mkdtemp(prefix=f"streameval-{name}-"))
     began = time.monotonic()
     broker.start()
@@ -64,6 +66,7 @@ def _well(name: str, broker: Broker, proxy: Proxy, asked: argparse.Namespace) ->
         broker=broker,
         proxy=proxy,
         folder=folder,
+        client=asked.client,
         seed=asked.seed,
         times=asked.times,
         count=asked.count,

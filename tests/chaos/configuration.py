@@ -33,6 +33,7 @@ group = "{group}"
 {member}
 
 [source.kafka]
+client = "{client}"
 bootstrap_servers = "{broker}"
 session_timeout_ms = {session}
 heartbeat_interval_ms = 300
@@ -66,6 +67,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         endpoint: where daemons find the server of the bucket; None means where it is.
         group: of the consumers.
         member: name of a static member; None for a dynamic one.
+        client: that daemons read with.
         session: after so long without a heartbeat a member is gone; milliseconds.
         events: records after which there is a checkpoint even within the second.
         spans: of windows.
@@ -82,6 +84,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     proxy: str | None = None
     group: str = "chaos"
     member: str | None = None
+    client: str = "kafka-python"
     session: int = 3_000
     events: int | None = None
     spans: str = '["5m", "1h", "24h"]'

@@ -38,6 +38,7 @@ class Stage(msgspec.Struct, kw_only=True):
         broker: a real one.
         folder: empty, of this scenario alone.
         seed: of everything random in it.
+        client: that daemons read with.
         proxy: before the broker; None where there is none.
         times: how often it hurts.
         count: how many members there are, where there are many.
@@ -53,6 +54,7 @@ class Stage(msgspec.Struct, kw_only=True):
     broker: Broker
     folder: Path
     seed: int
+    client: str = "kafka-python"
     proxy: Proxy | None = None
     times: int = 1
     count: int = 2
@@ -77,6 +79,7 @@ class Stage(msgspec.Struct, kw_only=True):
             topic=create(self.broker, partitions=partitions),
             folder=self.folder,
             bucket=s3.new_path() if self.on_s3 else "",
+            client=self.client,
             group=f"chaos-{uuid.uuid4().hex[:8]}",
             **changed,
         )

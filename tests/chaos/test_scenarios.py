@@ -31,8 +31,12 @@ _SOAK = 10.0
 _AT_ONCE = 3
 """Scenarios mostly wait; each has a topic, a group and a folder of its own."""
 
-_ON_S3 = " on S3"
-_CASES = (*IN_FOLDER, *(f"{name}{_ON_S3}" for name in ON_S3))
+_ON_S3, _THROUGH_CONFLUENT = " on S3", " through confluent"
+_CASES = (
+    *IN_FOLDER,
+    *(f"{name}{_ON_S3}" for name in ON_S3),
+    *(f"{name}{_THROUGH_CONFLUENT}" for name in IN_FOLDER),
+)
 
 Verdicts = Mapping[str, "Future[Faults]"]
 
@@ -58,20 +62,17 @@ def verdicts(
         alone = stack.enter_context(ThreadPoolExecutor(1))
 
         def on_session_broker(name: str) -> Faults:
-            scenario = name.removesuffix(_ON_S3)
-            stage = _stage(_session_broker, folders[name])
-            stage.on_s3 = scenario != name
-            return played(scenario, stage)
+            return played(_scenario(name), _stage(_session_broker, folders[name], name))
 
         def on_own_broker(name: str) -> Faults:
             with rough_broker() as (broker, proxy):
-                stage = _stage(broker, folders[name])
+                stage = _stage(broker, folders[name], name)
                 stage.proxy = proxy
-                return played(name, stage)
+                return played(_scenario(name), stage)
 
         yield {
             name: alone.submit(on_own_broker, name)
-            if name in ROUGH
+            if _scenario(name) in ROUGH
             else smooth.submit(on_session_broker, name)
             for name in folders
         }
@@ -79,9 +80,21 @@ def verdicts(
             pool.shutdown(cancel_futures=True)
 
 
-def _stage(broker: Broker, folder: Path) -> Stage:
-    points = tuple(POINTS) if thorough() else _POINTS
-    return Stage(broker=broker, folder=folder, seed=_SEED, times=1, minutes=_SOAK, points=points)
+def _scenario(case: str) -> str:
+    return case.removesuffix(_ON_S3).removesuffix(_THROUGH_CONFLUENT)
+
+
+def _stage(broker: Broker, folder: Path, case: str) -> Stage:
+    return Stage(
+        broker=broker,
+        folder=folder,
+        seed=_SEED,
+        client="confluent" if case.endswith(_THROUGH_CONFLUENT) else "kafka-python",
+        times=1,
+        minutes=_SOAK,
+        on_s3=case.endswith(_ON_S3),
+        points=tuple(POINTS) if thorough() else _POINTS,
+    )
 
 
 @pytest.mark.parametrize(

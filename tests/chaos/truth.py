@@ -8,6 +8,7 @@ from contextlib import closing
 from hashlib import blake2b
 
 from kafka import KafkaConsumer, TopicPartition
+from msgspec.structs import replace
 
 from streameval.config import load
 from streameval.config.pipeline import counting
@@ -40,13 +41,7 @@ class Fold:
     @property
     def digests(self) -> dict[int, dict[str, str]]:
         """Of each part of each partition's state, by number of the partition."""
-        return {
-            partition.number: {
-                section.name: _digest(b"".join(section.content()()))
-                for section in self.ingest.sections(partition)
-            }
-            for partition in self.ingest.partitions
-        }
+        return digests(self.ingest)
 
     @property
     def positions(self) -> dict[int, int]:
@@ -84,8 +79,21 @@ class Fold:
 
     @property
     def _options(self) -> KafkaOptions:
-        assert isinstance(self._config.source, KafkaOptions)
-        return self._config.source
+        """By kafka-python, whichever client the daemons read with."""
+        source = self._config.source
+        assert isinstance(source, KafkaOptions)
+        return replace(source, kafka={**source.kafka, "client": "kafka-python"})
+
+
+def digests(ingest: Ingest) -> dict[int, dict[str, str]]:
+    """Of each part of each partition's state, by number of the partition."""
+    return {
+        partition.number: {
+            section.name: _digest(b"".join(section.content()()))
+            for section in ingest.sections(partition)
+        }
+        for partition in ingest.partitions
+    }
 
 
 def ends(setting: Setting) -> dict[int, int]:

@@ -10,6 +10,7 @@ import pytest
 from streameval.errors import BrokerError, MissingExtraError
 from streameval.sources.kafka.client import silence_client_log
 from streameval.testing.broker import Broker
+from tests.kafka.topics import read_by
 
 
 @pytest.fixture(scope="session")
@@ -32,3 +33,10 @@ def broker(_session_broker: Broker) -> Broker:
     """A broker that runs, whatever the test before did to it; topics of others may be in it."""
     _session_broker.start()
     return _session_broker
+
+
+@pytest.fixture
+def client(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The client that reads, see `tests.kafka.topics.on_each_client`."""
+    with read_by(request.param):
+        yield request.param

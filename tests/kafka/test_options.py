@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -7,9 +8,10 @@ from typing import Any
 import pytest
 from kafka.record import util as kafka_records
 
-from streameval.errors import ConfigError, SourceError
+from streameval.errors import ConfigError, MissingExtraError, SourceError
 from streameval.sources.kafka.client import warn_of_slow_checksums
-from streameval.sources.kafka.settings import client_config
+from streameval.sources.kafka.confluent import librdkafka_config
+from streameval.sources.kafka.settings import client_config, group_config
 from streameval.sources.kafka.source import KafkaSource
 from streameval.sources.secrets import redacted
 from tests.kafka.topics import options
@@ -133,3 +135,82 @@ def test_what_is_logged_holds_no_secret() -> None:
 def test_topics_that_cannot_be_are_refused(topics: list[str], says: str) -> None:
     with pytest.raises((ConfigError, SourceError), match=says):
         KafkaSource(options("127.0.0.1:1", *topics), {}, shared=False)
+
+
+def test_a_client_that_there_is_not_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"client: found 'java'; write one of kafka-python, conf"):
+        KafkaSource(options("127.0.0.1:1", "topic", client="java"), {}, shared=False)
+
+
+def test_a_client_that_is_not_installed_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    monkeypatch.delitem(sys.modules, "streameval.sources.kafka.confluent", raising=False)
+    monkeypatch.delattr("streameval.sources.kafka.confluent", raising=False)
+    with pytest.raises(MissingExtraError, match=r"needs the extra 'fast', .*pip install 'conflu"):
+        KafkaSource(options("127.0.0.1:1", "topic", client="confluent"), {}, shared=False)
+
+
+def _of_librdkafka(table: dict[str, Any]) -> dict[str, Any]:
+    source = options("127.0.0.1:1", "topic", client="confluent", **table)
+    config = group_config(source, {}, shared=True)
+    return librdkafka_config(source, {}, config)
+
+
+@pytest.mark.parametrize(
+    ("table", "name", "value"),
+    [
+        ({}, "bootstrap.servers", "127.0.0.1:1"),
+        ({}, "group.id", "streameval"),
+        ({}, "isolation.level", "read_committed"),
+        ({}, "enable.auto.commit", False),
+        ({}, "check.crcs", True),
+        ({"fetch_max_wait_ms": 50}, "fetch.wait.max.ms", 50),
+        ({"fetch.max.wait.ms": "50"}, "fetch.wait.max.ms", 50),
+        ({"fetch.wait.max.ms": 50}, "fetch.wait.max.ms", 50),
+        ({"request_timeout_ms": 9_000}, "socket.timeout.ms", 9_000),
+        ({"queued.max.messages.kbytes": 1024}, "queued.max.messages.kbytes", 1024),
+        ({"queued": {"min": {"messages": 10}}}, "queued.min.messages", 10),
+        ({"member": "replica-1"}, "group.instance.id", "replica-1"),
+        (PLAIN, "sasl.password", "xyzzy"),
+        (PLAIN, "sasl.mechanism", "PLAIN"),
+        (PLAIN, "ssl.endpoint.identification.algorithm", "https"),
+        ({**PLAIN, "ssl_check_hostname": False}, "ssl.endpoint.identification.algorithm", "none"),
+    ],
+)
+def test_settings_reach_librdkafka_under_its_names(
+    table: dict[str, Any], name: str, value: object
+) -> None:
+    assert _of_librdkafka(table)[name] == value
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "says"),
+    [
+        ({"proxy_url": "socks5://a:1"}, "proxy_url", 'leave it out, or set client = "kafka-pyth'),
+        ({"api_version": "2.0"}, "api_version", "librdkafka has no such setting"),
+        ({"bootstrap_server": "x"}, "bootstrap_server", "did you mean 'bootstrap_servers'"),
+        ({"queued.max.messages.bytes": 1}, "queued.max.messages.bytes", "no such setting"),
+        ({"queued.min.messages": -1}, "queued.min.messages", "outside allowed range"),
+        ({"fetch_min_bytes": 10**9}, "fetch_min_bytes", "outside allowed range"),
+        ({"max_poll_interval_ms": 2_000}, "max_poll_interval_ms", "session.timeout.ms"),
+        ({"enable.auto.offset.store": True}, "enable.auto.offset.store", "told to Kafka after"),
+        ({"enable.auto.commit": True}, "enable.auto.commit", "told to Kafka after"),
+        ({"group.protocol": "consumer"}, "group.protocol", "always by ranges"),
+        ({"stats_cb": "x"}, "stats_cb", "Python object"),
+        ({"ssl.ca.pem": "x"}, "ssl.ca.pem", "use kafka-python's security settings"),
+        ({**PLAIN, "sasl_mechanism": "GSSAPI"}, "sasl_mechanism", "with this client, write one of"),
+        ({"queued.min.messages": "${NOT_SET}"}, "queued.min.messages", "NOT_SET is not set"),
+        (
+            {"security_protocol": "SSL", "ssl_cafile": __file__},
+            "ssl_cafile",
+            "no certificate or crl found",
+        ),
+    ],
+)
+def test_what_librdkafka_cannot_do_is_refused_by_name(
+    table: dict[str, Any], key: str, says: str
+) -> None:
+    with pytest.raises(ConfigError) as raised:
+        KafkaSource(options("127.0.0.1:1", "topic", client="confluent", **table), {}, shared=True)
+    assert (raised.value.path, raised.value.key) == ("source.kafka", key)
+    assert says in str(raised.value)

@@ -7,13 +7,23 @@ from kafka import KafkaAdminClient, KafkaProducer
 
 from streameval.events.records import Origin, Partition
 from streameval.testing.broker import Broker
-from tests.kafka.topics import by_partition, create, drained, fill, filled, opened, options
+from tests.kafka.topics import (
+    by_partition,
+    create,
+    drained,
+    fill,
+    filled,
+    on_each_client,
+    opened,
+    options,
+)
 
 pytestmark = pytest.mark.kafka
 
 RECORDS = [b'{"user": "u%d"}' % number for number in range(50)]
 
 
+@on_each_client
 def test_records_come_back_byte_for_byte_and_in_order(broker: Broker) -> None:
     topic = filled(broker, {0: RECORDS})
     with opened(options(broker, topic)) as source:
@@ -23,12 +33,14 @@ def test_records_come_back_byte_for_byte_and_in_order(broker: Broker) -> None:
     assert batches[-1].next_offset == 50
 
 
+@on_each_client
 def test_a_tombstone_is_none(broker: Broker) -> None:
     topic = filled(broker, {0: [b"a", None, b"c"]})
     with opened(options(broker, topic)) as source:
         assert by_partition(drained(source, 3)) == {Partition(topic, 0): [b"a", None, b"c"]}
 
 
+@on_each_client
 @pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
 def test_compressed_records_come_back_as_they_were(broker: Broker, compression: str) -> None:
     topic = create(broker)
@@ -37,6 +49,7 @@ def test_compressed_records_come_back_as_they_were(broker: Broker, compression: 
         assert by_partition(drained(source, 50)) == {Partition(topic, 0): RECORDS}
 
 
+@on_each_client
 def test_partitions_of_several_topics_add_up(broker: Broker) -> None:
     first = filled(broker, {number: RECORDS[number * 10 :] for number in range(4)})
     second = filled(broker, {0: RECORDS[:7]})
@@ -46,6 +59,7 @@ def test_partitions_of_several_topics_add_up(broker: Broker) -> None:
     assert found == {**expected, Partition(second, 0): RECORDS[:7]}
 
 
+@on_each_client
 def test_ends_are_known_and_reached(broker: Broker) -> None:
     topic = filled(broker, {0: RECORDS, 1: RECORDS[:3]})
     with opened(options(broker, topic)) as source:
@@ -55,6 +69,7 @@ def test_ends_are_known_and_reached(broker: Broker) -> None:
     assert {batch.partition: batch.next_offset for batch in batches} == ends
 
 
+@on_each_client
 def test_an_empty_partition_has_a_position_before_its_first_record(broker: Broker) -> None:
     topic = filled(broker, {0: RECORDS, 1: []})
     with opened(options(broker, topic)) as source:
@@ -63,6 +78,7 @@ def test_an_empty_partition_has_a_position_before_its_first_record(broker: Broke
     assert found == {Partition(topic, 0): 50, Partition(topic, 1): 0}
 
 
+@on_each_client
 def test_a_source_is_never_finished_and_closes_twice(broker: Broker) -> None:
     topic = filled(broker, {0: RECORDS})
     with opened(options(broker, topic)) as source:
@@ -73,6 +89,16 @@ def test_a_source_is_never_finished_and_closes_twice(broker: Broker) -> None:
         source.close()
 
 
+@on_each_client
+def test_a_poll_that_has_no_time_left_returns(broker: Broker) -> None:
+    topic = filled(broker, {0: RECORDS})
+    with opened(options(broker, topic)) as source:
+        drained(source, 50)
+        for _ in range(5):
+            source.poll(-0.1)
+
+
+@on_each_client
 def test_reading_everything_takes_nothing_from_the_group_and_commits_nothing(
     broker: Broker,
 ) -> None:
@@ -89,6 +115,7 @@ def test_reading_everything_takes_nothing_from_the_group_and_commits_nothing(
     assert not any(committed.values())
 
 
+@on_each_client
 def test_a_record_has_its_time_its_key_and_its_headers(broker: Broker) -> None:
     topic = filled(broker, {0: [b"bad"], 1: []})
     sent = [[("trace", b"1"), ("trace", b"2")], [("span", b"3")], []]

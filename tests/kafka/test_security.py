@@ -10,7 +10,18 @@ from streameval.errors import BrokerError, MissingExtraError, SourceError
 from streameval.sources.kafka.probe import probe
 from tests.effort import sampled
 from tests.kafka.secured import PASSWORD, USER, Secured, secured, set_password
-from tests.kafka.topics import awaited, by_partition, create, drained, fill, filled, opened, options
+from tests.kafka.topics import (
+    awaited,
+    by_partition,
+    create,
+    drained,
+    fill,
+    filled,
+    on_each_client,
+    on_each_client_at_night,
+    opened,
+    options,
+)
 
 pytestmark = pytest.mark.kafka
 
@@ -115,6 +126,7 @@ def _settings(safe: Secured, protocol: str, settings: dict[str, str]) -> dict[st
     return {"security_protocol": protocol, **settings, **files}
 
 
+@on_each_client_at_night
 @pytest.mark.parametrize("name", sampled(CASES, 3))
 def test_a_wrong_setting_of_security_is_named(safe: Secured, name: str) -> None:
     port, protocol, wrong, reason, says = CASES[name]
@@ -129,6 +141,7 @@ def test_a_wrong_setting_of_security_is_named(safe: Secured, name: str) -> None:
         assert counted - {"silent"} == {reason}
 
 
+@on_each_client_at_night
 @pytest.mark.parametrize(
     "name", sampled(["another authority", "a wrong password", "no TLS where there is"], 3)
 )
@@ -142,6 +155,7 @@ def test_a_probe_names_the_same_culprit(safe: Secured, name: str) -> None:
     assert "start the broker" not in str(raised.value)
 
 
+@on_each_client_at_night
 def test_a_host_that_the_certificate_does_not_name_is_told(safe: Secured) -> None:
     address = safe.addresses["SSL"].replace("127.0.0.1", "localhost")
     table = options(address, "topic", **_settings(safe, "SSL", AUTHORITY))
@@ -149,6 +163,7 @@ def test_a_host_that_the_certificate_does_not_name_is_told(safe: Secured) -> Non
         awaited(source, "not valid for 'localhost'; name the broker in bootstrap_servers as its")
 
 
+@on_each_client
 def test_the_right_settings_read(safe: Secured) -> None:
     topic = create(safe.broker)
     table = options(
@@ -160,6 +175,7 @@ def test_the_right_settings_read(safe: Secured) -> None:
         assert not any(source.connection_failures.values())
 
 
+@on_each_client
 @pytest.mark.parametrize("setting", sampled(["sasl.jaas.config", "sasl_plain_password"], 2))
 def test_a_password_in_a_file_is_read_again_by_the_next_connection(
     safe: Secured, tmp_path: Path, setting: str

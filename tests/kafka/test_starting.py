@@ -16,6 +16,7 @@ from tests.kafka.topics import (
     drained,
     fill,
     filled,
+    on_each_client,
     opened,
     options,
     shortened,
@@ -24,6 +25,7 @@ from tests.kafka.topics import (
 pytestmark = pytest.mark.kafka
 
 
+@on_each_client
 def test_latest_reads_only_what_comes_after(broker: Broker) -> None:
     topic = filled(broker, {0: [b"old"] * 5, 1: [b"old"]})
     with opened(options(broker, topic, start="latest")) as source:
@@ -34,6 +36,7 @@ def test_latest_reads_only_what_comes_after(broker: Broker) -> None:
     assert batches[-1].offsets == [5]
 
 
+@on_each_client
 def test_a_time_reads_what_was_written_at_or_after_it(broker: Broker) -> None:
     topic = filled(broker, {0: [b"before"], 1: [b"before"]})
     time.sleep(0.01)
@@ -45,12 +48,14 @@ def test_a_time_reads_what_was_written_at_or_after_it(broker: Broker) -> None:
         awaited(source, None)
 
 
+@on_each_client
 def test_a_given_position_wins_over_start(broker: Broker) -> None:
     topic = filled(broker, {0: [b"a", b"b", b"c"], 1: [b"d", b"e"]})
     with opened(options(broker, topic, start="latest"), {Partition(topic, 0): 1}) as source:
         assert by_partition(drained(source, 2)) == {Partition(topic, 0): [b"b", b"c"]}
 
 
+@on_each_client
 def test_reading_goes_on_where_another_stopped(broker: Broker) -> None:
     records = [b"%d" % number for number in range(1000)]
     topic = filled(broker, {0: records})
@@ -62,6 +67,7 @@ def test_reading_goes_on_where_another_stopped(broker: Broker) -> None:
     assert by_partition(batches) == {Partition(topic, 0): records}
 
 
+@on_each_client
 def test_a_position_at_the_end_is_fine(broker: Broker) -> None:
     topic = filled(broker, {0: [b"a"]})
     with opened(options(broker, topic), {Partition(topic, 0): 1}) as source:
@@ -70,6 +76,7 @@ def test_a_position_at_the_end_is_fine(broker: Broker) -> None:
         assert by_partition(drained(source, 1)) == {Partition(topic, 0): [b"b"]}
 
 
+@on_each_client
 @pytest.mark.parametrize(
     ("offset", "says"),
     [(4, "the topic ends at 3"), (1, "the topic now begins at 2: 1 were deleted unread")],
@@ -86,6 +93,7 @@ def test_a_position_outside_the_log_is_refused(broker: Broker, offset: int, says
     assert "start anew" in raised.value.remedy
 
 
+@on_each_client
 def test_earliest_begins_behind_what_was_deleted(broker: Broker) -> None:
     topic = filled(broker, {0: [b"a", b"b", b"c"]})
     shortened(broker, topic, 2)
@@ -94,12 +102,16 @@ def test_earliest_begins_behind_what_was_deleted(broker: Broker) -> None:
     assert [offset for batch in batches for offset in batch.offsets] == [2]
 
 
+@on_each_client
 def test_records_deleted_while_reading_are_not_passed_over_in_silence(broker: Broker) -> None:
     topic = create(broker)
     with opened(options(broker, topic)) as source:
         awaited(source, None)
+        # A client may fetch records before anybody polls for them.
+        source.pause([Partition(topic, 0)])
         fill(broker, topic, {0: [b"a", b"b", b"c"]})
         shortened(broker, topic, 2)
+        source.pause([])
         with pytest.raises(SourceError, match="offset 0 is no longer in the log") as raised:
             drained(source, 1)
     assert raised.value.source == f"{topic}[0]"

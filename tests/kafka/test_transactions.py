@@ -9,7 +9,7 @@ from kafka import KafkaProducer
 from streameval.events.records import Partition
 from streameval.testing.broker import Broker
 from tests.effort import PATIENCE
-from tests.kafka.topics import by_partition, create, drained, fill, opened, options
+from tests.kafka.topics import by_partition, create, drained, fill, on_each_client, opened, options
 
 pytestmark = pytest.mark.kafka
 
@@ -34,6 +34,7 @@ def _send(producer: KafkaProducer, topic: str, values: list[bytes]) -> None:
         producer.send(topic, value).get(timeout=PATIENCE)
 
 
+@on_each_client
 def test_aborted_records_are_not_delivered(
     broker: Broker, topic: str, producer: KafkaProducer
 ) -> None:
@@ -46,6 +47,7 @@ def test_aborted_records_are_not_delivered(
     assert by_partition(batches) == {Partition(topic, 0): [b"a", b"b", b"c"]}
 
 
+@on_each_client
 def test_an_open_transaction_holds_back_records_and_end(
     broker: Broker, topic: str, producer: KafkaProducer
 ) -> None:
@@ -61,6 +63,7 @@ def test_an_open_transaction_holds_back_records_and_end(
     assert by_partition(batches) == {Partition(topic, 0): [b"a", b"b", b"c"]}
 
 
+@on_each_client
 def test_the_position_moves_over_a_gap_at_the_end(
     broker: Broker, topic: str, producer: KafkaProducer
 ) -> None:

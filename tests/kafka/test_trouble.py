@@ -20,6 +20,8 @@ from tests.kafka.topics import (
     drained,
     fill,
     filled,
+    on_each_client,
+    on_each_client_at_night,
     opened,
     options,
     removed,
@@ -34,6 +36,7 @@ def _poll_for_ever(source: Source) -> None:
         source.poll(0.1)
 
 
+@on_each_client
 @pytest.mark.nightly
 def test_a_broker_that_comes_late_is_awaited(broker: Broker) -> None:
     topic = filled(broker, {0: [b"a", b"b"]})
@@ -46,6 +49,7 @@ def test_a_broker_that_comes_late_is_awaited(broker: Broker) -> None:
         awaited(source, None)
 
 
+@on_each_client
 def test_a_broker_restarted_while_reading_loses_and_repeats_nothing_and_fills_no_log(
     broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -68,6 +72,7 @@ def test_a_broker_restarted_while_reading_loses_and_repeats_nothing_and_fills_no
     }
 
 
+@on_each_client
 def test_a_broker_that_is_silent_is_in_trouble_until_it_speaks(broker: Broker) -> None:
     topic = filled(broker, {0: [b"a"]})
     with opened(options(broker, topic)) as source:
@@ -83,6 +88,7 @@ def test_a_broker_that_is_silent_is_in_trouble_until_it_speaks(broker: Broker) -
         assert by_partition(drained(source, 1)) == {Partition(topic, 0): [b"b"]}
 
 
+@on_each_client
 def test_a_topic_that_is_made_late_is_read_from_its_beginning(broker: Broker) -> None:
     there = filled(broker, {0: [b"a"]})
     late = f"{there}-late"
@@ -94,6 +100,7 @@ def test_a_topic_that_is_made_late_is_read_from_its_beginning(broker: Broker) ->
         awaited(source, None)
 
 
+@on_each_client_at_night
 def test_a_missing_topic_does_not_hold_up_another(broker: Broker) -> None:
     topic = filled(broker, {0: [b"a"]})
     with opened(options(broker, topic, "missing-one")) as source:
@@ -101,6 +108,7 @@ def test_a_missing_topic_does_not_hold_up_another(broker: Broker) -> None:
         awaited(source, "missing-one")
 
 
+@on_each_client
 def test_added_partitions_are_read_too(broker: Broker) -> None:
     topic = filled(broker, {0: [b"a"]})
     with opened(options(broker, topic, start="latest")) as source:
@@ -112,6 +120,7 @@ def test_added_partitions_are_read_too(broker: Broker) -> None:
     assert found == {Partition(topic, 0): [b"b"], Partition(topic, 2): [b"c"]}
 
 
+@on_each_client
 def test_a_topic_made_again_is_refused(broker: Broker) -> None:
     topic = filled(broker, {0: [b"a"]})
     with opened(options(broker, topic)) as source:
@@ -123,6 +132,7 @@ def test_a_topic_made_again_is_refused(broker: Broker) -> None:
             _poll_for_ever(source)
 
 
+@on_each_client_at_night
 def test_what_does_not_speak_kafka_is_said_so(broker: Broker) -> None:
     wrong = options(broker, "topic", security_protocol="SSL")
     with opened(wrong) as source:
@@ -138,17 +148,20 @@ def test_settings_that_do_not_fit_together_are_refused_and_not_retried(broker: B
         probe(wrong, {})
 
 
+@on_each_client
 def test_a_probe_says_what_is_there(broker: Broker) -> None:
     topic = filled(broker, {0: [b"a"] * 1200, 1: [b"b"]})
     said = probe(options(broker, topic), {})
     assert said == f"Kafka answers: {topic}: 2 partitions, 1,201 offsets in use."
 
 
+@on_each_client
 def test_a_probe_refuses_a_missing_topic(broker: Broker) -> None:
     with pytest.raises(SourceError, match="topic 'missing': there is none on this cluster; create"):
         probe(options(broker, "missing"), {})
 
 
+@on_each_client
 def test_a_probe_refuses_a_broker_that_is_not_there() -> None:
     with pytest.raises(SourceError, match=r"cannot reach Kafka at 127.0.0.1:1: connection refused"):
         probe(options("127.0.0.1:1", "topic", bootstrap_timeout_ms=500), {})

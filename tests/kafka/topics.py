@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from typing import Any
+from contextvars import ContextVar
+from typing import Any, TypeVar
 
+import pytest
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 
 from streameval.events.records import Partition, RecordBatch
@@ -16,6 +18,37 @@ from streameval.sources.options import KafkaOptions
 from streameval.sources.source import Positions, Source
 from streameval.testing.broker import Broker
 from tests.effort import PATIENCE
+
+Test = TypeVar("Test", bound=Callable[..., object])
+
+_client: ContextVar[str] = ContextVar("client", default="kafka-python")
+
+
+@contextmanager
+def read_by(client: str) -> Iterator[None]:
+    """Let sources of `options` be read by this client."""
+    token = _client.set(client)
+    try:
+        yield
+    finally:
+        _client.reset(token)
+
+
+def on_each_client(test: Test) -> Test:
+    """Run the test with each client that can read."""
+    return _parametrized(test, "confluent")
+
+
+def on_each_client_at_night(test: Test) -> Test:
+    """Run the test with kafka-python always, and with the others in tests/nightly."""
+    return _parametrized(test, pytest.param("confluent", marks=pytest.mark.nightly))
+
+
+def _parametrized(test: Test, *others: object) -> Test:
+    values = ["kafka-python", *others]
+    chosen: Test = pytest.mark.parametrize("client", values, indirect=True)(test)
+    marked: Test = pytest.mark.usefixtures("client")(chosen)
+    return marked
 
 
 def create(broker: Broker, *, partitions: int = 1, name: str | None = None, **configs: str) -> str:
@@ -61,7 +94,7 @@ def options(
 ) -> KafkaOptions:
     """Options of a source over these topics."""
     address = broker if isinstance(broker, str) else broker.bootstrap_servers
-    settings = {"bootstrap_servers": address, **kafka}
+    settings = {"bootstrap_servers": address, "client": _client.get(), **kafka}
     return KafkaOptions(
         topics=list(topics),
         start=start,

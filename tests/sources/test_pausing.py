@@ -13,7 +13,7 @@ from streameval.sources.kafka.source import KafkaSource
 from streameval.sources.options import FilesOptions
 from streameval.sources.source import Pausable, Positions, Source
 from streameval.testing.broker import Broker
-from tests.kafka.topics import drained, fill, filled, options
+from tests.kafka.topics import drained, fill, filled, on_each_client, options
 
 
 def by_log(batches: list[RecordBatch]) -> dict[Partition, int]:
@@ -46,6 +46,7 @@ def test_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.kafka
+@on_each_client
 def test_topics(broker: Broker) -> None:
     topic = filled(broker, {0: [b"a"], 1: [b"b"]})
     first, second = Partition(topic, 0), Partition(topic, 1)

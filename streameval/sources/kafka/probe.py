@@ -13,9 +13,10 @@ from kafka.errors import KafkaError
 from streameval.errors import SourceError
 from streameval.events.records import Partition, RecordBatch
 from streameval.sources.kafka.client import UNUSABLE, connect, silence_client_log, unusable
+from streameval.sources.kafka.clients import try_reader
 from streameval.sources.kafka.cluster import EARLIEST, LATEST, Cluster, start_spec
 from streameval.sources.kafka.connections import failure_of
-from streameval.sources.kafka.member import batch_of
+from streameval.sources.kafka.kafka_python import batch_of
 from streameval.sources.kafka.settings import source_config, source_topics
 from streameval.sources.options import KafkaOptions
 
@@ -43,7 +44,7 @@ def probe(options: KafkaOptions, environment: Mapping[str, str]) -> str:
         with closing(Cluster(config)) as cluster:
             findings = _findings(cluster, names)
         # The reader's settings are more than those of the questions asked so far.
-        connect(KafkaConsumer, config).close(autocommit=False)
+        try_reader(options, environment, config)
     except UNUSABLE as error:
         raise unusable(error, config) from error
     except (KafkaError, OSError) as error:

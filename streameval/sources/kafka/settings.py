@@ -26,6 +26,10 @@ from streameval.sources.secrets import FileText, names_a_file, substituted
 TABLE: Final = "source.kafka"
 """How an error calls the place of a setting."""
 
+KAFKA_PYTHON: Final = "kafka-python"
+CONFLUENT: Final = "confluent"
+"""The clients that can read; the others of this package's connections are kafka-python's."""
+
 _OURS: Final[Mapping[str, Any]] = {
     "group_id": None,
     "enable_auto_commit": False,
@@ -74,21 +78,24 @@ _RENAMED: Final[Mapping[str, str]] = {
 }
 """Name in other clients, dots as underscores -> name here; the rest differ by their dots only."""
 
-_POSITIONS = "positions are kept by streameval, and told to Kafka after they are safe"
-_RANGE = "always by ranges, so that partition n of every topic goes to one member"
+_TRANSLATED: Final = ("sasl_jaas_config", "ssl_endpoint_identification_algorithm")
+"""Java's, which mean several settings here, or another value."""
+
+POSITIONS = "positions are kept by streameval, and told to Kafka after they are safe"
+RANGE = "always by ranges, so that partition n of every topic goes to one member"
 _START = "where to begin is said by `start` in [source]"
 _OBJECT = "it takes a Python object, which a configuration file cannot hold"
 _BYTES = "records are read as bytes, and decoded as [event] says"
 _STORES = "Java key stores are not read; give PEM files as ssl_cafile, ssl_certfile, ssl_keyfile"
 
 _REFUSED: Final[Mapping[str, str]] = {
-    "enable_auto_commit": _POSITIONS,
-    "auto_commit_interval_ms": _POSITIONS,
-    "default_offset_commit_callback": _POSITIONS,
+    "enable_auto_commit": POSITIONS,
+    "auto_commit_interval_ms": POSITIONS,
+    "default_offset_commit_callback": POSITIONS,
     "group_id": "the consumer group is said by `group` in [source]",
     "group_instance_id": "a static member is named by `member` in [source]",
-    "partition_assignment_strategy": _RANGE,
-    "group_protocol": _RANGE,
+    "partition_assignment_strategy": RANGE,
+    "group_protocol": RANGE,
     "isolation_level": "always read_committed, so that aborted records are never counted",
     "auto_offset_reset": _START,
     "allow_auto_create_topics": "reading never creates a topic",
@@ -133,13 +140,52 @@ def source_topics(options: KafkaOptions) -> list[str]:
     return list(dict.fromkeys(options.topics))
 
 
+def client_of(options: KafkaOptions) -> str:
+    """Which client reads: KAFKA_PYTHON or CONFLUENT.
+
+    Raises:
+        ConfigError: `client` names neither.
+    """
+    client = options.kafka.get("client", KAFKA_PYTHON)
+    _require_known("client", client, (KAFKA_PYTHON, CONFLUENT), TABLE)
+    return str(client)
+
+
 def source_config(options: KafkaOptions, environment: Mapping[str, str]) -> dict[str, Any]:
-    """The settings, in the client's own names.
+    """The settings, in kafka-python's names; without those that only librdkafka has.
 
     Raises:
         ConfigError: a setting is unknown or not a user's to set.
     """
-    return {**_OFFERED, **client_config(options.kafka, environment), **_OURS}
+    return {**_OFFERED, **given_config(options, environment), **_OURS}
+
+
+def given_config(options: KafkaOptions, environment: Mapping[str, str]) -> dict[str, Any]:
+    """What the user says of `source_config`.
+
+    Raises:
+        ConfigError: a setting is unknown or not a user's to set.
+    """
+    table = {key: value for key, value in options.kafka.items() if key != "client"}
+    if client_of(options) == CONFLUENT:
+        table = {key: value for key, value in _flattened(table) if _is_known(key)}
+    return client_config(table, environment)
+
+
+def librdkafka_only(options: KafkaOptions, environment: Mapping[str, str]) -> dict[str, Any]:
+    """Settings that kafka-python does not know, as the user names them.
+
+    Raises:
+        ConfigError: a variable or a file that a value names is missing.
+    """
+    further = {}
+    for written, raw in _flattened(options.kafka):
+        if written != "client" and not _is_known(written):
+            try:
+                further[written] = _filled(raw, environment)
+            except ValueError as error:
+                raise ConfigError(TABLE, written, _sentence(error)) from error
+    return further
 
 
 def group_config(
@@ -275,11 +321,18 @@ def _settings(written: str, value: Any, defaults: Mapping[str, Any]) -> dict[str
     if name in _REFUSED:
         raise ValueError(f"cannot be set: {_REFUSED[name]}")
     if name not in defaults:
-        raise ValueError(_unknown(name, defaults))
+        raise ValueError(unknown(name, defaults))
     return {name: _converted(value, defaults[name])}
 
 
-def _unknown(name: str, defaults: Mapping[str, Any]) -> str:
+def _is_known(written: str) -> bool:
+    name = written.replace(".", "_")
+    name = _RENAMED.get(name, name)
+    return name in KafkaConsumer.DEFAULT_CONFIG or name in _REFUSED or name in _TRANSLATED
+
+
+def unknown(name: str, defaults: Mapping[str, Any] = KafkaConsumer.DEFAULT_CONFIG) -> str:
+    """What to say of a setting that no client has."""
     offered = nearest(name, (set(defaults) | set(_RENAMED)) - set(_REFUSED))
     meant = f"; did you mean {' or '.join(map(repr, offered))}?" if offered else ""
     return f"the Kafka client has no such setting{meant or '; see its documentation'}"

@@ -18,10 +18,16 @@ from streameval.sources.kafka.client import (
     unusable,
     warn_of_slow_checksums,
 )
+from streameval.sources.kafka.clients import subscribing
 from streameval.sources.kafka.cluster import start_offsets, start_spec
 from streameval.sources.kafka.connections import failure_of
-from streameval.sources.kafka.member import GroupMember, Rebalance
-from streameval.sources.kafka.settings import group_config, source_topics
+from streameval.sources.kafka.member import GroupMember
+from streameval.sources.kafka.settings import (
+    KAFKA_PYTHON,
+    client_of,
+    group_config,
+    source_topics,
+)
 from streameval.sources.kafka.watchdog import ClusterMonitor, Stall, Watchdog
 from streameval.sources.options import KafkaOptions
 from streameval.sources.secrets import redacted
@@ -71,6 +77,8 @@ class KafkaSource:
     ) -> None:
         self._topics = source_topics(options)
         self._config = group_config(options, environment, shared=shared)
+        self._client = client_of(options)
+        self._subscribe = subscribing(options, environment, self._config)
         self._start, self._shared = start_spec(options.start), shared
         self._timeout, self._clock = options.stall_timeout, clock
         self._monitor = ClusterMonitor(self._topics, self._config)
@@ -127,8 +135,11 @@ class KafkaSource:
         """Look for the cluster; `poll` joins the group."""
         self.close()
         silence_client_log()
-        warn_of_slow_checksums()
-        _LOG.info("reading Kafka topics %s with %s", self.name, redacted(self._config))
+        if self._client == KAFKA_PYTHON:
+            warn_of_slow_checksums()
+        _LOG.info(
+            "reading Kafka topics %s by %s with %s", self.name, self._client, redacted(self._config)
+        )
         self._owner = owner
         self._fenced, self._retrying, self._joined = None, None, False
         self._watchdog = Watchdog(self._timeout, self._clock)
@@ -156,8 +167,7 @@ class KafkaSource:
         member = self._member
         if member is None:
             return []
-        for rebalance in member.rebalances():
-            self._apply(member, rebalance)
+        member.tell()
         batches += self._start_assigned(member, seconds)
         self._look_for_stalls(member)
         return batches
@@ -194,37 +204,29 @@ class KafkaSource:
         if self._fenced is not None:
             raise self._fenced
         if self._member is None:
-            self._member = GroupMember(self._topics, self._config, self._start, self._monitor)
+            self._member = self._joined_group()
         try:
             return self._member.read(seconds)
         except (OffsetOutOfRangeError, LogTruncationError):
             if not self._shared:
                 raise
-            self._hand_over_again(self._member)
+            self._member.hand_over_again()
             return []
 
-    def _hand_over_again(self, member: GroupMember) -> None:
-        """The log no longer has what comes next: the owner decides, as it does after a restart."""
-        mine = sorted(member.positions)
-        self._owner.revoked(mine)
-        member.positions.clear()
-        member.hold(mine)
+    def _joined_group(self) -> GroupMember:
+        return GroupMember(
+            self._topics,
+            self._subscribe,
+            config=self._config,
+            start=self._start,
+            monitor=self._monitor,
+            owner=self._owner,
+        )
 
     def _leave(self) -> None:
         member, self._member = self._member, None
         if member is not None:
             member.close()
-
-    def _apply(self, member: GroupMember, rebalance: Rebalance) -> None:
-        """An owner's error leaves everything as it was: the next `poll` tells it again."""
-        if rebalance.what == "assigned":
-            member.hold(rebalance.partitions)
-            return
-        mine = [each for each in rebalance.partitions if each in member.positions]
-        if mine:
-            tell = self._owner.revoked if rebalance.what == "revoked" else self._owner.lost
-            tell(mine)
-        member.release(rebalance.partitions)
 
     def _start_assigned(self, member: GroupMember, seconds: float) -> list[RecordBatch]:
         """Hand new partitions to the owner, as soon as the cluster says where they stand."""

@@ -1,0 +1,68 @@
+"""The clients that can read: kafka-python, and confluent-kafka where its extra is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from types import ModuleType
+from typing import Any, TypeAlias
+
+from kafka import KafkaConsumer
+
+from streameval.errors import MissingExtraError
+from streameval.sources.kafka.client import connect
+from streameval.sources.kafka.consumer import Consumer, Rebalances
+from streameval.sources.kafka.kafka_python import KafkaPythonConsumer
+from streameval.sources.kafka.settings import KAFKA_PYTHON, client_of
+from streameval.sources.kafka.watchdog import ClusterMonitor
+from streameval.sources.options import KafkaOptions
+
+Subscribe: TypeAlias = Callable[[Sequence[str], Rebalances, ClusterMonitor], Consumer]
+"""Makes a consumer of these topics; raises KafkaError where no broker answers."""
+
+
+def subscribing(
+    options: KafkaOptions, environment: Mapping[str, str], config: Mapping[str, Any]
+) -> Subscribe:
+    """What makes consumers of the client that is asked for.
+
+    Args:
+        options: name the client, and its settings.
+        environment: what ${NAME} in the settings refers to.
+        config: all settings of a member, in kafka-python's names.
+
+    Raises:
+        ConfigError: the client has no such setting, or does not take its value.
+        MissingExtraError: the client is not installed.
+    """
+    if client_of(options) == KAFKA_PYTHON:
+        return partial(KafkaPythonConsumer, config)
+    confluent = _confluent()
+    settings = confluent.librdkafka_config(options, environment, config)
+    return partial(confluent.ConfluentConsumer, settings, config)
+
+
+def try_reader(
+    options: KafkaOptions, environment: Mapping[str, str], config: Mapping[str, Any]
+) -> None:
+    """Let the client connect once, as it would to read.
+
+    Raises:
+        ConfigError: the client has no such setting, or does not take its value.
+        KafkaError: no broker answers it.
+        MissingExtraError: the client is not installed.
+    """
+    if client_of(options) == KAFKA_PYTHON:
+        connect(KafkaConsumer, config).close(autocommit=False)
+        return
+    confluent = _confluent()
+    named = {**config, "group_id": options.group}
+    confluent.try_connection(confluent.librdkafka_config(options, environment, named))
+
+
+def _confluent() -> ModuleType:
+    try:
+        from streameval.sources.kafka import confluent  # noqa: PLC0415  an extra
+    except ImportError as error:
+        raise MissingExtraError('client = "confluent" of [source.kafka]', "fast", error) from error
+    return confluent

@@ -1,0 +1,86 @@
+"""What a member of a consumer group asks of its client, whichever that is."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Literal, NamedTuple, Protocol
+
+from streameval.events.records import Partition, RecordBatch
+
+
+class Rebalance(NamedTuple):
+    """Something that the group did, which the owner must be told."""
+
+    what: Literal["assigned", "revoked", "lost"]
+    partitions: tuple[Partition, ...]
+
+
+class Rebalances(Protocol):
+    """Takes note of rebalances, and tells the owner of them."""
+
+    def note(self, rebalance: Rebalance) -> None:
+        """Keep it until the owner was told of it; safe to call from any thread."""
+
+    def tell(self) -> None:
+        """Tell the owner; only on the thread that polls.
+
+        Raises:
+            StreamevalError: whatever the owner raises; the next call tells it again.
+        """
+
+
+class Consumer(Protocol):
+    """A subscribed client. It notes rebalances, and delivers only partitions that were started.
+
+    Partitions are not given up before the owner was told that they are revoked.
+    """
+
+    def poll(self, seconds: float, positions: Mapping[Partition, int]) -> list[RecordBatch]:
+        """Records that are there, or come in time; none where the group rebalanced.
+
+        Args:
+            seconds: how long to wait for a record.
+            positions: of the partitions that were started and are still ours: where to go on.
+
+        Returns:
+            At most one batch for each of these; one without values where the log goes on, but
+            holds nothing to deliver (compaction, aborted transactions).
+
+        Raises:
+            FencedInstanceIdError: another process uses our member name.
+            KafkaError: whatever the client says.
+        """
+
+    def hold(self, partitions: Sequence[Partition]) -> None:
+        """These are all that is ours; read nothing of them until `start`."""
+
+    def start(self, offsets: Mapping[Partition, int]) -> None:
+        """Read these of the partitions that are held, from these offsets."""
+
+    def seek(self, offsets: Mapping[Partition, int]) -> None:
+        """Go to these offsets of partitions that were started, perhaps once more."""
+
+    def pause(self, partitions: Collection[Partition]) -> None:
+        """Read nothing of these for a while."""
+
+    def resume(self, partitions: Collection[Partition]) -> None:
+        """Go on with these."""
+
+    def release(self, partitions: Collection[Partition]) -> None:
+        """The owner has finished or forgotten these: give them up."""
+
+    def commit(self, offsets: Mapping[Partition, int]) -> None:
+        """Tell the group; within a second or in the background.
+
+        Raises:
+            FencedInstanceIdError: another process uses our member name.
+            KafkaError: this commit failed, or the one before.
+        """
+
+    def close(self) -> None:
+        """Leave the group, where dynamic, and close the connections; notes nothing any more."""
+
+
+def skip_to(partition: Partition, offset: int) -> RecordBatch:
+    """A batch without values, which moves a position."""
+    return RecordBatch(partition=partition, values=(), offsets=(), next_offset=offset)

@@ -1,0 +1,221 @@
+"""kafka-python as the client of a member: the one that is always there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final, Literal
+
+from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
+from kafka.coordinator.base import MemberState
+from kafka.errors import FencedInstanceIdError, KafkaError
+from kafka.structs import OffsetAndMetadata
+
+from streameval.events.records import Origin, Partition, RecordBatch
+from streameval.sources.kafka.client import connected
+from streameval.sources.kafka.consumer import Rebalance, Rebalances, skip_to
+from streameval.sources.kafka.watchdog import ClusterMonitor
+
+_COMMIT_MS: Final = 1_000
+_LEAVE_MS: Final = 5_000
+_STEPS: Final = 100
+_STEP_SECONDS: Final = 0.02
+
+
+class _Interruption(Exception):  # noqa: N818  no error: it only returns control to our thread
+    """Ends a `poll` of the client, so that the owner is told on the thread that polls."""
+
+
+class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # untyped
+    """Notes rebalances, and ends the client's `poll` there and then.
+
+    The client calls it on its network thread, where nothing may take long and no request can be
+    made; an error that it raises comes out of `poll`. A revocation that is interrupted so has not
+    taken place: the client asks again in the next `poll`, and only then gives the partitions up.
+    In between, the member is in its group, and heartbeats go on.
+    """
+
+    def __init__(self, rebalances: Rebalances) -> None:
+        self._rebalances = rebalances
+        self._released: frozenset[Partition] = frozenset()
+        self._closed = False
+
+    def release(self, partitions: Collection[Partition]) -> None:
+        """Let the client give these up."""
+        self._released = frozenset(partitions)
+
+    def close(self) -> None:
+        """Note nothing any more, and let the client give up everything."""
+        self._closed = True
+
+    def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
+        """Called also when there are none."""
+        self._released = frozenset()
+        self._note("assigned", assigned)
+
+    def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
+        """Returns only when these were released."""
+        if not self._released.issuperset(Partition(*each) for each in revoked):
+            self._note("revoked", revoked)
+
+    def on_partitions_lost(self, lost: Collection[TopicPartition]) -> None:
+        """They belong to others already."""
+        self._released = frozenset()
+        self._note("lost", lost)
+
+    def _note(
+        self, what: Literal["assigned", "revoked", "lost"], given: Collection[TopicPartition]
+    ) -> None:
+        if self._closed:
+            return
+        self._rebalances.note(Rebalance(what, tuple(sorted(Partition(*p) for p in given))))
+        raise _Interruption
+
+
+def _nothing_to_refresh(*_: object, **__: object) -> bool:
+    return False
+
+
+class KafkaPythonConsumer:
+    """A `Consumer` of kafka-python.
+
+    Args:
+        config: settings of the client.
+        topics: to subscribe to.
+        rebalances: takes note of them.
+        monitor: knows which partitions there are.
+
+    Raises:
+        KafkaError: no broker answers.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        topics: Sequence[str],
+        rebalances: Rebalances,
+        monitor: ClusterMonitor,
+    ) -> None:
+        self._monitor = monitor
+        self._consumer, self._connections = connected(KafkaConsumer, config)
+        # Where a rebalance takes a position, the client would go on at the group's commit, which
+        # may be ahead of the state: what lies between would be lost. It waits for the owner.
+        coordinator = self._consumer._coordinator  # noqa: SLF001  no setting turns it off
+        coordinator.refresh_committed_offsets_if_needed = _nothing_to_refresh
+        self._listener = _Listener(rebalances)
+        self._consumer.subscribe(topics=list(topics), listener=self._listener)
+        self._known: frozenset[Partition] = frozenset()
+        for _ in range(_STEPS):
+            if self._refresh_metadata():
+                break
+            monitor.sleep(_STEP_SECONDS)
+
+    def poll(self, seconds: float, positions: Mapping[Partition, int]) -> list[RecordBatch]:
+        """See `Consumer`."""
+        if self._connections.fenced:
+            raise FencedInstanceIdError
+        self._refresh_metadata()
+        self._finish_rejoin()
+        try:
+            found = self._consumer.poll(timeout_ms=round(seconds * 1000))
+        except KafkaError as error:
+            if not isinstance(error.__cause__, _Interruption):
+                raise
+            return []
+        mine = {Partition(*each): records for each, records in found.items()}
+        batches = [batch_of(p, records) for p, records in mine.items() if p in positions]
+        return batches or self._gaps(positions)
+
+    def hold(self, partitions: Sequence[Partition]) -> None:
+        """See `Consumer`."""
+        for partition in map(_topic_partition, partitions):
+            self._consumer.pause(partition)
+            # Any offset will do: without one, the client would look for one itself.
+            self._consumer.seek(partition, 0)
+
+    def start(self, offsets: Mapping[Partition, int]) -> None:
+        """See `Consumer`."""
+        self.seek(offsets)
+        self.resume(offsets)
+
+    def seek(self, offsets: Mapping[Partition, int]) -> None:
+        """See `Consumer`."""
+        for partition, offset in offsets.items():
+            self._consumer.seek(_topic_partition(partition), offset)
+
+    def pause(self, partitions: Collection[Partition]) -> None:
+        """See `Consumer`."""
+        self._consumer.pause(*map(_topic_partition, partitions))
+
+    def resume(self, partitions: Collection[Partition]) -> None:
+        """See `Consumer`."""
+        self._consumer.resume(*map(_topic_partition, partitions))
+
+    def release(self, partitions: Collection[Partition]) -> None:
+        """See `Consumer`."""
+        self._listener.release(partitions)
+
+    def commit(self, offsets: Mapping[Partition, int]) -> None:
+        """See `Consumer`; waits for the answer."""
+        wanted = {_topic_partition(p): OffsetAndMetadata(o, "", -1) for p, o in offsets.items()}
+        self._consumer.commit(wanted, timeout_ms=_COMMIT_MS)
+
+    def close(self) -> None:
+        """See `Consumer`."""
+        self._listener.close()
+        self._consumer.close(autocommit=False, timeout_ms=_LEAVE_MS)
+
+    def _refresh_metadata(self) -> bool:
+        """Let the client look again where the monitor knows partitions that it does not know.
+
+        The client forgets to ask for topics that are subscribed while it asks for others, and would
+        share out only what it knows. Returns whether it knows all.
+        """
+        found = self._monitor.partitions
+        if found is not self._known:
+            counts = Counter(partition.topic for partition in found)
+            known = self._connections.cluster.partitions_for_topic
+            if any(len(known(topic) or ()) < count for topic, count in counts.items()):
+                self._connections.cluster.request_update()
+                return False
+            self._known = found
+        return True
+
+    def _finish_rejoin(self) -> None:
+        """Let a rejoin that is under way come to its end.
+
+        One that was begun because partitions were added no longer seems necessary to the client
+        once it has shared them out, and what `poll` had no time to await is then never taken.
+        """
+        if self._consumer.group_metadata().state == MemberState.REBALANCING:
+            self._consumer._coordinator.request_rejoin()  # noqa: SLF001  no other way is offered
+
+    def _gaps(self, positions: Mapping[Partition, int]) -> list[RecordBatch]:
+        """Batches without values where the log goes on, but holds nothing to deliver."""
+        reached = {each: self._reached(each) for each in positions}
+        return [skip_to(p, offset) for p, offset in reached.items() if offset > positions[p]]
+
+    def _reached(self, partition: Partition) -> int:
+        position = self._consumer.position(_topic_partition(partition), timeout_ms=0)
+        return 0 if position is None else int(position)
+
+
+def batch_of(partition: Partition, records: Sequence[Any]) -> RecordBatch:
+    """Consecutive records of the client, at least one; keys and headers are read when asked for."""
+    return RecordBatch(
+        partition=partition,
+        values=[record.value for record in records],
+        offsets=[record.offset for record in records],
+        next_offset=records[-1].offset + 1,
+        timestamps=[record.timestamp for record in records],
+        origin=lambda place: _origin(records[place]),
+    )
+
+
+def _topic_partition(partition: Partition) -> TopicPartition:
+    return TopicPartition(partition.topic, partition.number)
+
+
+def _origin(record: Any) -> Origin:
+    # A header may be null in Kafka, but the client cannot write such a one again.
+    return Origin(record.key, [(name, value or b"") for name, value in record.headers])

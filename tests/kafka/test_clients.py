@@ -1,0 +1,127 @@
+"""Both clients count the same of one topic, to the last bit, and share one group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from kafka import KafkaProducer
+
+from streameval.checkpoints.checkpoint import Place
+from streameval.checkpoints.folder import FolderStore
+from streameval.config import Config, WebOptions
+from streameval.config.options import StateOptions, WindowsOptions
+from streameval.config.pipeline import counting
+from streameval.daemon import Daemon
+from streameval.decoding.fields import EventFields
+from streameval.engine.ingest import Ingest
+from streameval.events.records import Partition
+from streameval.sources.kafka.cluster import Cluster
+from streameval.sources.options import KafkaOptions, SimulatorOptions
+from streameval.sources.simulator import ITEMS, records
+from streameval.testing.broker import Broker
+from tests.chaos.truth import digests
+from tests.kafka.members import reading, until
+from tests.kafka.topics import create, filled, opened, options
+
+pytestmark = pytest.mark.kafka
+
+CLIENTS = ("kafka-python", "confluent")
+_EVENTS, _PARTITIONS, _TRANSACTION = 3_000, 3, 250
+
+
+@pytest.fixture(scope="module")
+def topic(_session_broker: Broker) -> str:
+    """Compressed records in transactions; every third of these is aborted, the last one too."""
+    _session_broker.start()
+    topic = create(_session_broker, partitions=_PARTITIONS)
+    producer = KafkaProducer(
+        bootstrap_servers=_session_broker.bootstrap_servers,
+        transactional_id=topic,
+        compression_type="lz4",
+        linger_ms=20,
+    )
+    with closing(producer):
+        producer.init_transactions()
+        for number, record in enumerate(records(SimulatorOptions(events=_EVENTS))):
+            if number % _TRANSACTION == 0:
+                producer.begin_transaction()
+            producer.send(topic, record, partition=number % _PARTITIONS)
+            if number % _TRANSACTION == _TRANSACTION - 1:
+                aborted = number // _TRANSACTION % 3 == 2
+                producer.abort_transaction() if aborted else producer.commit_transaction()
+    return topic
+
+
+def test_both_clients_count_a_topic_to_the_same_bytes(broker: Broker, topic: str) -> None:
+    one, other = (_counted(options(broker, topic, client=client)) for client in CLIENTS)
+    assert one.positions == other.positions
+    assert digests(one) == digests(other)
+    assert one.tally.valid == _EVENTS * 2 // 3
+
+
+def test_daemons_of_both_clients_go_on_where_the_other_stopped(
+    broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    whole = _counted(options(broker, topic))
+    for quarter, client in enumerate((*CLIENTS, *CLIENTS), 1):
+        source = options(broker, topic, group=topic, client=client, max_poll_records=100)
+        _run(_config(source, tmp_path), {p: at * quarter // 4 for p, at in whole.positions.items()})
+    with closing(Cluster({"bootstrap_servers": broker.bootstrap_servers})) as cluster:
+        identity = cluster.topics([topic]).identities[topic]
+        committed = cluster.committed(topic, whole.positions)
+    store = FolderStore(tmp_path)
+    found = [store.newest(Place(topic, identity, each)).saved for each in range(_PARTITIONS)]
+    assert {n: each.digests for n, each in enumerate(found) if each is not None} == digests(whole)
+    assert committed == whole.positions
+
+
+def _config(source: KafkaOptions, store: Path | None = None) -> Config:
+    return Config(
+        metrics=["ctr", "ndcg@10", "mrr", "item_coverage@10"],
+        labels=["variant"],
+        catalog=ITEMS,
+        event=EventFields(time="ts", time_unit="iso8601", event_id="event_id"),
+        windows=WindowsOptions(spans=["5m", "1h"]),
+        source=source,
+        state=None if store is None else StateOptions(path=str(store)),
+        web=WebOptions(listen="127.0.0.1:0"),
+    )
+
+
+def _counted(source: KafkaOptions) -> Ingest:
+    """A topic by one process, to its end."""
+    ingest = counting(_config(source))
+    with opened(source) as opened_source:
+        while not ingest.positions or ingest.positions != opened_source.end_offsets():
+            for batch in opened_source.poll(0.1):
+                ingest.apply(batch)
+    return ingest
+
+
+def _run(config: Config, wanted: Mapping[Partition, int]) -> None:
+    """A daemon until it has come so far; it saves and commits in the end."""
+    daemon = Daemon(config, {})
+    ingest = daemon._loop._parts.ingest
+
+    def far_enough() -> bool:
+        found = ingest.positions
+        return all(found.get(each, 0) >= at for each, at in wanted.items())
+
+    daemon.run(until=far_enough)
+
+
+def test_members_of_both_clients_share_a_group(broker: Broker) -> None:
+    records = {number: [b"%d" % number] * 5 for number in range(4)}
+    topic = filled(broker, records)
+    one, other = (options(broker, topic, group=topic, client=client) for client in CLIENTS)
+    with reading(one) as a:
+        until(lambda: a.told.values == records, a)
+        with reading(other) as b:
+            until(lambda: len(a.numbers) == len(b.numbers) == 2, a, b)
+            assert sorted(a.numbers + b.numbers) == [0, 1, 2, 3]
+            until(lambda: sorted(b.told.values) == b.numbers, a, b)
+        until(lambda: len(a.numbers) == 4, a)
+    assert a.told.values == records
