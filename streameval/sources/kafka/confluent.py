@@ -289,7 +289,7 @@ class ConfluentConsumer:
             self._noted("assigned", ())
         generation = self._generation
         # Asked for many at once, it would wait for all of them, or for the whole time.
-        messages = self._consumed(1, max(0.0, seconds))
+        messages = self._consumed(1, seconds)
         if messages and self._most > 1:
             messages += self._consumed(self._most - 1, 0.0)
         if generation != self._generation:

@@ -64,7 +64,8 @@ class GroupMember:
             FencedInstanceIdError: another process uses our member name.
             KafkaError: whatever the client says.
         """
-        batches = self._consumer.poll(seconds, self.positions)
+        # Below zero, one client would wait for ever, and the other refuses it.
+        batches = self._consumer.poll(max(0.0, seconds), self.positions)
         for batch in batches:
             self.positions[batch.partition] = batch.next_offset
         return batches
