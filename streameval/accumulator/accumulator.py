@@ -46,12 +46,16 @@ from streameval.errors import (
 from streameval.events import Batch, Event, Id, Interaction, Interactions
 from streameval.events.arrow import ArrowTable
 from streameval.events.columns import Columns
-from streameval.events.ids import IdKind, all_are
+from streameval.events.ids import CHECKS, IdKind
+from streameval.events.ragged import Coded
 from streameval.statistics.exposures import MAX_ITEMS
 from streameval.statistics.intervals import Audience, GroupSums, Interval, Intervals, Kind
 
 _HERE = np.array([0])
 """The cell that everything is counted in."""
+
+_MOST_WAITING = 512
+"""Lists given one by one that wait to be counted together."""
 
 
 class Accumulator:
@@ -105,9 +109,9 @@ class Accumulator:
         self._ids = self.context.ids(ids)
         self.intervals = intervals
         self._plan = planned(self.metrics, depth, max_items, intervals.groups if intervals else 0)
-        self._table = Table(self._plan, self.context, ids=self._ids)
         self._readings: dict[str, Reading] = {}
-        self.version = self.lists = self._before = 0
+        self._read_at = self._changes = self._before = 0
+        self._begin(Table(self._plan, self.context, ids=self._ids))
 
     @property
     def ids(self) -> IdKind | None:
@@ -117,7 +121,19 @@ class Accumulator:
     @property
     def table(self) -> Table:
         """The integers it is made of, in cell 0; for reading only."""
+        if self._rows:
+            self._take_up()
         return self._table
+
+    @property
+    def lists(self) -> int:
+        """How many events were counted."""
+        return self._lists + _MOST_WAITING - self._room
+
+    @property
+    def version(self) -> int:
+        """Another number after every change, which it never had before."""
+        return self._changes + self.lists
 
     def update(
         self,
@@ -149,32 +165,41 @@ class Accumulator:
             InvalidEventError: it is not a valid event, or its ids are not of the kind counted here;
                 nothing was counted.
         """
-        plain = type(recommendations) in LISTS and type(interactions) in COLLECTIONS
-        if positions is not None or not plain:
-            checked = event(recommendations, interactions, positions)
-            recommendations, interactions, positions = checked
-        bare = scores is baseline is history is user is None and not typed
-        table = self._table
-        if bare and table.by_lists and all_are(table.ids, (*recommendations, *interactions)):
-            table.update(recommendations, interactions, positions)
-        else:
-            given = Event(
-                recommendations=recommendations,
-                interactions=interactions,
-                positions=positions,
-                scores=scores,
-                baseline=baseline,
-                typed=typed,
-                history=history,
-                user=user,
-                ts=ts,
-            )
-            kind, columns = single(table.ids, given)
-            table.users, table.ids = kind_of_users(table.users, columns), kind
-            table.count(columns)
-        self.lists += 1
-        self.version += 1
-        self._readings.clear()
+        if (
+            type(recommendations) in LISTS
+            and type(interactions) in COLLECTIONS
+            and positions is None
+            and scores is None
+            and baseline is None
+            and history is None
+            and user is None
+            and not typed
+        ):
+            try:
+                self._check(recommendations)
+                if interactions:
+                    self._check(interactions)
+            except TypeError:
+                pass  # What follows says why, or takes what is no plain id.
+            else:
+                self._keep(self._row_of(recommendations, interactions))
+                self._room -= 1
+                if not self._room:
+                    self._take_up()
+                return
+        checked = event(recommendations, interactions, positions)
+        given = Event(
+            recommendations=checked[0],
+            interactions=checked[1],
+            positions=checked[2],
+            scores=scores,
+            baseline=baseline,
+            typed=typed,
+            history=history,
+            user=user,
+            ts=ts,
+        )
+        self._count(*single(self._table.ids, given))
 
     def update_many(
         self,
@@ -195,11 +220,7 @@ class Accumulator:
             MissingExtraError: it is Arrow's, and pyarrow is not installed.
         """
         given = batch if interactions is None else side_by_side(batch, interactions)
-        table = self._table
-        kind, checked = of_one_kind(table.ids, columns(given))
-        table.users, table.ids = kind_of_users(table.users, checked), kind
-        table.count(checked)
-        self._touch(len(checked))
+        self._count(*of_one_kind(self._table.ids, columns(given)))
 
     def read(self, metric: str) -> Reading:
         """One metric now: any that the statistics kept can answer, not only those named.
@@ -210,12 +231,14 @@ class Accumulator:
         Raises:
             MetricError: it cannot be understood or answered.
         """
+        if self._read_at != self.version:
+            self._readings, self._read_at = {}, self.version
         found = self._readings.get(metric)
         if found is None:
             asked = self._metric(metric)
-            readings = answers(asked, self._table, _HERE)
+            readings = answers(asked, self.table, _HERE)
             if self.intervals is not None:
-                readings = with_intervals(asked, readings, self._table, _HERE, How(self.intervals))
+                readings = with_intervals(asked, readings, self.table, _HERE, How(self.intervals))
             (found,) = readings
             self._readings[metric] = found
         return found
@@ -247,8 +270,8 @@ class Accumulator:
             return None
         asked = self._metric(metric)
         how = How(self.intervals, method, precision)
-        readings = answers(asked, self._table, _HERE)
-        return with_intervals(asked, readings, self._table, _HERE, how)[0].interval
+        readings = answers(asked, self.table, _HERE)
+        return with_intervals(asked, readings, self.table, _HERE, how)[0].interval
 
     def groups(self, metric: str) -> GroupSums | None:
         """Numerators and denominators of one metric by event day and user group.
@@ -258,13 +281,13 @@ class Accumulator:
         Raises:
             MetricError: it cannot be understood.
         """
-        found = grouped(self._metric(metric), self._table, _HERE)
+        found = grouped(self._metric(metric), self.table, _HERE)
         return found[0] if found else None
 
     @property
     def audience(self) -> Audience | None:
         """The users: a sample of their hashes, exact up to 16,384; None without `intervals`."""
-        return next(iter(audiences(self._table, _HERE)), None)
+        return next(iter(audiences(self.table, _HERE)), None)
 
     def compute(self) -> dict[str, Reading]:
         """Every metric named at the start, by its canonical text."""
@@ -275,7 +298,7 @@ class Accumulator:
 
     def advice(self) -> str | None:
         """A sentence when the events look as if they were not what was meant."""
-        return advice(self._table, _HERE, self._before)[0]
+        return advice(self.table, _HERE, self._before)[0]
 
     def merge(self, other: Accumulator) -> None:
         """Add what another accumulator counted: the same bits as if this one had seen it all.
@@ -286,22 +309,22 @@ class Accumulator:
         """
         if self.context is not other.context and self.context.identity != other.context.identity:
             raise UnlikeStateError("inputs", self.context.identity, other.context.identity)
-        self._table.add(other._table)
+        self.table.add(other.table)
         self._touch(other.lists)
 
     def reset(self) -> None:
         """Forget everything counted."""
-        self._table = Table(self._plan, self.context, ids=self._ids)
-        self._touch(-self.lists)
+        self._changes += self.lists
+        self._begin(Table(self._plan, self.context, ids=self._ids))
         self._before = 0
 
     def copy(self) -> Accumulator:
         """An independent accumulator with the same content."""
         twin = object.__new__(Accumulator)
         twin.metrics, twin.context, twin._plan = self.metrics, self.context, self._plan
-        twin._ids, twin._table = self._ids, self._table.copy()
-        twin.intervals = self.intervals
-        twin._readings, twin.version, twin.lists, twin._before = {}, 1, self.lists, self._before
+        twin._ids, twin.intervals, twin._before = self._ids, self.intervals, self._before
+        twin._readings, twin._read_at, twin._changes = {}, 0, 0
+        twin._begin(self.table.copy(), self.lists)
         return twin
 
     def state_dict(self) -> dict[str, Any]:
@@ -349,7 +372,7 @@ class Accumulator:
             >>> other.read("mrr").value
             0.5
         """
-        return self._table.dump([0])
+        return self.table.dump([0])
 
     def adopt(self, data: bytes) -> frozenset[str]:
         """Take the place of the content by what `dump` gave, even under other metrics.
@@ -367,8 +390,8 @@ class Accumulator:
         """
         fresh = Table(self._plan, self.context, ids=self._ids)
         missing = fresh.load(data, [0])
-        self._table = fresh
-        self._touch(int(fresh.lists(_HERE)[0]) - self.lists)
+        self._changes += self.lists
+        self._begin(fresh, int(fresh.lists(_HERE)[0]))
         self._before = self.lists if missing else 0
         return missing
 
@@ -378,7 +401,7 @@ class Accumulator:
         Raises:
             MetricError: it cannot be understood or answered.
         """
-        return rests_on(self._metric(metric), self._table)
+        return rests_on(self._metric(metric), self.table)
 
     def __getstate__(self) -> dict[str, Any]:
         # Formulas are closures: what travels is what they are made from, and the counts.
@@ -388,14 +411,38 @@ class Accumulator:
 
     def __setstate__(self, made: Mapping[str, Any]) -> None:
         self.metrics, self.context, self._plan = made["metrics"], made["context"], made["plan"]
-        self._readings, self.version, self.lists, self._before = {}, 0, 0, 0
         self._ids, self.intervals = made["ids"], made["intervals"]
+        self._readings, self._read_at, self._changes, self._before = {}, 0, 0, 0
+        self._begin(Table(self._plan, self.context, ids=self._ids))
         self.load_state_dict(made["state"])
 
+    def _count(self, kind: IdKind | None, checked: Batch | Coded) -> None:
+        table = self._table
+        table.users, table.ids = kind_of_users(table.users, checked), kind
+        table.count(checked)
+        self._touch(len(checked))
+
+    def _begin(self, table: Table, lists: int = 0) -> None:
+        """Count on in a table, which has counted some lists."""
+        self._table, self._lists = table, lists
+        self._rows: list[Any] = []
+        self._room = _MOST_WAITING
+        # Looked up here, for every list that is given by itself needs them.
+        self._row_of: Any = table.row_of
+        self._keep = self._rows.append
+        self._touch(0)
+
     def _touch(self, lists: int) -> None:
-        self.lists += lists
-        self.version += 1
-        self._readings.clear()
+        self._check = CHECKS[self._table.ids if self._row_of else None]
+        self._lists += lists
+        self._changes += 1
+
+    def _take_up(self) -> None:
+        """Count the lists that wait."""
+        self._table.count_rows(self._rows)
+        self._lists += len(self._rows)
+        self._rows.clear()
+        self._room = _MOST_WAITING
 
     def _metric(self, given: str | Metric) -> Metric:
         return metric_of(next((each for each in self.metrics if each.text == given), given))

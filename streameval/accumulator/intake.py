@@ -23,7 +23,7 @@ from streameval.events import (
 )
 from streameval.events.arrow import ArrowTable
 from streameval.events.columns import Columns, read
-from streameval.events.ids import IdKind, all_are, of_kind
+from streameval.events.ids import CHECKS, IdKind, of_kind
 from streameval.events.ragged import Coded
 
 Pair: TypeAlias = tuple[Sequence[Id], Interactions]
@@ -159,13 +159,10 @@ def _without_more_ids(batch: Batch) -> bool:
 
 
 def _are_all(kind: IdKind, batch: Batch) -> bool:
-    both = batch.recommendations, batch.interactions
-    if kind == "integer":
-        return all(all_are(kind, chain.from_iterable(column)) for column in both)
     try:
-        for column in both:
+        for column in (batch.recommendations, batch.interactions):
             # List by list: all together they would be one text as long as the batch.
-            deque(map("".join, column), maxlen=0)  # type: ignore[arg-type]  # raises for others
+            deque(map(CHECKS[kind], column), maxlen=0)
     except TypeError:
         return False
     return True

@@ -60,6 +60,8 @@ _MOST_WAITING: Final = 256
 
 _Kept: TypeAlias = tuple[Metric, Values]
 
+RowOf: TypeAlias = Callable[[Sequence[Id], Interactions], Any]
+
 
 class _Ways(NamedTuple):
     """How a table counts.
@@ -67,13 +69,11 @@ class _Ways(NamedTuple):
     Attributes:
         told: statistics that take lists in their order, whatever cells they are of.
         counting: the others.
-        updates: of each statistic that one list is counted by, where `Table.by_lists`.
         formulas: for each metric of events its formula, where values go, and their sums by user.
     """
 
     told: list[Statistic]
     counting: list[Statistic]
-    updates: list[Callable[..., None]]
     formulas: list[tuple[Formula, Values, EventsOfUsers | None]]
 
 
@@ -95,7 +95,6 @@ class Table:
         audience: the users of each cell, where the plan has them; after `fold`.
         events: (cell) -> events; to be read only, after `fold`.
         statistics: by name, in the order of the names; likewise.
-        by_lists: whether recommendations, interactions and positions are all that is read.
         version: another number, which nothing in this process has had, after every change.
     """
 
@@ -112,7 +111,6 @@ class Table:
         self.users: IdKind | None = None
         self.items = Items() if items is None else items
         self.version = next(_VERSIONS)
-        self.by_lists = not (plan.events or plan.groups) and all(map(_by_lists, plan.needs))
         self.events = Relation(Shape(keys=1))
         self._counted: dict[int, int] = {}
         self._where: list[IntArray] = []
@@ -151,16 +149,25 @@ class Table:
             self._count_values(batch.batch if isinstance(batch, Coded) else batch, cells)
         self.version = next(_VERSIONS)
 
-    def update(
-        self,
-        recommendations: Sequence[Id],
-        interactions: Interactions,
-        positions: Sequence[int] | None,
-    ) -> None:
-        """Count one list in cell 0, where `by_lists`."""
-        for update in self._updates:
-            update(recommendations, interactions, positions)
-        self._counted[0] = self._counted.get(0, 0) + 1
+    @property
+    def row_of(self) -> RowOf | None:
+        """What `count_rows` takes of recommendations and interactions.
+
+        None where more of an event is read, or a formula that can fail must do so on its own event.
+        """
+        if self.plan.events or self.plan.groups or not all(map(_by_lists, self.plan.needs)):
+            return None
+        own = [each.row_of for each in self._counting_lists]
+        return own[0] if len(own) == 1 else lambda *of_list: [row_of(*of_list) for row_of in own]
+
+    def count_rows(self, rows: list[Any]) -> None:
+        """Count lists in cell 0; `row_of` gave each."""
+        counting = self._counting_lists
+        columns = [rows] if len(counting) == 1 else zip(*rows, strict=True)
+        for statistic, column in zip(counting, columns, strict=True):
+            statistic.count_rows(column)
+        self._count_lists(len(rows), 0)
+        self.version = next(_VERSIONS)
 
     def fold(self) -> None:
         """Move what is pending into the relations; changes no content."""
@@ -308,17 +315,15 @@ class Table:
         if self.groups is not None:
             self.groups.users = self.audience
         # A table of what was counted elsewhere counts nothing itself.
-        for name in ("_ways", "_updates"):
-            self.__dict__.pop(name, None)
+        self.__dict__.pop("_ways", None)
 
-    @cached_property
-    def _updates(self) -> Sequence[Callable[..., None]]:
-        # Asked for with every event.
-        return self._ways.updates
+    @property
+    def _counting_lists(self) -> list[Hits | ItemsShown]:
+        return [each for each in self.statistics.values() if isinstance(each, Hits | ItemsShown)]
 
     @cached_property
     def _ways(self) -> _Ways:
-        ways = _Ways([], [], [], [])
+        ways = _Ways([], [], [])
         for metric in self.plan.events:
             values = self._values(f"events:{metric.per_list}")
             told = self._events_of_users(metric)
@@ -330,8 +335,6 @@ class Table:
                 (ways.counting if statistic.each is None else ways.told).append(statistic)
             elif not isinstance(statistic, Values | Groups | Users):
                 ways.counting.append(statistic)
-            if isinstance(statistic, Hits | ItemsShown):
-                ways.updates.append(statistic.update)
         return ways
 
     def _values(self, name: str) -> Values:
@@ -405,8 +408,7 @@ class Table:
         twin = object.__new__(Table)
         twin.plan, twin.context, twin.items = self.plan, self.context, self.items
         twin.ids, twin.users = self.ids, self.users
-        twin.by_lists, twin.version = self.by_lists, next(_VERSIONS)
-        twin._counted, twin._where = {}, []
+        twin._counted, twin._where, twin.version = {}, [], next(_VERSIONS)
         twin.events = change(self.events)
         twin.become({name: each.made(change) for name, each in self.statistics.items()})
         return twin

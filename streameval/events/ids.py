@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Iterable, Sequence
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -18,17 +18,30 @@ _INTEGERS = frozenset({int})
 _SAID = {"text": "text", "integer": "an integer"}
 
 
-def all_are(kind: IdKind | None, ids: Iterable[object]) -> bool:
-    """Whether all ids are of a kind, and integers Python's own; False where none is decided.
+def _integers(ids: Iterable[object]) -> None:
+    if not _INTEGERS.issuperset(map(type, ids)):
+        raise TypeError
 
-    It is asked about every list that is counted, so it is loops of C only.
-    """
-    if kind == "integer":
-        return _INTEGERS.issuperset(map(type, ids))
-    if kind is None:
-        return False
+
+def _undecided(_: Iterable[object]) -> None:
+    raise TypeError
+
+
+CHECKS: Final[Mapping[IdKind | None, Callable[[Iterable[Any]], object]]] = {
+    "text": "".join,
+    "integer": _integers,
+    None: _undecided,
+}
+"""By kind, what raises a TypeError for ids of another kind, and for integers not Python's own.
+
+They are asked about every list that is counted, so they are loops of C only.
+"""
+
+
+def all_are(kind: IdKind | None, ids: Iterable[Any]) -> bool:
+    """Whether all ids are of a kind, and integers Python's own; False where none is decided."""
     try:
-        "".join(ids)  # type: ignore[arg-type]  # raises for whatever is no text
+        CHECKS[kind](ids)
     except TypeError:
         return False
     return True

@@ -163,12 +163,13 @@ def listed(name: str, found: Any) -> Ragged:
 
 
 def _ends(name: str, matrix: Array) -> IntArray:
-    width = matrix.shape[1]
-    filled: Array = np.zeros(matrix.shape, np.bool_)
+    rows, width = matrix.shape
     if isinstance(matrix, np.ma.MaskedArray):
-        filled = np.ma.getmaskarray(matrix)
+        filled: Array = np.ma.getmaskarray(matrix)
     elif matrix.dtype.kind == "i" and matrix.size and int(matrix.min()) < 0:
         filled = matrix == _NO_ITEM
+    else:
+        return np.full(rows, width)
     lengths: IntArray = width - filled.sum(axis=1, dtype=np.int64)
     beyond = np.arange(width) >= lengths[:, None]
     if (filled != beyond).any():

@@ -1,4 +1,6 @@
 import math
+from itertools import count
+from operator import mul
 from typing import Annotated, Literal
 
 import numpy as np
@@ -53,7 +55,7 @@ def gini(
     if not total:
         return math.nan
     first = items - kept
-    spread = sum((2 * (first + i) - items - 1) * n for i, n in enumerate(counts, start=1))
+    spread: int = 2 * sum(map(mul, counts, count(1))) + (2 * first - items - 1) * total
     value = spread / (items * total)
     if not exposures.estimated:
         return value

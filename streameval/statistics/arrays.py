@@ -98,10 +98,13 @@ def occurrences(values: IntArray) -> tuple[IntArray, IntArray]:
     """
     if not values.size:
         return values, values
-    low, high = int(values.min()), int(values.max())
-    if high - low > 2 * values.size + 65_536:
-        return np.unique(values, return_counts=True)
-    counts = np.bincount(values - low)
+    most, low = 2 * values.size + 65_536, 0
+    # As an unsigned integer a negative one is beyond all others: one look for both ends.
+    if int(values.astype(np.int64, copy=False).view(np.uint64).max()) > most:
+        low = int(values.min())
+        if int(values.max()) - low > most:
+            return np.unique(values, return_counts=True)
+    counts = np.bincount(values - low if low else values)
     found = np.flatnonzero(counts)
     return found + low, counts[found]
 

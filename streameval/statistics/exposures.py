@@ -85,30 +85,14 @@ class ItemsShown(Sampled):
         """Items that a cell may have."""
         return self.options.max_items
 
-    def update(
-        self,
-        recommendations: Sequence[Id],
-        interactions: Interactions,
-        positions: Sequence[int] | None = None,
-    ) -> None:
-        """Count the items of one list in cell 0.
+    def row_of(self, recommendations: Sequence[Id], _: Interactions) -> Sequence[Id]:
+        """What `count_rows` takes of one list: a copy of what counts."""
+        return recommendations[: self.options.cutoff]
 
-        Args:
-            recommendations: item ids, rank 1 first.
-            interactions: not read.
-            positions: rank of each item; None means 1, 2, 3, ...
-        """
-        if positions is None and self.options.of == "items":
-            pending = self._pending.setdefault(0, Counter())
-            pending.update(recommendations[: self.options.cutoff])
-            self._lists[0] += 1
-            if len(pending) >= _MOST_PENDING:
-                self.fold()
-            return
-        columns = Batch(
-            recommendations=[recommendations], interactions=[interactions], positions=[positions]
-        )
-        self.count(columns, 0)
+    def count_rows(self, rows: Sequence[Sequence[Id]]) -> None:
+        """Count the items of lists in cell 0; `row_of` gave each."""
+        self._count_lists(len(rows), 0)
+        self._count_shown(rows, 0)
 
     def count(self, batch: Batch, cells: Cells) -> None:
         """Count the items of many lists, or their users; of those only lists with a user count."""
@@ -123,10 +107,7 @@ class ItemsShown(Sampled):
         shown = self._shown(batch)
         self._count_lists(len(batch), cells)
         if isinstance(cells, int):
-            pending = self._pending.setdefault(cells, Counter())
-            pending.update(chain.from_iterable(shown))
-            if len(pending) >= _MOST_PENDING:
-                self.fold()
+            self._count_shown(shown, cells)
             return
         lists = shown if isinstance(shown, Sequence) else list(shown)
         lengths = np.fromiter(map(len, lists), np.int64, len(lists))
@@ -142,11 +123,11 @@ class ItemsShown(Sampled):
         shown = coded.recommendations.between(0, self.options.cutoff)
         if isinstance(cells, int):
             known, counts = occurrences(shown.values)
-            codes = self.items.codes(coded.named(known), known.size)
+            codes = self.items.codes_of(coded.named(known))
             self.relations["shown"].add([np.full_like(codes, cells), codes], [counts])
             return
         known, places = np.unique(shown.values, return_inverse=True)
-        codes = self.items.codes(coded.named(known), known.size)
+        codes = self.items.codes_of(coded.named(known))
         self._wait(shown.spread(cells), codes[places])
 
     def fold(self) -> None:
@@ -157,7 +138,7 @@ class ItemsShown(Sampled):
             self._lists.clear()
             self.relations["lists"].add([cells], [lists])
         for cell, counts in pending.items():
-            codes = self.items.codes(counts, len(counts))
+            codes = self.items.codes_of([*counts])
             found = np.fromiter(counts.values(), np.int64, len(counts))
             self.relations["shown"].add([np.full_like(codes, cell), codes], [found])
         if self._mixed:
@@ -199,6 +180,12 @@ class ItemsShown(Sampled):
         if k is None or max(map(len, batch.recommendations), default=0) <= k:
             return batch.recommendations
         return map(itemgetter(slice(k)), batch.recommendations)
+
+    def _count_shown(self, shown: Iterable[Sequence[Id]], cell: int) -> None:
+        pending = self._pending.setdefault(cell, Counter())
+        pending.update(chain.from_iterable(shown))
+        if len(pending) >= _MOST_PENDING:
+            self.fold()
 
     def _count_lists(self, lists: int, cells: Cells) -> None:
         if isinstance(cells, int):

@@ -50,8 +50,8 @@ Listener: TypeAlias = Callable[[Lists], None]
 class Hits(Statistic):
     """Counts every list by where its hits are.
 
-    An update finds the list's profile (interacted items, length, ranks of the hits) and adds 1 to
-    its count; many pending profiles of all cells are folded at once into relations of integers.
+    Counting finds a list's profile (interacted items, length, ranks of the hits) and adds 1 to its
+    count; many pending profiles of all cells are folded at once into relations of integers.
     No metric runs per event.
 
     Relations:
@@ -67,10 +67,11 @@ class Hits(Statistic):
     Attributes:
         listener: told of all lists that are folded.
         each: told the outcome of each list by itself, in the order of the lists.
+        row_of: what `count_rows` takes of one list.
 
     Example:
         >>> hits = Hits(HitsOptions(depth=10), Items())
-        >>> hits.update(["a", "b", "c"], ["c"])
+        >>> hits.count(Batch(recommendations=[["a", "b", "c"]], interactions=[["c"]]), 0)
         >>> hits.view(np.array([0])).by_interacted(10).rank.tolist()
         [3]
     """
@@ -86,7 +87,7 @@ class Hits(Statistic):
         self.listener: Listener | None = None
         self.each: ListsOfUsers | None = None
         self._profiler = _profiler(options)
-        self._recent: list[Profile] = []
+        self.row_of = self._profiler.profile
         self._pending: dict[int, Counter[Profile]] = {}
         self._profiles: list[Profile] = []
         self._cells: list[IntArray] = []
@@ -95,28 +96,6 @@ class Hits(Statistic):
         self._shown: Counter[tuple[int, int]] = Counter()
         self._waiting = 0
         self._view: tuple[list[object], IntArray, HitsOfCells] | None = None
-
-    def update(
-        self,
-        recommendations: Sequence[Id],
-        interactions: Interactions,
-        positions: Sequence[int] | None = None,
-        cell: int = 0,
-    ) -> None:
-        """Count one list.
-
-        Args:
-            recommendations: item ids, rank 1 first.
-            interactions: item ids, or item id -> gain (finite).
-            positions: rank of each item; None means 1, 2, 3, ...
-            cell: where it is counted.
-        """
-        if cell or positions is not None or type(interactions) is dict:
-            self._update_slowly(recommendations, interactions, positions, cell)
-            return
-        self._recent.append(self._profiler.profile(recommendations, interactions))
-        if len(self._recent) >= _MOST_PENDING:
-            self._count_recent()
 
     def count(self, batch: Batch, cells: Cells) -> None:
         """Count many lists; the same content as one by one."""
@@ -129,7 +108,7 @@ class Hits(Statistic):
             placed = batch.positions or repeat(None, len(batch))
             where = repeat(cells, len(batch)) if isinstance(cells, int) else cells.tolist()
             for row in zip(batch.recommendations, batch.interactions, placed, where, strict=True):
-                self.update(*row)
+                self._count_placed(*row)
             return
         for start in range(0, len(batch), _MOST_PENDING):
             rows = slice(start, start + _MOST_PENDING)
@@ -157,10 +136,12 @@ class Hits(Statistic):
                 self.each.take_lists(lists)
             self._fold_lists(lists, 0)
 
+    def count_rows(self, rows: Iterable[Profile]) -> None:
+        """Count lists in cell 0; `row_of` gave each."""
+        self._count(0, rows)
+
     def fold(self) -> None:
         """Move what is pending into the relations; changes no value."""
-        if self._recent:
-            self._count_recent()
         for lists in self.each.counted() if self.each is not None else ():
             self._fold_lists(lists, int(isinstance(lists, GradedLists)))
         if self._waiting or self._shown:
@@ -205,10 +186,6 @@ class Hits(Statistic):
         self._shown.update((int(where[row]), rank) for row, rank in ranks)
         each.take_ranks(ranks)
 
-    def _count_recent(self) -> None:
-        recent, self._recent = self._recent, []
-        self._count(0, recent)
-
     def _count(self, cell: int, profiles: Iterable[Profile]) -> None:
         pending = self._pending.get(cell)
         if pending is None:
@@ -222,13 +199,14 @@ class Hits(Statistic):
         if self._waiting >= _MOST_PENDING:
             self.fold()
 
-    def _update_slowly(
+    def _count_placed(
         self,
         recommendations: Sequence[Id],
         interactions: Interactions,
         positions: Sequence[int] | None,
         cell: int,
     ) -> None:
+        """Count one list, which may have gains or ranks of its own."""
         outcome = self._profiler.outcome(recommendations, interactions, positions)
         if isinstance(outcome[0], tuple):
             self._graded[cell, outcome] += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -22,19 +22,24 @@ Relevant: TypeAlias = Literal["positive", "all"]
 Counting: TypeAlias = Literal["distinct", "every"]
 """How an item that stands several times among the interactions is counted: once, or each time."""
 
+_USUAL_LENGTH: Final = 200
+
 ProfileOf: TypeAlias = Callable[[Sequence[Id], Interactions], Profile]
 
 
 def first_places(depth: int) -> ProfileOf:
     """Profiles in which an item counts at its first place: the hot path of every event."""
+    # Most lists of click traffic: the same object is found faster among those counted.
+    untouched = [(0, 0, length) for length in range(min(depth, _USUAL_LENGTH) + 1)]
 
     def profile(recommendations: Sequence[Id], interactions: Interactions) -> Profile:
         length = len(recommendations)
-        if not interactions:
-            return (0, 0, length if length < depth else depth)  # noqa: FURB136  asked for every event
         if length > depth:
             length = depth
-            recommendations = recommendations[:length]
+            if interactions:
+                recommendations = recommendations[:length]
+        if not interactions:
+            return untouched[length] if length < len(untouched) else (0, 0, length)
         place = recommendations.index
         if len(interactions) == 1:
             (item,) = interactions

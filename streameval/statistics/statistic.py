@@ -135,5 +135,5 @@ def _translated(relation: Relation, old: Items, new: Items) -> Relation:
         return relation
     used = np.unique(relation.columns[column])
     table = np.zeros(len(old.names), np.int64)
-    table[used] = new.codes(old.named(used), used.size)
+    table[used] = new.codes_of(old.named(used))
     return relation.mapped(column, table)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
-from itertools import pairwise
+from itertools import count, filterfalse, pairwise
 from typing import Final, TypeAlias
 from zlib import crc32
 
@@ -52,9 +52,16 @@ class Items(dict[Id, int]):
         self.names.append(item)
         return code
 
-    def codes(self, items: Iterable[Id], count: int = -1) -> IntArray:
+    def codes(self, items: Iterable[Id], size: int = -1) -> IntArray:
         """The codes of items, shape (items,)."""
-        return np.fromiter(map(self.__getitem__, items), np.int64, count)
+        return np.fromiter(map(self.__getitem__, items), np.int64, size)
+
+    def codes_of(self, items: Sequence[Id]) -> IntArray:
+        """The codes of items that differ from each other: quicker where many of them are new."""
+        new = [*filterfalse(self.__contains__, items)]
+        self.update(zip(new, count(len(self.names)), strict=False))
+        self.names += new
+        return self.codes(items, len(items))
 
     def named(self, codes: IntArray) -> list[Id]:
         """The items behind codes."""

@@ -61,12 +61,23 @@ def test_every_change_changes_the_version_and_no_read_does() -> None:
         lambda: accumulator.load_state_dict(accumulator.state_dict()),
         accumulator.reset,
     ]
-    for change in changes:
+    for change in changes * 3:
         change()
         assert accumulator.version not in seen
         seen.append(accumulator.version)
         accumulator.compute()
         assert accumulator.version == seen[-1]
+
+
+def test_what_was_given_may_be_changed_at_once() -> None:
+    accumulator = Accumulator("recall@2", "distinct_items@2")
+    items, acts = ["a", "b"], ["b"]
+    for _ in range(2):
+        accumulator.update(items, acts)
+        items[:], acts[:] = ["c", "d"], []
+    assert accumulator.lists == 2
+    assert accumulator.read("recall@2").value == 1.0
+    assert accumulator.read("distinct_items@2").value == 4
 
 
 def test_unchanged_content_is_read_once() -> None:

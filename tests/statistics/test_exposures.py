@@ -11,7 +11,8 @@ from streameval import Accumulator
 from streameval.events import Batch, Id
 from streameval.statistics.exposures import Exposures, ExposuresOptions, ItemsShown
 from streameval.statistics.vocabulary import Items
-from tests.statistics.kinds import state
+from tests.metrics.preparation import Shown
+from tests.statistics.kinds import batch, state
 
 CATALOG: list[Id] = [f"item-{number}" for number in range(20_000)]
 _HERE = np.array([0])
@@ -48,7 +49,7 @@ def test_distinct_items_up_to_a_cutoff_are_exact_below_the_cap(k: int | None) ->
 @pytest.mark.parametrize(("k", "distinct"), [(1, 1), (5, 2), (None, 3)])
 def test_items_at_ranks_of_their_own_count_there(k: int | None, distinct: int) -> None:
     statistic = ItemsShown(ExposuresOptions(cutoff=k), Items())
-    statistic.update(["a", "b", "c"], [], [5, 1, 6])
+    statistic.count(batch(Shown(["a", "b", "c"], [], [5, 1, 6])), 0)
     assert _of(statistic).distinct == distinct
 
 
@@ -69,7 +70,7 @@ def test_above_the_cap_neither_order_nor_partition_nor_form_shows() -> None:
     shown = _lists(900)
     whole, one_by_one, merged = _counted(shown, 300), _counted([], 300), _counted([], 300)
     for items in reversed(shown):
-        one_by_one.update(items, [])
+        one_by_one.count(batch(Shown(items, [])), 0)
     for start in range(0, len(shown), 70):
         merged.merge(_counted(shown[start : start + 70], 300))
     assert _of(whole).estimated
@@ -87,7 +88,8 @@ def test_parts_below_the_cap_are_thinned_as_soon_as_they_pass_it_together() -> N
 def test_items_that_never_repeat_are_bounded() -> None:
     statistic = _counted([], 100)
     for number in range(0, 50_000, 10):
-        statistic.update([f"new-{number + place}" for place in range(10)], [])
+        new: list[Id] = [f"new-{number + place}" for place in range(10)]
+        statistic.count(batch(Shown(new, [])), 0)
         if number % 5_000 == 0:
             assert len(_of(statistic).codes) <= 100
     assert len(_of(statistic).codes) <= 100

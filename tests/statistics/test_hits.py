@@ -5,19 +5,21 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
-from streameval.events import Batch
 from streameval.statistics import hits as module
 from streameval.statistics.hits import Hits, HitsOfCells
 from streameval.statistics.profiles import HitsOptions
+from streameval.statistics.statistic import Cells
 from streameval.statistics.vocabulary import Items
 from tests.contract import laws
 from tests.contract.metric_cases import a_text_of_each, stream
 from tests.effort import sampled
 from tests.metrics.preparation import Outcome, Reader, Shown
+from tests.statistics.kinds import batch
 
 Fold = Callable[[int], None]
 
@@ -53,7 +55,7 @@ def test_more_distinct_profiles_than_are_kept_pending_change_no_bit() -> None:
 
 def _waiting(hits: Hits) -> int:
     """Everything that is held and not yet folded."""
-    pending = [hits._recent, hits._profiles, hits._mixed, hits._graded, hits._shown]
+    pending = [hits._profiles, hits._mixed, hits._graded, hits._shown]
     return sum(map(len, [*pending, *hits._pending.values()]))
 
 
@@ -62,26 +64,14 @@ def _view(hits: Hits) -> HitsOfCells:
 
 
 @pytest.mark.parametrize("form", ["ids", "gains", "ones", "positions", "empty"])
-@pytest.mark.parametrize("batched", ["one cell", "cells", ""])
-def test_what_waits_to_be_folded_is_bounded(form: str, batched: str, fold_at: Fold) -> None:
+@pytest.mark.parametrize("cells", [0, np.array([0])], ids=["one cell", "cells"])
+def test_what_waits_to_be_folded_is_bounded(form: str, cells: Cells, fold_at: Fold) -> None:
     fold_at(50)
     hits = Hits(HitsOptions(depth=40), Items())
     for event in _profiles(1_000):
-        shaped = _shaped(event, form)
-        if batched:
-            hits.count(_column(shaped), 0 if batched == "one cell" else np.array([0]))
-        else:
-            hits.update(*shaped[:3])
+        hits.count(batch(_shaped(event, form)), cells)
         assert _waiting(hits) <= 50 * 3 + 40
     assert _view(hits).count.tolist() == [1_000]
-
-
-def _column(event: Shown) -> Batch:
-    return Batch(
-        recommendations=[event.recommendations],
-        interactions=[event.interactions],
-        positions=None if event.positions is None else [event.positions],
-    )
 
 
 def _shaped(event: Shown, form: str) -> Shown:
@@ -99,8 +89,7 @@ def test_the_tables_do_not_grow_with_the_stream() -> None:
     hits = Hits(HitsOptions(depth=20), Items())
     sizes = []
     for _ in range(3):
-        for event in _profiles(5_000):
-            hits.update(*event[:3])
+        hits.count(batch(*_profiles(5_000)), 0)
         hits.fold()
         sizes.append(sum(len(each.rows()) for each in hits.relations.values()))
     assert sizes[0] == sizes[1] == sizes[2] < 2_000
@@ -109,8 +98,8 @@ def test_the_tables_do_not_grow_with_the_stream() -> None:
 def test_the_cut_at_the_depth_is_part_of_the_content() -> None:
     deep, shallow = Hits(HitsOptions(depth=5), Items()), Hits(HitsOptions(depth=2), Items())
     for hits in (deep, shallow):
-        hits.update(["a", "b", "c"], ["c"])
-        hits.update(["a", "b"], [])
+        hits.count(batch(Shown(["a", "b", "c"], ["c"])), 0)
+        hits.count(batch(Shown(["a", "b"], [])), 0)
     assert _view(deep).hits == [1]
     assert _view(shallow).hits == [0]
     assert _view(shallow).count == _view(deep).count == [2]
@@ -120,11 +109,12 @@ def test_the_cut_at_the_depth_is_part_of_the_content() -> None:
 
 def test_gains_below_the_least_are_not_relevant_however_they_came() -> None:
     hits = Hits(HitsOptions(min_gain=2.0), Items())
-    for acts in (["a"], {"a": 1}, {"a": 1.5}, {"a": 0}, {"a": -3}):
-        hits.update(["a"], acts)
-        hits.update(["a"], acts, [1])
+    given: list[Any] = [["a"], {"a": 1}, {"a": 1.5}, {"a": 0}, {"a": -3}]
+    for acts in given:
+        hits.count(batch(Shown(["a"], acts)), 0)
+        hits.count(batch(Shown(["a"], acts, [1])), 0)
     assert _view(hits).without_interactions == [10]
-    hits.update(["a"], {"a": 2})
+    hits.count(batch(Shown(["a"], {"a": 2})), 0)
     assert _view(hits).hits == [1]
 
 
@@ -143,14 +133,7 @@ def test_every_view_counts_the_hits_that_there_are(
 ) -> None:
     events = stream(200)
     hits = Hits(HitsOptions(), Items())
-    hits.count(
-        Batch(
-            recommendations=[event.recommendations for event in events],
-            interactions=[event.interactions for event in events],
-            positions=[event.positions for event in events],
-        ),
-        0,
-    )
+    hits.count(batch(*events), 0)
     expected: Counter[tuple[int, int]] = Counter()
     ordinals: Counter[tuple[int, int]] = Counter()
     for outcome in Reader(None).outcomes(events):
@@ -170,8 +153,7 @@ def test_every_view_counts_the_hits_that_there_are(
 @pytest.mark.parametrize("k", [1, 4, None])
 def test_the_first_hits_are_counted_once_a_list(k: int | None) -> None:
     hits = Hits(HitsOptions(), Items())
-    for event in stream(200):
-        hits.update(*event[:3])
+    hits.count(batch(*stream(200)), 0)
     outcomes = Reader(k).outcomes(stream(200))
     first = Counter(outcome.hits[0][0] for outcome in outcomes if outcome.hits)
     cells = _view(hits).first(k)
@@ -180,7 +162,7 @@ def test_the_first_hits_are_counted_once_a_list(k: int | None) -> None:
 
 def test_ranks_beyond_the_depth_are_not_kept() -> None:
     hits = Hits(HitsOptions(depth=3), Items())
-    hits.update(["a", "b"], ["a", "b"], [3, 4])
-    hits.update(["a", "b"], {"a": 2.0, "b": 3.0}, [3, 4])
+    hits.count(batch(Shown(["a", "b"], ["a", "b"], [3, 4])), 0)
+    hits.count(batch(Shown(["a", "b"], {"a": 2.0, "b": 3.0}, [3, 4])), 0)
     assert [_view(hits).first(None).rank, _view(hits).first(None).hits] == [[3], [2]]
     assert _view(hits).hits == [2]
