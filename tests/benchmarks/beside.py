@@ -5,7 +5,6 @@ A task runs under either: it names modules by all the places they were ever in.
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import subprocess
@@ -18,7 +17,8 @@ from functools import partial
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Final
+from statistics import median
+from typing import IO, Any, Final, cast
 
 import msgspec
 import numpy as np
@@ -29,7 +29,7 @@ from tests.benchmarks.timing import best_of
 BEFORE: Final = "3ec8509"
 """The last commit whose state was a tree of accumulators."""
 
-_ROUNDS, _BEST_OF = 3, 2
+_ROUNDS: Final = 7
 _EVENTS, _AT_ONCE = 16_384, 8_192
 CLICKED: Final = 0.2
 """Share of the lists."""
@@ -40,13 +40,15 @@ _SHAPES: Final = ((1, 1), (50, 1), (50, 4), (50, 64))
 _LISTS: Final = 40_000
 
 
-def compared() -> Iterator[tuple[str, float, float]]:
-    """Each task, and microseconds an event of the earlier build and of this one: the least of
-    several rounds in turn."""
+def compared() -> Iterator[tuple[str, float, float, float]]:
+    """Each task; microseconds an event of the earlier build and of this one, the least of several
+    rounds in turn; and the median of the rounds' ratios."""
     with _earlier() as before:
         for name in TASKS:
-            found = [[_run(name, root) for root in (before, _HERE)] for _ in range(_ROUNDS)]
-            yield name, *map(min, zip(*found, strict=True))
+            with _process(name, before) as old, _process(name, _HERE) as new:
+                rounds = [(_round(old), _round(new)) for _ in range(_ROUNDS)]
+            ratio = median(earlier / now for earlier, now in rounds)
+            yield name, *map(min, zip(*rounds, strict=True)), ratio
 
 
 _HERE: Final = str(Path(__file__).parents[2])
@@ -62,22 +64,27 @@ def _earlier() -> Iterator[str]:
         yield folder
 
 
-def _run(name: str, root: str) -> float:
+@contextmanager
+def _process(name: str, root: str) -> Iterator[subprocess.Popen[str]]:
     program = f"from tests.benchmarks import beside; beside.report({name!r})"
     paths = {"PYTHONPATH": os.pathsep.join((root, _HERE)), "PYTHONSAFEPATH": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        check=True,
-        capture_output=True,
-        env={**os.environ, **paths},
-    )
-    return float(json.loads(done.stdout))
+    command, pipe = [sys.executable, "-c", program], subprocess.PIPE
+    with subprocess.Popen(
+        command, stdin=pipe, stdout=pipe, text=True, env={**os.environ, **paths}
+    ) as process:
+        yield process
+
+
+def _round(process: subprocess.Popen[str]) -> float:
+    print(file=process.stdin, flush=True)
+    return float(cast("IO[str]", process.stdout).readline())
 
 
 def report(name: str) -> None:
-    """Print microseconds an event of a task, under the package that is found first."""
+    """Print microseconds an event of a task for each line read, under the package found first."""
     events, task = TASKS[name]()
-    print(best_of({name: task}, rounds=_BEST_OF)[name] / events * 1e6)
+    for _ in sys.stdin:
+        print(best_of({name: task}, rounds=1)[name] / events * 1e6, flush=True)
 
 
 Task = tuple[int, Callable[[], object]]
@@ -204,7 +211,7 @@ def _config() -> Any:
         _module("streameval.config"),
         label_cap=10_000,
         max_series=10_000,
-        event=_module("streameval.decoding.fields", "streameval.engine.fields").EventFields(
+        event=_module("streameval.decoding.fields", "streameval.pipeline.fields").EventFields(
             time="ts", time_unit="s"
         ),
         source=_module("streameval.sources.options").SimulatorOptions(),
@@ -218,7 +225,7 @@ def _joining(logs: Sequence[Any]) -> Any:
     interactions = options.InteractionOptions(source=done, types={"click": 1.0})
     return _of(
         _module("streameval.config"),
-        event=_module("streameval.decoding.fields", "streameval.engine.fields").EventFields(
+        event=_module("streameval.decoding.fields", "streameval.pipeline.fields").EventFields(
             time="ts", time_unit="ms"
         ),
         source=_module("streameval.sources.options").FilesOptions(paths=[shown, done]),
@@ -233,7 +240,7 @@ def _of(config: Any, **settings: Any) -> Any:
 
 
 def _fields(unit: str) -> Any:
-    fields = _module("streameval.decoding.fields", "streameval.engine.fields")
+    fields = _module("streameval.decoding.fields", "streameval.pipeline.fields")
     return fields.EventFields(time="ts", time_unit=unit)
 
 

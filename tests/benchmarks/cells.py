@@ -40,9 +40,9 @@ def main() -> None:
     """Print what events, a restart, a minute and a second cost."""
     print(f"{'us an event (slices x partitions)':38}{BEFORE:>9}{'now':>9}{'ratio':>9}")
     found = {}
-    for name, before, now in compared():
+    for name, before, now, ratio in compared():
         found[name] = now
-        print(f"{name:38}{before:9.2f}{now:9.2f}{before / now:9.2f}", flush=True)
+        print(f"{name:38}{before:9.2f}{now:9.2f}{ratio:9.2f}", flush=True)
     small, large = (found[f"1 to 9 interactions, {shape}"] for shape in ("1 x 1", "50 x 64"))
     print(f"50 x 64 to 1 x 1, an event: {large / small:.2f}")
     clicked, bare = (
