@@ -201,7 +201,6 @@ class UnlikeStateError(StreamevalError):
 
 
 def _unlike(one: object, other: object) -> str:
-    """What one has and the other lacks."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         told = [f"{name} = {one[name]}" for name in one if one[name] != other.get(name)]
     elif isinstance(one, list | tuple) and isinstance(other, list | tuple):

@@ -54,12 +54,6 @@ def confusion(
 ) -> Confusion | None:
     """The confusion matrix of the first k items; None where the catalogue is too small for it.
 
-    Args:
-        event: a list with its interactions.
-        k: cut-off; None for the whole list.
-        catalog: the items there are, or how many.
-        unknown: whether items outside a catalogue of ids count.
-
     Example:
         >>> event = Event(recommendations=["a", "b"], interactions=["b", "x"])
         >>> tuple(confusion(event, 2, 10, "ignore"))

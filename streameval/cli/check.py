@@ -98,7 +98,6 @@ def _plan(path: Path, config: Config) -> Iterator[tuple[str, str]]:
 
 
 def _divided(config: Config) -> Iterator[tuple[str, str]]:
-    """Segments, windows and families."""
     if config.segments:
         yield "segments", ", ".join(config.segments)
     if config.windows is not None:

@@ -182,20 +182,7 @@ def compare(  # noqa: PLR0913  each is an option of the command
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What the caller says of the experiment, as text; what is not said is as configured.
-
-    Attributes:
-        control: value of the label.
-        primary: metrics.
-        guardrails: "metric=lift" each.
-        shares: "variant=share,..."; None for equal ones.
-        same_users: whether users meet several variants by design.
-        method: what bounds must hold for; by default "fixed" for files, "anytime" for states.
-        confidence: of intervals.
-        precision: lift that matters.
-        since: first day.
-        fail_on: verdicts that end in status 1.
-    """
+    """What the caller says of the experiment, as text; what is not said is as configured."""
 
     control: str | None
     primary: Sequence[str]
@@ -260,13 +247,7 @@ Found: TypeAlias = tuple[Sequence[Metric], Mapping[str, Variant]]
 
 
 class _Counted(NamedTuple):
-    """What was counted of an experiment.
-
-    Attributes:
-        metrics: in their order.
-        variants: by value of the label.
-        left_out: metric -> why it cannot be compared.
-    """
+    """What was counted of an experiment."""
 
     metrics: Sequence[Metric]
     variants: Mapping[str, Variant]
@@ -299,7 +280,6 @@ def compared_files(request: Request, asked: Asked) -> None:
 
 
 def _of_files(request: Request, asked: Asked) -> tuple[Experiment, Intervals, _Counted]:
-    """What files of events hold."""
     config = configured(request)
     label = request.labels[0] if request.labels else Experiment().label
     known = config.experiment or Experiment(label=label)
@@ -390,7 +370,6 @@ def _of_records(config: Config, label: str) -> Found:
 
 
 def _of_tables(request: Request, config: Config, label: str) -> Found:
-    """Variants in tables."""
     tables, kind = read_tables(request, config, seen=True)
     empty, place = of_kind(config, kind).accumulator(), config.labels.index(label)
     found: dict[str, Accumulator] = {}

@@ -38,14 +38,7 @@ _HELD: Final[Mapping[Method, str]] = {
 
 
 class Written(NamedTuple):
-    """What is written.
-
-    Attributes:
-        report: the experiment as it stands.
-        experiment: what was asked.
-        intervals: how they were made.
-        method: what bounds hold for.
-    """
+    """What is written."""
 
     report: Report
     experiment: Experiment
@@ -75,7 +68,7 @@ def as_json(found: Written) -> str:
 
 
 def as_csv(found: Written) -> str:
-    """One line a comparison; on standard error what speaks against trusting any of them."""
+    """One line a comparison; failed checks go to standard error."""
     for trouble in found.report.checks.trouble:
         tell(f"do not trust this: {trouble}.")
     text = io.StringIO()
@@ -157,7 +150,6 @@ def _place(lift: float, scale: float) -> int:
 
 
 def _marks() -> str:
-    """Those that standard output can show."""
     try:
         _MARKS.encode(sys.stdout.encoding)
     except UnicodeEncodeError:

@@ -115,13 +115,7 @@ def demo(
 
 
 class Traffic(msgspec.Struct, frozen=True, kw_only=True):
-    """The simulated traffic and its duration.
-
-    Attributes:
-        seed: equal seeds give equal traffic.
-        events_per_second: its pace.
-        seconds: None means until Ctrl-C.
-    """
+    """The simulated traffic and its duration."""
 
     seed: int
     events_per_second: float
@@ -155,7 +149,6 @@ def shown(traffic: Traffic, *, listen: str, kafka: bool, attribution: bool = Fal
 
 
 def _show_joined(traffic: Traffic, listen: str) -> None:
-    """Run the daemon on two streams: impressions and interactions."""
     with two_streams(traffic.options) as written, output(), screen() as show:
         joined = msgspec.structs.replace(
             _config(written.source, listen),
@@ -203,11 +196,7 @@ def _source(traffic: Traffic, *, kafka: bool) -> Iterator[SourceOptions]:
 
 
 class Screen(Protocol):
-    """Shows snapshots.
-
-    Attributes:
-        address: "http://HOST:PORT" of the daemon, or "" before it is known.
-    """
+    """Shows snapshots."""
 
     address: str
 
@@ -253,11 +242,7 @@ class Lines:
 
 
 class LiveTable:
-    """A table of the variants, redrawn with each snapshot.
-
-    Args:
-        live: where it is drawn.
-    """
+    """A table of the variants, redrawn with each snapshot."""
 
     def __init__(self, live: Live) -> None:
         self.address = ""

@@ -143,13 +143,7 @@ def replay(
 
 
 class _Letters(NamedTuple):
-    """The dead letters of a configuration.
-
-    Attributes:
-        where: the file or the topics, for messages.
-        found: each letter, as often as it was written; None if there is no file or topic yet.
-        foreign: how many records among them are not letters; known once all are read.
-    """
+    """The dead letters of a configuration."""
 
     where: str
     found: Iterable[DeadLetter] | None
@@ -184,16 +178,7 @@ def _opened(path: Path) -> tuple[Config, _Letters]:
 
 
 class ReasonGroup(msgspec.Struct, kw_only=True):
-    """The letters of one reason.
-
-    Attributes:
-        reason: the reason.
-        stage: what failed.
-        count: how many records.
-        first_ms: smallest timestamp; None where none has one.
-        last_ms: largest timestamp; None where none has one.
-        samples: the last few letters.
-    """
+    """The letters of one reason."""
 
     reason: str
     stage: str
@@ -291,7 +276,6 @@ def _instant(milliseconds: int | None) -> str:
 
 
 def _printable(text: str) -> str:
-    """Text from outside, safe to print."""
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 

@@ -84,8 +84,6 @@ def explain(
 
 
 class _TracedJoins:
-    """Joins the logs of each partition, and traces one key."""
-
     def __init__(self, front: Joint, key: str) -> None:
         self._front = front
         self._key = key
@@ -162,7 +160,6 @@ def _source(config: Config, since: str | None) -> Source:
 
 
 def _read(source: Source, config: Config, joins: _TracedJoins) -> None:
-    """Read to where the logs end now."""
     ends: Mapping[Partition, int] = {}
     told, patient_until = None, time.monotonic() + _PATIENCE
     source.open(beginning(config, joins))

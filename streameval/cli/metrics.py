@@ -176,12 +176,7 @@ def _choices(parameter: Parameter) -> str:
 
 
 class Kept(NamedTuple):
-    """A statistic in words.
-
-    Attributes:
-        what: what is counted.
-        memory: how large it gets.
-    """
+    """A statistic in words."""
 
     what: str
     memory: str

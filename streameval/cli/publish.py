@@ -68,7 +68,6 @@ def publish(
 
 
 def _published(paths: Sequence[str], destination: Destination) -> Published:
-    """Publish with progress on a terminal."""
     console = progress_console()
     columns = (SpinnerColumn(), TextColumn("{task.completed:,.0f} records"), TimeElapsedColumn())
     with Progress(*columns, console=console, disable=console is None, transient=True) as progress:

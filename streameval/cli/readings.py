@@ -28,12 +28,7 @@ _FIRST = -62_135_596_800_000_000  # 0001-01-01, in microseconds since the epoch
 
 
 class Taken(NamedTuple):
-    """Readings of a span of event time.
-
-    Attributes:
-        start: of the span, as text; None where they are of everything.
-        snapshot: the readings.
-    """
+    """Readings of a span of event time."""
 
     start: str | None
     snapshot: Snapshot
@@ -54,12 +49,7 @@ def snapshot_of(
     families: Sequence[SeriesFamily],
     slices: Sequence[Mapping[tuple[str, ...], Slice]],
 ) -> Snapshot:
-    """The readings of slices.
-
-    Args:
-        families: how they are divided.
-        slices: of each family, by label values.
-    """
+    """The readings of slices."""
     series = [
         Series(metric, labels, each.read(metric), family=place)
         for place, found in enumerate(slices)
@@ -201,7 +191,6 @@ def _labels(snapshot: Snapshot, entry: Series) -> dict[str, str]:
 
 
 def _columns(taken: Iterable[Taken]) -> list[str]:
-    """Labels and segments of all families, each once."""
     families = (family for each in taken for family in each.snapshot.families)
     return list(dict.fromkeys(name for family in families for name in family.label_names))
 

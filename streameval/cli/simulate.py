@@ -146,7 +146,6 @@ def _is(path: Path) -> bool:
 
 
 def _streams(lists: int, seed: int) -> Mapping[str, Iterable[bytes]]:
-    """The lines of each file by its name."""
     made = streams(StreamOptions(lists=lists, seed=seed))
     return {
         _IMPRESSIONS: map(line, made.impressions),

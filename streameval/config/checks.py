@@ -49,10 +49,6 @@ _RESERVED = frozenset({"k", "le", "quantile", "window", "job", "instance", "conv
 def checked(path: str, config: Config) -> Config:
     """Check what the types of the tables cannot; returns the configuration.
 
-    Args:
-        path: the file, for errors.
-        config: to check.
-
     Raises:
         ConfigError: the first problem.
     """
@@ -105,7 +101,6 @@ def experiment_problems(config: Config) -> Iterator[Problem]:
 
 
 def _compared(config: Config, label: str) -> list[Metric]:
-    """The metrics that are kept by a label."""
     found = [group.metrics for group in config.families() if label in group.dimensions]
     return list(dict.fromkeys(metric for metrics in found for metric in metrics))
 
@@ -206,13 +201,7 @@ def mapping_problems(config: Config) -> Iterator[Problem]:
 
 
 def absence(name: str, among: Sequence[str], called: str) -> str | None:
-    """The problem with a name that is not among the allowed ones, or None.
-
-    Args:
-        name: to look for.
-        among: the allowed names.
-        called: where they are configured.
-    """
+    """The problem with a name that is not among the allowed ones, or None."""
     if name in among:
         return None
     known = ", ".join(map(repr, among)) or "none yet"

@@ -76,10 +76,6 @@ def fitted(config: Config, settings: Mapping[str, Any]) -> Config:
 
     Metrics may change between starts. Without a configured depth, a smaller cut-off does not
     discard the state.
-
-    Args:
-        config: as written.
-        settings: of the state, from `Config.settings`.
     """
     if config.depth is not None or "depth" not in settings:
         return config
@@ -132,12 +128,6 @@ def joint(
     config: Config, options: AttributionOptions, layout: Layout, schemas: Schemas | None = None
 ) -> Joint:
     """The front that joins impressions and interactions.
-
-    Args:
-        config: of the pipeline.
-        options: of the join.
-        layout: what is kept of the events.
-        schemas: of the records; None where none will be decoded that needs one.
 
     Raises:
         ConfigError: the fields of a record contradict each other.
@@ -194,10 +184,6 @@ def encodings(config: Config) -> dict[str, Encoding]:
 
 def schemas_of(config: Config, environment: Mapping[str, str]) -> Schemas | None:
     """What fetches schemas; None where no record has any. It asks nothing yet.
-
-    Args:
-        config: of the pipeline.
-        environment: what ${NAME} in [registry] stands for.
 
     Raises:
         ConfigError: the registry's address, password or certificates cannot be used.

@@ -177,14 +177,7 @@ def explained(
     table: Mapping[str, Any],
     tables: Mapping[str, type[msgspec.Struct]] | None = None,
 ) -> ConfigError:
-    """The ConfigError for an error of msgspec.
-
-    Args:
-        path: the file.
-        error: of msgspec.
-        table: the content of the file.
-        tables: name -> struct of each table; by default those of a configuration.
-    """
+    """The ConfigError for an error of msgspec."""
     tables = _tables(table) if tables is None else tables
     found = _MESSAGE.fullmatch(str(error))
     what, key = (found["what"], found["key"] or "") if found else (str(error), "")

@@ -98,12 +98,6 @@ def assembled(
 ) -> Assembly:
     """The parts that a configuration asks for.
 
-    Args:
-        config: what to read, count and keep.
-        environment: what ${NAME} in it stands for.
-        clock: where time comes from.
-        source: in place of the configured one.
-
     Raises:
         ConfigError: the configuration does not say something that can be done.
         MetricError: a metric cannot be understood, or lacks its inputs.
@@ -215,7 +209,7 @@ class Clock(NamedTuple):
     """Sources of time; tests replace them.
 
     Attributes:
-        wall: seconds since the epoch, for people.
+        wall: seconds since the epoch.
         monotonic: seconds that only grow, for measuring.
         busy: seconds that the processor spent on this thread.
         sleep: waits so many seconds.
@@ -228,12 +222,7 @@ class Clock(NamedTuple):
 
 
 class Pulse:
-    """When work last made progress; safe to ask from any thread.
-
-    Args:
-        clock: seconds that only grow.
-        beaten: called at each beat.
-    """
+    """When work last made progress; safe to ask from any thread."""
 
     def __init__(self, clock: Callable[[], float], beaten: Callable[[], None]) -> None:
         self._clock = clock

@@ -26,7 +26,7 @@ def owner_of(parts: Assembly) -> Owner:
 
 
 def _inspect(parts: Assembly) -> None:
-    """Look at the newest records of all topics, by the eyes of the join.
+    """Check that the newest records of one key lie in one partition of each topic.
 
     Raises:
         SplitKeyError: records of one key cannot meet.
@@ -38,12 +38,7 @@ def _inspect(parts: Assembly) -> None:
 
 
 class Joining:
-    """Looks after the joins of a daemon, between batches; does nothing where there are none.
-
-    Args:
-        parts: of the daemon.
-        clock: seconds that only grow.
-    """
+    """Looks after the joins of a daemon, between batches; does nothing where there are none."""
 
     def __init__(self, parts: Assembly, clock: Callable[[], float]) -> None:
         self._parts = parts
@@ -77,7 +72,6 @@ class Joining:
 
     @property
     def _timeout(self) -> float | None:
-        """Seconds, as configured now."""
         options = self._parts.config.attribution
         if options is None or options.idle_timeout is None:
             return None

@@ -50,10 +50,6 @@ def configure(level: int = logging.INFO, stream: TextIO | None = None) -> None:
     """Send every log of this process, warnings included, to one stream.
 
     The web server's own news of starting and stopping is left out; the daemon tells them.
-
-    Args:
-        level: what is below it is left out.
-        stream: by default standard error.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(Logfmt())

@@ -130,7 +130,6 @@ class Daemon:
         return reload is not None and reload.accepted
 
     def _ends(self, until: Callable[[], bool]) -> bool:
-        """Whether the loop should end; if so, systemd knows."""
         if until():
             self._supervisor.stopping()
             return True
@@ -188,12 +187,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Stop:
-    """Whether to stop: after SIGTERM or SIGINT, or after a given time.
-
-    Args:
-        seconds: time to run; None to run until a signal.
-        clock: seconds that only grow.
-    """
+    """Whether to stop: after SIGTERM or SIGINT, or after a given time."""
 
     def __init__(
         self, seconds: float | None = None, clock: Callable[[], float] = time.monotonic

@@ -103,11 +103,6 @@ def restart() -> NoReturn:
 def check_start(new: Config, running: Config, environment: Mapping[str, str]) -> None:
     """Whether a daemon could start under a configuration in place of the one that runs.
 
-    Args:
-        new: as the file is now.
-        running: what this process was started with; its addresses are taken by this process.
-        environment: what ${NAME} in it stands for.
-
     Raises:
         StreamevalError: it could not, and why.
     """

@@ -83,7 +83,6 @@ class Supervisor:
 
 
 def _interval(environment: Mapping[str, str]) -> float | None:
-    """Seconds between keep-alives; None if systemd expects none from this process."""
     limit = environment.get("WATCHDOG_USEC", "")
     asked = environment.get("WATCHDOG_PID", str(os.getpid()))
     if not limit.isdecimal() or asked != str(os.getpid()):

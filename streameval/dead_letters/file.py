@@ -103,11 +103,7 @@ def read_letters(path: str) -> Iterator[DeadLetter]:
 
 
 class Base64(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Bytes that are not UTF-8 text.
-
-    Attributes:
-        base64: the bytes, encoded.
-    """
+    """Bytes that are not UTF-8 text."""
 
     base64: str
 
@@ -207,7 +203,6 @@ def _write_whole(file: FileIO, data: bytes) -> None:
 
 
 def _repair(path: str, file: FileIO) -> None:
-    """Move an incomplete last line to the `.torn` file."""
     size = os.fstat(file.fileno()).st_size
     whole = _end_of_lines(file, size)
     if whole == size:
@@ -235,7 +230,6 @@ def _end_of_lines(file: FileIO, size: int) -> int:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make a new file in the folder durable."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -124,13 +124,7 @@ class DeadLetterReader:
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
-    """Which letters to replay.
-
-    Attributes:
-        topics: records of these topics only.
-        reasons: these reasons only; empty means all.
-        identities: these records only; empty means all.
-    """
+    """Which letters to replay."""
 
     topics: Collection[str]
     reasons: Collection[str] = ()
@@ -161,10 +155,6 @@ def replay(letters: Iterable[DeadLetter], config: Mapping[str, Any]) -> int:
 
     Key, value and headers are those of the record; a header is added that names it. Records
     written before an error stay.
-
-    Args:
-        letters: one for each record, as `selected` gives them.
-        config: settings of the client.
 
     Returns:
         How many were written.

@@ -268,10 +268,6 @@ def _bounded(seconds: float) -> dict[str, Any]:
 def _create_topics(config: Mapping[str, Any], inputs: Mapping[str, str]) -> None:
     """Create the topics that are missing, with the partitions and the record size of their inputs.
 
-    Args:
-        config: settings of the client.
-        inputs: topic of dead letters -> the topic that they come from.
-
     Raises:
         KafkaError: the broker does not answer, or does not allow it.
     """

@@ -43,7 +43,7 @@ class Outcome(Protocol):
 
     @property
     def invalid(self) -> Sequence[tuple[int, InvalidEvent]]:
-        """Place of each record that is no event, and why; ascending."""
+        """Place of each invalid record, with its reason; ascending."""
 
     @property
     def tombstones(self) -> Sequence[int]:
@@ -62,12 +62,7 @@ class BatchDecoder(Protocol[T_co]):
 
 
 class FramedDecoder(Generic[T]):
-    """Decodes framed records: first to JSON, and then as all JSON is decoded.
-
-    Args:
-        decoder: of JSON.
-        to_text: from a framed record to JSON.
-    """
+    """Decodes framed records: first to JSON, and then as all JSON is decoded."""
 
     def __init__(self, decoder: BatchDecoder[T], to_text: ToText) -> None:
         self._decoder = decoder

@@ -97,7 +97,7 @@ class GeneralDecoder:
         )
 
     def _is_engaged(self, record: dict[str, Any]) -> bool:
-        """Whether a record that is no event holds interactions, whatever they look like."""
+        """Whether an invalid record holds interactions, of any form."""
         with suppress(Refusal):
             return not self._shown_only and bool(self._interactions.of(record))
         return False

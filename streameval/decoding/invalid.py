@@ -90,12 +90,6 @@ class Refusal(Exception):  # noqa: N818  # not an error of the program; it never
 def check_bytes(text: str, most: int, field: str, reason: Reason) -> str:
     """The text itself, if it is short enough.
 
-    Args:
-        text: of an id or a label.
-        most: bytes of UTF-8 that it may have.
-        field: where it stands; for the message.
-        reason: why the record is invalid otherwise.
-
     Raises:
         Refusal: it is longer.
     """

@@ -68,12 +68,7 @@ def items_of(elements: list[Any], path: Path, ids: Ids, field: str) -> list[Id]:
 
 
 class Shown(NamedTuple):
-    """The list shown.
-
-    Attributes:
-        items: ids, rank 1 first.
-        scores: one score per item; None unless every item has one.
-    """
+    """The list shown."""
 
     items: list[Id]
     scores: list[float] | None

@@ -69,12 +69,7 @@ _SEGMENT = re.compile(r"[^.\[\]]+(\[\])?")
 
 
 class Segment(NamedTuple):
-    """One step of a path.
-
-    Attributes:
-        name: key in the object.
-        each: whether the value is a list, of which every element is meant.
-    """
+    """One step of a path."""
 
     name: str
     each: bool
@@ -82,10 +77,6 @@ class Segment(NamedTuple):
 
 class Path:
     """A compiled path.
-
-    Attributes:
-        text: as configured.
-        segments: its steps, the key of the record first.
 
     Example:
         >>> Path("payload.items[].id").of({"payload": {"items": [{"id": "a"}, {"id": "b"}]}})

@@ -21,13 +21,6 @@ class Expectation:
 
     A single record of another form changes nothing; two in a row, and the next form is tried;
     when none fits, trying pauses for longer and longer, up to 64 records.
-
-    Args:
-        forms: how many there are.
-
-    Attributes:
-        form: which one to try.
-        pause: for how many records not to try at all.
     """
 
     __slots__ = ("_forms", "_misses", "form", "pause")
@@ -68,12 +61,7 @@ class Found(msgspec.Struct):
 
 
 class Sorter:
-    """Tries the compiled forms where that is worth it, and the general decoder for the rest.
-
-    Args:
-        forms: decoders of the compiled forms, the most usual first; may be empty.
-        general: reads everything else.
-    """
+    """Tries the compiled forms where that is worth it, and the general decoder for the rest."""
 
     def __init__(self, forms: Sequence[RowDecoder], general: GeneralDecoder) -> None:
         self._forms = forms
@@ -117,7 +105,6 @@ class Sorter:
             self._since = 0
 
     def _other(self, value: bytes | None, place: int, found: Found) -> bool:
-        """Whether it is an event."""
         if value is None:
             found.tombstones.append(place)
             return False

@@ -43,12 +43,7 @@ def integer_id(value: object, field: str) -> int:
 
 
 class Ids:
-    """How ids are kept: all as text, or all as integers.
-
-    Args:
-        kind: which of both.
-        most: bytes of UTF-8, or digits, that one may have.
-    """
+    """How ids are kept: all as text, or all as integers."""
 
     __slots__ = ("_convert", "_kind", "_most")
 
@@ -95,11 +90,6 @@ def label_text(value: object, field: str = "label", most: int = MAX_LABEL_BYTES)
 
     `__missing__` and `__other__` in the data get one more underscore in front, so that they are
     never taken for ours.
-
-    Args:
-        value: as it was decoded.
-        field: where it stands; for messages.
-        most: bytes of UTF-8 that it may have.
 
     Raises:
         Refusal: it is none of these, or too long.

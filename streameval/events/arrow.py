@@ -109,7 +109,6 @@ def flat_column(found: Any) -> list[Any]:
 
 
 def _column(name: str, values: Any, offsets: Any) -> Column:
-    """Strings by a dictionary of their own, numbers as they are."""
     arrow = _arrow()
     kind = values.type
     if arrow.types.is_dictionary(kind):

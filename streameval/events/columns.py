@@ -104,7 +104,6 @@ def _column(name: str, found: Any, lengths: Any = None, *, optional: bool = Fals
 
 
 def _of_events(name: str, found: Any, events: int) -> list[Any] | None:
-    """A column of one value an event; None where no event has any."""
     if found is None:
         return None
     if isinstance(found, np.ndarray):

@@ -139,7 +139,6 @@ def undefined_readings(snapshot: Snapshot) -> Family:
 
 
 def _exceptions(health: Health) -> Iterator[Family]:
-    """Events that were late, duplicate, folded into __other__ or dead-lettered."""
     yield own_family(
         "events_late",
         "counter",
@@ -176,7 +175,6 @@ def _exceptions(health: Health) -> Iterator[Family]:
 
 
 def _durability(health: Health) -> Iterator[Family]:
-    """Checkpoints, commits, the watchdog and the configuration."""
     if health.checkpoint is not None:
         yield from _checkpoints(health.checkpoint)
         yield own_family(
@@ -259,7 +257,6 @@ def _checkpoints(health: CheckpointHealth) -> Iterator[Family]:
 
 
 def _partition_labels(partition: Partition) -> dict[str, str]:
-    """Labels of a partition."""
     return {"topic": partition.topic, "partition": str(partition.number)}
 
 
@@ -268,7 +265,6 @@ def _if_known(value: float | None) -> list[tuple[dict[str, str], float]]:
 
 
 def _join(join: JoinHealth) -> Iterator[Family]:
-    """Records of each joined stream by outcome, and those that wait."""
     yield own_family(
         "join_records",
         "counter",
@@ -299,7 +295,6 @@ def _join(join: JoinHealth) -> Iterator[Family]:
 
 
 def _join_waiting(join: JoinHealth) -> Iterator[Family]:
-    """What waiting costs, and for whom it is."""
     yield own_family(
         "join_bytes",
         "gauge",

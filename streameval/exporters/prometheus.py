@@ -151,8 +151,6 @@ def _title(family: Family) -> tuple[str, str, str]:
 
 
 class _Families(Collector):
-    """A collector of families that are there already."""
-
     def __init__(self, families: Sequence[Family] = ()) -> None:
         self.families = families
 

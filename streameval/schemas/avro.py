@@ -35,10 +35,6 @@ to_json = msgspec.json.Encoder(decimal_format="number").encode
 def reader(definition: Definition, unit: TimeUnit) -> ToText:
     """What turns records of a schema into JSON text.
 
-    Args:
-        definition: the schema that they were written with.
-        unit: what timestamps of the schema become.
-
     Raises:
         UnusableSchemaError: it is not an Avro schema, or one whose records could be endless.
     """
@@ -158,11 +154,7 @@ _extend_fastavro()
 
 
 class _Facts:
-    """What must be known of a schema before bytes of strangers are read with it.
-
-    Args:
-        named: its named types, parsed.
-    """
+    """What must be known of a schema before bytes of strangers are read with it."""
 
     def __init__(self, named: Mapping[str, Any]) -> None:
         self._named = named

@@ -29,12 +29,7 @@ _MOST_REFUSED: Final = 1_000
 
 
 class Wanted(NamedTuple):
-    """What reads some records is wanted.
-
-    Attributes:
-        encoding: of the records.
-        header: that they begin with.
-    """
+    """What reads some records is wanted."""
 
     encoding: Encoding
     header: bytes
@@ -42,10 +37,6 @@ class Wanted(NamedTuple):
 
 class Schemas:
     """The schemas of a registry, fetched on a thread of its own while the caller waits for them.
-
-    Args:
-        registry: what to ask.
-        clock: seconds that only grow.
 
     Attributes:
         failures: how often the registry could not be asked, by reason.

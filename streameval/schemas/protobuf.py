@@ -52,10 +52,6 @@ _encode = msgspec.json.Encoder().encode
 def reader(definition: Definition, unit: TimeUnit) -> ToText:
     """What turns records of a schema into JSON text.
 
-    Args:
-        definition: the schema that they were written with.
-        unit: what a google.protobuf.Timestamp becomes.
-
     Raises:
         UnusableSchemaError: it cannot be compiled.
     """
@@ -160,7 +156,6 @@ def _descriptor(content: str) -> FileDescriptorProto | None:
 def _add(
     pool: DescriptorPool, name: str, found: Mapping[str, FileDescriptorProto], added: set[str]
 ) -> None:
-    """Add a file after those that it imports; each once."""
     if name in added:
         return
     added.add(name)
@@ -220,11 +215,7 @@ def _run(command: list[str]) -> None:
 
 
 class _Converters:
-    """What makes JSON values of messages, compiled once for each type of message.
-
-    Args:
-        unit: what a timestamp becomes.
-    """
+    """What makes JSON values of messages, compiled once for each type of message."""
 
     def __init__(self, unit: TimeUnit) -> None:
         self._unit = unit
@@ -275,13 +266,7 @@ class _Converters:
 
 
 class _Field(NamedTuple):
-    """A field of a message.
-
-    Attributes:
-        name: in the .proto file.
-        optional: whether it can be absent.
-        read: from its value to one of JSON; None where that is the same.
-    """
+    """A field of a message."""
 
     name: str
     optional: bool

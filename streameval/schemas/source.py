@@ -22,11 +22,6 @@ class SchemaSource:
 
     While the registry does not answer, the partitions whose next record needs it are paused: no
     record is lost, and none is invalid for it.
-
-    Args:
-        source: of the records.
-        schemas: fetches.
-        encodings: topic -> how its records are written, of those that need schemas.
     """
 
     def __init__(self, source: Source, schemas: Schemas, encodings: Mapping[str, Encoding]) -> None:
@@ -181,12 +176,7 @@ class SchemaSource:
 
 
 class _Released:
-    """An owner; of a partition that goes, nothing is held back any more.
-
-    Args:
-        owner: of the partitions.
-        held: batches that wait, by partition.
-    """
+    """An owner; of a partition that goes, nothing is held back any more."""
 
     def __init__(self, owner: Owner, held: dict[Partition, deque[RecordBatch]]) -> None:
         self._owner = owner

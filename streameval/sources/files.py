@@ -123,9 +123,6 @@ class FilesSource:
     A record's offset is the number of lines before it, blank ones included; a blank line is no
     record. A half-written last line is a record like any other, for the decoder to judge. A
     file ends where it ends today; to follow one that grows, pipe `tail -f` into "-".
-
-    Args:
-        options: which files.
     """
 
     def __init__(self, options: FilesOptions) -> None:
@@ -293,7 +290,6 @@ def _lists_of_lines(blocks: Iterator[bytes]) -> Iterator[list[bytes]]:
 
 
 def _is_blank(line: bytes) -> bool:
-    """Whether a line holds nothing, which newline-delimited JSON allows between records."""
     return not line or line.isspace()
 
 

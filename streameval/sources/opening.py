@@ -118,10 +118,6 @@ def decompressed(path: str, blocks: Iterator[bytes]) -> Iterator[bytes]:
     One block comes out for each that goes in, empty where nothing can be said yet; so whoever
     feeds it from a pipe never waits for more than one read.
 
-    Args:
-        path: names the file in errors; its suffix must not contradict its content.
-        blocks: the file's bytes in order.
-
     Raises:
         SourceError: the compressed data is damaged, ends too early, or is not there.
     """

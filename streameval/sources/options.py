@@ -127,7 +127,7 @@ class KafkaOptions(_Options, frozen=True, kw_only=True, tag="kafka"):
         return KafkaSource(self, environment, shared=shared)
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """A start that is no position."""
+        """An invalid start position."""
         if not _is_start(self.start):
             offered = nearest(self.start, ("earliest", "latest"))
             hint = f" Did you mean {offered[0]!r}?" if offered else ""

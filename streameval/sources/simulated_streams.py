@@ -230,7 +230,6 @@ def _broken(record: bytes, number: int) -> bytes:
 
 
 def _some(random: _Random, share: float, of: int) -> list[int]:
-    """So many places, ascending."""
     chosen: list[int] = random.choice(of, _number(share, of), replace=False).tolist() if of else []
     return sorted(chosen)
 

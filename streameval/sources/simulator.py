@@ -68,14 +68,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
 
 class Audience(NamedTuple):
-    """What is fixed of each user, by a hash of the id.
-
-    Attributes:
-        hashes: for spreading users over partitions.
-        variants: index into VARIANTS.
-        countries: index into COUNTRIES.
-        dislikes: users x items; whether an item is of a genre that the user does not like.
-    """
+    """What is fixed of each user, by a hash of the id."""
 
     hashes: NDArray[np.int64]
     variants: NDArray[np.int64]
@@ -84,12 +77,7 @@ class Audience(NamedTuple):
 
 
 class Block(NamedTuple):
-    """BLOCK records in order.
-
-    Attributes:
-        values: the records' bytes.
-        hashes: a hash of each record's user.
-    """
+    """BLOCK records in order."""
 
     values: list[bytes]
     hashes: NDArray[np.int64]
@@ -180,11 +168,7 @@ def _hash(text: str) -> int:
 
 
 def records(options: SimulatorOptions) -> Iterator[bytes]:
-    """The simulated records in order, each a JSON object without a newline; never paced.
-
-    Args:
-        options: `seed` and `events`; None events means without end.
-    """
+    """The simulated records in order, each a JSON object without a newline; never paced."""
     blocks = (block(options.seed, number) for number in itertools.count())
     values = itertools.chain.from_iterable(each.values for each in blocks)
     return itertools.islice(values, options.events)
@@ -195,11 +179,6 @@ class SimulatorSource:
 
     A record's offset is its number in the whole traffic, so offsets within a partition have
     gaps, and any of them can be gone to at no cost.
-
-    Args:
-        options: what to simulate.
-        clock: seconds that only grow; paces the traffic.
-        sleep: waits so many of these seconds.
     """
 
     name = _TOPIC

@@ -56,7 +56,7 @@ class Source(Protocol):
 
     @property
     def joined(self) -> bool:
-        """Whether it has been handed its partitions at least once, be they none."""
+        """Whether it has received its partitions at least once, possibly none."""
 
     @property
     def ended(self) -> Collection[Partition]:
@@ -91,9 +91,6 @@ NO_END: Final = 2**63 - 1
 class Positions:
     """An owner without state: begins where told, else where configured.
 
-    Args:
-        positions: where to begin; the other partitions begin at their `start`.
-
     Example:
         >>> mine = Assignment(partition=Partition("t", 0), identity="i", begin=0, end=9, start=4)
         >>> Positions().assigned([mine])
@@ -115,11 +112,7 @@ class Positions:
 
 
 class Handover:
-    """What a source without a group does once: it hands over everything that it has.
-
-    Args:
-        owner: who counts the partitions.
-    """
+    """What a source without a group does once: it hands over everything that it has."""
 
     def __init__(self, owner: Owner | None = None) -> None:
         self._owner = owner

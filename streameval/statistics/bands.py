@@ -88,11 +88,6 @@ class Band:
 def logarithms(counts: IntArray, share: float, rest: int) -> tuple[float, float]:
     """The least and the most that n ln(n) can be, summed over all items that were counted n times.
 
-    Args:
-        counts: of the items kept, ascending.
-        share: of all items that was kept.
-        rest: how often the other items were counted in all.
-
     Example:
         >>> logarithms(np.array([1, 1, 2]), 1.0, 0)
         (1.3862943611198906, 1.3862943611198906)
@@ -111,12 +106,6 @@ def logarithms(counts: IntArray, share: float, rest: int) -> tuple[float, float]
 
 def evenness(counts: IntArray, share: float, least: int, most: int) -> tuple[float, float]:
     """The least and the most of min(n, m), summed over pairs of items, by n summed over items.
-
-    Args:
-        counts: of the items kept, ascending; at least one.
-        share: of all items that was kept.
-        least: how often the other items were counted in all, at least.
-        most: likewise, at most.
 
     Example:
         >>> evenness(np.array([1, 1, 2]), 1.0, 0, 0)

@@ -23,11 +23,7 @@ _LISTS, _UNDEFINED, _ABOVE, _BELOW = range(4)
 
 
 class ValuesOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Identity of a statistic of values; unlike ones do not merge.
-
-    Attributes:
-        cap: most distinct values of a cell that are kept.
-    """
+    """Identity of a statistic of values; unlike ones do not merge."""
 
     cap: int = CAP
 

@@ -29,13 +29,7 @@ _MOST_WAITING: Final = 65_536
 
 
 class GroupsOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Identity of sums by user group; unlike ones do not merge.
-
-    Attributes:
-        groups: number of user groups, a power of two.
-        daily: whether event days are kept apart.
-        metrics: what is summed, in ascending order.
-    """
+    """Identity of sums by user group; unlike ones do not merge."""
 
     groups: int = 256
     daily: bool = True
@@ -59,10 +53,6 @@ class Groups(Statistic):
         exact: (cell, day, group, metric, exponent) -> three integers, whose exact sum is added to
             the numerator.
         lists: (cell, day, 1 where the list names no user) -> lists.
-
-    Args:
-        options: its identity.
-        items: not used.
 
     Attributes:
         users: takes who saw the lists that are summed.
@@ -241,7 +231,6 @@ class Groups(Statistic):
             )
 
     def _coarse(self, relation: Relation) -> Relation:
-        """The same in the groups and days that are kept here."""
         cells, days, *columns = (each.astype(np.int64) for each in relation.columns)
         if not self.options.daily:
             days[:] = 0
@@ -252,7 +241,6 @@ class Groups(Statistic):
         return twin
 
     def _days(self) -> list[tuple[int, IntArray]]:
-        """The distinct days of each cell, ascending."""
         cells, days, *_ = self.relations["lists"].columns
         new = np.ones(cells.size, np.bool_)
         new[1:] = (cells[1:] != cells[:-1]) | (days[1:] != days[:-1])
@@ -269,7 +257,6 @@ class Groups(Statistic):
                 self.relations[name] = _from_day(each, goals)
 
     def _rows(self, cell: int) -> _Rows:
-        """The sums of a cell; found once for all metrics."""
         versions = [(each, each.version) for each in self.relations.values()]
         if self._view is None or self._view[0] != versions:
             self._view = versions, {}
@@ -280,11 +267,7 @@ class Groups(Statistic):
 
 
 class _Rows:
-    """The rows of one cell.
-
-    Attributes:
-        days: that it has lists of, ascending.
-    """
+    """The rows of one cell."""
 
     def __init__(self, groups: Groups, cell: int) -> None:
         self._width = groups.options.groups
@@ -321,7 +304,6 @@ class _Rows:
 
 
 def _lists(seen: Seen) -> tuple[list[IntArray], list[IntArray]]:
-    """Cell, day and whether nobody is named, and how many lists."""
     firsts = [seen.cells[:1], seen.days[:1], (~seen.named[:1]).astype(np.int64)]
     if all((each == each[0]).all() for each in (seen.cells, seen.days, seen.named)):
         # As it mostly is.

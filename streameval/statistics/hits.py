@@ -60,10 +60,6 @@ class Hits(Statistic):
         lists: (cell, twice the profile's kind plus 1 with gains, interacted items, list length)
             -> lists.
 
-    Args:
-        options: its identity.
-        items: not used.
-
     Attributes:
         listener: told of all lists that are folded.
         each: told the outcome of each list by itself, in the order of the lists.

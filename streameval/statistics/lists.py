@@ -68,16 +68,7 @@ class Lists:
         owner: IntArray,
         rank: IntArray,
     ) -> Lists:
-        """Lists that occurred once each, from where their hits are.
-
-        Args:
-            cell: as of the attribute, shape (n,).
-            kind: likewise.
-            interacted: likewise.
-            length: likewise.
-            owner: index of the list of each hit, ascending; shape (hits,).
-            rank: rank of each hit, ascending within a list.
-        """
+        """Lists that occurred once each, from where their hits are."""
         lists = cls.__new__(cls)
         lists.count = np.ones(length.size, np.int64)
         lists.cell, lists.kind, lists.interacted, lists.length = cell, kind, interacted, length
@@ -188,11 +179,7 @@ class GradedLists(Lists):
 
 
 class Outcomes(dict[Outcome, int]):
-    """Outcome -> its code; what is asked for first gets the next one.
-
-    Attributes:
-        names: the outcome of each code.
-    """
+    """Outcome -> its code; what is asked for first gets the next one."""
 
     __slots__ = ("_known", "names")
 
@@ -214,12 +201,7 @@ class Outcomes(dict[Outcome, int]):
         return self._known[1]
 
     def counted(self, cells: IntArray, codes: IntArray) -> Iterator[Lists]:
-        """Distinct lists of each cell.
-
-        Args:
-            cells: where each of some lists occurred; at least one.
-            codes: of its outcome.
-        """
+        """Distinct lists of each cell."""
         known, place = placed(cells)
         (place, code), (count,) = grouped([place, codes], [np.ones_like(codes)])
         if known.size == 1 and code.size == len(self):

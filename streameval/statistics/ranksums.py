@@ -20,11 +20,7 @@ _MOST_WAITING = 8_192
 
 
 class RankSumsOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Identity of a statistic of rank sums; unlike ones do not merge.
-
-    Attributes:
-        sampling: which items are positive, and how scores are rounded.
-    """
+    """Identity of a statistic of rank sums; unlike ones do not merge."""
 
     sampling: Sampling = Sampling()
 

@@ -203,12 +203,7 @@ class Relation:
         self.version += 1
 
     def saved(self, cells: IntArray, items: IntArray | None) -> list[Ext]:
-        """The rows of these cells as columns; each cell as its place among those given.
-
-        Args:
-            cells: in the order in which they are written.
-            items: the number that each code of an item is written as.
-        """
+        """The rows of these cells as columns; each cell as its place among those given."""
         columns = self.columns
         keys = self.shape.keys
         if not np.array_equal(self.cells, cells) or (np.diff(cells, prepend=-1) != 1).any():
@@ -223,11 +218,6 @@ class Relation:
 
     def restored(self, saved: Sequence[Ext], cells: IntArray, items: IntArray) -> Relation:
         """What `saved` gave.
-
-        Args:
-            saved: the columns.
-            cells: the number here of each cell that was written.
-            items: the code here of each item that was written.
 
         Raises:
             ValueError: it is not what that gave.

@@ -336,5 +336,4 @@ def _hashed(taken: Sequence[_Taken]) -> tuple[HashArray, BoolArray, BoolArray]:
 
 
 def _joined(columns: Sequence[tuple[int, Sequence[Any]]]) -> list[Any]:
-    """Columns one after the other; None for each list of those that are empty."""
     return [*chain.from_iterable(own or repeat(None, lists) for lists, own in columns)]

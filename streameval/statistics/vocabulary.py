@@ -160,7 +160,6 @@ def _crc(item: Id) -> int:
 
 
 def _in_order(names: list[Id]) -> list[int]:
-    """Places of the names, sorted: numbers before text."""
     try:
         return sorted(range(len(names)), key=names.__getitem__)
     except TypeError:

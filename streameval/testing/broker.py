@@ -184,7 +184,6 @@ class Broker:
         self.remove()
 
     def _prepare(self) -> Path:
-        """A fresh directory with settings and formatted storage, under the watchdog's eyes."""
         directory = Path(tempfile.mkdtemp(prefix="streameval-broker-"))
         self._directory, self._watchdog = directory, _Watchdog(directory)
         properties = _write_settings(

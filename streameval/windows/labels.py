@@ -150,10 +150,6 @@ class Folding:
     Attributes:
         values: of each dimension the values kept, but those that never fold.
         series: the combinations kept, likewise.
-
-    Args:
-        options: how many are kept.
-        dimensions: how many values a combination has.
     """
 
     def __init__(self, options: FoldingOptions, dimensions: int) -> None:
@@ -298,25 +294,14 @@ class Slices:
 
 
 class Assigned(NamedTuple):
-    """The slices of a batch's events.
-
-    Attributes:
-        numbers: of the slice of each event, as `Slices` numbers them.
-        moves: slices that folded meanwhile -> the slice that takes their content.
-    """
+    """The slices of a batch's events."""
 
     numbers: NDArray[np.int64]
     moves: dict[int, int]
 
 
 class Assigner:
-    """Assigns events to slices, in the order of the log.
-
-    Args:
-        folding: which slices there are.
-        slices: numbers them.
-        columns: places of the own dimensions among those of an event.
-    """
+    """Assigns events to slices, in the order of the log."""
 
     __slots__ = ("_folding", "_known", "_pick", "_single", "_slices")
 
@@ -328,12 +313,7 @@ class Assigner:
         self._known: dict[Any, int] = {}
 
     def assign(self, dimensions: Sequence[Labels] | None, events: int) -> Assigned:
-        """The slice of each of a number of events; new combinations are admitted.
-
-        Args:
-            dimensions: values of all dimensions of each event; None where none are configured.
-            events: how many.
-        """
+        """The slice of each of a number of events; new combinations are admitted."""
         if self._pick is None or dimensions is None:
             return Assigned(np.full(events, self._slices.number(())), {})
         moves: dict[Labels, Labels] = {}

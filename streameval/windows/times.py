@@ -104,10 +104,6 @@ def section_name(family: str, place: Place) -> str:
 def place_of(name: str, pane: int) -> Place:
     """The place that a section holds.
 
-    Args:
-        name: of the section.
-        pane: size of panes here, microseconds.
-
     Raises:
         DamagedStateError: no section is called so.
         UnlikeStateError: it is of panes of another size.

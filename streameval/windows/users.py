@@ -17,12 +17,7 @@ from streameval.windows.sections import next_version
 
 
 class UsersCopy(NamedTuple):
-    """What is kept by user at one moment, for reading on any thread.
-
-    Attributes:
-        days: sums by user group of each event day; the same objects while nothing changed in them.
-        users: of each slice; the same object while no new one came.
-    """
+    """What is kept by user at one moment, for reading on any thread."""
 
     days: Mapping[int, Table]
     users: Users
@@ -33,11 +28,6 @@ class FamilyUsers:
 
     Panes come and go, but a comparison is over days, and a user who comes back is the same one. The
     newest 90 days of a slice are kept apart; older ones are summed with the oldest of these.
-
-    Attributes:
-        days: sums by user group, by event day.
-        users: of each slice.
-        version: of the users; while it stays the same, so do they.
     """
 
     def __init__(self) -> None:
@@ -48,12 +38,7 @@ class FamilyUsers:
         self._copied: tuple[int, Users] | None = None
 
     def add(self, table: Table, bits: int) -> None:
-        """Add what a table counted by user.
-
-        Args:
-            table: which keeps users.
-            bits: of a cell that are the number of its slice.
-        """
+        """Add what a table counted by user."""
         for day, part in _by_day(table, bits).items():
             if day in self.days:
                 self.days[day].add(part)
@@ -122,14 +107,7 @@ def users_alone(users: Users, like: Table) -> Table:
 
 
 def with_users(events: Table, days: Table, users: Users, plan: Plan) -> Table:
-    """Events with what is kept of their users, for reading only.
-
-    Args:
-        events: without anything by user.
-        days: their sums by user group.
-        users: who they are.
-        plan: of all of it.
-    """
+    """Events with what is kept of their users, for reading only."""
     found = days.empty(plan)
     own = {**events.copy().statistics, **days.copy().statistics, "users": users}
     found.events = events.events.copy()

@@ -58,20 +58,26 @@ def pages() -> Mapping[Path, str]:
 
 def _compared() -> Iterator[str]:
     found = [(case, path) for path in sorted(OURS.glob("*.json")) for case in cases_of(path)]
-    order = list(ANSWERS)
-    found.sort(key=lambda pair: order.index((pair[0].system, pair[0].metric)))
-    yield from _row("system", "its name", "our metric", "cases", "values", "largest difference")
-    yield _rule("lllrrr")
+    systems, order = list(CONVENTIONS), list(ANSWERS)
+    found.sort(
+        key=lambda pair: (
+            systems.index(pair[0].system),
+            order.index((pair[0].system, pair[0].metric)),
+        )
+    )
     total = 0
-    for (system, name), group in groupby(found, lambda pair: (pair[0].system, pair[0].metric)):
-        compared = list(group)
-        differences = [each for case, path in compared for each in _differences(case, path)]
-        total += len(compared)
-        text = f"`{parse(ANSWERS[system, name].metric).text}`"
-        counts = f"{len(compared)}", f"{len(differences):,}"
-        head = CONVENTIONS[system].system, f"`{name}`"
-        yield from _row(*head, text, *counts, _power(differences))
-    yield ""
+    for system, groups in groupby(found, lambda pair: pair[0].system):
+        yield from (f"## {CONVENTIONS[system].system}", "")
+        yield from _row("its name", "ours", "cases", "values", "largest difference")
+        yield _rule("llrrr")
+        for name, group in groupby(groups, lambda pair: pair[0].metric):
+            compared = list(group)
+            differences = [each for case, path in compared for each in _differences(case, path)]
+            total += len(compared)
+            text = f"`{parse(ANSWERS[system, name].metric).text}`"
+            counts = f"{len(compared)}", f"{len(differences):,}"
+            yield from _row(f"`{name}`", text, *counts, _power(differences))
+        yield ""
     yield f"{total} cases in all."
 
 

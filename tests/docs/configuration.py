@@ -72,17 +72,18 @@ def _summary(struct: StructType) -> str:
 
 def _table(heading: str, struct: StructType) -> Iterator[str]:
     said = documented(struct.cls)
-    yield from ("| key | type | default | meaning |", "|---|---|---|---|")
     if struct.tag_field is not None:
-        yield f'| `{struct.tag_field}` | `"{struct.tag}"` | required | which kind it is |'
+        yield f'- `{struct.tag_field}` (`"{struct.tag}"`, required)'
     for field in sorted(struct.fields, key=lambda field: not field.required):
         kind, meaning = _kind(heading, field), _meaning(said[field.name])
-        yield f"| `{field.encode_name}` | {kind} | {_default(field)} | {meaning} |"
+        default = _default(field)
+        usual = default if default == "required" else f"default {default}"
+        yield f"- `{field.encode_name}` ({kind}; {usual}): {meaning}"
 
 
 def _meaning(text: str) -> str:
     ended = text if text.endswith("...") else text.removesuffix(".")
-    return re.sub(r"\bNone\b", "none", ended).replace("|", "\\|")
+    return re.sub(r"\bNone\b", "none", ended)
 
 
 def _below(heading: str, struct: StructType) -> Iterator[tuple[str, StructType]]:

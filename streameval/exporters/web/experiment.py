@@ -156,7 +156,6 @@ def _is_followed(row: Compared) -> bool:
 
 
 def _by_day(row: Compared, report: Report) -> Markup:
-    """How evidence grew, as a chart and as a table."""
     enough = 1.0 / (1.0 - row.comparison.confidence)
     beyond = f"Above the dashed line, at {enough:,.0f}, a difference is beyond chance."
     control = next(iter(report.checks.users))
@@ -178,7 +177,6 @@ def _by_day(row: Compared, report: Report) -> Markup:
 
 
 def _chart(days: Sequence[Day], enough: float, words: str) -> Markup:
-    """Evidence on a logarithmic scale, one step a day."""
     first = days[0].day.toordinal()
     reach = max(days[-1].day.toordinal() - first, 1)
     spots = " ".join(

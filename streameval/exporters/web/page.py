@@ -193,7 +193,6 @@ def _row(entry: Series, longest: float) -> Markup:
 
 
 def _windows(division: Division, series: Sequence[Series]) -> list[Markup]:
-    """Head and body of one metric's table: windows side by side, a row for each slice."""
     of_window = {
         window: [entry for entry in series if entry.window == window] for window in division.windows
     }
@@ -227,12 +226,10 @@ def _cell(entry: Series | None, longest: float) -> Markup:
 
 
 def _most(series: Iterable[Series]) -> float:
-    """The largest value; 0 where none is defined."""
     return max((entry.reading.value for entry in series if entry.reading.defined), default=0.0)
 
 
 def _value(entry: Series) -> Markup:
-    """The value, or a dash that says why there is none."""
     reading = entry.reading
     if not reading.defined:
         why = reading.problem if isinstance(reading, UndefinedReading) else "No data yet"
@@ -242,7 +239,6 @@ def _value(entry: Series) -> Markup:
 
 
 def _count(entry: Series) -> Markup:
-    """The count behind the value."""
     return tag("data", f"{entry.reading.count:,}", value=str(entry.reading.count))
 
 
@@ -255,7 +251,6 @@ def _bar(entry: Series, longest: float) -> Markup:
 
 
 def _pipeline(snapshot: Snapshot) -> Markup:
-    """The pipeline section: records read and refused, lag, checkpoints."""
     health = snapshot.health
     return tag("", _totals(snapshot), _invalid(health), _partitions(health))
 

@@ -143,8 +143,6 @@ class Security:
 
 
 class _Content(NamedTuple):
-    """What the files said at one moment."""
-
     context: ssl.SSLContext | None
     users: Users
 
