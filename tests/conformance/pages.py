@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain, groupby
+from itertools import groupby
 from pathlib import Path
 
 from streameval.catalogue import catalogue, parameters, parse
@@ -13,7 +13,7 @@ from streameval.catalogue.grammar import written
 from tests.conformance.claims import Claim, Tolerance
 from tests.conformance.recorded import OURS, Case, cases_of
 from tests.conformance.systems import ANSWERS
-from tests.conformance.ways import alone, streamed
+from tests.conformance.ways import readings
 
 DOCS = Path(__file__).parents[2] / "docs" / "reference"
 
@@ -83,18 +83,9 @@ def _compared() -> Iterator[str]:
 
 def _differences(case: Case, path: Path) -> Iterator[float]:
     """How far each of our values is from the one recorded in a file."""
-    together = (
-        [accumulator.read(claim.text) for claim in part.claims]
-        for part in case.parts
-        for accumulator in [streamed([claim.text for claim in part.claims], part.events, case.once)]
-    )
-    found = chain(
-        zip(case.parts, together, strict=True), zip(case.alone, alone(path)[case.name], strict=True)
-    )
-    for part, readings in found:
-        for claim, reading in zip(part.claims, readings, strict=True):
-            if not claim.raises:
-                yield _difference(claim, reading.value, case.tolerance)
+    for claim, reading in readings(path)[case.name]:
+        if not claim.raises:
+            yield _difference(claim, reading.value, case.tolerance)
 
 
 def _difference(claim: Claim, value: float, tolerance: Tolerance) -> float:

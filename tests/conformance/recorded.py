@@ -9,6 +9,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +49,17 @@ class Case:
     alone: Sequence[Part]
     weights: Sequence[int] = ()
 
+    @property
+    def all(self) -> Sequence[Part]:
+        return [*self.parts, *self.alone]
+
 
 def files() -> list[Path]:
     """All files of the folder: system__metric.json."""
     return sorted(FOLDER.glob("*__*.json"))
 
 
+@cache
 def cases() -> list[Case]:
     """Every case of every file."""
     return [case for path in files() for case in cases_of(path)]

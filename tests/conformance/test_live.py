@@ -24,7 +24,7 @@ def test_the_installed_package_returns_our_numbers(package: str) -> None:
         pytest.importorskip(RECORDERS[package].module)
         content = json.loads(json.dumps(recorded(package)))
     for case in cases_in(content, package):
-        for part in (*case.parts, *case.alone):
+        for part in case.all:
             texts = [claim.text for claim in part.claims]
             accumulator = streamed(texts, part.events, case.once)
             for claim in part.claims:

@@ -15,7 +15,7 @@ import pytest
 
 from tests.conformance.claims import Tolerance
 from tests.conformance.recorded import case_of
-from tests.conformance.ways import every_way
+from tests.conformance.ways import Shared, every_way
 
 USERS = [
     {"user": "a", "recommendations": [1, 1, 2, 3], "relevant": [2, 3]},
@@ -68,7 +68,7 @@ def _mistakes(metric: str, row: Mapping[str, Any]) -> list[str | None]:
     known = {"expected": {}, "users": USERS, "context": CONTEXT, **row}
     case = case_of(metric, "replay", metric, known, Tolerance(1e-12, 0.0))
     part = case.parts[0]
-    ways = every_way(case, part)
+    ways = every_way(Shared.of((case, part)))
     for how, way in ways.items():
         assert way.state_dict() == ways["one by one"].state_dict(), how
     # Equal states give equal values.

@@ -4,60 +4,67 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from streameval import Accumulator
 from streameval.catalogue import parse
 from streameval.catalogue.conventions import CONVENTIONS
 from tests.conformance.claims import READ, VARIANTS
 from tests.conformance.pages import pages
 from tests.conformance.recorded import FOLDER, OURS, Case, Part, cases, cases_of, files
 from tests.conformance.systems import ANSWERS
-from tests.conformance.ways import alone, every_way, has_columns, parts, streamed, two_ways
-from tests.effort import sampled, thorough
+from tests.conformance.ways import (
+    Shared,
+    every_way,
+    has_columns,
+    parts,
+    readings,
+    shared,
+    streamed,
+    two_ways,
+)
+from tests.effort import thorough
 
 PUBLIC = 1_191
-every_file = pytest.mark.parametrize("path", files(), ids=lambda path: path.stem)
 
 
-@every_file
-def test_the_ways_give_the_recorded_numbers_and_the_same_bits(
-    path: Path, subtests: pytest.Subtests
-) -> None:
+@pytest.mark.parametrize("path", files(), ids=lambda path: path.stem)
+def test_the_ways_give_the_recorded_numbers_and_the_same_bits(path: Path) -> None:
+    found = [(case, part) for case in cases_of(path) for part in case.parts]
+    for same in map(Shared.of, found) if thorough() else shared(found):
+        ways = every_way(same) if thorough() else two_ways(same)
+        expected = ways["in parts, merged last to first"].state_dict()
+        for how, way in ways.items():
+            assert way.state_dict() == expected, (how, same.parts[0][0].name)
+        for case, part in same.parts:
+            assert case.parts[0].claims, case.name
+            _check(case, part, ways)
+
+
+def _check(case: Case, part: Part, ways: Mapping[str, Accumulator]) -> None:
+    for claim in part.claims:
+        read = {how: way.read(claim.text) for how, way in ways.items()}
+        for how, reading in read.items():
+            assert claim.mistake(reading, case.tolerance) is None, (how, case.name)
+        if not claim.raises:
+            assert len({reading.value.hex() for reading in read.values()}) == 1, case.name
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda path: path.stem)
+def test_all_together_and_each_user_alone_have_the_recorded_number(path: Path) -> None:
+    found = readings(path)
     for case in cases_of(path):
-        with subtests.test(case.name):
-            assert case.parts[0].claims
-            for part in case.parts:
-                _check_ways(case, part)
-
-
-@pytest.mark.parametrize("path", sampled(files(), 3), ids=lambda path: path.stem)
-def test_each_user_alone_has_the_recorded_number(path: Path, subtests: pytest.Subtests) -> None:
-    for case in cases_of(path):
-        with subtests.test(case.name):
-            for part, readings in zip(case.alone, alone(path)[case.name], strict=True):
-                for claim, reading in zip(part.claims, readings, strict=True):
-                    assert claim.mistake(reading, case.tolerance) is None, part.events
+        wrong = [claim.mistake(reading, case.tolerance) for claim, reading in found[case.name]]
+        assert [each for each in wrong if each is not None] == [], case.name
 
 
 def test_the_generated_pages_are_up_to_date() -> None:
     remedy = "run: python -m tests.conformance --write"
     for path, text in pages().items():
         assert path.read_text(encoding="utf-8") == text, f"{path.name}: {remedy}"
-
-
-def _check_ways(case: Case, part: Part) -> None:
-    ways = every_way(case, part) if thorough() else two_ways(case, part)
-    expected = ways["in parts, merged last to first"].state_dict()
-    for how, way in ways.items():
-        assert way.state_dict() == expected, how
-    for claim in part.claims:
-        readings = {how: way.read(claim.text) for how, way in ways.items()}
-        for how, reading in readings.items():
-            assert claim.mistake(reading, case.tolerance) is None, how
-        if not claim.raises:
-            assert len({reading.value.hex() for reading in readings.values()}) == 1
 
 
 @pytest.mark.skipif(FOLDER != OURS, reason="another folder may hold any part of the cases")

@@ -7,13 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import accumulate, chain, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from streameval import Accumulator, Columns, Event
+from streameval.accumulator.readings import answers
+from streameval.catalogue import parse
 from streameval.catalogue.reading import Reading
-from streameval.events import Interactions
+from streameval.events import Interactions, columns_of
+from tests.conformance.claims import Claim
 from tests.conformance.recorded import Case, Part, cases_of
 
 
@@ -31,57 +34,94 @@ def streamed(texts: Sequence[str], events: Iterable[Event], once: Mapping[str, A
     return accumulator
 
 
-@cache
-def alone(path: Path) -> Mapping[str, Sequence[Sequence[Reading]]]:
-    """For each case of a file, for each of its users alone, the readings that are claimed.
+class Shared(NamedTuple):
+    """Parts of cases that have the same events, counted once for all that they claim.
 
-    A user whom many cases share is counted once, for all that they claim.
+    once: what an Accumulator is given besides events.
     """
-    texts: dict[str, dict[str, None]] = {}
-    found: dict[str, list[tuple[str, Case, Part]]] = {}
-    for case in cases_of(path):
-        users = [(f"{part.events!r} {case.once!r}", case, part) for part in case.alone]
-        found[case.name] = users
-        for key, _, part in users:
-            texts.setdefault(key, {}).update(dict.fromkeys(claim.text for claim in part.claims))
-    counted: dict[str, Accumulator] = {}
-    for key, case, part in chain.from_iterable(found.values()):
-        if key not in counted:
-            counted[key] = streamed(list(texts[key]), part.events, case.once)
-    return {
-        name: [[counted[key].read(claim.text) for claim in part.claims] for key, _, part in users]
-        for name, users in found.items()
-    }
+
+    texts: Sequence[str]
+    events: Sequence[Event]
+    once: Mapping[str, Any]
+    parts: Sequence[tuple[Case, Part]]
+
+    @classmethod
+    def of(cls, *parts: tuple[Case, Part]) -> Shared:
+        claims = chain.from_iterable(part.claims for _, part in parts)
+        texts = list(dict.fromkeys(claim.text for claim in claims))
+        case, part = parts[0]
+        return cls(texts, list(part.events), case.once, parts)
 
 
-def two_ways(case: Case, part: Part) -> dict[str, Accumulator]:
+def shared(parts: Iterable[tuple[Case, Part]]) -> list[Shared]:
+    """Those of the same events together."""
+    found: dict[str, list[tuple[Case, Part]]] = {}
+    for case, part in parts:
+        found.setdefault(f"{part.events!r} {case.once!r}", []).append((case, part))
+    return [Shared.of(*same) for same in found.values()]
+
+
+@cache
+def readings(path: Path) -> Mapping[str, Sequence[tuple[Claim, Reading]]]:
+    """For each case of a file, what is claimed of all its users and of each, and what was read.
+
+    Users are counted one by one where they are together; each alone is a cell of a table.
+    """
+    cases = [*cases_of(path)]
+    found: dict[str, list[tuple[Claim, Reading]]] = {case.name: [] for case in cases}
+    for same in shared((case, part) for case in cases for part in case.parts):
+        counted = streamed(same.texts, same.events, same.once)
+        for case, part in same.parts:
+            found[case.name] += [(claim, counted.read(claim.text)) for claim in part.claims]
+    for users in _asked_alike((case, part) for case in cases for part in case.alone):
+        for (case, part), read in zip(users, _alone(users), strict=True):
+            found[case.name] += zip(part.claims, read, strict=True)
+    return found
+
+
+def _asked_alike(users: Iterable[tuple[Case, Part]]) -> Iterable[Sequence[tuple[Case, Part]]]:
+    found: dict[str, list[tuple[Case, Part]]] = {}
+    for case, part in users:
+        texts = [claim.text for claim in part.claims]
+        found.setdefault(f"{texts} {case.once!r}", []).append((case, part))
+    return found.values()
+
+
+def _alone(users: Sequence[tuple[Case, Part]]) -> Iterable[tuple[Reading, ...]]:
+    """The readings of each, in the order of the claims, which are of the same metrics."""
+    case, part = users[0]
+    texts, cells = [claim.text for claim in part.claims], np.arange(len(users))
+    table = Accumulator(*texts, **case.once).table
+    table.count(columns_of([event for _, part in users for event in part.events]), cells)
+    return zip(*(answers(parse(text), table, cells) for text in texts), strict=True)
+
+
+def two_ways(of: Shared) -> dict[str, Accumulator]:
     """The least alike: each event alone and merged in parts, and all at once, in columns."""
-    texts = list(dict.fromkeys(claim.text for claim in part.claims))
-    events = list(part.events)
+    events = of.events
     batch = columns(events) if has_columns(events) else events
     return {
-        "in parts, merged last to first": _merged(texts, parts(events), case.once),
-        "all at once": _counted(texts, [batch] if events else [], case.once),
+        "in parts, merged last to first": _merged(of.texts, parts(events), of.once),
+        "all at once": _counted(of.texts, [batch] if events else [], of.once),
     }
 
 
-def every_way(case: Case, part: Part) -> dict[str, Accumulator]:
+def every_way(of: Shared) -> dict[str, Accumulator]:
     """The accumulators that must be the same, by how they came to be."""
-    texts = list(dict.fromkeys(claim.text for claim in part.claims))
-    events = list(part.events)
+    texts, events, once = of.texts, of.events, of.once
     found = {
-        "one by one": streamed(texts, events, case.once),
+        "one by one": streamed(texts, events, once),
         "in another order": streamed(
-            texts, random.Random(case.name).sample(events, len(events)), case.once
+            texts, random.Random(of.parts[0][0].name).sample(events, len(events)), once
         ),
-        "in parts, merged last to first": _merged(texts, parts(events), case.once),
-        "many at once": _counted(texts, [events] if events else [], case.once),
-        "many at once, in parts": _counted(texts, parts(events), case.once),
+        "in parts, merged last to first": _merged(texts, parts(events), once),
+        "many at once": _counted(texts, [events] if events else [], once),
+        "many at once, in parts": _counted(texts, parts(events), once),
     }
     if has_columns(events):
-        found["in columns"] = _counted(texts, [columns(events)], case.once)
+        found["in columns"] = _counted(texts, [columns(events)], once)
         split = [columns(each) for each in parts(events)]
-        found["in columns, in parts"] = _counted(texts, split, case.once)
+        found["in columns, in parts"] = _counted(texts, split, once)
     return found
 
 
