@@ -10,8 +10,8 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from tests.browser.site import Site
 
 _QUIET = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run "
-    "--disable-background-networking --disable-component-update --disable-sync"
+    "--headless --no-sandbox --disable-gpu --in-process-gpu --no-zygote --disable-quic "
+    "--no-first-run --disable-background-networking --disable-component-update --disable-sync"
 )
 
 

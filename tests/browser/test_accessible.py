@@ -6,6 +6,7 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import pytest
@@ -17,6 +18,11 @@ from tests.exporters.experiments import report
 
 pytestmark = pytest.mark.browser
 
+_VIEWS: tuple[tuple[str, int, Literal["dark", "light"]], ...] = (
+    ("", 1280, "light"),
+    ("?view=ndcg@10", 1280, "dark"),
+    ("?segment=country", 390, "light"),
+)
 _LOCK = Path(__file__).parent / "axe"
 
 
@@ -37,24 +43,17 @@ def axe() -> str:
     return kept.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    ("path", "width", "scheme"),
-    [
-        ("", 1280, "light"),
-        ("?view=ndcg@10", 1280, "dark"),
-        ("?segment=country", 390, "light"),
-    ],
-)
-def test_axe_finds_no_violation(
-    site: Site, browser: Browser, axe: str, path: str, width: int, scheme: str
-) -> None:
+def test_axe_finds_no_violation(site: Site, browser: Browser, axe: str) -> None:
     site.snapshot = msgspec.structs.replace(with_windows(1), experiment=report())
     # Only so that the checker's own script may run; the page's policy is tested elsewhere.
-    context = browser.new_context(bypass_csp=True, viewport={"width": width, "height": 900})
-    page = context.new_page()
-    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]  # one of the two
-    page.goto(site.address + path)
-    expect(page.locator("#live data").first).to_be_visible()
-    page.evaluate(axe)
-    found = page.evaluate("axe.run().then(found => found.violations)")
-    assert [(each["id"], [node["html"] for node in each["nodes"]]) for each in found] == []
+    with browser.new_context(bypass_csp=True) as context:
+        page = context.new_page()
+        for path, width, scheme in _VIEWS:
+            page.set_viewport_size({"width": width, "height": 900})
+            page.emulate_media(color_scheme=scheme)
+            page.goto(site.address + path)
+            expect(page.locator("#live data").first).to_be_visible()
+            page.evaluate(axe)
+            found = page.evaluate("axe.run().then(found => found.violations)")
+            wrong = [(each["id"], [node["html"] for node in each["nodes"]]) for each in found]
+            assert wrong == [], (path, width, scheme)
