@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import httpx
 import msgspec
 from playwright.sync_api import Locator, Page
 
@@ -20,6 +19,7 @@ from tests.exporters.pictures import (
     property_of_all,
     windowed,
 )
+from tests.ports import WEB
 
 MINUTE = 60_000_000
 _VALUES = "nodes => nodes.map(node => node.value)"
@@ -38,7 +38,7 @@ class Site:
         return f"{self.server.address}/"
 
     def metrics(self) -> list[dict[str, Any]]:
-        answer = httpx.get(f"{self.address}api/v1/metrics", timeout=300, trust_env=False).json()
+        answer = WEB.get(f"{self.address}api/v1/metrics").json()
         found: list[dict[str, Any]] = answer["metrics"]
         return found
 

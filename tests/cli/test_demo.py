@@ -10,12 +10,12 @@ import subprocess
 import threading
 from pathlib import Path
 
-import httpx
 import psutil
 import pytest
 
 from tests.cli.program import command, spawned
 from tests.effort import PATIENCE
+from tests.ports import WEB
 
 
 def test_without_a_terminal_it_prints_lines_and_ends_with_0() -> None:
@@ -96,7 +96,7 @@ def _exposition(process: subprocess.Popen[str]) -> str:
         address = found[1] if found else address
         if address and re.match(r"[1-9][\d,]* events", line):
             break
-    return httpx.get(address, timeout=PATIENCE).text
+    return WEB.get(address).text
 
 
 def _consumed(text: str) -> float:

@@ -46,6 +46,7 @@ def test_columns_are_events_bit_for_bit(form: str, pairs: Pairs) -> None:
     assert bits(accumulator) == bits(one_by_one(pairs, made()))
 
 
+@dear()
 @given(pairs=streams(), entries=st.integers(1, 20))
 def test_lists_may_be_looked_at_in_parts_of_any_size(pairs: Pairs, entries: int) -> None:
     shown, acts = [list(pair[0]) for pair in pairs], [list(pair[1]) for pair in pairs]
@@ -57,6 +58,7 @@ def test_lists_may_be_looked_at_in_parts_of_any_size(pairs: Pairs, entries: int)
     assert bits(accumulator) == bits(one_by_one(pairs, made()))
 
 
+@dear()
 @given(pairs=streams())
 def test_the_filter_changes_no_bit_whatever_it_lets_through(pairs: Pairs) -> None:
     shown, acts = [list(pair[0]) for pair in pairs], [list(pair[1]) for pair in pairs]
@@ -67,6 +69,7 @@ def test_the_filter_changes_no_bit_whatever_it_lets_through(pairs: Pairs) -> Non
     assert bits(accumulator) == bits(one_by_one(pairs, made()))
 
 
+@dear()
 @given(pairs=streams())
 def test_what_lies_beyond_the_depth_changes_no_bit(pairs: Pairs) -> None:
     metrics = ("ndcg@2", "precision(denominator=length)@1", "recall(repeats=every)@2")
@@ -77,6 +80,7 @@ def test_what_lies_beyond_the_depth_changes_no_bit(pairs: Pairs) -> None:
     assert bits(accumulator) == bits(one_by_one(pairs, made(metrics)))
 
 
+@dear()
 @given(pairs=streams(), cut=st.integers(0, 10))
 def test_events_and_columns_may_alternate(pairs: Pairs, cut: int) -> None:
     accumulator = one_by_one(pairs[:cut], made())
@@ -87,6 +91,7 @@ def test_events_and_columns_may_alternate(pairs: Pairs, cut: int) -> None:
     assert bits(accumulator) == bits(one_by_one(pairs, made()))
 
 
+@dear()
 @given(pairs=streams())
 def test_estimated_exposures_are_the_same_too(pairs: Pairs) -> None:
     metrics = ("distinct_items@2", "distinct_items", "item_coverage@2")
@@ -97,8 +102,10 @@ def test_estimated_exposures_are_the_same_too(pairs: Pairs) -> None:
     assert bits(accumulator) == bits(one_by_one(pairs, made(metrics, max_items=5)))
 
 
-@pytest.mark.parametrize("most", [40, 2**31, 2**61, 2**63 - 1])
-@pytest.mark.parametrize("kind", [np.int64, np.uint64])
+@pytest.mark.parametrize(
+    ("most", "kind"),
+    [(40, np.uint64), (2**31, np.int64), (2**61, np.uint64), (2**63 - 1, np.int64)],
+)
 def test_many_lists_are_many_events(most: int, kind: type[np.int64 | np.uint64]) -> None:
     draw = np.random.default_rng(most)
     known = draw.integers(0, most, 60).astype(kind)

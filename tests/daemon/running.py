@@ -16,6 +16,7 @@ from typing import IO, Any
 import httpx
 
 from tests.effort import PATIENCE
+from tests.ports import WEB
 from tests.warm import WarmProcess, started
 
 
@@ -50,7 +51,7 @@ class Running:
         raise TimeoutError(message)
 
     def get(self, path: str) -> httpx.Response:
-        return httpx.get(f"{self.address}{path}", timeout=PATIENCE)
+        return WEB.get(f"{self.address}{path}")
 
     def document(self) -> dict[str, Any]:
         """What /api/v1/metrics says, or nothing while it says nothing."""

@@ -8,14 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from streameval.testing.broker import Broker
 from tests.daemon.running import Running, running
-from tests.effort import PATIENCE, sampled
+from tests.effort import sampled
 from tests.kafka.topics import create, fill
-from tests.ports import free_port
+from tests.ports import WEB, free_port
 
 CONFIG = """
 metrics = [{metrics}]
@@ -34,7 +33,7 @@ SIMULATED = """
 [source]
 type = "simulator"
 seed = 3
-events_per_second = 2000
+events_per_second = 500
 """
 KAFKA = """
 [source]
@@ -100,7 +99,7 @@ def test_a_new_metric_is_read_from_what_was_counted_before_the_reload(tmp_path: 
     port = free_port()
     with running(written(port), tmp_path) as process:
         daemon = Daemon(process, tmp_path / "streameval.toml", lambda *m: written(port, *m))
-        lists = _counted(daemon, 2_000)
+        lists = _counted(daemon, 500)
         pid = process.process.pid
         daemon.write("ctr@10", "hit_rate@10", "distinct_items@10")
         daemon.reload()
@@ -122,10 +121,10 @@ def test_without_state_a_reload_starts_from_nothing(tmp_path: Path) -> None:
         daemon = Daemon(
             process, tmp_path / "streameval.toml", lambda **k: written(port, state="", **k)
         )
-        _counted(daemon, 20_000)
+        _counted(daemon, 5_000)
         daemon.write(more='segments = ["country"]')
         daemon.reload()
-        assert process.consumed(1)["health"]["consumed"] < 20_000
+        assert process.consumed(1)["health"]["consumed"] < 5_000
         assert process.stop() == 0
 
 
@@ -149,11 +148,11 @@ def test_a_configuration_that_cannot_start_leaves_the_old_one_running(
         daemon = Daemon(
             process, tmp_path / "streameval.toml", lambda *m, **k: written(port, *m, **k)
         )
-        _counted(daemon, 1_000)
+        _counted(daemon, 250)
         daemon.write(metric, more=more)
         assert problem in daemon.refused()
         consumed = process.document()["health"]["consumed"]
-        process.consumed(consumed + 2_000)
+        process.consumed(consumed + 500)
         assert set(daemon.lifetime()) == {"ctr@10"}
         assert daemon.sample("streameval_config_last_reload_successful") == 0
         assert len(process.said("started")) == 1
@@ -175,17 +174,17 @@ def test_post_reloads_only_where_it_is_enabled(tmp_path: Path) -> None:
     port = free_port()
     file = tmp_path / "streameval.toml"
     with running(written(port), tmp_path) as process:
-        assert httpx.post(f"{process.address}/-/reload", timeout=PATIENCE).status_code == 404
+        assert WEB.post(f"{process.address}/-/reload").status_code == 404
         assert process.stop() == 0
     option = "--web.enable-lifecycle"
     with running(written(port), tmp_path, option) as process:
-        process.consumed(1_000)
+        process.consumed(250)
         file.write_text(written(port, "no_such_metric"))
-        refused = httpx.post(f"{process.address}/-/reload", timeout=PATIENCE)
+        refused = WEB.post(f"{process.address}/-/reload")
         assert refused.status_code == 500
         assert "unknown metric" in refused.text
         file.write_text(written(port, "mrr@10"))
-        accepted = httpx.post(f"{process.address}/-/reload", timeout=PATIENCE)
+        accepted = WEB.post(f"{process.address}/-/reload")
         assert (accepted.status_code, accepted.text) == (200, "Reloading.\n")
         process.until(lambda: len(process.said("started")) == 2)
         daemon = Daemon(process, file, written)

@@ -18,7 +18,7 @@ from tests.daemon.running import Running, running
 from tests.effort import PATIENCE
 from tests.exporters.certificates import Authority
 from tests.exporters.guarded import hashed, trusting
-from tests.ports import free_port
+from tests.ports import WEB, free_port
 
 CONFIG = """
 metrics = ["ctr@10"]
@@ -174,10 +174,7 @@ def test_a_name_that_is_not_configured_is_refused(tmp_path: Path) -> None:
     config = CONFIG.replace('"127.0.0.1:0"', '"localhost:0"') + 'allowed_hosts = ["eval.example"]\n'
     with running(config, tmp_path) as daemon:
         names = ("localhost", "127.0.0.1", "eval.example:80", "evil.example")
-        found = [
-            httpx.get(f"{daemon.address}/metrics", headers={"Host": name}, timeout=PATIENCE)
-            for name in names
-        ]
+        found = [WEB.get(f"{daemon.address}/metrics", headers={"Host": name}) for name in names]
         assert [each.status_code for each in found] == [200, 200, 200, 421]
         assert daemon.stop() == 0
 

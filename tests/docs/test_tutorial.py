@@ -15,7 +15,7 @@ from streameval.testing.broker import Broker
 from tests.docs.markdown import fences
 from tests.docs.playing import Player, player
 from tests.house.checkout import ROOT
-from tests.ports import free_port
+from tests.ports import WEB, free_port
 
 pytestmark = [pytest.mark.kafka, pytest.mark.prometheus]
 
@@ -43,7 +43,7 @@ def test_every_command_does_what_the_page_says(tutorial: tuple[Player, str]) -> 
 
 def test_the_page_is_served(tutorial: tuple[Player, str]) -> None:
     address = tutorial[0].as_here("http://127.0.0.1:9877/")
-    answer = httpx.get(address, timeout=300, trust_env=False)
+    answer = WEB.get(address)
     assert answer.status_code == httpx.codes.OK
     assert "hit_rate@10" in answer.text
 

@@ -18,6 +18,7 @@ import httpx
 from tests.effort import PATIENCE
 from tests.embedding.lists import samples
 from tests.house.checkout import ROOT
+from tests.ports import WEB
 
 EXAMPLES = ROOT / "docs" / "examples"
 _AT_ONCE = {"FIRST_EXPOSURE": "0"}
@@ -55,7 +56,7 @@ def awaited(port: int, sample: str, expected: float) -> dict[str, float]:
     end, found = time.monotonic() + PATIENCE, dict[str, float]()
     while time.monotonic() < end and found.get(sample) != expected:
         try:
-            answer = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=300, trust_env=False)
+            answer = WEB.get(f"http://127.0.0.1:{port}/metrics")
             found = samples(answer.text)
         except httpx.TransportError:
             time.sleep(0.05)

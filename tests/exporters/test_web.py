@@ -16,6 +16,7 @@ from streameval.errors import AddressInUseError
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web import Server, application, try_address
 from tests.exporters.pictures import health, mean, partition, picture, property_of_all
+from tests.ports import WEB
 
 
 def _has_ipv6() -> bool:
@@ -37,7 +38,7 @@ class Site:
         self.server = Server(app, "127.0.0.1:0")
 
     def get(self, path: str) -> httpx.Response:
-        return httpx.get(self.server.address + path, timeout=300, trust_env=False)
+        return WEB.get(self.server.address + path)
 
 
 @pytest.fixture
@@ -185,7 +186,7 @@ def test_an_unknown_path_is_answered_in_a_sentence(site: Site, path: str) -> Non
 
 
 def test_writing_is_answered_in_a_sentence(site: Site) -> None:
-    answer = httpx.post(site.server.address + "/metrics", timeout=300, trust_env=False)
+    answer = WEB.post(site.server.address + "/metrics")
     assert answer.status_code == 405
     assert sorted(answer.headers["allow"].split(", ")) == ["GET", "HEAD"]
     assert answer.text == "Method not allowed; use GET.\n"
@@ -214,7 +215,7 @@ def test_an_address_that_is_none_is_said(listen: str) -> None:
 def test_an_ipv6_address_stands_in_brackets() -> None:
     with Server(_empty(), "[::1]:0") as server:
         assert server.address.startswith("http://[::1]:")
-        answer = httpx.get(f"{server.address}/-/healthy", timeout=300, trust_env=False)
+        answer = WEB.get(f"{server.address}/-/healthy")
         assert answer.status_code == 200
 
 

@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import httpx
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -18,6 +17,7 @@ from starlette.routing import Route
 
 from streameval.exporters.web import Limits, Server
 from tests.exporters.hangers import connections, ended, port_of
+from tests.ports import WEB
 
 _ASKED = b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"
 
@@ -51,7 +51,7 @@ def test_an_answer_that_nobody_takes_is_ended() -> None:
 
 def test_answers_that_nobody_takes_make_room() -> None:
     with greedy(Limits(connections=3)) as server, clogged(port_of(server), 3):
-        assert httpx.get(server.address, trust_env=False, timeout=300).status_code == 200
+        assert WEB.get(server.address).status_code == 200
 
 
 def test_a_server_stops_though_answers_are_not_taken(caplog: pytest.LogCaptureFixture) -> None:

@@ -26,6 +26,7 @@ from tests.exporters.pictures import (
     refused,
     windowed,
 )
+from tests.ports import WEB
 
 MINUTE = 60_000_000
 
@@ -40,7 +41,7 @@ class Site:
 
     def get(self, path: str, **headers: str) -> httpx.Response:
         address = f"{self.server.address}/api/v1/{path}"
-        return httpx.get(address, headers=headers, timeout=300, trust_env=False)
+        return WEB.get(address, headers=headers)
 
     def schema(self, name: str) -> dict[str, Any]:
         return {"$ref": f"#/components/schemas/{name}", **self.get("openapi.json").json()}
@@ -135,7 +136,7 @@ def test_fifty_who_ask_at_once_share_one_rendering() -> None:
     with Server(app, "127.0.0.1:0") as server:
         address = f"{server.address}/api/v1/metrics"
         with concurrent.futures.ThreadPoolExecutor(10) as pool:
-            found = list(pool.map(lambda _: httpx.get(address, trust_env=False).content, range(50)))
+            found = list(pool.map(lambda _: WEB.get(address).content, range(50)))
     assert len(set(found)) == 1
     assert api.documents.renderings == 1
 

@@ -12,6 +12,7 @@ import pytest
 from streameval.errors import AddressInUseError
 from tests.exporters.certificates import Authority
 from tests.exporters.guarded import Guarded, guarded, hashed
+from tests.ports import WEB
 
 TLS = "tls_server_config: { cert_file: server.crt, key_file: server.key }\n"
 
@@ -49,7 +50,7 @@ def test_several_addresses_answer_alike(tmp_path: Path) -> None:
         addresses = site.server.addresses
         assert len(set(addresses)) == 3
         for each in addresses:
-            assert httpx.get(f"{each}/metrics", trust_env=False).status_code == 200
+            assert WEB.get(f"{each}/metrics").status_code == 200
 
 
 def test_where_one_address_is_taken_none_is(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from streameval.config.web_file import web_security
 from streameval.errors import ConfigError
 from tests.exporters.certificates import Authority
 from tests.exporters.guarded import guarded, trusting
+from tests.ports import WEB
 
 REFUSED = (httpx.ReadError, httpx.ConnectError, httpx.RemoteProtocolError)
 
@@ -57,7 +58,7 @@ def test_a_client_that_does_not_trust_us_reads_nothing(
 
 def test_plain_http_to_an_encrypted_port_is_closed(tmp_path: Path, tls: Callable[..., str]) -> None:
     with guarded(tmp_path / "web.yml", tls()) as site, pytest.raises(REFUSED):
-        httpx.get(f"http://127.0.0.1:{site.port}/metrics", trust_env=False)
+        WEB.get(f"http://127.0.0.1:{site.port}/metrics")
 
 
 def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from tests.effort import PATIENCE
-from tests.ports import free_port
+from tests.ports import WEB, free_port
 
 _CONFIGURATION = """
 global: {{scrape_interval: 250ms, scrape_timeout: 250ms}}
@@ -42,11 +42,9 @@ class Prometheus:
     def value(self, query: str) -> float | None:
         """The one value of an instant query; None while there is none."""
         try:
-            answer = httpx.get(
+            answer = WEB.get(
                 f"{self._address}/api/v1/query",
                 params={"query": query},
-                timeout=300,
-                trust_env=False,
             )
         except httpx.TransportError:
             return None
@@ -55,7 +53,7 @@ class Prometheus:
     def data(self, path: str, **asked: str) -> Any:
         """What an address of the API answers; raises where it refuses."""
         address = f"{self._address}/api/v1/{path}"
-        answer = httpx.get(address, params=asked, timeout=300, trust_env=False)
+        answer = WEB.get(address, params=asked)
         assert answer.status_code == httpx.codes.OK, f"{asked}: {answer.text}"
         return answer.json()["data"]
 

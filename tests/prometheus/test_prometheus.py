@@ -5,7 +5,6 @@ import subprocess
 import threading
 from pathlib import Path
 
-import httpx
 import pytest
 
 from streameval.catalogue import catalogue
@@ -22,6 +21,7 @@ from tests.exporters.pictures import (
     refused,
     windowed,
 )
+from tests.ports import WEB
 from tests.prometheus.exposition import PAGE, with_table
 from tests.prometheus.server import program, prometheus, running
 
@@ -147,7 +147,7 @@ def test_each_of_two_scrapers_sees_a_new_series_begin_at_zero(tmp_path: Path) ->
             growing.late = True
             # A person sees it first, twice: no scraper depends on being the first.
             for _ in range(2):
-                seen = httpx.get(f"{server.address}/metrics", trust_env=False).text
+                seen = WEB.get(f"{server.address}/metrics").text
                 assert 'streameval_ndcg_count{k="10",variant="late"} 0.0' in seen
             for job in ("fast", "slow"):
                 of = f'streameval_ndcg_count{{variant="late",job="{job}"}}'

@@ -21,6 +21,7 @@ from jgo.maven import MavenContext
 
 from streameval.testing.broker import free_ports, java
 from tests.effort import PATIENCE
+from tests.ports import WEB
 
 _RELEASE = "3.3.3"
 
@@ -40,7 +41,7 @@ def register(
     body: dict[str, Any] = {"schema": schema, "schemaType": kind}
     if references:
         body["references"] = [each._asdict() for each in references]
-    answer = httpx.post(f"{url}/subjects/{subject}/versions", json=body, timeout=PATIENCE)
+    answer = WEB.post(f"{url}/subjects/{subject}/versions", json=body)
     assert answer.status_code == 200, answer.text
     found: int = answer.json()["id"]
     return found
@@ -189,7 +190,7 @@ def _await(url: str, process: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + PATIENCE
     while process.poll() is None and time.monotonic() < deadline:
         try:
-            if httpx.get(f"{url}/schemas/types", timeout=5).status_code == 200:
+            if WEB.get(f"{url}/schemas/types", timeout=5).status_code == 200:
                 return
         except httpx.HTTPError:
             pass

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from streameval import Accumulator
 from streameval.statistics.bands import Band, evenness, logarithms
+from tests.effort import thorough
 
 ITEMS = 2_000
 Counts = NDArray[np.int64]
@@ -43,7 +44,7 @@ def slow_sums(counts: Counts) -> tuple[float, float]:
 @pytest.mark.parametrize("population", POPULATIONS)
 @pytest.mark.parametrize("share", [0.5, 0.125])
 def test_the_truth_lies_within(population: str, share: float) -> None:
-    for seed in range(10):
+    for seed in range(10 if thorough() else 2):
         random = np.random.default_rng(seed)
         counts = POPULATIONS[population](random)
         kept = random.random(counts.size) < share
@@ -90,7 +91,7 @@ KNOWN = ("gini(over=catalog)@1", "gini(over=catalog,unknown=count)@1")
 
 
 def test_what_a_sample_of_the_items_says_has_bounds() -> None:
-    for seed in range(5):
+    for seed in range(5 if thorough() else 1):
         random = np.random.default_rng(seed)
         counts = zipf(random, 0.7)
         ids = [f"{seed}-{item}" for item in range(counts.size)]

@@ -29,126 +29,82 @@ def _merged(kind: Kind, *parts: Any) -> Any:
     return whole
 
 
+# One draw of events is dear: each test below tries on it all that it has to say.
+
+
 @every_kind
-def test_merging_is_associative_commutative_and_the_same_as_counting(kind: Kind) -> None:
+def test_counted_in_parts_and_in_any_order_it_is_the_same(kind: Kind) -> None:
     @dear()
-    @given(_pieces(kind), _pieces(kind), _pieces(kind))
-    def check(a: list[Piece], b: list[Piece], c: list[Piece]) -> None:
+    @given(_pieces(kind), _pieces(kind), _pieces(kind), st.data())
+    def check(a: list[Piece], b: list[Piece], c: list[Piece], data: st.DataObject) -> None:
         first, second, third = map(kind.counted, (a, b, c))
-        left = _merged(kind, _merged(kind, first, second), third)
-        right = _merged(kind, first, _merged(kind, second, third))
-        turned = _merged(kind, third, second, first)
         whole = state(kind.counted([*a, *b, *c]))
-        assert state(left) == state(right) == state(turned) == whole
+        assert state(_merged(kind, _merged(kind, first, second), third)) == whole
+        assert state(_merged(kind, first, _merged(kind, second, third))) == whole
+        assert state(_merged(kind, third, second, first)) == whole
+        assert state(kind.counted(data.draw(st.permutations([*a, *b, *c])))) == whole
+        first.merge(kind.make())
+        assert state(first) == state(_merged(kind, kind.counted(a))) == state(kind.counted(a))
 
     check()
 
 
 @every_kind
-def test_an_empty_one_changes_nothing_on_either_side(kind: Kind) -> None:
-    @dear()
-    @given(_pieces(kind))
-    def check(pieces: list[Piece]) -> None:
-        content = state(kind.counted(pieces))
-        left, right = kind.counted(pieces), kind.make()
-        left.merge(kind.make())
-        right.merge(kind.counted(pieces))
-        assert state(left) == state(right) == content
-
-    check()
-
-
-@every_kind
-def test_any_order_gives_the_same_content(kind: Kind) -> None:
-    @dear()
-    @given(_pieces(kind), st.data())
-    def check(pieces: list[Piece], data: st.DataObject) -> None:
-        shuffled = data.draw(st.permutations(pieces))
-        assert state(kind.counted(pieces)) == state(kind.counted(shuffled))
-
-    check()
-
-
-@every_kind
-def test_what_is_counted_is_left_as_it_was(kind: Kind) -> None:
-    @dear()
-    @given(_pieces(kind))
-    def check(pieces: list[Piece]) -> None:
-        before = copy.deepcopy(pieces)
-        other = kind.counted(pieces)
-        content = state(other)
-        assert pieces == before
-        target = kind.counted(pieces)
-        target.merge(other)
-        for cell, piece in pieces:
-            kind.count(target, cell, piece)
-        assert state(other) == content
-
-    check()
-
-
-@every_kind
-def test_a_copy_is_the_same_and_independent(kind: Kind) -> None:
+def test_what_was_counted_merged_or_copied_is_left_as_it_was(kind: Kind) -> None:
     @dear()
     @given(_pieces(kind), _pieces(kind))
     def check(before: list[Piece], after: list[Piece]) -> None:
+        kept = copy.deepcopy(before)
         statistic = kind.counted(before)
-        twin = statistic.made(lambda relation: relation.copy())
+        assert before == kept
+        content, both = state(statistic), state(kind.counted([*before, *after]))
+        target, twin = kind.counted(before), statistic.made(lambda relation: relation.copy())
+        target.merge(statistic)
         for cell, piece in after:
+            kind.count(target, cell, piece)
             kind.count(twin, cell, piece)
-        assert state(twin) == state(kind.counted([*before, *after]))
-        assert state(statistic) == state(kind.counted(before))
+        assert state(statistic) == content
+        assert state(twin) == both
+        twin.fold()
+        if not twin.reduced:
+            twin.subtract(kind.counted(after))
+            assert state(twin) == content
 
     check()
 
 
 @every_kind
-def test_no_cell_knows_of_another(kind: Kind) -> None:
+def test_cells_are_chosen_renamed_and_handed_out_with_what_was_counted_there(kind: Kind) -> None:
     @dear()
-    @given(_pieces(kind), st.sampled_from([0, 1, 5]))
-    def check(pieces: list[Piece], cell: int) -> None:
-        alone = kind.counted([piece for piece in pieces if piece[0] == cell])
+    @given(_pieces(kind), _pieces(kind), st.sampled_from([0, 1, 5]))
+    def check(pieces: list[Piece], known: list[Piece], cell: int) -> None:
         cells = np.array([cell])
         chosen = kind.counted(pieces).made(lambda relation: relation.selected(cells))
-        assert state(chosen) == state(alone)
-        others = kind.counted([piece for piece in pieces if piece[0] != cell])
+        assert state(chosen) == state(kind.counted(each for each in pieces if each[0] == cell))
         rest = kind.counted(pieces).made(lambda relation: relation.without(cells))
-        assert state(rest) == state(others)
-
-    check()
-
-
-@every_kind
-def test_cells_that_meet_are_one(kind: Kind) -> None:
-    @dear()
-    @given(_pieces(kind), _pieces(kind))
-    def check(before: list[Piece], after: list[Piece]) -> None:
+        assert state(rest) == state(kind.counted(each for each in pieces if each[0] != cell))
         names = {5: 1, 1: 0, 7: 3}
-        renamed = kind.counted(before)
+        renamed = kind.counted(pieces)
         renamed.rename(names)
-        for cell, piece in after:
-            kind.count(renamed, cell, piece)
-        expected = [(names.get(cell, cell), piece) for cell, piece in before]
-        assert state(renamed) == state(kind.counted([*expected, *after]))
+        for number, piece in known:
+            kind.count(renamed, number, piece)
+        expected = [(names.get(number, number), piece) for number, piece in pieces]
+        assert state(renamed) == state(kind.counted([*expected, *known]))
+        _check_handed_out(kind, pieces, known)
 
     check()
 
 
-@every_kind
-def test_handed_out_by_the_upper_bits_each_part_is_what_was_counted_there(kind: Kind) -> None:
-    @dear()
-    @given(_pieces(kind), _pieces(kind))
-    def check(pieces: list[Piece], known: list[Piece]) -> None:
-        statistic = kind.counted(pieces)
-        parts = {cell >> 2: statistic.empty() for cell, _ in (*pieces, *known)}
-        for cell, piece in known:
-            kind.count(parts[cell >> 2], cell & 3, piece)
-        statistic.hand_out(2, parts)
-        for upper, part in parts.items():
-            own = [(cell & 3, piece) for cell, piece in (*known, *pieces) if cell >> 2 == upper]
-            assert state(part) == state(kind.counted(own))
-
-    check()
+def _check_handed_out(kind: Kind, pieces: list[Piece], known: list[Piece]) -> None:
+    """By the upper bits of their cells."""
+    statistic = kind.counted(pieces)
+    parts = {cell >> 2: statistic.empty() for cell, _ in (*pieces, *known)}
+    for cell, piece in known:
+        kind.count(parts[cell >> 2], cell & 3, piece)
+    statistic.hand_out(2, parts)
+    for upper, part in parts.items():
+        own = [(cell & 3, piece) for cell, piece in (*known, *pieces) if cell >> 2 == upper]
+        assert state(part) == state(kind.counted(own))
 
 
 @pytest.mark.parametrize(
@@ -163,20 +119,6 @@ def test_one_batch_of_many_cells_is_event_by_event(kind: Kind) -> None:
             events = [event for _, event in pieces]
             statistic.count(batch(*events), np.array([cell for cell, _ in pieces], np.int64))
         assert state(statistic) == state(kind.counted(pieces))
-
-    check()
-
-
-@every_kind
-def test_what_was_added_can_be_taken_away(kind: Kind) -> None:
-    @dear()
-    @given(_pieces(kind), _pieces(kind))
-    def check(before: list[Piece], after: list[Piece]) -> None:
-        whole = kind.counted([*before, *after])
-        whole.fold()
-        if not whole.reduced:
-            whole.subtract(kind.counted(after))
-            assert state(whole) == state(kind.counted(before))
 
     check()
 
