@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -172,7 +173,8 @@ def opened(path: str, options: BucketOptions, progress: Callable[[], None]) -> B
         "timeout": timedelta(seconds=options.timeout),
         "connect_timeout": min(_CONNECT, timedelta(seconds=options.timeout)),
     }
-    if options.allow_http:
+    # What the client reads from the environment gives way to what it is told here.
+    if options.allow_http or os.environ.get("AWS_ALLOW_HTTP", "").lower() == "true":
         client["allow_http"] = True
     retry: RetryConfig = {
         "max_retries": _RETRIES,

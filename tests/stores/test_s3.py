@@ -5,12 +5,15 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import get_args
 
 import pytest
 
 from streameval.checkpoints.checkpoint import Place
 from streameval.checkpoints.stores import AnyStore, is_store, store_of
+from streameval.cli.app import status
+from streameval.cli.ending import WRONG_CALL
 from streameval.errors import StoreError
 from tests.stores import s3
 from tests.stores.drafts import PLACE, draft, whole
@@ -152,3 +155,24 @@ def test_odd_names_come_back(path: str) -> None:
     store.save(draft(7, place))
     assert direct(path).places() == [place]
     assert path.startswith(f"s3://{BUCKET}/")
+
+
+def test_commands_find_region_and_endpoint_in_the_environment(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint = s3.options().endpoint
+    assert endpoint is not None
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    folder, other = tmp_path / "state", s3.new_path()
+    assert status(["state", "show", path]) == WRONG_CALL
+    store = direct(path)
+    store.claim("c1", "g1")
+    store.save(draft(230))
+    assert status(["state", "show", path]) == 0
+    assert status(["state", "merge", path, "--into", str(folder)]) == 0
+    assert status(["state", "merge", str(folder), "--into", other]) == 0
+    assert status(["state", "merge", str(folder), "--into", other]) == WRONG_CALL
+    assert status(["state", "verify", path, str(folder), other]) == 0
+    assert whole(direct(other).newest(PLACE).saved) == 230
