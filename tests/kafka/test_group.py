@@ -197,7 +197,7 @@ def test_a_topic_made_again_stops_it(broker: Broker) -> None:
             until(lambda: False, a)
 
 
-@on_each_client
+@on_each_client_at_night
 def test_a_partition_that_stands_is_sought_then_joined_anew(broker: Broker) -> None:
     topic = filled(broker, {0: [b"a"]})
     mine = options(broker, topic, group=topic, stall_timeout=3.0)

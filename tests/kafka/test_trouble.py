@@ -72,7 +72,7 @@ def test_a_broker_restarted_while_reading_loses_and_repeats_nothing_and_fills_no
     }
 
 
-@on_each_client
+@on_each_client_at_night
 def test_a_broker_that_is_silent_is_in_trouble_until_it_speaks(broker: Broker) -> None:
     topic = filled(broker, {0: [b"a"]})
     with opened(options(broker, topic)) as source:
