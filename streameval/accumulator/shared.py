@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import update_wrapper
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, cast
 
 from streameval.accumulator import Accumulator
 from streameval.errors import NotShownError
-from streameval.events import Id, Interaction, Interactions
 from streameval.statistics.intervals import Audience
 
 P = ParamSpec("P")
@@ -55,6 +54,7 @@ class SharedAccumulator(Accumulator):
         made._lock = threading.RLock()
         return made
 
+    update = _alone(Accumulator.update)
     update_many = _alone(Accumulator.update_many)
     read = _alone(Accumulator.read)
     interval = _alone(Accumulator.interval)
@@ -66,35 +66,6 @@ class SharedAccumulator(Accumulator):
     state_dict = _alone(Accumulator.state_dict)
     load_state_dict = _alone(Accumulator.load_state_dict)
     adopt = _alone(Accumulator.adopt)
-
-    def update(
-        self,
-        recommendations: Sequence[Id],
-        interactions: Interactions,
-        positions: Sequence[int] | None = None,
-        *,
-        scores: Sequence[float] | None = None,
-        baseline: Sequence[Id] | None = None,
-        typed: Sequence[Interaction] = (),
-        history: Sequence[Id] | None = None,
-        user: Id | None = None,
-        ts: int | None = None,
-    ) -> None:
-        """Count one list with its outcome, as `Accumulator.update` does."""
-        # Written out, for it is called for every list: a general wrapper takes twice as long.
-        with self._lock:
-            Accumulator.update(
-                self,
-                recommendations,
-                interactions,
-                positions,
-                scores=scores,
-                baseline=baseline,
-                typed=typed,
-                history=history,
-                user=user,
-                ts=ts,
-            )
 
     @property
     def audience(self) -> Audience | None:

@@ -17,7 +17,7 @@ from streameval.catalogue.reading import Reading
 from streameval.engine.past import FamilyPast, Mean, PaneMeans, Past, SeenValues, SeriesKey
 from streameval.engine.snapshot import Series
 from streameval.windows.labels import Labels
-from streameval.windows.times import Place, span_text
+from streameval.windows.times import Pane, span_text
 from streameval.windows.views import Views
 
 LONGEST: Final = 200
@@ -78,7 +78,7 @@ class _Panes:
         self._metrics = [metric for metric in metrics if metric.is_mean]
         self._texts = tuple(metric.text for metric in self._metrics)
         self._spans = {span_text(span): span for span in view.spec.spans}
-        self._known: dict[Place, tuple[Table, PaneMeans]] = {}
+        self._known: dict[Pane, tuple[Table, PaneMeans]] = {}
 
     def take(self, clock: int | None, most: int) -> FamilyPast:
         """The panes as far as they are read, the newest first.
@@ -92,11 +92,11 @@ class _Panes:
         before, self._known = self._known, {}
         left = {True: most, False: most}
         places = self._view.panes()
-        for place in places[:LONGEST]:
-            known = place in before
+        for pane in places[:LONGEST]:
+            known = pane in before
             if not known and left[known] <= 0:
                 break
-            self._known[place], spent = self._read(place, before.get(place), left[known])
+            self._known[pane], spent = self._read(pane, before.get(pane), left[known])
             left[known] -= spent
         self._view.forget_panes(but=self._known)
         panes = tuple(means for _, means in reversed(self._known.values()))
@@ -105,15 +105,15 @@ class _Panes:
         return FamilyPast(self._texts, panes, since, self._spans)
 
     def _read(
-        self, place: Place, known: tuple[Table, PaneMeans] | None, most: int
+        self, pane: Pane, known: tuple[Table, PaneMeans] | None, most: int
     ) -> tuple[tuple[Table, PaneMeans], int]:
         """A pane with its means, and how many readings that took."""
-        table = self._view.pane(place)
+        table = self._view.pane(pane)
         if known is not None and (known[0] is table or most <= 0):
             return known, 0
         slices = self._view.slices(table)
         rows = _rows(table, self._metrics, slices, self._view)
-        means = PaneMeans(place.start, place.size, rows)
+        means = PaneMeans(pane.start, pane.size, rows)
         return (table, means), len(slices) * len(self._metrics)
 
 

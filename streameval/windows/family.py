@@ -35,10 +35,10 @@ from streameval.windows.times import (
     FINE,
     HOUR,
     PAST,
-    Place,
+    Pane,
     Times,
     borders,
-    place_of,
+    pane_of,
     section_name,
     span_text,
 )
@@ -122,7 +122,7 @@ class FamilyCopy(NamedTuple):
 
     Attributes:
         version: while it stays the same, so does the content.
-        panes: tables by place; the very same objects while nothing changed in them.
+        panes: tables by pane; the very same objects while nothing changed in them.
         folding: which label values are kept apart.
         seen: when slices were seen, by number.
         kept: how far back from the clock panes are kept, microseconds.
@@ -131,7 +131,7 @@ class FamilyCopy(NamedTuple):
     """
 
     version: int
-    panes: Mapping[Place, Table]
+    panes: Mapping[Pane, Table]
     folding: Folding
     seen: Seen
     kept: int
@@ -167,13 +167,13 @@ class Family:
         self._folded = self.folding.copy()
         self._seen = Seen()
         self._assigner = Assigner(self.folding, spec.slices, spec.columns)
-        self._panes: dict[Place, Table] = {}
+        self._panes: dict[Pane, Table] = {}
         self._pane(BEYOND)
         self._users = FamilyUsers() if spec.table.plan.users else None
         self._open = spec.open if self._users is None else Open()
         self._fine = self._kept = PAST
         self.clock: int | None = None
-        self._copies: dict[Place, tuple[int, Table]] = {}
+        self._copies: dict[Pane, tuple[int, Table]] = {}
 
     def update(
         self,
@@ -209,8 +209,8 @@ class Family:
         Args:
             clock: of the partition, microseconds. Panes that begin after it are in no window.
         """
-        pane = self.times.pane
-        if self.clock is None or self.clock // pane != clock // pane:
+        size = self.times.pane
+        if self.clock is None or self.clock // size != clock // size:
             self.version = next_version()
         self.clock = clock
         limits = borders(self.times, clock)
@@ -218,10 +218,10 @@ class Family:
             return
         self._kept, self._fine = limits
         self.version = next_version()
-        for place in sorted(self._panes.keys() - {BEYOND}):
-            goal = self._goal(place)
-            if goal != place:
-                self._pane(goal).add(self._panes.pop(place))
+        for pane in sorted(self._panes.keys() - {BEYOND}):
+            goal = self._goal(pane)
+            if goal != pane:
+                self._pane(goal).add(self._panes.pop(pane))
 
     def give_up(self, starts: Sequence[int]) -> None:
         """Events of these panes belong to no span of time: fold them into the past."""
@@ -229,7 +229,7 @@ class Family:
             return
         self._open.settle()
         for start in starts:
-            table = self._panes.pop(Place(self.times.pane, start), None)
+            table = self._panes.pop(Pane(self.times.pane, start), None)
             if table is not None:
                 self._panes[BEYOND].add(table)
                 self.version = next_version()
@@ -273,13 +273,13 @@ class Family:
     def copied(self) -> FamilyCopy:
         """Its content for readers; a pane that has not changed is the same object as before."""
         self._open.settle()
-        copies: dict[Place, tuple[int, Table]] = {}
-        for place, table in self._panes.items():
-            known = self._copies.get(place)
+        copies: dict[Pane, tuple[int, Table]] = {}
+        for pane, table in self._panes.items():
+            known = self._copies.get(pane)
             same = known is not None and known[0] == table.version
-            copies[place] = known if known and same else (table.version, table.copy())
+            copies[pane] = known if known and same else (table.version, table.copy())
         self._copies = copies
-        panes = {place: table for place, (_, table) in copies.items()}
+        panes = {pane: table for pane, (_, table) in copies.items()}
         if self._folded.version != self.folding.version:
             self._folded = self.folding.copy()
         seen, folding = self._seen.copy(), self._folded
@@ -293,11 +293,11 @@ class Family:
         found = [Section(f"{name}/{_META}", self.version, self._meta)]
         tables = dict(self._panes)
         if self._users is not None:
-            tables |= {Place(DAY, day * DAY): each for day, each in self._users.days.items()}
+            tables |= {Pane(DAY, day * DAY): each for day, each in self._users.days.items()}
             content = self._users_content(self._users.users)
             found.append(Section(f"{name}/{_USERS}", self._users.version, content))
-        for place, table in tables.items():
-            found.append(Section(section_name(name, place), table.version, self._content(table)))
+        for pane, table in tables.items():
+            found.append(Section(section_name(name, pane), table.version, self._content(table)))
         return sorted(found, key=lambda section: section.name)
 
     def restore(self, sections: Mapping[str, bytes]) -> frozenset[str]:
@@ -330,7 +330,7 @@ class Family:
             table, _ = self._loaded(prefix + _USERS, users, self.spec.table.plan.of_users)
             self._users.add_users(cast("Users", table.audience))
         for name in sorted(own):
-            new |= self._load_place(name, own[name])
+            new |= self._load_pane(name, own[name])
         self._admit_loaded()
         return frozenset(new)
 
@@ -342,13 +342,13 @@ class Family:
         except (ValueError, OverflowError, msgspec.MsgspecError) as error:
             raise DamagedStateError(name, f"{type(error).__name__}: {error}") from error
 
-    def _load_place(self, name: str, data: bytes) -> frozenset[str]:
-        place, plan = place_of(name, self.times.pane), self.spec.table.plan
-        if place.size != DAY:
-            self._panes[place], new = self._loaded(name, data, _plan_of(place, plan))
+    def _load_pane(self, name: str, data: bytes) -> frozenset[str]:
+        pane, plan = pane_of(name, self.times.pane), self.spec.table.plan
+        if pane.size != DAY:
+            self._panes[pane], new = self._loaded(name, data, _plan_of(pane, plan))
             return new
         if self._users is not None:
-            self._users.days[place.start // DAY], _ = self._loaded(name, data, plan.by_day)
+            self._users.days[pane.start // DAY], _ = self._loaded(name, data, plan.by_day)
         return frozenset()
 
     def _loaded(self, name: str, data: bytes, plan: Plan) -> tuple[Table, frozenset[str]]:
@@ -399,40 +399,40 @@ class Family:
 
     def goal(self, start: int) -> Table:
         """The table of the pane or hour that events of a pane belong to by now."""
-        return self._pane(self._goal(Place(self.times.pane, start)))
+        return self._pane(self._goal(Pane(self.times.pane, start)))
 
     def add_users(self, table: Table) -> None:
         """Add what a table of this family alone counted by user."""
         if self._users is not None:
             self._users.add(table, _SLICE_BITS)
 
-    def _goal_of(self, span: tuple[int, int] | None) -> Place:
+    def _goal_of(self, span: tuple[int, int] | None) -> Pane:
         if span is None or not self.spec.spans:
             return BEYOND
-        (start, length), pane = span, self.times.pane
+        (start, length), size = span, self.times.pane
         first, last = (
-            self._goal(Place(pane, at // pane * pane)) for at in (start, start + length - 1)
+            self._goal(Pane(size, at // size * size)) for at in (start, start + length - 1)
         )
         if first != last:
             problem = f"a span of {span_text(length)} lies in several panes of windows"
-            fitting = f'"{span_text(pane)}"'
+            fitting = f'"{span_text(size)}"'
             if self._fine != PAST:
                 fitting += f', or "1h" for what is {span_text(FINE + self.times.lateness)} old'
             raise BackfillError(problem, f"count it again with every={fitting}")
         return first
 
-    def _goal(self, place: Place) -> Place:
-        if place.start < self._kept or place.start == PAST:
+    def _goal(self, pane: Pane) -> Pane:
+        if pane.start < self._kept or pane.start == PAST:
             return BEYOND
-        if place.start < self._fine and place.size < HOUR:
-            return Place(HOUR, place.start // HOUR * HOUR)
-        return place
+        if pane.start < self._fine and pane.size < HOUR:
+            return Pane(HOUR, pane.start // HOUR * HOUR)
+        return pane
 
-    def _pane(self, place: Place) -> Table:
-        table = self._panes.get(place)
+    def _pane(self, pane: Pane) -> Table:
+        table = self._panes.get(pane)
         if table is None:
-            plan = _plan_of(place, self.spec.table.plan)
-            table = self._panes[place] = self.spec.table.empty(plan)
+            plan = _plan_of(pane, self.spec.table.plan)
+            table = self._panes[pane] = self.spec.table.empty(plan)
         return table
 
     def _content(self, table: Table) -> Callable[[], Callable[[], Iterator[bytes]]]:
@@ -463,6 +463,6 @@ class Family:
         return lambda: iter([state])
 
 
-def _plan_of(place: Place, plan: Plan) -> Plan:
+def _plan_of(pane: Pane, plan: Plan) -> Plan:
     """What is kept there: users belong to the lifetime, which is more than its panes."""
-    return plan.without_users if place == BEYOND else plan.of_pane
+    return plan.without_users if pane == BEYOND else plan.of_pane

@@ -73,8 +73,8 @@ def borders(times: Times, clock: int) -> Borders:
     return Borders(kept, (clock - FINE - times.lateness) // times.pane * times.pane)
 
 
-class Place(NamedTuple):
-    """A span of time for which a table is kept; microseconds.
+class Pane(NamedTuple):
+    """A span of event time for which a table is kept, an hour or a day as well; microseconds.
 
     Attributes:
         size: how long it is; 0 for all that is no longer kept in panes.
@@ -85,24 +85,24 @@ class Place(NamedTuple):
     start: int
 
 
-BEYOND: Final = Place(0, 0)
-"""The place of events whose pane is not kept, and of those without time."""
+BEYOND: Final = Pane(0, 0)
+"""Holds the events whose pane is not kept any more, and those without time."""
 
 
-def section_name(family: str, place: Place) -> str:
-    """Name of the section that holds a place.
+def section_name(family: str, pane: Pane) -> str:
+    """Name of the section that holds a pane.
 
     Example:
-        >>> section_name("labels", Place(60 * SECOND, 120 * SECOND)), section_name("labels", BEYOND)
+        >>> section_name("labels", Pane(60 * SECOND, 120 * SECOND)), section_name("labels", BEYOND)
         ('labels/60/2', 'labels/past')
     """
-    if place == BEYOND:
+    if pane == BEYOND:
         return f"{family}/{_BEYOND}"
-    return f"{family}/{_size(place.size)}/{place.start // place.size}"
+    return f"{family}/{_size(pane.size)}/{pane.start // pane.size}"
 
 
-def place_of(name: str, pane: int) -> Place:
-    """The place that a section holds.
+def pane_of(name: str, pane: int) -> Pane:
+    """The pane that a section holds.
 
     Raises:
         DamagedStateError: no section is called so.
@@ -116,7 +116,7 @@ def place_of(name: str, pane: int) -> Place:
         raise DamagedStateError(name, "no section has such a name")
     for known in (pane, HOUR, DAY):
         if size == _size(known):
-            return Place(known, int(index) * known)
+            return Pane(known, int(index) * known)
     raise UnlikeStateError("panes", _size(pane), size)
 
 

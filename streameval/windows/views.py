@@ -16,16 +16,16 @@ from streameval.statistics.users import Users, UsersOptions
 from streameval.statistics.vocabulary import Items
 from streameval.windows.family import FamilyCopy, FamilySpec
 from streameval.windows.labels import OTHER, Folding, Labels, Seen
-from streameval.windows.times import BEYOND, DAY, HOUR, Place, unit
+from streameval.windows.times import BEYOND, DAY, HOUR, Pane, unit
 from streameval.windows.users import with_users
 
 _C = TypeVar("_C", Table, Users)
 _K = TypeVar("_K", bound=Hashable)
 
-_Parts: TypeAlias = Mapping[tuple[int, Place], Table]
-"""Tables by number of the partition and place."""
+_Parts: TypeAlias = Mapping[tuple[int, Pane], Table]
+"""Tables by number of the partition and pane."""
 
-_Folded: TypeAlias = dict[tuple[int, Place], tuple[Table, Table]]
+_Folded: TypeAlias = dict[tuple[int, Pane], tuple[Table, Table]]
 """Likewise: as they came, and with the label values that all partitions together keep apart."""
 
 _LIFETIME: Final = 0
@@ -167,20 +167,20 @@ class Views:
             }
         )
 
-    def panes(self) -> list[Place]:
+    def panes(self) -> list[Pane]:
         """The spans of event time that are kept and have begun, the newest first."""
-        begun = {place for at, place in self._tables if place.start <= self._clocks[at]}
-        places = begun - {BEYOND}
-        return sorted(places, key=lambda place: (place.size < HOUR, place.start), reverse=True)
+        begun = {pane for at, pane in self._tables if pane.start <= self._clocks[at]}
+        kept = begun - {BEYOND}
+        return sorted(kept, key=lambda pane: (pane.size < HOUR, pane.start), reverse=True)
 
-    def pane(self, place: Place) -> Table:
+    def pane(self, pane: Pane) -> Table:
         """Events of one pane; the same object while nothing changed in it."""
-        parts = {at: table for at, (_, table) in self._tables.items() if at[1] == place}
-        return self._sum(place).of(parts)
+        parts = {at: table for at, (_, table) in self._tables.items() if at[1] == pane}
+        return self._sum(pane).of(parts)
 
-    def forget_panes(self, but: Collection[Place]) -> None:
+    def forget_panes(self, but: Collection[Pane]) -> None:
         """Keep the sums of these panes only."""
-        gone = [key for key in self._sums if isinstance(key, Place) and key not in but]
+        gone = [key for key in self._sums if isinstance(key, Pane) and key not in but]
         for key in gone:
             del self._sums[key]
 
@@ -227,16 +227,16 @@ class Views:
         self._tables = self._folded_of(
             {} if moved else self._tables,
             {
-                (index, place): table
+                (index, pane): table
                 for index, family in enumerate(self._families)
-                for place, table in family.panes.items()
+                for pane, table in family.panes.items()
             },
         )
         by_user = [each.users for each in self._families if each.users is not None]
         self._days = self._folded_of(
             {} if moved else self._days,
             {
-                (index, Place(DAY, day * DAY)): table
+                (index, Pane(DAY, day * DAY)): table
                 for index, each in enumerate(by_user)
                 for day, table in each.days.items()
             },

@@ -76,17 +76,17 @@ def _written(folder: Path, more: str, servers: str, group: str) -> Path:
 def _measure(name: str, config: Path, servers: str) -> None:
     address = config.read_text(encoding="utf-8").rpartition('listen = "')[2].partition('"')[0]
     most = 0
-    with _daemon(config) as process:
+    with daemon(config) as process:
         while (count := _consumed(address)) < DAY + BUSY:
             time.sleep(0.5)
             most = max(most, process.memory_info().rss)
-        rate = count / _work(process)
+        rate = count / work(process)
         with _traffic(servers):
             while _consumed(address) < count + LIVE:
                 time.sleep(0.5)
-            before = _work(process)
+            before = work(process)
             time.sleep(SECONDS)
-            live = (_work(process) - before) / SECONDS
+            live = (work(process) - before) / SECONDS
     print(f"{name:>26}: {most / 1e6:4.0f} MB, {rate:7,.0f} records/s of CPU, {live:.2f} cores live")
 
 
@@ -99,13 +99,13 @@ def _consumed(address: str) -> int:
     return int(answer.json()["health"]["consumed"]) if answer.is_success else 0
 
 
-def _work(process: psutil.Process) -> float:
+def work(process: psutil.Process) -> float:
     """Seconds of CPU so far."""
     return float(sum(process.cpu_times()[:2]))
 
 
 @contextmanager
-def _daemon(config: Path) -> Iterator[psutil.Process]:
+def daemon(config: Path) -> Iterator[psutil.Process]:
     command = [sys.executable, "-m", "streameval", "run", str(config)]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
         try:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from streameval.errors import DamagedStateError, UnlikeStateError
 from streameval.windows.family import Family
 from streameval.windows.labels import FoldingOptions
-from streameval.windows.times import BEYOND, HOUR, Place
+from streameval.windows.times import BEYOND, HOUR, Pane
 from tests.windows.logs import (
     MINUTE,
     TIMES,
@@ -129,7 +129,7 @@ def test_panes_become_hours_and_hours_the_past() -> None:
     log.feed([(4 * HOUR, ("a", "p"))])
     assert _panes(log) == ["labels/3600/0", "labels/60/123", "labels/60/240", "labels/past"]
     log.feed([(0, ("b", "p"))])
-    assert len(log.family.copied().panes[Place(HOUR, 0)].cells) == 2
+    assert len(log.family.copied().panes[Pane(HOUR, 0)].cells) == 2
     log.feed([(7 * HOUR + 2 * MINUTE, ("a", "p"))])
     assert _panes(log) == ["labels/3600/2", "labels/3600/4", "labels/60/422", "labels/past"]
 

@@ -1,0 +1,169 @@
+"""What replicas of one group cost, and what the death of one costs: docs/explanation/sizing.md."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import psutil
+
+from streameval.sources.kafka.publishing import Destination, publish_records
+from streameval.sources.options import SimulatorOptions
+from streameval.sources.simulator import records
+from streameval.testing.broker import Broker
+from tests.benchmarks.sizing import daemon, work
+from tests.ports import free_port
+
+RECORDS = 240_000
+"""Of the log, over a day."""
+PARTITIONS = 8
+COUNTS = (1, 2, 3)
+TOPIC = "recommendation-events"
+CONFIG = """
+metrics = ["ctr", "hit_rate@10", "ndcg@10"]
+labels = ["variant", "country"]
+event = {{ time = "ts", time_unit = "iso8601" }}
+windows = {{ spans = ["5m", "1h", "24h"] }}
+source = {{ type = "kafka", topics = ["{topic}"], group = "{group}", start = "{start}", \
+kafka = {{ bootstrap_servers = "{servers}" }} }}
+state = {{ path = "{state}" }}
+web = {{ listen = "{address}" }}
+"""
+
+
+def main() -> None:
+    """Print CPU and memory of one, two and three replicas, and what deaths and restarts cost."""
+    with Broker() as broker, tempfile.TemporaryDirectory() as folder:
+        kafka = {"bootstrap_servers": broker.bootstrap_servers}
+        destination = Destination(topic=TOPIC, kafka=kafka, partitions=PARTITIONS)
+        publish_records(_log(), destination, {})
+        print(f"{RECORDS:,} records of a day, {PARTITIONS} partitions, 3 metrics, 2 labels")
+        world = _World(broker.bootstrap_servers, Path(folder))
+        began = _began(world)
+        print(f"{'a start with nothing to read':>30}: {began.cpu:.1f} s of CPU")
+        for count in COUNTS:
+            _caught_up(world, count, began.cpu)
+        for count in COUNTS[1:]:
+            _died(world, count)
+
+
+def _log() -> Iterator[bytes]:
+    begin = datetime.now(UTC) - timedelta(hours=24)
+    for number, record in enumerate(records(SimulatorOptions(events=RECORDS))):
+        moment = begin + timedelta(hours=24) * (number / RECORDS)
+        yield json.dumps(json.loads(record) | {"ts": moment.isoformat()}).encode()
+
+
+class _World(NamedTuple):
+    servers: str
+    folder: Path
+
+
+class _Replica(NamedTuple):
+    process: psutil.Process
+    address: str
+
+    def health(self) -> dict[str, Any]:
+        """What it says of itself; empty before it answers."""
+        try:
+            answer = httpx.get(f"http://{self.address}/api/v1/metrics", timeout=60)
+        except httpx.TransportError:
+            return {}
+        found: dict[str, Any] = answer.json()["health"] if answer.is_success else {}
+        return found
+
+    def partitions(self) -> list[dict[str, Any]]:
+        """Those that it has."""
+        found: list[dict[str, Any]] = self.health().get("partitions", [])
+        return found
+
+    def consumed(self) -> int:
+        """Records that it has read."""
+        return int(self.health().get("consumed", 0))
+
+
+class _Cost(NamedTuple):
+    """Seconds that passed, and of the processor."""
+
+    wall: float
+    cpu: float
+
+
+@contextmanager
+def _replicas(
+    world: _World, group: str, count: int, start: str = "earliest"
+) -> Iterator[list[_Replica]]:
+    """Processes of one group, with one folder of state for all."""
+    with ExitStack() as stack:
+        found = []
+        for number in range(count):
+            address = f"127.0.0.1:{free_port()}"
+            path = world.folder / f"{group}-{number}.toml"
+            state = world.folder / f"{group}-state"
+            given = {"servers": world.servers, "group": group, "state": state, "start": start}
+            path.write_text(CONFIG.format(topic=TOPIC, address=address, **given), encoding="utf-8")
+            found.append(_Replica(stack.enter_context(daemon(path)), address))
+        yield found
+
+
+def _until(condition: Callable[[], object]) -> float:
+    """Seconds until it is true."""
+    begun = time.monotonic()
+    while not condition():
+        time.sleep(0.2)
+    return time.monotonic() - begun
+
+
+def _have_all(replicas: Sequence[_Replica], lag: int | None = None) -> bool:
+    """Whether they have all partitions; with none of them further behind than that."""
+    found = [each for replica in replicas for each in replica.partitions()]
+    near = lag is None or all(each["lag"] is not None and each["lag"] <= lag for each in found)
+    return len(found) == PARTITIONS and near
+
+
+def _began(world: _World, group: str = "idle", start: str = "latest") -> _Cost:
+    """A process from its start until it has read its log to the end."""
+    with _replicas(world, group, 1, start) as replicas:
+        wall = _until(lambda: _have_all(replicas, lag=0))
+        return _Cost(wall, work(replicas[0].process))
+
+
+def _caught_up(world: _World, count: int, start: float) -> None:
+    """A fixed log is read by several at once; then all of it is restored by one."""
+    group = f"group-{count}"
+    with _replicas(world, group, count) as replicas:
+        _until(lambda: _have_all(replicas, lag=0))
+        cpu = [work(each.process) - start for each in replicas]
+        memory = [each.process.memory_info().rss / 1e6 for each in replicas]
+        shares = [each.consumed() / RECORDS for each in replicas]
+    told = f"{count} replica{'s' if count > 1 else ''}"
+    print(f"{told:>30}: {RECORDS / sum(cpu):,.0f} records a second of CPU")
+    for each in zip(cpu, memory, shares, strict=True):
+        print("{:>30}  {:.1f} s of CPU, {:.0f} MB, {:.0%} of the records".format("", *each))
+    restored = _began(world, group)
+    print(f"{'one takes up all its state':>30}: {restored.cpu - start:.1f} s of CPU more")
+
+
+def _died(world: _World, count: int) -> None:
+    """One of several is killed in the middle of the log, without a word."""
+    with _replicas(world, f"death-{count}", count) as replicas:
+        victim, *others = replicas
+        _until(lambda: _have_all(replicas) and _read(replicas) > RECORDS / 3)
+        before = victim.consumed()
+        victim.process.kill()
+        wall = _until(lambda: _have_all(others))
+        _until(lambda: _have_all(others, lag=0))
+        again = before + _read(others) - RECORDS
+    print(f"{f'one of {count} is killed':>30}: the others have its partitions after {wall:.0f} s,")
+    print(f"{'':>30}  {again:,} of the {before:,} records that it had read are read again")
+
+
+def _read(replicas: Sequence[_Replica]) -> int:
+    return sum(each.consumed() for each in replicas)
