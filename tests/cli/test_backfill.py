@@ -111,6 +111,25 @@ class World:
         options = [part for path in backfills for part in ("--backfill", path)]
         return ran("state", "merge", state or self.state, *options, "--into", self.folder / into)
 
+    def goes_on(self, into: str) -> None:
+        """The daemon counts the rest live, on what was merged; it is as if it had counted all."""
+        with self.log.open("a") as log:
+            log.writelines(self.records[STOPPED:])
+        with running(self.config(into), self.folder) as daemon:
+            document = daemon.consumed(ALL - STOPPED)
+            shown = daemon.until(lambda: _lists_in_counters(daemon.get("/metrics").text))
+            assert daemon.stop() == 0
+        config = self.folder / "streameval.toml"
+        together = self.folder / "together.ndjson"
+        together.write_text("".join(self.records))
+        evaluated = ran("evaluate", together, "--config", config, "--format", "json").stdout
+        assert ran("state", "export", self.folder / into).stdout == evaluated
+        live = {exact([each]) for each in readings(document)}
+        lifetime = [each for each in json.loads(evaluated) if each["window"] == "lifetime"]
+        assert {exact([each]) for each in readings({"metrics": lifetime})} <= live
+        # Nothing that was counted before this process is in its counters.
+        assert shown == ALL - STOPPED
+
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
@@ -123,23 +142,7 @@ def test_the_daemon_goes_on_live_as_if_it_had_counted_all_of_it(world: World) ->
     assert f"offset {STOPPED - BEFORE:,}" in done.stdout
     assert f"{BEFORE:,} lists of 2026-03-01T20:00:00Z to 2026-03-02T01:00:00Z" in done.stdout
     assert ran("state", "verify", world.folder / "joined").returncode == 0
-
-    with world.log.open("a") as log:
-        log.writelines(world.records[STOPPED:])
-    with running(world.config("joined"), world.folder) as daemon:
-        document = daemon.consumed(ALL - STOPPED)
-        shown = daemon.until(lambda: _lists_in_counters(daemon.get("/metrics").text))
-        assert daemon.stop() == 0
-    config = world.folder / "streameval.toml"
-    together = world.folder / "together.ndjson"
-    together.write_text("".join(world.records))
-    evaluated = ran("evaluate", together, "--config", config, "--format", "json").stdout
-    assert ran("state", "export", world.folder / "joined").stdout == evaluated
-    live = {exact([each]) for each in readings(document)}
-    lifetime = [each for each in json.loads(evaluated) if each["window"] == "lifetime"]
-    assert {exact([each]) for each in readings({"metrics": lifetime})} <= live
-    # Nothing that was counted before this process is in its counters.
-    assert shown == ALL - STOPPED
+    world.goes_on("joined")
 
 
 def _lists_in_counters(text: str) -> float:

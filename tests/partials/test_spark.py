@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,10 +13,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from streameval import compare
+from streameval import Intervals, compare
+from streameval.catalogue.context import Popularity
 from streameval.errors import InvalidEventError, MetricError
-from streameval.partials import Cell, merged
+from streameval.partials import Cell, merged, partials
 from streameval.spark import evaluate
+from tests.cli.program import ran
+from tests.cli.test_backfill import BEFORE, BY, World
+from tests.cli.test_backfill import METRICS as CONFIGURED
+from tests.cli.test_backfill import events as history
 from tests.partials.test_partials import INTERVALS, METRICS, counted, events, table
 
 sql: Any = pytest.importorskip("pyspark.sql", reason="pip install 'streameval[spark]'")
@@ -32,6 +40,8 @@ ROWS = events(600)
 def spark() -> Iterator[Any]:
     if shutil.which("java") is None:
         pytest.skip("Spark needs Java")
+    # Else workers are the first python3 of the path, whatever that has installed.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = sql.SparkSession.builder.master("local[2]").appName("streameval")
     for name, value in {
         "spark.ui.enabled": "false",
@@ -65,6 +75,52 @@ WANTED = {cell: each.state_dict() for cell, each in merged(counted(table(ROWS)))
 def test_any_partitioning_gives_the_bits_of_one_process(spark: Any, partitions: int) -> None:
     assert states(evaluated(frame(spark).repartition(partitions))) == WANTED
     assert states(evaluated(frame(spark).repartition(partitions, "users"))) == WANTED
+
+
+def test_a_catalogue_is_known_to_executors_and_driver(spark: Any) -> None:
+    given = frame(spark).repartition(3)
+    options: dict[str, Any] = {"catalog": [f"i{place}" for place in range(9)]}
+    options["popularity"] = Popularity({f"i{place}": place + 1 for place in range(12)})
+    found = evaluate(
+        given, "item_coverage@3", "tail_percentage@3", by=["pro"], every="1d", **options
+    )
+    alone = partials(
+        [table(ROWS)], "item_coverage@3", "tail_percentage@3", by=["pro"], every="1d", **options
+    )
+    wanted = merged(alone, **options)
+    assert states(found) == {cell: each.state_dict() for cell, each in wanted.items()}
+    for row in found.collect():
+        reading = wanted[Cell(row.labels, row.start)].read(row.metric)
+        assert (row.reading.value, row.reading.count) == (reading.value, reading.count)
+
+
+@pytest.mark.parametrize("partitions", [1, 13])
+def test_it_joins_the_state_of_a_daemon(spark: Any, tmp_path: Path, partitions: int) -> None:
+    world = World(tmp_path)
+    given = frame(spark, history(world.records[:BEFORE])).repartition(partitions, "users")
+    options: dict[str, Any] = {"catalog": 1200, "intervals": Intervals(groups=64)}
+    counted = evaluate(given, *CONFIGURED, by=BY, every="1h", **options)
+    counted.partials.write.parquet(str(tmp_path / "spark"))
+    for name, backfill in (("of-spark", tmp_path / "spark"), ("of-one", world.backfill)):
+        assert world.merged(backfill, into=name).returncode == 0
+    exported = [ran("state", "export", tmp_path / name).stdout for name in ("of-spark", "of-one")]
+    assert exported[0] == exported[1] != ""
+    world.goes_on("of-spark")
+
+
+def test_records_of_a_topic_are_a_frame(spark: Any) -> None:
+    functions: Any = pytest.importorskip("pyspark.sql.functions")
+    rows = [row for row in ROWS if row["variant"] is not None]
+    names = ("recommendations", "interactions", "variant")
+    values = [json.dumps({name: row[name] for name in names}).encode() for row in rows]
+    topic = spark.createDataFrame([(each,) for each in (*values, b"no JSON")], "value binary")
+    fields = "recommendations array<string>, interactions array<string>, variant string"
+    record = functions.from_json(functions.col("value").cast("string"), fields)
+    given = topic.select(record.alias("event")).select("event.*")
+    given = given.where("recommendations is not null and interactions is not null")
+    found = evaluate(given, "ndcg@3", "ctr", by=["variant"])
+    wanted = merged(partials([table(rows)], "ndcg@3", "ctr", by=["variant"]))
+    assert states(found) == {cell: each.state_dict() for cell, each in wanted.items()}
 
 
 def test_it_collects_to_rows_of_labels_metric_and_value(spark: Any) -> None:
