@@ -16,9 +16,8 @@ import numpy as np
 
 from streameval.accumulator import Accumulator
 from streameval.catalogue.context import Popularity, Similarity
-from streameval.config.options import DurationError, microseconds
 from streameval.decoding.invalid import Refusal
-from streameval.decoding.values import label_texts
+from streameval.decoding.values import MAX_LABEL_BYTES, label_texts
 from streameval.engine.backfill import Backfill, BackfillRow
 from streameval.errors import (
     BackfillError,
@@ -36,6 +35,7 @@ from streameval.statistics.exposures import MAX_ITEMS
 from streameval.statistics.intervals import Intervals
 from streameval.tables.events import span_starts
 from streameval.tables.files import arrow
+from streameval.windows.times import DurationError, microseconds
 
 VERSION: Final = 1
 """Of the state in a row."""
@@ -153,26 +153,94 @@ def partials(
         >>> {cell.labels: each.read("hit_rate@2").value for cell, each in merged(rows).items()}
         {('x',): 0.5, ('y',): 1.0}
     """
-    length = None if every is None else _length(every)
-    empty = Accumulator(*metrics, intervals=intervals, **inputs)
-    settings = _State(
-        version=VERSION,
-        metrics=[metric.text for metric in empty.metrics],
-        by=tuple(by),
-        every=length,
-        depth=inputs.get("depth"),
-        max_items=inputs.get("max_items", MAX_ITEMS),
-        ids=inputs.get("ids"),
-        intervals=intervals,
-        inputs=empty.context.identity,
-    )
-    found: dict[Cell, Accumulator] = {}
-    for batch in batches:
-        for cell, rows in _split(_table(batch), by, length):
-            found.setdefault(cell, empty.copy()).update_many(rows)
-    return [
-        _partial(cell, counted, settings) for cell, counted in sorted(found.items(), key=_standing)
-    ]
+    return Counter(*metrics, by=by, every=every, intervals=intervals, **inputs).rows(batches)
+
+
+class Counter:
+    """Counts as `partials` does, call after call; what the inputs take is done once.
+
+    Args:
+        metrics: as for `partials`, like all that follows.
+        by: columns whose values tell slices apart.
+        every: length of spans, like "1h".
+        label_bytes: of UTF-8 that a value may have.
+        intervals: how intervals are made, where they are wanted.
+        inputs: catalog, popularity, similarity, depth, max_items and ids.
+
+    Raises:
+        MetricError: a metric cannot be understood, or lacks its inputs.
+        ValueError: `every` is no duration.
+    """
+
+    def __init__(
+        self,
+        *metrics: str,
+        by: Sequence[str] = (),
+        every: str | None = None,
+        label_bytes: int = MAX_LABEL_BYTES,
+        intervals: Intervals | None = None,
+        **inputs: Unpack[Inputs],
+    ) -> None:
+        self._by, self._label_bytes = by, label_bytes
+        self._every = None if every is None else _length(every)
+        self._empty = Accumulator(*metrics, intervals=intervals, **inputs)
+        # Without intervals nothing is kept by the time of a list.
+        unread = {"times"} if intervals is None else set()
+        self._columns = [name for name in Columns.__struct_fields__ if name not in unread]
+        self._settings = _State(
+            version=VERSION,
+            metrics=[metric.text for metric in self._empty.metrics],
+            by=tuple(by),
+            every=self._every,
+            depth=inputs.get("depth"),
+            max_items=inputs.get("max_items", MAX_ITEMS),
+            ids=inputs.get("ids"),
+            intervals=intervals,
+            inputs=self._empty.context.identity,
+        )
+
+    def rows(self, batches: Iterable[Any]) -> list[Partial]:
+        """One row for each cell that has a list in these tables, by start and labels.
+
+        Raises:
+            InvalidEventError: a table lacks a column, or something in it is no event.
+            MissingExtraError: pyarrow is not installed.
+        """
+        found: dict[Cell, Accumulator] = {}
+        for batch in batches:
+            for cell, rows in self._split(_table(batch)):
+                found.setdefault(cell, self._empty.copy()).update_many(rows)
+        return [
+            _partial(cell, counted, self._settings)
+            for cell, counted in sorted(found.items(), key=_standing)
+        ]
+
+    def _split(self, table: Any) -> Iterator[tuple[Cell, Any]]:
+        """The rows of each cell; a table of one cell as it is."""
+        events = table.select([name for name in table.column_names if name in self._columns])
+        if not table.num_rows:
+            return
+        labels = [_coded(table, name) for name in self._by]
+        starts = [] if self._every is None else _starts(table, self._every)
+        if not labels and not starts:
+            yield Cell((), None), events
+            return
+        keys = [*(codes for codes, _ in labels), *starts]
+        order = np.lexsort(keys)
+        edges = np.flatnonzero(sum(np.diff(key[order]) != 0 for key in keys)) + 1
+        for rows in np.split(order, edges):
+            cell = [int(key[rows[0]]) for key in keys]
+            values = [names[code] for (_, names), code in zip(labels, cell, strict=False)]
+            start = cell[-2] if starts and cell[-1] else None
+            yield Cell(self._texts(values), start), events.take(rows)
+
+    def _texts(self, values: Sequence[object]) -> tuple[str, ...]:
+        try:
+            return label_texts(values, self._label_bytes)
+        except Refusal as refusal:
+            named = " and ".join(self._by)
+            detail = f"{named}: {refusal}; split by short text, integers or booleans"
+            raise InvalidEventError("invalid_label", detail) from refusal
 
 
 def merged(
@@ -346,26 +414,6 @@ def _table(batch: Any) -> Any:
         raise InvalidEventError("wrong_type", detail) from error
 
 
-def _split(table: Any, by: Sequence[str], every: int | None) -> Iterator[tuple[Cell, Any]]:
-    """The rows of each cell; a table of one cell as it is."""
-    wanted = [name for name in table.column_names if name in Columns.__struct_fields__]
-    if not table.num_rows:
-        return
-    labels = [_coded(table, name) for name in by]
-    starts = [] if every is None else _starts(table, every)
-    if not labels and not starts:
-        yield Cell((), None), table.select(wanted)
-        return
-    keys = np.stack([*(codes for codes, _ in labels), *starts])
-    cells, which = np.unique(keys, axis=1, return_inverse=True)
-    order = np.argsort(which.reshape(-1), kind="stable")
-    edges = np.cumsum(np.bincount(which.reshape(-1)))[:-1]
-    for cell, rows in zip(cells.T.tolist(), np.split(order, edges), strict=True):
-        values = [names[code] for (_, names), code in zip(labels, cell, strict=False)]
-        start = cell[-2] if starts and cell[-1] else None
-        yield Cell(_texts(values, by), start), table.select(wanted).take(rows)
-
-
 def _coded(table: Any, name: str) -> tuple[IntArray, list[Any]]:
     """A column as codes, and what each stands for; the last one for null."""
     column = _column(table, name).combine_chunks()
@@ -377,14 +425,6 @@ def _coded(table: Any, name: str) -> tuple[IntArray, list[Any]]:
     values = column.dictionary.to_pylist()
     indices = column.indices.fill_null(len(values))
     return indices.to_numpy().astype(np.int64), [*values, None]
-
-
-def _texts(values: Sequence[object], by: Sequence[str]) -> tuple[str, ...]:
-    try:
-        return label_texts(values)
-    except Refusal as refusal:
-        detail = f"{' and '.join(by)}: {refusal}; split by short text, integers or booleans"
-        raise InvalidEventError("invalid_label", detail) from refusal
 
 
 def _starts(table: Any, every: int) -> list[IntArray]:

@@ -18,27 +18,26 @@ from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
 from streameval.checkpoints.stores import is_store
 from streameval.cli.comparison_report import Written, write_report
-from streameval.cli.ending import FAILED, WrongCallError, tell, wrong_call_where
-from streameval.cli.evaluate import of_kind, read_tables
+from streameval.cli.ending import FAILED, WrongCallError, tell
 from streameval.cli.evaluation import (
     Format,
     Metrics,
+    Processes,
     Request,
     Separators,
     Sources,
     WrittenTime,
-    beginning,
     configured,
-    read_all,
+    found_files,
 )
+from streameval.cli.records import counted_records
 from streameval.cli.stores import counted, held_in
+from streameval.cli.tables import counted_tables
 from streameval.config import Config
-from streameval.config.pipeline import counting
 from streameval.decoding.values import MISSING_LABEL
+from streameval.engine.ingest import Ingest
 from streameval.engine.snapshots import variants_in
-from streameval.errors import InvalidEventError, SourceError, nearest
-from streameval.sources.files import FilesSource
-from streameval.sources.options import FilesOptions
+from streameval.errors import nearest
 from streameval.statistics.intervals import Audience, Intervals
 
 
@@ -127,6 +126,7 @@ def compare(  # noqa: PLR0913  each is an option of the command
         str | None, Option(help="Field of event time: days are compared each for itself.")
     ] = None,
     time_unit: WrittenTime = None,
+    processes: Processes = 1,
     format: Format = "table",  # noqa: A002  the option is called --format
     fail_on: Annotated[
         list[Failure] | None,
@@ -156,7 +156,7 @@ def compare(  # noqa: PLR0913  each is an option of the command
     """
     compared_files(
         Request(
-            paths=paths,
+            paths=paths if is_state(paths) else found_files(paths),
             columns=column or [],
             separators=separator or [],
             metrics=metric or [],
@@ -165,6 +165,7 @@ def compare(  # noqa: PLR0913  each is an option of the command
             time=time,
             time_unit=time_unit,
             format=format,
+            processes=processes,
         ),
         Asked(
             control=control,
@@ -293,7 +294,7 @@ def _of_files(request: Request, asked: Asked) -> tuple[Experiment, Intervals, _C
     found = (
         _of_tables(request, config, known.label)
         if request.is_tables
-        else _of_records(config, known.label)
+        else _of_records(request, config, known.label)
     )
     return experiment, intervals, _without_intervals(config, found)
 
@@ -359,25 +360,16 @@ def _variant(counted: Accumulator) -> Variant:
     return Variant({name: each for name, each in sums.items() if each is not None}, audience)
 
 
-def _of_records(config: Config, label: str) -> Found:
+def _of_records(request: Request, config: Config, label: str) -> Found:
     """Variants in JSON lines, counted as a daemon counts them."""
-    ingest = counting(config)
-    source = FilesSource(cast("FilesOptions", config.source))
-    with wrong_call_where(SourceError):
-        source.open(beginning(config, ingest))
-    read_all(source, ingest)
+    ingest = cast("Ingest", counted_records(config, None, request.processes))
     return variants_in(ingest, label, config.labels)
 
 
 def _of_tables(request: Request, config: Config, label: str) -> Found:
-    tables, kind = read_tables(request, config, seen=True)
-    empty, place = of_kind(config, kind).accumulator(), config.labels.index(label)
-    found: dict[str, Accumulator] = {}
-    for table in tables:
-        for (_, labels), columns in table.parts():
-            with wrong_call_where(InvalidEventError):
-                found.setdefault(labels[place], empty.copy()).update_many(columns)
-    return empty.metrics, {name: _variant(each) for name, each in found.items()}
+    config = msgspec.structs.replace(config, labels=[label])
+    empty, found = counted_tables(request, config)
+    return empty.metrics, {cell.labels[0]: _variant(each) for cell, each in found.items()}
 
 
 def _refuse_what_cannot_be_compared(

@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Literal, cast
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal
 
-import msgspec
 from typer import Argument, Exit, Option
 
 from streameval.accumulator import Accumulator
-from streameval.catalogue import parse
 from streameval.cli.ending import FAILED, WrongCallError, tell, wrong_call_where
 from streameval.cli.evaluation import (
     Format,
     Metrics,
+    Processes,
     Request,
     Separators,
     Sources,
-    SpanCounting,
     WrittenTime,
-    beginning,
     configured,
-    read_all,
+    found_files,
 )
 from streameval.cli.readings import Taken, snapshot_of, span_text, write_series
+from streameval.cli.records import SpanCounting, counted_records
+from streameval.cli.tables import counted_tables, of_kind, reads
 from streameval.config import Config
-from streameval.config.options import DurationError, microseconds
-from streameval.config.pipeline import counting as new_counting
 from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.ingest import Ingest
 from streameval.engine.joined import JoinHealth
@@ -35,20 +32,9 @@ from streameval.engine.snapshot import SeriesFamily, Snapshot
 from streameval.engine.snapshots import of_ingest
 from streameval.engine.spans import Slice
 from streameval.errors import InvalidEventError, SourceError
-from streameval.events.columns import Columns
 from streameval.join.stats import JoinStats
-from streameval.sources.files import FilesSource
-from streameval.sources.options import FilesOptions
-from streameval.tables.events import (
-    EventTable,
-    Form,
-    Place,
-    event_table,
-    kind_of,
-    separators_of,
-    with_integers,
-)
-from streameval.tables.files import Kind, is_table
+from streameval.partials import Cell
+from streameval.tables.files import Kind
 from streameval.tables.rows import (
     Names,
     Rows,
@@ -60,6 +46,7 @@ from streameval.tables.rows import (
     trec_rows,
     truth_rows,
 )
+from streameval.windows.times import DurationError, microseconds
 
 
 def evaluate(  # noqa: PLR0913  each is an option of the command
@@ -67,8 +54,8 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
         list[str] | None,
         Argument(
             metavar="PATH...",
-            help="JSON lines, parquet or CSV with one event a row: plain, .gz or .zst; - is "
-            "standard input (JSON lines).",
+            help="JSON lines, parquet or CSV with one event a row: files (plain, .gz or .zst), "
+            "folders, patterns, objects (s3://, gs://, az://); - is standard input (JSON lines).",
         ),
     ] = None,
     *,
@@ -112,6 +99,7 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
     item: Annotated[str | None, Option(help="Name of the column of items.")] = None,
     score: Annotated[str | None, Option(help="Name of the column of scores.")] = None,
     rating: Annotated[str | None, Option(help="Name of the column of ratings.")] = None,
+    processes: Processes = 1,
     allow_invalid: Annotated[
         bool,
         Option(
@@ -127,6 +115,7 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
     streameval evaluate monday.ndjson tuesday.ndjson --config streameval.toml --format json
     streameval evaluate events.ndjson -m ctr --every 1h --time ts --time-unit iso8601
     streameval evaluate events.csv -m ctr --column interactions=clicks --separator 'clicks=;'
+    streameval evaluate s3://shop/logs/2026/ -m ctr --by variant --processes 8
     streameval evaluate --recommendations recs.parquet --truth truth.csv -m recbole:ndcg@10
     ```
 
@@ -146,7 +135,7 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
     trec_eval are read as they are.
     """
     request = Request(
-        paths=paths or [],
+        paths=found_files(paths or []),
         recommendations=recommendations,
         truth=truth,
         form=form,
@@ -166,6 +155,7 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
         time_unit=time_unit,
         allow_invalid=allow_invalid,
         format=format,
+        processes=processes,
     )
     if request.is_pair:
         evaluate_pair(request)
@@ -185,12 +175,7 @@ def evaluate_records(request: Request) -> None:
         SourceError: a file is damaged.
     """
     config = configured(request)
-    every = _span_length(config, request)
-    counting = new_counting(config) if every is None else SpanCounting(config, every)
-    source = FilesSource(cast("FilesOptions", config.source))
-    with wrong_call_where(SourceError):
-        source.open(beginning(config, counting))
-    read_all(source, counting)
+    counting = counted_records(config, _span_length(config, request), request.processes)
     join = _join_health(counting, config)
     taken = (
         list(counting.taken())
@@ -206,8 +191,12 @@ def evaluate_records(request: Request) -> None:
         tell("the exit status is 1 for that; --allow-invalid takes the values as they are.")
         raise Exit(FAILED)
     if not counting.tally.valid:
-        tell(f"no valid event in {', '.join(source.paths)}.")
+        tell(f"no valid event in {', '.join(_files(config))}.")
         raise Exit(FAILED)
+
+
+def _files(config: Config) -> list[str]:
+    return config.source.logs
 
 
 def _span_length(config: Config, request: Request) -> int | None:
@@ -266,43 +255,9 @@ def evaluate_tables(request: Request) -> None:
         MissingExtraError: pyarrow is not installed.
     """
     config = configured(request)
-    tables, kind = read_tables(request, config, every=_span_length(config, request))
-    parts = (part for table in tables for part in table.parts())
-    _written(parts, of_kind(config, kind), request)
-
-
-def read_tables(
-    request: Request, config: Config, *, every: int | None = None, seen: bool = False
-) -> tuple[list[EventTable], Kind]:
-    """The files as tables, and what their ids are.
-
-    Args:
-        request: which files.
-        config: which columns they have.
-        every: length of the spans of event time to split by, microseconds.
-        seen: whether it is read who saw each list, and when.
-
-    Raises:
-        WrongCallError: a file cannot be read as a table.
-        MissingExtraError: pyarrow is not installed.
-    """
-    others = [path for path in request.paths if not is_table(path)]
-    if others:
-        raise WrongCallError(f"{others[0]} is no table, and others are; evaluate them apart.")
-    form = Form(
-        fields=config.event,
-        gains=request.gains,
-        labels=config.labels,
-        separators=separators_of(request.separators),
-        every=every,
-        seen=seen,
-    )
-    with wrong_call_where(SourceError):
-        tables = [event_table(path, form) for path in request.paths]
-        kind = kind_of(tables)
-        if config.event.ids == "integer" and kind == "string":
-            return [with_integers(table) for table in tables], "integer"
-    return tables, kind
+    _span_length(config, request)
+    counted = counted_tables(request, config)
+    _written(counted.found, counted.empty, config, request)
 
 
 def evaluate_pair(request: Request) -> None:
@@ -333,16 +288,18 @@ def evaluate_pair(request: Request) -> None:
                     *rows,
                     ties=request.ties or ("id_desc" if trec else "arrival"),
                     ids=config.event.ids,
-                    scores=_reads_scores(config),
+                    scores=bool(reads(config) & {"scores", "ranksums", "event"}),
                 ),
             )
             for start, *rows in by_span(shown, truth, every)
         ]
     kinds: set[Kind] = {kind for _, (kind, _) in found}
-    parts: Iterator[tuple[Place, Columns]] = (
-        ((start, ()), columns) for start, (_, columns) in found
-    )
-    _written(parts, of_kind(config, kinds.pop() if kinds else "string"), request)
+    empty = of_kind(config, kinds.pop() if kinds else "string").accumulator()
+    counted = {Cell((), start): empty.copy() for start, _ in found}
+    for start, (_, columns) in found:
+        with wrong_call_where(InvalidEventError):
+            counted[Cell((), start)].update_many(columns)
+    _written(counted, empty, config, request)
 
 
 def _pair(request: Request) -> tuple[str, str]:
@@ -377,49 +334,32 @@ def _of_trec(results: str, qrels: str) -> tuple[Rows, Rows]:
     return shown, truth
 
 
-def _reads_scores(config: Config) -> bool:
-    texts = [*config.metrics, *(each.name for each in config.metric)]
-    reads = {parse(text).definition.reads for text in texts}
-    return bool(reads & {"scores", "ranksums", "event"})
-
-
-def of_kind(config: Config, kind: Kind) -> Config:
-    """The same for ids as they are in the files: a file of a catalogue is read alike."""
-    event = msgspec.structs.replace(config.event, ids=kind)
-    return msgspec.structs.replace(config, event=event)
-
-
-def _written(parts: Iterable[tuple[Place, Columns]], config: Config, request: Request) -> None:
+def _written(
+    found: Mapping[Cell, Accumulator], empty: Accumulator, config: Config, request: Request
+) -> None:
     if config.windows is not None or config.segments or config.metric:
         tell("windows, segments and [[metric]] are read from JSON lines; here all is by labels.")
-    whole = config.accumulator()
-    found: dict[Place, Accumulator] = {}
-    for place, columns in parts:
-        try:
-            found.setdefault(place, whole.copy()).update_many(columns)
-        except InvalidEventError as error:
-            raise WrongCallError(f"{' and '.join(request.files)}: {error}") from error
-    taken = _taken(found or ({} if config.labels or request.every else {(None, ()): whole}), config)
-    _write(taken, request)
+    split = config.labels or request.every
+    _write(_taken(found or ({} if split else {Cell((), None): empty}), config), request)
     if not any(each.lists for each in found.values()):
         tell(f"no event in {', '.join(request.files)}.")
         raise Exit(FAILED)
 
 
-def _taken(found: Mapping[Place, Accumulator], config: Config) -> list[Taken]:
+def _taken(found: Mapping[Cell, Accumulator], config: Config) -> list[Taken]:
     """The readings of each span, in the order of time."""
     families = [SeriesFamily("labels", None, tuple(config.labels))]
     spans: dict[int | None, dict[tuple[str, ...], Slice]] = {}
-    for (start, labels), each in sorted(found.items(), key=_standing):
-        spans.setdefault(start, {})[labels] = Slice(each.metrics, each.table, 0)
+    for cell, each in sorted(found.items(), key=_standing):
+        spans.setdefault(cell.start, {})[cell.labels] = Slice(each.metrics, each.table, 0)
     return [
         Taken(None if start is None else span_text(start), snapshot_of(families, [slices]))
         for start, slices in spans.items()
     ]
 
 
-def _standing(item: tuple[Place, Accumulator]) -> tuple[int, tuple[str, ...]]:
-    (start, labels), _ = item
+def _standing(item: tuple[Cell, Accumulator]) -> tuple[int, tuple[str, ...]]:
+    (labels, start), _ = item
     return start or 0, labels
 
 

@@ -1,46 +1,34 @@
-"""Files to evaluate: what the caller asked for, and the events of JSON lines counted."""
+"""Files to evaluate: what the caller asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Final, Literal, Protocol, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
-from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
 from typer import Option
 
 from streameval.catalogue import parse
-from streameval.cli.ending import WrongCallError, tell
-from streameval.cli.readings import Taken, snapshot_of, span_text
-from streameval.cli.screen import progress_console
+from streameval.cli.ending import WrongCallError, wrong_call_where
 from streameval.config import Config, WebOptions, load
 from streameval.config.checks import checked
 from streameval.config.options import AttributionOptions, renamed
-from streameval.config.pipeline import joint, layout, of_files
-from streameval.decoding.decode import Decoded, Decoder
+from streameval.config.pipeline import of_files
 from streameval.decoding.fields import EventFields, TimeUnit
-from streameval.engine.clock import Clock
-from streameval.engine.dead_letters import DeadLetter, Examples
-from streameval.engine.memory import Memory
-from streameval.engine.snapshot import SeriesFamily
-from streameval.engine.spans import Spans
-from streameval.engine.tally import Tally
-from streameval.errors import nearest
-from streameval.events.records import Assignment, Owner, Partition, RecordBatch
-from streameval.join.grouping import Grouped
-from streameval.join.state import JoinedState
-from streameval.sources.files import FilesSource
+from streameval.errors import SourceError, nearest
+from streameval.sources.opening import expanded
 from streameval.sources.options import FilesOptions
-from streameval.sources.source import Positions
 from streameval.tables.events import GAINS
 from streameval.tables.files import is_table
 from streameval.tables.rows import Ties
 
-_SECONDS = 0.2
-
-
 Form: TypeAlias = Literal["detect", "table", "trec"]
+
+
+_LINES: Final = (".ndjson", ".jsonl", ".json")
+"""Endings of the names of files of JSON lines."""
 
 
 _NO_CAP = 2**62
@@ -78,6 +66,14 @@ WrittenTime: TypeAlias = Annotated[
 Format: TypeAlias = Annotated[
     Literal["table", "json", "csv"], Option(help="How to write the result.")
 ]
+Processes: TypeAlias = Annotated[
+    int,
+    Option(
+        min=1,
+        help="Read and count in so many processes: row groups of parquet, and files of CSV or JSON "
+        "lines, beside each other. The values are the same, to the bit.",
+    ),
+]
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,6 +100,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         time_unit: how it is written; likewise.
         allow_invalid: whether the values stand although most of what users did was unusable.
         format: how to write the readings.
+        processes: how many read and count.
     """
 
     paths: Sequence[str] = ()
@@ -126,6 +123,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     time_unit: TimeUnit | None = None
     allow_invalid: bool = False
     format: str = "table"
+    processes: int = 1
 
     @property
     def files(self) -> list[str]:
@@ -147,6 +145,25 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     def gains(self) -> str:
         """The column of gains of a table."""
         return dict(map(_column, self.columns)).get(GAINS, GAINS)
+
+
+def found_files(paths: Iterable[str]) -> list[str]:
+    """The files that paths mean, which may be folders and patterns.
+
+    Raises:
+        WrongCallError: one means no file, or two mean the same one.
+    """
+    with wrong_call_where(SourceError):
+        found = [each for path in paths for each in expanded(path, _holds_events)]
+    for path, count in Counter(found).most_common(1):
+        if count > 1:
+            raise WrongCallError(f"{path}: is named twice; name each file once.")
+    return found
+
+
+def _holds_events(path: str) -> bool:
+    name = path.removesuffix(".gz").removesuffix(".zst")
+    return is_table(path) or name.endswith(_LINES)
 
 
 def configured(request: Request) -> Config:
@@ -227,7 +244,7 @@ def _stem(path: str) -> str:
     ('shop.clicks', 'shop.clicks')
     """
     name = Path(path).name
-    for ending in (".gz", ".zst", ".ndjson", ".jsonl", ".json"):
+    for ending in (".gz", ".zst", *_LINES):
         name = name.removesuffix(ending)
     return name
 
@@ -310,181 +327,3 @@ def _relabelled(config: Config, labels: Sequence[str]) -> Config:
         label_values=values,
         event=change(config.event, labels=mapped),
     )
-
-
-class Begun(Protocol):
-    """What starts with nothing counted, where a source says."""
-
-    def home(self, partition: Partition) -> Partition:
-        """The partition under whose name a log is counted."""
-
-    def begin(self, partition: Partition, offsets: Mapping[Partition, int], /) -> None:
-        """Start with nothing counted."""
-
-
-class Counting(Begun, Protocol):
-    """What counts the records of files."""
-
-    tally: Tally
-
-    def apply(self, batch: RecordBatch) -> object:
-        """Count the records of a batch."""
-
-    def end(self, partitions: Collection[Partition]) -> None:
-        """Nothing more comes in these files."""
-
-    @property
-    def backpressured(self) -> Collection[Partition]:
-        """Files of which no more should be read now."""
-
-    def take_invalid(self) -> Sequence[DeadLetter]:
-        """Examples of invalid records since the last call."""
-
-
-def read_all(source: FilesSource, counting: Counting) -> None:
-    """Count all records of the files, with a bar, and tell of those that are no event."""
-    console = progress_console()
-    columns = (BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    found: dict[str, DeadLetter] = {}
-    with Progress(*columns, console=console, disable=console is None, transient=True) as progress:
-        task = progress.add_task("", total=source.bytes_total)
-        while not source.finished:
-            for batch in source.poll(_SECONDS):
-                counting.apply(batch)
-            counting.end(source.ended)
-            source.pause(counting.backpressured)
-            for record in counting.take_invalid():
-                found.setdefault(record.reason, record)
-            progress.update(task, completed=source.bytes_read)
-    _tell_of_invalid(counting.tally, list(found.values()))
-
-
-def _tell_of_invalid(tally: Tally, examples: Sequence[DeadLetter]) -> None:
-    bad = sum(tally.invalid.values())
-    if bad:
-        tell(f"{bad:,} of {tally.consumed:,} records are invalid and left out:")
-    for record in examples:
-        line = f"{record.partition.topic}, line {record.offset + 1}"
-        count = tally.invalid[record.reason]
-        tell(f"{count:>9,} {record.reason}, first in {line}: {record.message}: {record.preview}")
-
-
-class SpanCounting:
-    """Counts the events of files by spans of event time.
-
-    Args:
-        config: what is counted, and how; its windows are not read.
-        every: length of a span, microseconds.
-
-    Raises:
-        ConfigError: the fields of an event contradict each other.
-        MetricError: a metric cannot be understood, or lacks its inputs.
-        SourceError: a file that the configuration names cannot be read.
-    """
-
-    def __init__(self, config: Config, every: int) -> None:
-        kept = layout(config)
-        self.tally = Tally()
-        self._families = [
-            SeriesFamily(group.name, group.segment, group.dimensions) for group in config.families()
-        ]
-        self._spans = Spans(kept.families, every)
-        self._dedup, self._max_ahead = kept.dedup, kept.max_ahead
-        self._decoder = Decoder(config.event, config.dimensions())
-        self._joint = (
-            None if config.attribution is None else joint(config, config.attribution, kept)
-        )
-        self._joined: JoinedState | None = None
-        self._examples = Examples()
-        self._seen: dict[Partition, tuple[Memory, Clock]] = {}
-
-    def home(self, partition: Partition) -> Partition:
-        """The partition under whose name a file is counted."""
-        return partition if self._joint is None else self._joint.home(partition)
-
-    def begin(self, _partition: Partition, offsets: Mapping[Partition, int]) -> None:
-        """Join these files."""
-        if self._joint is not None:
-            self._joined = self._joint.state(offsets, self._spans.update)
-
-    @property
-    def partitions(self) -> Mapping[Partition, JoinedState]:
-        """What is joined."""
-        return {} if self._joined is None else {self._joined.logs.partitions[0]: self._joined}
-
-    @property
-    def backpressured(self) -> Collection[Partition]:
-        """Files of which no more should be read now."""
-        return () if self._joined is None else self._joined.backpressured
-
-    def end(self, partitions: Collection[Partition]) -> None:
-        """Nothing more comes in these files."""
-        if self._joined is not None:
-            self._joined.end(partitions)
-
-    def apply(self, batch: RecordBatch) -> Tally:
-        """Count the records of a batch; returns their outcomes."""
-        if self._joint is not None and self._joined is not None:
-            applied = self._joined.apply(batch, self._joint.decode(batch))
-            self.tally.add(applied.tally)
-            self._examples.add(batch, applied.invalid)
-            return applied.tally
-        decoded = self._decoder.decode_many(batch.values)
-        counted = self._novel(batch.partition, decoded)
-        self._spans.update(counted)
-        tally = Tally(consumed=len(batch.values), tombstones=len(decoded.tombstones))
-        tally.valid = len(counted.places)
-        tally.engaged = counted.engaged
-        tally.duplicates = len(decoded.places) - tally.valid
-        tally.refuse([event for _, event in decoded.invalid])
-        self.tally.add(tally)
-        self._examples.add(batch, decoded.invalid)
-        return tally
-
-    def take_invalid(self) -> Sequence[DeadLetter]:
-        """Examples of invalid records since the last call: the first few of each reason."""
-        return self._examples.take()
-
-    def taken(self) -> Iterator[Taken]:
-        """The readings of each span that has an event, in the order of time."""
-        for start, slices in self._spans.items():
-            yield Taken(span_text(start), snapshot_of(self._families, slices))
-
-    def _novel(self, partition: Partition, decoded: Decoded) -> Decoded:
-        """Without events that came before, where the configuration has `dedup`."""
-        times, event_ids = decoded.times, decoded.event_ids
-        if self._dedup is None or event_ids is None or times is None or not decoded.places:
-            return decoded
-        if partition not in self._seen:
-            self._seen[partition] = Memory(self._dedup), Clock(self._max_ahead)
-        memory, clock = self._seen[partition]
-        return decoded.keep(memory.novel(event_ids, times, clock.advance(times)))
-
-
-def beginning(config: Config, begun: Begun) -> Owner:
-    """Who says where reading begins: each log where its source says."""
-    if config.attribution is None:
-        return Positions()
-    topics = [each for stream in config.attribution.streams for each in stream]
-    return Grouped(_Starts(begun), begun.home, topics)
-
-
-class _Starts:
-    """Begins what it is given, each log where the source says."""
-
-    def __init__(self, begun: Begun) -> None:
-        self._begun = begun
-
-    def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
-        found: dict[Partition, int] = {}
-        for each in assignments:
-            starts = {log.partition: log.start for log in each.logs}
-            self._begun.begin(each.partition, starts)
-            found |= starts
-        return found
-
-    def revoked(self, partitions: Sequence[Partition]) -> None:
-        """Nothing to finish."""
-
-    def lost(self, partitions: Sequence[Partition]) -> None:
-        """Nothing to forget."""

@@ -14,7 +14,7 @@ import typer
 from typer import Argument, Exit, Option
 
 from streameval.cli.ending import FAILED, WrongCallError, tell
-from streameval.cli.evaluation import beginning
+from streameval.cli.records import beginning
 from streameval.config import Config, load
 from streameval.config.pipeline import joint, layout, schemas_of, with_schemas
 from streameval.errors import ConfigError

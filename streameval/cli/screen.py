@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from rich.console import Console, RenderableType
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 _PLAIN_WIDTH = 160
 
@@ -24,6 +27,35 @@ def printed(content: RenderableType) -> str:
     text.flush()
     lines = (line.rstrip() for line in written.getvalue().decode(text.encoding).splitlines())
     return "".join(f"{line}\n" for line in lines)
+
+
+@contextmanager
+def progress(total: int | None) -> Iterator[Callable[[int, int], None]]:
+    """A line on standard error, if that is a terminal, while files are read.
+
+    Args:
+        total: bytes of the files; None where nobody knows.
+
+    Yields:
+        What takes the bytes read and the events counted so far.
+    """
+    columns = (
+        BarColumn(),
+        DownloadColumn(),
+        TextColumn("{task.fields[events]:,} events"),
+        TextColumn("{task.fields[rate]:,.0f}/s"),
+        TimeRemainingColumn(),
+    )
+    console = progress_console()
+    with Progress(*columns, console=console, disable=console is None, transient=True) as shown:
+        task = shown.add_task("", total=total, events=0, rate=0.0)
+
+        def update(size: int, events: int) -> None:
+            elapsed = shown.tasks[0].elapsed or 0.0
+            rate = events / elapsed if elapsed else 0.0
+            shown.update(task, completed=size, events=events, rate=rate)
+
+        yield update
 
 
 def progress_console() -> Console | None:

@@ -13,7 +13,6 @@ from streameval.config.options import (
     AttributionOptions,
     InteractionOptions,
     duration_problem,
-    microseconds,
 )
 from streameval.config.pipeline import impression_fields, interaction_fields
 from streameval.decoding.decode import Decoder
@@ -28,6 +27,7 @@ from streameval.errors import (
 from streameval.join.interactions import InteractionDecoder
 from streameval.join.rules import Key
 from streameval.sources.options import KafkaOptions
+from streameval.windows.times import microseconds
 
 _EMBEDDED_ONLY = {
     "user_novelty": "what each user had met before, which records do not carry; leave it out here, "

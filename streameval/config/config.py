@@ -22,7 +22,6 @@ from streameval.config.options import (
     StateOptions,
     WebOptions,
     WindowsOptions,
-    microseconds,
     popularity,
     similarity,
 )
@@ -34,7 +33,7 @@ from streameval.sources.files import lines
 from streameval.sources.options import SourceOptions
 from streameval.statistics.exposures import MAX_ITEMS
 from streameval.statistics.intervals import Intervals
-from streameval.windows.times import Times, span_text
+from streameval.windows.times import Times, microseconds, span_text
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -124,7 +123,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             MetricError: a metric cannot be understood, or lacks its inputs.
             SourceError: a file cannot be read.
         """
-        return Accumulator(*self._all(), **self._inputs(), depth=self.depth)
+        return Accumulator(*self._all(), **self.inputs(), depth=self.depth)
 
     def accumulators(self) -> list[tuple[Group, Accumulator]]:
         """The families, each with an empty accumulator of its metrics; all have the same depth.
@@ -133,7 +132,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             MetricError: a metric cannot be understood, or lacks its inputs.
             SourceError: a file cannot be read.
         """
-        inputs, depth = self._inputs(), self.kept_depth() or WHOLE
+        inputs, depth = self.inputs(), self.kept_depth() or WHOLE
         return [
             (group, Accumulator(*group.metrics, **inputs, depth=depth)) for group in self.families()
         ]
@@ -171,7 +170,13 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def _all(self) -> list[Metric]:
         return [parse(text) for text in (*self.metrics, *(each.name for each in self.metric))]
 
-    def _inputs(self) -> dict[str, Any]:
+    def inputs(self) -> dict[str, Any]:
+        """What an accumulator is made with besides metrics and depth; reads the files named.
+
+        Raises:
+            MetricError: what a file holds cannot be used.
+            SourceError: a file cannot be read.
+        """
         as_id = int if self.event.ids == "integer" else str
         return {
             "catalog": self.items(),

@@ -15,51 +15,15 @@ from streameval.checkpoints.settings import BucketOptions, Policies, bucket_prob
 from streameval.decoding.fields import Format, TimeUnit
 from streameval.errors import ConfigError, SourceError
 from streameval.events import LARGEST_GAIN, Id
-from streameval.exporters.web.address import HOW as HOW_TO_LISTEN
-from streameval.exporters.web.address import host_and_port
+from streameval.exporters.address import HOW as HOW_TO_LISTEN
+from streameval.exporters.address import host_and_port
 from streameval.sources.files import lines
-from streameval.windows.times import FINE, HOUR, span_text
+from streameval.windows.times import FINE, HOUR, SECOND, DurationError, microseconds, span_text
 
 T = TypeVar("T")
 
-SECOND = 1_000_000
-HOW = "give a whole number and s, m, h or d, for example '90s', '5m', '1h' or '7d'"
-
 _HOST: Final = re.compile(r"(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 _PREFIX: Final = re.compile(r"/|(/[A-Za-z0-9._~-]+)+/?")
-
-_UNITS = {"d": 86_400 * SECOND, "h": 3_600 * SECOND, "m": 60 * SECOND, "s": SECOND}
-_DURATION = re.compile(r"(?P<number>[0-9]{1,9})(?P<unit>[smhd])")
-_LOOSE = re.compile(r"\s*(?P<number>[0-9]{1,9})\s*(?P<unit>[smhd])[a-z]*\s*", re.IGNORECASE)
-_LONGEST = 36_500 * _UNITS["d"]
-
-
-class DurationError(ValueError):
-    """The text is not a duration."""
-
-
-def microseconds(text: str) -> int:
-    """How long a duration is; 0 or more.
-
-    Raises:
-        DurationError: the text is not a duration, or longer than a hundred years.
-
-    Example:
-        >>> microseconds("90s"), microseconds("1h")
-        (90000000, 3600000000)
-    """
-    found = _DURATION.fullmatch(text)
-    if found is None:
-        raise DurationError(f"found {text!r}; {HOW}.{_hint(text)}")
-    length = int(found["number"]) * _UNITS[found["unit"]]
-    if length > _LONGEST:
-        raise DurationError(f"found {text!r}; that is more than a hundred years.")
-    return length
-
-
-def _hint(text: str) -> str:
-    found = _LOOSE.fullmatch(text)
-    return f" Did you mean '{found['number']}{found['unit'].lower()}'?" if found else ""
 
 
 class OptionError(ConfigError, ValueError):

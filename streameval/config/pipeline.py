@@ -10,7 +10,7 @@ import msgspec
 from streameval.accumulator import Accumulator
 from streameval.accumulator.plan import WHOLE
 from streameval.config.config import Config, Group
-from streameval.config.options import AttributionOptions, InteractionOptions, microseconds
+from streameval.config.options import AttributionOptions, InteractionOptions
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
 from streameval.decoding.framing import (
@@ -36,6 +36,7 @@ from streameval.sources.options import KafkaOptions
 from streameval.sources.source import Source
 from streameval.windows.family import FamilySpec
 from streameval.windows.labels import FoldingOptions
+from streameval.windows.times import microseconds
 
 T = TypeVar("T", bound=Outcome)
 

@@ -15,7 +15,7 @@ from streameval.checkpoints.settings import CheckpointSettings
 from streameval.checkpoints.stores import AnyStore, store_of
 from streameval.config import Config
 from streameval.config.config import schema
-from streameval.config.options import SECOND, DeadLetterOptions, StateOptions, microseconds
+from streameval.config.options import DeadLetterOptions, StateOptions
 from streameval.config.pipeline import counting, fitted, schemas_of, with_schemas
 from streameval.daemon.systemd import Supervisor
 from streameval.dead_letters.queue import dead_letters_of
@@ -29,6 +29,7 @@ from streameval.events.records import RecordBatch
 from streameval.schemas.loading import Schemas
 from streameval.sources.options import KafkaOptions
 from streameval.sources.source import Source
+from streameval.windows.times import SECOND, microseconds
 
 _BUDGET = 60.0
 """Seconds for the last checkpoints, where no group waits for them."""

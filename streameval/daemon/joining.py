@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from streameval.config.options import SECOND, microseconds
 from streameval.config.pipeline import joint, readable
 from streameval.daemon.assembly import Assembly
 from streameval.engine.joined import JoinHealth
@@ -13,6 +12,7 @@ from streameval.join.grouping import Grouped, require_together
 from streameval.join.state import JoinedState
 from streameval.join.stats import JoinStats
 from streameval.sources.source import Pausable
+from streameval.windows.times import SECOND, microseconds
 
 
 def owner_of(parts: Assembly) -> Owner:

@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 
 from streameval.config import Config
-from streameval.config.options import SECOND, microseconds
 from streameval.config.web_file import web_security
 from streameval.daemon.assembly import Clock, assembled
 from streameval.daemon.log import emit
@@ -27,6 +26,7 @@ from streameval.exporters.web import Limits, Server, application
 from streameval.exporters.web.health import state
 from streameval.sources.options import KafkaOptions
 from streameval.sources.secrets import redacted
+from streameval.windows.times import SECOND, microseconds
 
 SINCE_START = (
     "no [state] in the configuration: metrics reset on restart, and nothing is committed to Kafka"

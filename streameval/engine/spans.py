@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from streameval.events import Batch
 from streameval.events.ragged import Coded
 from streameval.windows.family import FamilySpec
 from streameval.windows.labels import Folding, Labels
+
+Dumped: TypeAlias = tuple[Sequence[tuple[int, Labels]], bytes]
+"""The spans and slices of a family, and what was counted in each of them."""
 
 
 class Slice(NamedTuple):
@@ -54,6 +57,15 @@ class Spans:
         for family in self._families:
             family.update(decoded.batch, starts, values)
 
+    def dump(self) -> list[Dumped]:
+        """What was counted, for `add`; before `items`."""
+        return [family.dump() for family in self._families]
+
+    def add(self, dumped: Sequence[Dumped]) -> None:
+        """Add what others of the same families gave."""
+        for family, content in zip(self._families, dumped, strict=True):
+            family.add(*content)
+
     def items(self) -> Iterator[tuple[int, list[Mapping[Labels, Slice]]]]:
         """Start of each span that has an event, and what happened in it; in the order of time.
 
@@ -81,6 +93,14 @@ class _Family:
         ]
         cells = [self._cells.setdefault(key, len(self._cells)) for key in keys]
         self._table.count(batch, np.array(cells))
+
+    def dump(self) -> Dumped:
+        return list(self._cells), b"".join(self._table.dump(list(self._cells.values())))
+
+    def add(self, keys: Sequence[tuple[int, Labels]], content: bytes) -> None:
+        part = self._spec.table.empty()
+        part.load(content, [self._cells.setdefault(key, len(self._cells)) for key in keys])
+        self._table.add(part)
 
     def slices(self, start: int) -> Mapping[Labels, Slice]:
         """Those of one span, in the order of their label values."""

@@ -16,6 +16,7 @@ from streameval.errors import SourceError
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 from streameval.sources.opening import decompressed, opened, size, unreadable
 from streameval.sources.options import STDIN, FilesOptions
+from streameval.sources.remote import is_remote
 from streameval.sources.source import NO_END, Handover
 
 _BLOCK = 256 * 1024
@@ -315,7 +316,7 @@ def _identity(path: str) -> str:
     Raises:
         SourceError: the file is not there, or not readable.
     """
-    if path == STDIN:
+    if path == STDIN or is_remote(path):
         return STDIN
     try:
         if not stat.S_ISREG(Path(path).stat().st_mode):

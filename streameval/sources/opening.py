@@ -1,21 +1,94 @@
-"""Opening files: plain, gzip or zstd, pipes; and the sentence for each way in which that fails."""
+"""Finding and opening files: plain, gzip or zstd, pipes; and a sentence for each way it fails."""
 
 from __future__ import annotations
 
 import errno
+import glob
 import os
+import re
 import stat
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 import zstandard
 
 from streameval.errors import SourceError
+from streameval.sources import remote
 from streameval.sources.options import STDIN
 
 _BLOCK = 1 << 20
+_WILD: Final = re.compile(r"[*?[]")
+
+
+def expanded(path: str, wanted: Callable[[str], bool]) -> list[str]:
+    """The files that a path means: itself, those that a pattern matches, or those in a folder.
+
+    Args:
+        path: a file, a pattern with *, ?, [...] or ** (any folders), or a folder, which stands for
+            the files in it and below. Names that begin with "." or "_" are left out there.
+        wanted: whether a file in a folder is one of those meant, by its name.
+
+    Raises:
+        SourceError: a pattern matches no file, or none in the folder is wanted.
+    """
+    there = not remote.is_remote(path) and (path == STDIN or Path(path).is_file())
+    if not there and _WILD.search(path):
+        found = _matching(path)
+        if not found:
+            raise SourceError(path, "no file matches", "check the pattern")
+        return found
+    if there or not _is_folder(path):
+        return [path]
+    found = [each for each in _below(path) if wanted(each)]
+    if not found:
+        remedy = "name the files, or give a folder with .parquet, .csv or .ndjson files"
+        raise SourceError(path, "no file of events in this folder", remedy)
+    return found
+
+
+def _is_folder(path: str) -> bool:
+    return path.endswith("/") if remote.is_remote(path) else Path(path).is_dir()
+
+
+def _below(folder: str) -> list[str]:
+    """All files in a folder and below, but those whose own name or folder is hidden."""
+    names = (
+        remote.below(folder)
+        if remote.is_remote(folder)
+        else glob.glob(f"{glob.escape(folder.rstrip('/'))}/**", recursive=True)  # noqa: PTH207  text in, text out
+    )
+    root = len(folder.rstrip("/")) + 1
+    hidden = re.compile(r"(^|/)[._]")
+    return sorted(
+        each
+        for each in names
+        if not hidden.search(each[root:]) and (remote.is_remote(each) or Path(each).is_file())
+    )
+
+
+def _matching(pattern: str) -> list[str]:
+    if not remote.is_remote(pattern):
+        found = glob.glob(pattern, recursive=True)  # noqa: PTH207  text in, text out
+        return sorted(each for each in found if Path(each).is_file())
+    begin = pattern[: _WILD.search(pattern).start()]  # type: ignore[union-attr]  # it has one
+    wild = re.compile(_expression(pattern))
+    return sorted(filter(wild.fullmatch, remote.below(begin.rpartition("/")[0])))
+
+
+def _expression(pattern: str) -> str:
+    r"""A pattern of paths as a regular expression.
+
+    >>> print(_expression("s3://b/**/day=?/*.pq"))
+    s3://b/(?:.*/)?day=[^/]/[^/]*\.pq
+    """
+    parts = re.split(r"(\*\*/|\*|\?|\[[^\]]+\])", pattern)
+    known = {"**/": "(?:.*/)?", "*": "[^/]*", "?": "[^/]"}
+    return "".join(
+        known.get(part, part.replace("[!", "[^") if part.startswith("[") else re.escape(part))
+        for part in parts
+    )
 
 
 def size(path: str) -> int | None:
@@ -26,6 +99,8 @@ def size(path: str) -> int | None:
     """
     if path == STDIN:
         return None
+    if remote.is_remote(path):
+        return remote.size(path)
     try:
         status = Path(path).stat()
         _refuse_unreadable(path, status)
@@ -56,6 +131,8 @@ def opened(path: str) -> int:
     Raises:
         SourceError: it is not there, not readable, or a directory.
     """
+    if remote.is_remote(path):
+        return remote.opened(path)
     size(path)
     try:
         return 0 if path == STDIN else os.open(path, os.O_RDONLY)

@@ -1,36 +1,36 @@
-"""Parquet and CSV as Arrow tables, and their columns as ids, numbers, times and lists."""
+"""Parquet and CSV as Arrow tables, and their columns as ids, numbers and times."""
 
 from __future__ import annotations
 
-import ast
 import csv
 import math
 import re
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Container, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
+from itertools import accumulate
 from pathlib import PurePath
-from typing import Any, Literal, NamedTuple, TypeAlias
-
-import msgspec
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from streameval.decoding.fields import TimeUnit
 from streameval.decoding.invalid import Refusal
 from streameval.decoding.times import microsecond_column, written_time
 from streameval.errors import MissingExtraError, SourceError
 from streameval.events.ragged import Array, IntArray
-from streameval.sources.opening import content
+from streameval.sources.opening import content, size
+from streameval.sources.remote import is_remote, reader
 
 Kind: TypeAlias = Literal["string", "integer"]
 """Of ids."""
 
+_ROWS: Final = 1 << 16
+"""Read and counted together: fewer cost more a row, more need memory."""
 _BLOCK = 1 << 20
 _PARQUET = b"PAR1"
 _DELIMITERS = "\t,;"
-_SUFFIXES = frozenset({".parquet", ".pq", ".csv", ".tsv"})
+_PARQUETS = frozenset({".parquet", ".pq"})
+_SUFFIXES = _PARQUETS | {".csv", ".tsv"}
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_SEPARATORS = "|;,\t"
-_BRACKETS = {"(": ")", "{": "}"}
 
 
 def arrow(part: str = "") -> Any:
@@ -75,19 +75,21 @@ class Column(NamedTuple):
 
 
 class Table(NamedTuple):
-    """The content of a file.
+    """The content of a file, or some rows of it.
 
     Attributes:
         path: of the file.
         content: Arrow table; columns of a text file are all of strings.
-        names: of the columns, in their order.
+        names: of the columns of the file, in their order; the content may have fewer.
         text: the bytes of a text file; None of parquet.
+        first: the row of the file that the content begins with, from 0.
     """
 
     path: str
     content: Any
     names: Sequence[str]
     text: bytes | None
+    first: int = 0
 
     def column(self, name: str, remedy: str) -> Column:
         """The column of that name.
@@ -95,8 +97,7 @@ class Table(NamedTuple):
         Raises:
             SourceError: there is none, or more than one; `remedy` says what to do.
         """
-        if self.names.count(name) != 1:
-            raise SourceError(self.path, f"no column {name!r}; {self.listing}", remedy)
+        require(self.path, name, self.names, remedy)
         found = self.content[name].combine_chunks()
         if arrow().types.is_dictionary(found.type):
             found = found.cast(found.type.value_type)
@@ -105,12 +106,12 @@ class Table(NamedTuple):
     @property
     def listing(self) -> str:
         """The names of the columns, for an error."""
-        return f"its columns: {', '.join(self.names[:20])}"
+        return _listing(self.names)
 
     def place(self, row: int) -> str:
         """Where a row is in the file: its line in text, its number in parquet, both from 1."""
         if self.text is None:
-            return f"row {row + 1}"
+            return f"row {self.first + row + 1}"
         quoted, records = False, -1
         for number, line in enumerate(re.split(rb"\r\n|\n|\r", self.text), 1):
             if not quoted and line:
@@ -119,6 +120,118 @@ class Table(NamedTuple):
                 records += 1
             quoted ^= line.count(b'"') % 2 == 1
         return f"row {row + 1}"
+
+
+def require(path: str, name: str, names: Sequence[str], remedy: str) -> None:
+    """Refuse a file that does not have exactly one column of a name.
+
+    Raises:
+        SourceError: there is none, or more than one; `remedy` says what to do.
+    """
+    if names.count(name) != 1:
+        raise SourceError(path, f"no column {name!r}; {_listing(names)}", remedy)
+
+
+def _listing(names: Sequence[str]) -> str:
+    return f"its columns: {', '.join(names[:20])}"
+
+
+class Piece(NamedTuple):
+    """Rows of a file that one process reads, at a time of its own.
+
+    Attributes:
+        path: of the file.
+        size: how many bytes of it that are, about; 0 of a pipe.
+        groups: the row groups of parquet that they are; none for all that there is.
+        first: the row of the file that they begin with, from 0.
+    """
+
+    path: str
+    size: int
+    groups: tuple[int, ...] = ()
+    first: int = 0
+
+
+class TableFile(NamedTuple):
+    """A file that is not read yet.
+
+    Attributes:
+        path: of the file.
+        schema: Arrow's, of parquet; None of text, which has strings only.
+        pieces: all of its rows, in their order.
+    """
+
+    path: str
+    schema: Any
+    pieces: list[Piece]
+
+
+def table_file(path: str) -> TableFile:
+    """The pieces of a file: the row groups of parquet, all of a text file.
+
+    Args:
+        path: as for `table_of`.
+
+    Raises:
+        SourceError: it cannot be read.
+        MissingExtraError: pyarrow is not installed.
+    """
+    arrow()
+    whole = size(path)
+    if whole is None or _suffix(path) not in _PARQUETS:
+        return TableFile(path, None, [Piece(path, whole or 0)])
+    with _explained(path), _source(path) as source:
+        plain = source.read(len(_PARQUET)) == _PARQUET
+    if not plain:
+        return TableFile(path, table_of(path).content.schema, [Piece(path, whole)])
+    with _parquet(path) as file:
+        metadata = file.metadata
+        rows = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+        pieces = [
+            Piece(path, whole * count // max(1, metadata.num_rows), (group,), first)
+            for group, (count, first) in enumerate(
+                zip(rows, accumulate(rows, initial=0), strict=False)
+            )
+        ]
+        return TableFile(path, file.schema_arrow, pieces)
+
+
+def tables_of(piece: Piece, wanted: Container[str]) -> Iterator[Table]:
+    """The rows of a piece, some at a time.
+
+    Args:
+        piece: of a file.
+        wanted: names of the columns to be read, of those that there are.
+
+    Raises:
+        SourceError: it cannot be read.
+        MissingExtraError: pyarrow is not installed.
+    """
+    if not piece.groups:
+        yield table_of(piece.path)
+        return
+    with _parquet(piece.path) as file:
+        names, first = file.schema_arrow.names, piece.first
+        chosen = [name for name in names if name in wanted]
+        # Without threads: one that still starts when a short process ends aborts it at times.
+        for batch in file.iter_batches(_ROWS, piece.groups, chosen, use_threads=False):
+            batch.validate(full=True)
+            yield Table(piece.path, arrow().Table.from_batches([batch]), names, None, first)
+            first += batch.num_rows
+
+
+def _source(path: str) -> Any:
+    return reader(path) if is_remote(path) else arrow().OSFile(path)
+
+
+@contextmanager
+def _parquet(path: str) -> Iterator[Any]:
+    """A file of parquet, to be read in parts."""
+    with _explained(path):
+        source = _source(path)
+        file = arrow("parquet").ParquetFile(source, pre_buffer=is_remote(path))
+        with source, file:
+            yield file
 
 
 def table_of(path: str) -> Table:
@@ -136,8 +249,7 @@ def table_of(path: str) -> Table:
     found = b"".join(content(path))
     if not found:
         raise SourceError(path, "the file is empty", "give one whose first line names the columns")
-    try:
-        # Without threads: one that still starts when a short process ends aborts it at times.
+    with _explained(path):
         if found.startswith(_PARQUET):
             file = arrow("parquet").ParquetFile(arrow().BufferReader(found), pre_buffer=False)
             table = file.read(use_threads=False)
@@ -145,6 +257,13 @@ def table_of(path: str) -> Table:
             return Table(path, table, table.column_names, None)
         _refuse_binary(path, found)
         return _text(path, found.removeprefix(_BYTE_ORDER_MARK))
+
+
+@contextmanager
+def _explained(path: str) -> Iterator[None]:
+    """Within, what Arrow says against a file is said with its name and what to do."""
+    try:
+        yield
     except (arrow().ArrowException, OSError, ValueError, csv.Error) as error:
         problem = " ".join(str(error).split())
         remedy = "give a parquet file, or CSV in UTF-8 with equally many fields in every line"
@@ -152,7 +271,7 @@ def table_of(path: str) -> Table:
 
 
 def _refuse_binary(path: str, found: bytes) -> None:
-    if _suffix(path) in {".parquet", ".pq"}:
+    if _suffix(path) in _PARQUETS:
         remedy = "write the file again, or rename it if it is CSV"
         raise SourceError(path, "does not begin like a parquet file", remedy)
     try:
@@ -294,151 +413,3 @@ def of_one_kind(arrays: Sequence[Any], wanted: Kind = "string") -> list[Any]:
     except arrow().ArrowInvalid as error:
         remedy = 'leave out ids = "integer", or give integers'
         raise SourceError("ids", " ".join(str(error).split()), remedy) from error
-
-
-class Separator(NamedTuple):
-    """What stands between the entries of lists that are written as text.
-
-    Attributes:
-        text: the separator; None means "|" in a column that holds one, white space otherwise.
-        insisted: whether it was named for this column, so that no cell of it is doubted.
-    """
-
-    text: str | None = None
-    insisted: bool = False
-
-
-def lists_of(column: Column, separator: Separator, *, numeric: bool) -> Any:
-    r"""A column of lists as an Arrow array of lists: from lists, or from text.
-
-    Text holds JSON lists ('["a", 7]'; those of Python are read too), or entries between
-    separators. A cell that looks like a list in another form than its column is refused: read
-    as it stands, it would be one id that matches nothing.
-
-    Args:
-        column: of lists or text.
-        separator: between entries.
-        numeric: whether entries are numbers, not ids; a blank cell is then null, not empty.
-
-    Raises:
-        SourceError: it is neither lists nor text, a cell looks like a list of another form, or
-            an entry is none.
-    """
-    types, kind = arrow().types, column.values.type
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        return column.values
-    if not (types.is_string(kind) or types.is_large_string(kind)):
-        remedy = "give a column of lists, or of ids separated by spaces or |"
-        raise SourceError(column.table.path, f"column {column.name!r} holds {kind}", remedy)
-    texts = [(text or "").strip() for text in column.values.to_pylist()]
-    split = _splitter(column, texts, separator)
-    entry: Callable[[Any], Any] = _number if numeric else _id
-    blank: list[Any] | None = None if numeric else []
-    lists = []
-    for row, text in enumerate(texts):
-        try:
-            lists.append([entry(part) for part in split(row, text)] if text else blank)
-        except (ValueError, OverflowError):
-            what = "numbers" if numeric else "ids"
-            remedy = f"write {what} between separators, or a JSON list of {what}"
-            raise column.error(row, f"found {text!r:.60}", remedy) from None
-    return arrow().array(lists, None if numeric else arrow().large_list(arrow().large_string()))
-
-
-def _splitter(
-    column: Column, texts: Sequence[str], separator: Separator
-) -> Callable[[int, str], Sequence[Any]]:
-    """How the cells of a column come apart: of a row, and its text that is not blank."""
-    if separator.insisted:
-        return lambda _row, text: text.split(separator.text)
-    if any(map(_is_bracketed, texts)):
-        return lambda row, text: _listed(column, row, text)
-    given = separator.text or ("|" if any("|" in text for text in texts) else None)
-    found = given is not None and any(given in text for text in texts)
-    # A space inside of a cell is doubtful but where other cells show that the caller's
-    # separator is the right one: it may be part of an id, as in a title.
-    doubted = _SEPARATORS if found and separator.text else f"{_SEPARATORS} "
-
-    def split(row: int, text: str) -> Sequence[str]:
-        parts = text.split(given)
-        strange = _other_separator(text, parts, given, doubted)
-        if strange is not None:
-            raise _doubtful(column, row, text, strange, given)
-        return parts
-
-    return split
-
-
-def _is_bracketed(text: str) -> bool:
-    return text.startswith("[") and text.endswith("]")
-
-
-def _listed(column: Column, row: int, text: str) -> list[Any]:
-    """The entries of a JSON list, or of a list as Python writes it."""
-    found: Any = None
-    if _is_bracketed(text):
-        try:
-            found = msgspec.json.decode(text)
-        except msgspec.DecodeError:
-            found = _literal(text)
-    if not isinstance(found, list):
-        remedy = 'other cells of the column are JSON lists; write this one like ["a", "b"], too'
-        raise column.error(row, f"found {text!r:.60}, which is not a JSON list", remedy)
-    return found
-
-
-def _literal(text: str) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SyntaxWarning)
-        try:
-            return ast.literal_eval(text)
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            return None
-
-
-def _other_separator(
-    text: str, parts: Sequence[str], separator: str | None, doubted: str
-) -> str | None:
-    """Another separator that a cell seems to have; "" where it seems to be in brackets."""
-    if _BRACKETS.get(text[0]) == text[-1]:
-        return ""
-    if separator is None:
-        return next((each for each in _SEPARATORS if each in text and not each.isspace()), None)
-    if len(parts) == 1:
-        return next((each for each in doubted if each in text), None)
-    ends = {part.strip()[at] for part in parts if part.strip() for at in (0, -1)}
-    return next((each for each in _SEPARATORS if each in ends and each != separator), None)
-
-
-def _doubtful(
-    column: Column, row: int, text: str, other: str, separator: str | None
-) -> SourceError:
-    if not other:
-        problem = f"found {text!r:.60}, which looks like a list in brackets"
-        return column.error(row, problem, 'write lists as JSON, like ["a", "b"]')
-    problem = f"found {text!r:.60}, which looks like a list separated by {other!r}"
-    insist = f"--separator {_shell(column.name, separator or ' ')} where it is part of an id"
-    return column.error(
-        row, problem, f"read it with --separator {_shell(column.name, other)}, or {insist}"
-    )
-
-
-def _shell(name: str, separator: str) -> str:
-    """As a POSIX shell takes it."""
-    return f"$'{name}=\\t'" if separator == "\t" else f"'{name}={separator}'"
-
-
-def _id(entry: Any) -> str:
-    if isinstance(entry, str) and entry.strip():
-        return entry.strip()
-    if type(entry) is int:
-        return str(entry)
-    raise ValueError
-
-
-def _number(entry: Any) -> float:
-    if isinstance(entry, str):
-        return int(entry) if entry.strip().isdecimal() else float(entry)
-    if type(entry) is not int and type(entry) is not float:
-        raise ValueError
-    return entry

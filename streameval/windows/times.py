@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final, NamedTuple
 
 import msgspec
@@ -19,7 +20,42 @@ FINE: Final = 2 * HOUR
 PAST: Final = -(2**63)
 """Stands for the start of a pane that is no longer kept."""
 
+HOW: Final = "give a whole number and s, m, h or d, for example '90s', '5m', '1h' or '7d'"
+"""How to write a duration, for errors."""
+
 _BEYOND: Final = "past"
+_UNITS: Final = {"d": DAY, "h": HOUR, "m": 60 * SECOND, "s": SECOND}
+_DURATION: Final = re.compile(r"(?P<number>[0-9]{1,9})(?P<unit>[smhd])")
+_LOOSE: Final = re.compile(r"\s*(?P<number>[0-9]{1,9})\s*(?P<unit>[smhd])[a-z]*\s*", re.IGNORECASE)
+_LONGEST: Final = 36_500 * DAY
+
+
+class DurationError(ValueError):
+    """The text is not a duration."""
+
+
+def microseconds(text: str) -> int:
+    """How long a duration is; 0 or more.
+
+    Raises:
+        DurationError: the text is not a duration, or longer than a hundred years.
+
+    Example:
+        >>> microseconds("90s"), microseconds("1h")
+        (90000000, 3600000000)
+    """
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise DurationError(f"found {text!r}; {HOW}.{_hint(text)}")
+    length = int(found["number"]) * _UNITS[found["unit"]]
+    if length > _LONGEST:
+        raise DurationError(f"found {text!r}; that is more than a hundred years.")
+    return length
+
+
+def _hint(text: str) -> str:
+    found = _LOOSE.fullmatch(text)
+    return f" Did you mean '{found['number']}{found['unit'].lower()}'?" if found else ""
 
 
 class Times(msgspec.Struct, frozen=True, kw_only=True):

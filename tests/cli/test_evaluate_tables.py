@@ -19,7 +19,8 @@ from streameval import Accumulator
 from streameval.cli.app import status
 from streameval.decoding.fields import EventFields
 from streameval.errors import SourceError
-from streameval.tables.events import Form, event_table
+from streameval.tables.events import Form, event_rows
+from streameval.tables.files import table_file, tables_of
 
 METRICS = ("mrr", "recall@2", "ndcg@3", "distinct_items@2", "ctr")
 SHOWN = [[1, 2, 3], [2], [], [3, 1]]
@@ -252,6 +253,13 @@ def test_a_column_that_is_no_part_of_an_event_is_explained(
     assert "name the one that holds the gains with --column gains=NAME" in said
 
 
+def read_all(path: Path) -> None:
+    form = Form(fields=EventFields())
+    for piece in table_file(str(path)).pieces:
+        for table in tables_of(piece, form.wanted()):
+            event_rows(table, form)
+
+
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet", "pq"])
 @given(content=st.binary(max_size=300))
 def test_any_bytes_are_a_table_or_explained(suffix: str, content: bytes) -> None:
@@ -259,7 +267,7 @@ def test_any_bytes_are_a_table_or_explained(suffix: str, content: bytes) -> None
         path = Path(folder) / f"events.{suffix}"
         path.write_bytes(content)
         with suppress(SourceError):
-            event_table(str(path), Form(fields=EventFields()))
+            read_all(path)
 
 
 @given(data=st.data())
@@ -270,7 +278,7 @@ def test_damaged_parquet_is_a_table_or_explained(data: st.DataObject) -> None:
         damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
         path.write_bytes(damaged[: data.draw(st.integers(1, len(damaged)) | st.none())])
         with suppress(SourceError):
-            event_table(str(path), Form(fields=EventFields()))
+            read_all(path)
 
 
 @given(
@@ -345,3 +353,9 @@ def test_calls_that_cannot_be_meant_are_explained(
     assert "no column 'campaign'" in told(capsys, events, "--by", "campaign")
     assert "row 1: label: an array is neither" in told(capsys, events, "--by", "recommendations")
     assert "no-such.parquet: no such file" in told(capsys, "no-such.parquet")
+
+
+def test_users_are_read_where_a_metric_reads_them(tmp_path: Path) -> None:
+    users = ["u", "v", None, "u"]
+    path = parquet(tmp_path / "a.pq", recommendations=SHOWN, interactions=ACTS, user=users)
+    assert found(path, metrics=("users_covered",))[0]["value"] == 2.0

@@ -9,7 +9,7 @@ import pytest
 from streameval.checkpoints.settings import BucketOptions
 from streameval.config import Config, load
 from streameval.errors import ConfigError
-from streameval.exporters.web.address import host_and_port
+from streameval.exporters.address import host_and_port
 from streameval.sources.options import FilesOptions, KafkaOptions, SimulatorOptions
 
 EXAMPLE = """\

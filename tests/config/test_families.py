@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from streameval.config import Config, load
 from streameval.config.config import Group
-from streameval.config.options import DurationError, MetricOptions, WindowsOptions, microseconds
+from streameval.config.options import MetricOptions, WindowsOptions
 from streameval.decoding.fields import EventFields
 from streameval.sources.options import SimulatorOptions
-from streameval.windows.times import HOUR, SECOND, Times, span_text
+from streameval.windows.times import HOUR, SECOND, DurationError, Times, microseconds, span_text
 
 _MINUTE = 60 * SECOND
 _ALL = WindowsOptions(spans=["24h", "5m", "1h"])

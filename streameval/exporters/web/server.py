@@ -22,7 +22,7 @@ from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from streameval.errors import AddressInUseError
-from streameval.exporters.web.address import HOW, host_and_port
+from streameval.exporters.address import HOW, host_and_port
 from streameval.exporters.web.webconfig import Security
 
 _BACKLOG: Final = 128

@@ -1,0 +1,335 @@
+"""Events of JSON lines counted: as the daemon counts them, or by spans of event time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol, cast
+
+from streameval.cli.ending import tell, wrong_call_where
+from streameval.cli.readings import Taken, snapshot_of, span_text
+from streameval.cli.screen import progress
+from streameval.config import Config
+from streameval.config.pipeline import counting as new_counting
+from streameval.config.pipeline import joint, layout
+from streameval.decoding.decode import Decoded, Decoder
+from streameval.engine.clock import Clock
+from streameval.engine.dead_letters import DeadLetter, Examples
+from streameval.engine.ingest import Ingest
+from streameval.engine.memory import Memory
+from streameval.engine.snapshot import SeriesFamily
+from streameval.engine.spans import Dumped, Spans
+from streameval.engine.tally import Tally
+from streameval.errors import SourceError
+from streameval.events.records import Assignment, Owner, Partition, RecordBatch
+from streameval.join.grouping import Grouped
+from streameval.join.state import JoinedState
+from streameval.parallel import results, shared
+from streameval.sources.files import FilesSource
+from streameval.sources.opening import size
+from streameval.sources.options import FilesOptions
+from streameval.sources.source import Positions
+
+_SECONDS = 0.2
+
+
+class Begun(Protocol):
+    """What starts with nothing counted, where a source says."""
+
+    def home(self, partition: Partition) -> Partition:
+        """The partition under whose name a log is counted."""
+
+    def begin(self, partition: Partition, offsets: Mapping[Partition, int], /) -> None:
+        """Start with nothing counted."""
+
+
+class Counting(Begun, Protocol):
+    """What counts the records of files."""
+
+    tally: Tally
+
+    def apply(self, batch: RecordBatch) -> object:
+        """Count the records of a batch."""
+
+    def end(self, partitions: Collection[Partition]) -> None:
+        """Nothing more comes in these files."""
+
+    @property
+    def backpressured(self) -> Collection[Partition]:
+        """Files of which no more should be read now."""
+
+    def take_invalid(self) -> Sequence[DeadLetter]:
+        """Examples of invalid records since the last call."""
+
+
+def counted_records(config: Config, every: int | None, processes: int) -> Ingest | SpanCounting:
+    """Count all records of the files, with a bar, and tell of those that are no event.
+
+    Args:
+        config: what is counted, and how; its source is the files.
+        every: length of a span, microseconds; None for what the daemon counts.
+        processes: how many count, where there are several files that can be read more than once.
+
+    Raises:
+        ConfigError: the fields of an event contradict each other.
+        MetricError: a metric cannot be understood, or lacks its inputs.
+        SourceError: a file cannot be read.
+        WrongCallError: a file is not there.
+        LostProcessError: a process was ended.
+    """
+    counting = _new(config, every)
+    source = FilesSource(cast("FilesOptions", config.source))
+    with wrong_call_where(SourceError):
+        source.open(beginning(config, counting))
+    examples: dict[str, DeadLetter] = {}
+    known = {path: place for place, path in enumerate(source.paths)}
+
+    def keep(letters: Iterable[DeadLetter]) -> None:
+        """Of each reason the one that stands first, whatever was read first."""
+        for each in letters:
+            held = examples.setdefault(each.reason, each)
+            first = min(held, each, key=lambda one: (known[one.partition.topic], one.offset))
+            examples[each.reason] = first
+
+    with progress(source.bytes_total) as shown:
+        if processes > 1 and config.attribution is None and source.bytes_total is not None:
+            read, tasks = 0, shared(source.paths, list(map(_size, source.paths)), processes)
+            source.close()
+            with results(FileCounting(config, every), tasks, processes) as parts:
+                for part in parts:
+                    part.add_to(counting)
+                    keep(part.examples)
+                    read += part.size
+                    shown(read, counting.tally.consumed)
+        else:
+            for letters in _read(source, counting):
+                keep(letters)
+                shown(source.bytes_read, counting.tally.consumed)
+    _tell_of_invalid(counting.tally, list(examples.values()))
+    return counting
+
+
+def _new(config: Config, every: int | None) -> Ingest | SpanCounting:
+    return new_counting(config) if every is None else SpanCounting(config, every)
+
+
+def _size(path: str) -> int:
+    return size(path) or 0
+
+
+def _read(source: FilesSource, counting: Counting) -> Iterator[Sequence[DeadLetter]]:
+    """Count the records of files, some at a time; gives examples of invalid ones."""
+    while not source.finished:
+        for batch in source.poll(_SECONDS):
+            counting.apply(batch)
+        counting.end(source.ended)
+        source.pause(counting.backpressured)
+        yield counting.take_invalid()
+
+
+def _tell_of_invalid(tally: Tally, examples: Sequence[DeadLetter]) -> None:
+    bad = sum(tally.invalid.values())
+    if bad:
+        tell(f"{bad:,} of {tally.consumed:,} records are invalid and left out:")
+    for record in examples:
+        line = f"{record.partition.topic}, line {record.offset + 1}"
+        count = tally.invalid[record.reason]
+        tell(f"{count:>9,} {record.reason}, first in {line}: {record.message}: {record.preview}")
+
+
+class CountedFiles(NamedTuple):
+    """What came of some files.
+
+    Attributes:
+        size: of them, in bytes.
+        tally: outcomes of their records.
+        examples: of invalid ones.
+        partitions: of each file the next offset and the sections of its state.
+        spans: what was counted by spans, in place of these.
+    """
+
+    size: int
+    tally: Tally
+    examples: Sequence[DeadLetter]
+    partitions: Mapping[Partition, tuple[int, Mapping[str, bytes]]]
+    spans: Sequence[Dumped]
+
+    def add_to(self, counting: Ingest | SpanCounting) -> None:
+        """Add it to what was counted of other files."""
+        counting.tally.add(self.tally)
+        if isinstance(counting, SpanCounting):
+            counting.spans.add(self.spans)
+            return
+        for partition, (offset, parts) in self.partitions.items():
+            counting.restore(partition, {partition: offset}, parts)
+
+
+class FileCounting:
+    """Counts files of JSON lines, each for itself.
+
+    Args:
+        config: what is counted, and how.
+        every: length of a span, microseconds; None for what the daemon counts.
+    """
+
+    def __init__(self, config: Config, every: int | None) -> None:
+        self._config, self._every = config, every
+
+    def __call__(self, paths: Sequence[str]) -> CountedFiles:
+        """Count some files.
+
+        Raises:
+            SourceError: one cannot be read.
+        """
+        counting = _new(self._config, self._every)
+        source = FilesSource(FilesOptions(paths=list(paths)))
+        source.open(beginning(self._config, counting))
+        examples = [letter for letters in _read(source, counting) for letter in letters]
+        whole = source.bytes_read, counting.tally, _first(examples)
+        if isinstance(counting, SpanCounting):
+            return CountedFiles(*whole, {}, counting.spans.dump())
+        return CountedFiles(
+            *whole,
+            {
+                partition: (position, _sections(counting, partition))
+                for partition, position in counting.positions.items()
+            },
+            (),
+        )
+
+
+def _sections(ingest: Ingest, partition: Partition) -> dict[str, bytes]:
+    found = ingest.sections(partition)
+    return {section.name: b"".join(section.content()()) for section in found}
+
+
+def _first(letters: Sequence[DeadLetter]) -> list[DeadLetter]:
+    """Of each reason and file the first one: enough to tell which is the first of all."""
+    found: dict[tuple[str, Partition], DeadLetter] = {}
+    for letter in letters:
+        found.setdefault((letter.reason, letter.partition), letter)
+    return list(found.values())
+
+
+class SpanCounting:
+    """Counts the events of files by spans of event time.
+
+    Args:
+        config: what is counted, and how; its windows are not read.
+        every: length of a span, microseconds.
+
+    Attributes:
+        tally: outcomes of all records.
+        spans: what was counted.
+
+    Raises:
+        ConfigError: the fields of an event contradict each other.
+        MetricError: a metric cannot be understood, or lacks its inputs.
+        SourceError: a file that the configuration names cannot be read.
+    """
+
+    def __init__(self, config: Config, every: int) -> None:
+        kept = layout(config)
+        self.tally = Tally()
+        self._families = [
+            SeriesFamily(group.name, group.segment, group.dimensions) for group in config.families()
+        ]
+        self.spans = Spans(kept.families, every)
+        self._dedup, self._max_ahead = kept.dedup, kept.max_ahead
+        self._decoder = Decoder(config.event, config.dimensions())
+        self._joint = (
+            None if config.attribution is None else joint(config, config.attribution, kept)
+        )
+        self._joined: JoinedState | None = None
+        self._examples = Examples()
+        self._seen: dict[Partition, tuple[Memory, Clock]] = {}
+
+    def home(self, partition: Partition) -> Partition:
+        """The partition under whose name a file is counted."""
+        return partition if self._joint is None else self._joint.home(partition)
+
+    def begin(self, _partition: Partition, offsets: Mapping[Partition, int]) -> None:
+        """Join these files."""
+        if self._joint is not None:
+            self._joined = self._joint.state(offsets, self.spans.update)
+
+    @property
+    def partitions(self) -> Mapping[Partition, JoinedState]:
+        """What is joined."""
+        return {} if self._joined is None else {self._joined.logs.partitions[0]: self._joined}
+
+    @property
+    def backpressured(self) -> Collection[Partition]:
+        """Files of which no more should be read now."""
+        return () if self._joined is None else self._joined.backpressured
+
+    def end(self, partitions: Collection[Partition]) -> None:
+        """Nothing more comes in these files."""
+        if self._joined is not None:
+            self._joined.end(partitions)
+
+    def apply(self, batch: RecordBatch) -> Tally:
+        """Count the records of a batch; returns their outcomes."""
+        if self._joint is not None and self._joined is not None:
+            applied = self._joined.apply(batch, self._joint.decode(batch))
+            self.tally.add(applied.tally)
+            self._examples.add(batch, applied.invalid)
+            return applied.tally
+        decoded = self._decoder.decode_many(batch.values)
+        counted = self._novel(batch.partition, decoded)
+        self.spans.update(counted)
+        tally = Tally(consumed=len(batch.values), tombstones=len(decoded.tombstones))
+        tally.valid = len(counted.places)
+        tally.engaged = counted.engaged
+        tally.duplicates = len(decoded.places) - tally.valid
+        tally.refuse([event for _, event in decoded.invalid])
+        self.tally.add(tally)
+        self._examples.add(batch, decoded.invalid)
+        return tally
+
+    def take_invalid(self) -> Sequence[DeadLetter]:
+        """Examples of invalid records since the last call: the first few of each reason."""
+        return self._examples.take()
+
+    def taken(self) -> Iterator[Taken]:
+        """The readings of each span that has an event, in the order of time."""
+        for start, slices in self.spans.items():
+            yield Taken(span_text(start), snapshot_of(self._families, slices))
+
+    def _novel(self, partition: Partition, decoded: Decoded) -> Decoded:
+        """Without events that came before, where the configuration has `dedup`."""
+        times, event_ids = decoded.times, decoded.event_ids
+        if self._dedup is None or event_ids is None or times is None or not decoded.places:
+            return decoded
+        if partition not in self._seen:
+            self._seen[partition] = Memory(self._dedup), Clock(self._max_ahead)
+        memory, clock = self._seen[partition]
+        return decoded.keep(memory.novel(event_ids, times, clock.advance(times)))
+
+
+def beginning(config: Config, begun: Begun) -> Owner:
+    """Who says where reading begins: each log where its source says."""
+    if config.attribution is None:
+        return Positions()
+    topics = [each for stream in config.attribution.streams for each in stream]
+    return Grouped(_Starts(begun), begun.home, topics)
+
+
+class _Starts:
+    """Begins what it is given, each log where the source says."""
+
+    def __init__(self, begun: Begun) -> None:
+        self._begun = begun
+
+    def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
+        found: dict[Partition, int] = {}
+        for each in assignments:
+            starts = {log.partition: log.start for log in each.logs}
+            self._begun.begin(each.partition, starts)
+            found |= starts
+        return found
+
+    def revoked(self, partitions: Sequence[Partition]) -> None:
+        """Nothing to finish."""
+
+    def lost(self, partitions: Sequence[Partition]) -> None:
+        """Nothing to forget."""

@@ -1,0 +1,220 @@
+"""Files counted by several processes, to the bits of one."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from functools import cached_property
+from itertools import groupby
+from multiprocessing.process import BaseProcess
+from typing import Any, Final, NamedTuple, TypeVar
+
+from streameval.errors import InvalidEventError, SourceError, StreamevalError
+from streameval.partials import Counter, Partial
+from streameval.tables.events import Form, event_rows
+from streameval.tables.files import Piece, Table, tables_of
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_LARGEST: Final = 32 << 20
+"""Bytes that are counted before a result is sent: what a result costs is small beside that."""
+_SHARES: Final = 4
+"""Tasks for each process at least, so that all of them end at about the same time."""
+
+
+class LostProcessError(StreamevalError):
+    """A process that counted ended before its work was done."""
+
+    def __init__(self, status: int | None) -> None:
+        self.status = status
+        how = f" by signal {-status}" if status is not None and status < 0 else ""
+        super().__init__(
+            f"a process that counted was ended{how}, most often for want of memory; "
+            "run it again with fewer processes."
+        )
+
+
+def shared(work: Sequence[T], sizes: Sequence[int], processes: int) -> list[list[T]]:
+    """Work in tasks, in its order: small enough to be shared, and no smaller.
+
+    Args:
+        work: what to count.
+        sizes: how large each is, in bytes.
+        processes: how many will share it.
+
+    Example:
+        >>> shared(["a", "b", "c", "d"], [10, 10, 50, 10], 1)
+        [['a', 'b'], ['c'], ['d']]
+    """
+    most = min(_LARGEST, sum(sizes) // (_SHARES * processes))
+    tasks: list[list[T]] = []
+    filled = most
+    for each, size in zip(work, sizes, strict=True):
+        if not tasks or filled + size > most:
+            tasks.append([])
+            filled = 0
+        tasks[-1].append(each)
+        filled += size
+    return tasks
+
+
+@contextmanager
+def results(count: Callable[[T], R], tasks: Sequence[T], processes: int) -> Iterator[Iterator[R]]:
+    """What `count` makes of each task, in the order of the tasks.
+
+    Args:
+        count: is pickled once for each process; called here where there is one process.
+        tasks: what it is called with.
+        processes: how many, at most.
+
+    Raises:
+        LostProcessError: one was ended, for example by the system for want of memory.
+        StreamevalError: what `count` raised of the first task that it could not count.
+    """
+    processes = min(processes, len(tasks))
+    if processes < 2:
+        yield map(count, tasks)
+        return
+    # A forked process would inherit locks of threads: those of Arrow and of a progress bar.
+    context = multiprocessing.get_context("spawn")
+    others = multiprocessing.active_children()
+    pool = ProcessPoolExecutor(processes, context, initializer=_begin, initargs=(count,))
+    workers: list[BaseProcess] = []
+    try:
+        with _ignoring_interrupts():
+            pending = [pool.submit(_count, task) for task in tasks]
+            workers = [each for each in multiprocessing.active_children() if each not in others]
+        yield (future.result() for future in pending)
+    except BrokenProcessPool:
+        pool.shutdown()
+        raise LostProcessError(_status(workers)) from None
+    finally:
+        for worker in workers:
+            worker.terminate()
+        pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _ignoring_interrupts() -> Iterator[None]:
+    """Processes started within ignore interrupts, which a terminal sends to all of them."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _status(workers: Sequence[BaseProcess]) -> int | None:
+    """How the one that was lost ended; the pool itself terminates the others."""
+    found = (worker.exitcode for worker in workers)
+    return next((each for each in found if each not in (None, 0, -signal.SIGTERM)), None)
+
+
+_counts: list[Callable[[Any], Any]] = []
+"""In a process of the pool: what it was started for."""
+
+
+def _begin(count: Callable[[Any], Any]) -> None:
+    _counts.append(count)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """End with the process that wants the results, also where it was killed."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _count(task: Any) -> Any:
+    return _counts[0](task)
+
+
+class Counted(NamedTuple):
+    """What came of a task.
+
+    Attributes:
+        size: of what was read, in bytes.
+        lists: how many were counted.
+        rows: what they came to.
+    """
+
+    size: int
+    lists: int
+    rows: list[Partial]
+
+
+class TableCounting:
+    """Counts pieces of tables.
+
+    Args:
+        form: how their columns are to be read.
+        metrics: as for `partials`.
+        every: likewise.
+        inputs: likewise, with intervals.
+    """
+
+    def __init__(
+        self, form: Form, metrics: Sequence[str], every: str | None, inputs: Mapping[str, Any]
+    ) -> None:
+        self._form, self._metrics = form, metrics
+        self._every, self._inputs = every, inputs
+
+    def __call__(self, pieces: Sequence[Piece]) -> Counted:
+        """Count pieces, in their order.
+
+        Raises:
+            SourceError: a file cannot be read, or a row of it is no event.
+        """
+        at: list[tuple[Table, Any]] = []
+        try:
+            rows = self._counter.rows(self._events(pieces, at))
+        except InvalidEventError as error:
+            raise self._refused(*at.pop(), error) from error
+        return Counted(sum(each.size for each in pieces), sum(row.lists for row in rows), rows)
+
+    def _events(self, pieces: Sequence[Piece], at: list[tuple[Table, Any]]) -> Iterator[Any]:
+        """Tables of events, one after the other; `at` is the one that is being counted."""
+        wanted = self._form.wanted()
+        for _, same in groupby(pieces, lambda piece: piece.path):
+            first, *others = same
+            groups = (group for piece in others for group in piece.groups)
+            for table in tables_of(first._replace(groups=(*first.groups, *groups)), wanted):
+                events = event_rows(table, self._form)
+                at[:] = [(table, events)]
+                yield events
+
+    def _refused(self, table: Table, events: Any, error: InvalidEventError) -> SourceError:
+        """Which row is no event: the first with which those before it cannot be counted."""
+        counted, failing = 0, events.num_rows
+        while failing - counted > 1:
+            middle = (counted + failing) // 2
+            try:
+                self._counter.rows([events[counted:middle]])
+                counted = middle
+            except InvalidEventError as found:
+                failing, error = middle, found
+        problem = f"{table.place(counted)}: {error.detail}"
+        return SourceError(table.path, problem, "correct the file")
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Each process makes its own.
+        return {name: each for name, each in self.__dict__.items() if name != "_counter"}
+
+    @cached_property
+    def _counter(self) -> Counter:
+        return Counter(
+            *self._metrics,
+            by=self._form.by,
+            every=self._every,
+            label_bytes=self._form.fields.max_label_bytes,
+            **self._inputs,
+        )

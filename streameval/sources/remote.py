@@ -1,0 +1,120 @@
+"""Objects of S3, Google Cloud Storage and Azure as files to read: s3://, gs:// and az://.
+
+Needs pyarrow. Who may read, and where the service is, the environment says, as for the tools of
+the services: AWS_..., GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_ACCOUNT_NAME and _KEY.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+from tempfile import TemporaryFile
+from typing import Any, Final
+
+from streameval.errors import MissingExtraError, SourceError
+
+_SCHEMES: Final = ("s3://", "gs://", "az://")
+
+
+def is_remote(path: str) -> bool:
+    """Whether a path names an object, or many by their common beginning.
+
+    Example:
+        >>> is_remote("s3://logs/monday.parquet"), is_remote("logs/monday.parquet")
+        (True, False)
+    """
+    return path.startswith(_SCHEMES)
+
+
+def size(path: str) -> int:
+    """The size of an object, in bytes.
+
+    Raises:
+        SourceError: it is not there, or cannot be read.
+        MissingExtraError: pyarrow is not installed.
+    """
+    with _explained(path):
+        found = _store(path).get_file_info(_key(path))
+    if not found.is_file:
+        raise SourceError(path, "no such object", "check the path; a folder ends with /")
+    return int(found.size)
+
+
+def reader(path: str) -> Any:
+    """The object as a file of Arrow, of which only what is read is fetched.
+
+    Raises:
+        SourceError: it is not there, or cannot be read.
+        MissingExtraError: pyarrow is not installed.
+    """
+    with _explained(path):
+        return _store(path).open_input_file(_key(path))
+
+
+def opened(path: str) -> int:
+    """A descriptor of a copy of the object; the copy is gone when it is closed.
+
+    Raises:
+        SourceError: it is not there, or cannot be read.
+        MissingExtraError: pyarrow is not installed.
+    """
+    with _explained(path), TemporaryFile() as copy:
+        with _store(path).open_input_stream(_key(path)) as stream:
+            shutil.copyfileobj(stream, copy, 1 << 20)
+        copy.seek(0)
+        return os.dup(copy.fileno())
+
+
+def below(path: str) -> list[str]:
+    """The paths of all objects in a folder and the folders in it.
+
+    Raises:
+        SourceError: it cannot be read.
+        MissingExtraError: pyarrow is not installed.
+    """
+    scheme, folder = path[: path.index("//") + 2], _key(path).rstrip("/")
+    with _explained(path):
+        chosen = _fs().FileSelector(folder, allow_not_found=True, recursive=True)
+        found = _store(path).get_file_info(chosen)
+        return [f"{scheme}{each.path}" for each in found if each.is_file]
+
+
+def _key(path: str) -> str:
+    """Bucket and key, as Arrow names an object."""
+    return path.partition("://")[2]
+
+
+def _store(path: str) -> Any:
+    return store(path[: path.index("//") + 2], _key(path).partition("/")[0])
+
+
+@cache
+def store(scheme: str, bucket: str) -> Any:
+    """Arrow's file system of a bucket, as the environment says when it is first asked for."""
+    if scheme == "az://":
+        account = os.environ.get("AZURE_STORAGE_ACCOUNT_NAME", "")
+        key = os.environ.get("AZURE_STORAGE_ACCOUNT_KEY")
+        return _fs().AzureFileSystem(account_name=account, account_key=key)
+    # From the bucket alone: in a key, # and ? are characters like any other.
+    return _fs().FileSystem.from_uri(f"{scheme}{bucket}")[0]
+
+
+@contextmanager
+def _explained(path: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        problem = " ".join(str(error).split())
+        remedy = "check the path, and the credentials and endpoint in the environment"
+        raise SourceError(path, problem, remedy) from error
+
+
+def _fs() -> Any:
+    try:
+        return import_module("pyarrow.fs")
+    except ImportError as error:
+        raise MissingExtraError("reading s3://, gs:// and az://", "parquet", error) from error

@@ -1,0 +1,94 @@
+"""What a second process gains where parquet is evaluated: `STREAMEVAL_EVENTS` of them, or 10M."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+EVENTS = int(os.environ.get("STREAMEVAL_EVENTS", "10_000_000"))
+ROUNDS = 3
+METRICS = ("ndcg@10", "recall@10", "map@10", "mrr@10", "hit_rate@10")
+_K = 20
+_GROUP = 250_000
+_ITEMS = 50_000
+
+
+class Run(NamedTuple):
+    """Seconds of one run: by the clock, and of the processor in all processes together."""
+
+    wall: float
+    cpu: float
+
+
+def main() -> None:
+    """Print the seconds of one process and of two, run in turn, and how they compare."""
+    with TemporaryDirectory() as folder:
+        path, none = Path(folder) / "events.parquet", Path(folder) / "none.parquet"
+        _write(path, EVENTS)
+        _write(none, 0)
+        start = min(_run(none, 1).cpu for _ in range(ROUNDS))
+        runs: dict[int, list[Run]] = {1: [], 2: []}
+        for _ in range(ROUNDS):
+            for processes, made in runs.items():
+                made.append(_run(path, processes))
+    best = {
+        processes: Run(min(run.wall for run in made), min(run.cpu for run in made))
+        for processes, made in runs.items()
+    }
+    for processes, (fastest, least) in best.items():
+        print(f"--processes {processes}: {fastest:.1f} s, {least:.1f} s of processor time")
+    wall, free = best[1].wall / best[2].wall, best[1].cpu / (start + (best[2].cpu - start) / 2)
+    print(f"{EVENTS:,} events, {len(METRICS)} metrics; load {os.getloadavg()[0]:.1f}")
+    print(f"two are {wall:.2f} times as fast as one by the clock,")
+    print(f"{free:.2f} times by processor time, which is what two free cores would show")
+
+
+def _run(path: Path, processes: int) -> Run:
+    asked = [part for metric in METRICS for part in ("-m", metric)]
+    asked += ["--processes", str(processes)]
+    before, begin = _cpu(), time.perf_counter()
+    subprocess.run(
+        [sys.executable, "-m", "streameval", "evaluate", path, *asked],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=path.stem != "none",
+    )
+    return Run(time.perf_counter() - begin, _cpu() - before)
+
+
+def _cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _write(path: Path, events: int) -> None:
+    """Lists of 20 items with up to 3 interactions, about a third of them hits."""
+    draw = np.random.default_rng(1)
+    schema = pa.schema({name: pa.list_(pa.int64()) for name in ("recommendations", "interactions")})
+    with pq.ParquetWriter(path, schema) as writer:
+        for begin in range(0, events, _GROUP):
+            rows = min(_GROUP, events - begin)
+            first = (_ITEMS * draw.random((rows, 1)) ** 3).astype(np.int64)
+            shown = draw.permuted((first + 7919 * np.arange(_K)) % _ITEMS, axis=1)
+            lengths = draw.integers(0, 4, rows)
+            offsets = np.concatenate(([0], np.cumsum(lengths)))
+            owner = np.repeat(np.arange(rows), lengths)
+            hits = shown[owner, draw.integers(0, _K, owner.size)]
+            chance = draw.random(owner.size)
+            acts = np.where(chance < 1 / 3, hits, draw.integers(0, _ITEMS, owner.size))
+            edges = (np.arange(rows + 1) * _K).astype(np.int32)
+            columns = [
+                pa.ListArray.from_arrays(edges, shown.ravel()),
+                pa.ListArray.from_arrays(offsets.astype(np.int32), acts),
+            ]
+            writer.write_table(pa.table(columns, schema=schema))

@@ -1,0 +1,318 @@
+"""Files counted by several processes: the same bits, the same errors, and a quiet end."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import pickle
+import pty
+import random
+import re
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from streameval.cli.evaluation import Request, configured, found_files
+from streameval.cli.records import counted_records
+from streameval.cli.tables import counted_tables
+from streameval.config import Config
+from streameval.engine.ingest import Ingest
+from streameval.errors import InvalidEventError, SourceError
+from streameval.parallel import LostProcessError, results
+from streameval.statistics.intervals import Intervals
+from tests.cli.program import command, ran
+from tests.effort import PATIENCE
+
+METRICS = ("ndcg@3", "hit_rate@2", "distinct_items@2", "mrr", "users_covered")
+ASKED = [part for metric in METRICS for part in ("-m", metric)]
+HOUR = 3_600
+
+
+def events(number: int, seed: int) -> list[dict[str, Any]]:
+    draw = random.Random(seed)
+    return [
+        {
+            "recommendations": draw.sample(range(30), 4),
+            "interactions": draw.sample(range(30), draw.randint(0, 3)),
+            "user": f"u{draw.randrange(20)}",
+            "variant": draw.choice(["a", "b", None]),
+            "ts": 1_700_000_000 + draw.randrange(5 * HOUR),
+        }
+        for _ in range(number)
+    ]
+
+
+def parquet(path: Path, rows: Sequence[dict[str, Any]], group: int = 7) -> Path:
+    pq.write_table(pa.Table.from_pylist(list(rows)), path, row_group_size=group)
+    return path
+
+
+def json_lines(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return path
+
+
+def csv(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
+    lines = ["recommendations,interactions,user,variant,ts"]
+    for row in rows:
+        lists = (" ".join(map(str, row[name])) for name in ("recommendations", "interactions"))
+        lines.append(f"{','.join(lists)},{row['user']},{row['variant'] or ''},{row['ts']}")
+    path.write_text("\n".join(lines))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("write", "asked"),
+    [
+        (parquet, []),
+        (parquet, ["--by", "variant", "--every", "1h", "--time", "ts", "--time-unit", "s"]),
+        (csv, ["--by", "variant", "--every", "1h", "--time", "ts", "--time-unit", "s"]),
+        (json_lines, ["--by", "variant"]),
+        (json_lines, ["--by", "variant", "--every", "1h", "--time", "ts", "--time-unit", "s"]),
+    ],
+)
+def test_the_output_is_the_same_whatever_the_number_of_processes(
+    tmp_path: Path, write: Any, asked: list[str]
+) -> None:
+    ending = {"parquet": "pq", "csv": "csv", "json_lines": "ndjson"}[write.__name__]
+    files = [write(tmp_path / f"{n}.{ending}", events(40, n)) for n in range(3)]
+    one, two = (
+        ran("evaluate", *files, *ASKED, *asked, "--format", "json", "--processes", number)
+        for number in ("1", "2")
+    )
+    assert (two.returncode, two.stdout, two.stderr) == (0, one.stdout, one.stderr)
+    assert len(json.loads(one.stdout)) >= len(METRICS)
+
+
+@pytest.mark.parametrize("every", [None, "1h"])
+def test_so_is_the_state_with_intervals_and_labels(tmp_path: Path, every: str | None) -> None:
+    paths = [str(parquet(tmp_path / f"{n}.pq", events(40, n))) for n in range(2)]
+    found = []
+    for processes in (1, 3):
+        request = Request(
+            paths=paths,
+            metrics=METRICS,
+            labels=["variant"],
+            time="ts",
+            time_unit="s",
+            every=every,
+            processes=processes,
+        )
+        config = with_intervals(configured(request))
+        counted = counted_tables(request, config).found
+        found.append({place: b"".join(each.dump()) for place, each in counted.items()})
+    assert found[0] == found[1]
+    assert len(found[0]) == 3 if every is None else len(found[0]) > 10
+
+
+def with_intervals(config: Config) -> Config:
+    return msgspec.structs.replace(config, intervals=Intervals(groups=16))
+
+
+def test_so_is_the_state_of_json_lines(tmp_path: Path) -> None:
+    paths = [str(json_lines(tmp_path / f"{n}.ndjson", events(40, n))) for n in range(3)]
+    request = Request(paths=paths, metrics=METRICS, labels=["variant"], time="ts", time_unit="s")
+    config = with_intervals(configured(request))
+    one, two = (counted_records(config, None, processes) for processes in (1, 2))
+    assert isinstance(one, Ingest)
+    assert isinstance(two, Ingest)
+    assert one.tally == two.tally
+    assert sections(one) == sections(two)
+
+
+def sections(ingest: Ingest) -> dict[tuple[str, str], bytes]:
+    return {
+        (partition.topic, each.name): b"".join(each.content()())
+        for partition in ingest.partitions
+        for each in ingest.sections(partition)
+    }
+
+
+def test_what_is_invalid_is_told_of_alike(tmp_path: Path) -> None:
+    paths = [json_lines(tmp_path / f"{n}.ndjson", events(5, n)) for n in range(3)]
+    for path, bad in zip(paths, ("", "{\n", "{\n[]\n"), strict=True):
+        path.write_text(path.read_text() + bad)
+    one, two = (ran("evaluate", *paths, "-m", "mrr", "--processes", n) for n in ("1", "2"))
+    assert "first in " in one.stderr
+    assert (one.stdout, one.stderr) == (two.stdout, two.stderr)
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_an_error_names_the_file_and_the_row(tmp_path: Path, processes: str) -> None:
+    good = parquet(tmp_path / "good.pq", events(20, 1))
+    rows = events(30, 2)
+    for row in rows:
+        row["positions"] = [1, 2, 3, 4]
+    rows[16]["positions"] = [1, 2, 3, 0]
+    rows[28]["positions"] = [1]
+    bad = parquet(tmp_path / "bad.pq", rows)
+    done = ran("evaluate", good, bad, "-m", "mrr", "--processes", processes)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "bad.pq: row 17: position 0; positions are whole numbers" in done.stderr
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_damaged_file_is_named(tmp_path: Path, processes: str) -> None:
+    good = json_lines(tmp_path / "good.ndjson", events(20, 1))
+    bad = tmp_path / "bad.ndjson.gz"
+    bad.write_bytes(gzip.compress(good.read_bytes())[:-20])
+    done = ran("evaluate", good, bad, "-m", "mrr", "--processes", processes)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "bad.ndjson.gz: its gzip data ends too early; wait until" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_errors_travel_between_processes_with_their_data() -> None:
+    error = pickle.loads(pickle.dumps(SourceError("a.pq", "row 7: no id", "correct it")))
+    assert (error.source, str(error)) == ("a.pq", "a.pq: row 7: no id; correct it.")
+    event = pickle.loads(pickle.dumps(InvalidEventError("wrong_type", "no list")))
+    assert (event.reason, event.detail) == ("wrong_type", "no list")
+
+
+def test_a_folder_stands_for_the_files_in_it(tmp_path: Path) -> None:
+    (tmp_path / "day=1" / "_temporary").mkdir(parents=True)
+    first = parquet(tmp_path / "day=1" / "a.parquet", events(20, 1))
+    second = parquet(tmp_path / "b [1].pq", events(20, 2))
+    parquet(tmp_path / "day=1" / "_temporary" / "c.parquet", events(20, 3))
+    (tmp_path / "_SUCCESS").touch()
+    (tmp_path / ".b.pq.crc").touch()
+    (tmp_path / "README.md").touch()
+    wanted = sorted(map(str, (first, second)))
+    assert found_files([f"{tmp_path}/"]) == found_files([str(tmp_path)]) == wanted
+    assert found_files([f"{tmp_path}/**/*.p*q*"])[-1] == str(first)
+    assert found_files([f"{tmp_path}/day=?/*.parquet"]) == [str(first)]
+    assert found_files([str(second)]) == [str(second)]
+    done = ran("evaluate", tmp_path, "-m", "mrr", "--format", "json")
+    assert json.loads(done.stdout)[0]["count"] == 40
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("empty/", "empty/: no file of events in this folder; name the files, or give a folder"),
+        ("none-*.pq", "none-*.pq: no file matches; check the pattern."),
+        ("*.pq", "a.pq: is named twice; name each file once."),
+        ("none.pq", "none.pq: no such file or directory; check the path and its permissions."),
+    ],
+)
+def test_a_path_that_means_no_file_or_the_same_twice_is_refused(
+    tmp_path: Path, given: str, says: str
+) -> None:
+    (tmp_path / "empty").mkdir()
+    path = parquet(tmp_path / "a.pq", events(5, 1))
+    done = ran("evaluate", path, f"{tmp_path}/{given}", "-m", "mrr")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert says in done.stderr
+
+
+def test_compare_counts_in_several_processes_too(tmp_path: Path) -> None:
+    paths = [parquet(tmp_path / f"{n}.pq", events(200, n)) for n in range(2)]
+    asked = ["-m", "hit_rate@2", "--by", "variant", "--control", "a", "--format", "json"]
+    one, two = (ran("compare", *paths, *asked, "--processes", number) for number in ("1", "2"))
+    assert one.returncode == two.returncode == 0, two.stderr
+    assert one.stdout == two.stdout
+
+
+def end_hard(task: int) -> int:
+    if task:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return task
+
+
+def test_a_process_that_dies_is_told_of_in_a_sentence() -> None:
+    with (
+        pytest.raises(LostProcessError, match="ended by signal 9, most often for want of memory"),
+        results(end_hard, [0, 1], 2) as found,
+    ):
+        list(found)
+
+
+@pytest.fixture
+def counting(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """The program while two processes of it wait for files that never end."""
+    module = tmp_path / "waiting.py"
+    module.write_text(
+        "import time\n"
+        "from streameval import metric\n"
+        "@metric(bounds=(0, 1), source='a test')\n"
+        "def waiting(event):\n"
+        "    '''Waits for a minute.'''\n"
+        "    time.sleep(60)\n"
+        "    return 0.0\n"
+    )
+    paths = [parquet(tmp_path / f"{n}.pq", events(3, n)) for n in range(2)]
+    asked = ["-m", "waiting:waiting", "--processes", "2"]
+    process = subprocess.Popen(
+        command("evaluate", *paths, *asked),
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def workers(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    """Its processes that count, once there are two that have begun to."""
+    found: list[psutil.Process] = []
+    while len(found) < 2 and process.poll() is None:
+        children = psutil.Process(process.pid).children()
+        found = [child for child in children if _counts(child)]
+    return found
+
+
+def _counts(child: psutil.Process) -> bool:
+    with suppress(psutil.Error):
+        return "spawn_main" in " ".join(child.cmdline()) and child.num_threads() > 1
+    return False
+
+
+def test_an_interrupt_ends_all_processes_without_a_word(
+    counting: subprocess.Popen[bytes],
+) -> None:
+    found = workers(counting)
+    os.killpg(counting.pid, signal.SIGINT)
+    out, err = counting.communicate(timeout=PATIENCE)
+    assert (counting.returncode, out, err) == (130, b"", b"")
+    assert not psutil.wait_procs(found, PATIENCE)[1]
+
+
+def test_no_process_outlives_the_one_that_wants_its_result(
+    counting: subprocess.Popen[bytes],
+) -> None:
+    found = workers(counting)
+    assert len(found) == 2
+    counting.kill()
+    assert not psutil.wait_procs(found, PATIENCE)[1]
+
+
+def test_a_terminal_sees_how_fast_it_goes_and_how_long_it_takes(tmp_path: Path) -> None:
+    paths = [parquet(tmp_path / f"{n}.pq", events(40, n)) for n in range(2)]
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        command("evaluate", *paths, "-m", "mrr", "--processes", "2"),
+        stdout=subprocess.DEVNULL,
+        stderr=theirs,
+        env={**os.environ, "COLUMNS": "120"},
+    )
+    os.close(theirs)
+    shown = b""
+    with suppress(OSError):
+        while block := os.read(ours, 1 << 16):
+            shown += block
+    os.close(ours)
+    assert process.wait(PATIENCE) == 0
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
+    assert re.search(r"80 events +[\d,]+/s +\d:\d\d:\d\d", text), text

@@ -1,0 +1,81 @@
+"""Objects of a real S3 server, evaluated as files are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from io import BytesIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from streameval.errors import SourceError
+from streameval.sources import remote
+from streameval.sources.opening import content, expanded
+from tests.cli.program import ran
+from tests.stores import s3
+
+pytestmark = pytest.mark.skipif(
+    not s3.there_is_a_server(), reason="pip install 'streameval[s3server]'"
+)
+
+EVENTS = [{"recommendations": [1, 2, 3], "interactions": [2]}] * 40
+KEYS = ("day=1/a b#1.parquet", "day=2/b.parquet", "lines/c.ndjson", "lines/_SUCCESS")
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A folder with parquet and JSON lines in a bucket; the environment says where that is."""
+    endpoint, folder = f"http://127.0.0.1:{s3.server()}", s3.new_path()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    remote.store.cache_clear()
+    lines = "".join(f"{json.dumps(event)}\n" for event in EVENTS).encode()
+    table = BytesIO()
+    pq.write_table(pa.Table.from_pylist(EVENTS), table, row_group_size=15)
+    made = remote.store("s3://", s3.BUCKET)
+    for key in KEYS:
+        with made.open_output_stream(f"{folder.removeprefix('s3://')}/{key}") as stream:
+            stream.write(table.getvalue() if key.endswith("parquet") else lines)
+    yield folder
+    remote.store.cache_clear()
+
+
+def test_folders_and_patterns_of_objects_mean_their_files(bucket: str) -> None:
+    assert expanded(f"{bucket}/lines/", lambda _: True) == [f"{bucket}/lines/c.ndjson"]
+    wanted = [f"{bucket}/{key}" for key in KEYS[:2]]
+    assert expanded(f"{bucket}/day=*/*.parquet", lambda _: True) == wanted
+    assert expanded(f"{bucket}/**/?.parquet", lambda _: True) == wanted[1:]
+    assert expanded(f"{bucket}/**/*.parquet", lambda _: True) == wanted
+    with pytest.raises(SourceError, match="no file of events in this folder"):
+        expanded(f"{bucket}/none/", lambda _: True)
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+@pytest.mark.parametrize(("path", "lists"), [("day=?/*.parquet", 80), ("lines/", 40)])
+def test_objects_are_evaluated_as_files_are(
+    bucket: str, path: str, lists: int, processes: str
+) -> None:
+    asked = ["-m", "mrr", "--format", "json", "--processes", processes]
+    done = ran("evaluate", f"{bucket}/{path}", *asked)
+    assert (done.returncode, done.stderr) == (0, "")
+    (reading,) = json.loads(done.stdout)
+    assert (reading["value"], reading["count"]) == (0.5, lists)
+
+
+def test_an_object_that_is_not_there_is_told_of(bucket: str) -> None:
+    for path in ("none.parquet", "none.ndjson"):
+        done = ran("evaluate", f"{bucket}/{path}", "-m", "mrr")
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert f"{bucket}/{path}: no such object; check the path; a folder ends with /." in (
+            done.stderr
+        )
+
+
+def test_a_store_without_what_it_needs_says_where_to_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME", raising=False)
+    with pytest.raises(SourceError, match="credentials and endpoint in the environment"):
+        next(content("az://logs/a.csv"))
