@@ -11,14 +11,8 @@ class StreamevalError(Exception):
     """Root of all errors raised on purpose by this package."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A process hands its error over by this: by default made anew of the sentence alone.
-        return _again, (type(self), self.args, self.__dict__)
-
-
-def _again(kind: type[StreamevalError], args: tuple[Any, ...], data: dict[str, Any]) -> Any:
-    error = kind.__new__(kind, *args)
-    error.__dict__.update(data)
-    return error
+        # Pickle would make it anew from its sentence alone, and lose its data.
+        return Exception.__new__, (type(self), *self.args), self.__dict__
 
 
 def nearest(text: str, known: Iterable[str]) -> list[str]:
