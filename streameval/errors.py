@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 
 class StreamevalError(Exception):
     """Root of all errors raised on purpose by this package."""
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Pickle would make it anew from its sentence alone, and lose its data.
-        return Exception.__new__, (type(self), *self.args), self.__dict__
+    def __reduce__(self) -> tuple[object, ...]:
+        return Exception.__new__, (type(self), *self.args), self.__dict__  # with data, for pickle
 
 
 def nearest(text: str, known: Iterable[str]) -> list[str]:
