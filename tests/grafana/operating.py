@@ -80,7 +80,7 @@ def _now() -> list[Shown]:
         Shown(
             "Invalid",
             "percentunit",
-            "Share of the records read that are no valid event.",
+            "Share of the records read that are invalid.",
             [Query(f"{invalid} / ({all_read} > 0)", "{{job}}")],
             "StreamevalInvalidEvents",
         ),
@@ -133,7 +133,7 @@ def _left_out() -> list[Shown]:
         Shown(
             "Invalid, by reason",
             "cps",
-            "Records that are no valid event, per second; they are in no metric.",
+            "Invalid records per second; they are in no metric.",
             [Query(_rate("events_invalid_total", "reason"), "{{reason}}")],
             "StreamevalInvalidEvents",
         ),
