@@ -11,6 +11,7 @@ import pytest
 from streameval import Accumulator, Columns, Event
 from streameval.errors import InvalidEventError
 from tests.columnar.forms import bits
+from tests.effort import every_case
 
 PAIR = np.array([1, 2, 3]), np.array([0, 2, 3])
 
@@ -104,7 +105,7 @@ def test_a_table_has_scores_and_positions_too() -> None:
     assert read(table, "auc") == 1.0
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("shown", "acts", "says"),
     [
         (np.array([[1, -1, 2], [1, 2, 3]]), PAIR, "in row 0 an item stands after the end"),
@@ -148,8 +149,8 @@ def test_lengths_that_do_not_fit_are_refused(lengths: Any) -> None:
         read(Columns(recommendations=shown, interactions=PAIR, lengths=lengths))
 
 
-@pytest.mark.parametrize("name", ["gains", "positions", "scores"])
-@pytest.mark.parametrize("numbers", [[[1.0], [1.0]], [["a", "b"], ["c"]], [[1, 2]]])
+@every_case("name", ["gains", "positions", "scores"])
+@every_case("numbers", [[[1.0], [1.0]], [["a", "b"], ["c"]], [[1, 2]]])
 def test_numbers_that_do_not_fit_are_refused(name: str, numbers: Any) -> None:
     columns = {"recommendations": PAIR, "interactions": PAIR, name: numbers}
     with pytest.raises(InvalidEventError, match=f"{name}: give one number for each item"):

@@ -9,6 +9,7 @@ import pytest
 from streameval.catalogue import parse
 from streameval.config import load
 from streameval.errors import ConfigError, MetricError
+from tests.effort import every_case
 
 _SOURCE = '[source]\ntype = "simulator"\n'
 _KEYS = (
@@ -460,7 +461,7 @@ MISTAKES |= {
 }
 
 
-@pytest.mark.parametrize("slip", MISTAKES)
+@every_case("slip", MISTAKES)
 def test_a_slip_is_answered_with_one_sentence(slip: str, tmp_path: Path) -> None:
     text, sentence = MISTAKES[slip]
     file = tmp_path / "streameval.toml"

@@ -10,6 +10,7 @@ from streameval.config.options import WebOptions
 from streameval.config.web_file import web_config, web_security
 from streameval.errors import ConfigError
 from streameval.exporters.web.webconfig import WebConfig
+from tests.effort import every_case
 from tests.exporters.certificates import Authority
 
 _TLS = "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n"
@@ -114,7 +115,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@pytest.mark.parametrize("slip", SLIPS)
+@every_case("slip", SLIPS)
 def test_a_slip_is_answered_with_one_sentence(slip: str, folder: Path) -> None:
     text, sentence = SLIPS[slip]
     file = folder / "web.yml"

@@ -8,6 +8,7 @@ import pytest
 
 from streameval.config import Config, load
 from streameval.errors import ConfigError
+from tests.effort import every_case
 
 _REST = 'metrics = ["ctr"]\n[source]\ntype = "simulator"\n[web]\n'
 
@@ -31,7 +32,7 @@ def test_a_prefix_has_no_slash_at_its_end(tmp_path: Path, given: str, prefix: st
     assert read(tmp_path, f'route_prefix = "{given}"').web.prefix == prefix
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "sentence"),
     [
         ("listen = []", "web.listen: found []; give at least one address"),

@@ -15,6 +15,7 @@ import pytest
 from streameval import Accumulator
 from streameval.errors import InvalidEventError
 from streameval.events import LARGEST_RANK, Batch, Event
+from tests.effort import every_case
 
 METRICS = ("ndcg@5", "dcg(gain=exp2)@5", "precision", "distinct_items@5")
 
@@ -26,13 +27,11 @@ def _counted(*events: tuple[Any, ...]) -> dict[str, Any]:
     return accumulator.state_dict()
 
 
-@pytest.mark.parametrize(
+@every_case(
     "shown",
     [["a", "b"], ("a", "b"), deque(["a", "b"]), np.array(["a", "b"]), {"a": 1, "b": 1}.keys()],
 )
-@pytest.mark.parametrize(
-    "acts", [["b"], ("b",), {"b"}, frozenset("b"), np.array(["b"]), deque("b")]
-)
+@every_case("acts", [["b"], ("b",), {"b"}, frozenset("b"), np.array(["b"]), deque("b")])
 def test_any_collection_of_ids_is_an_event(shown: Any, acts: Any) -> None:
     assert _counted((shown, acts)) == _counted((["a", "b"], ["b"]))
 
@@ -71,7 +70,7 @@ def test_ids_of_numpy_are_the_ids_they_hold() -> None:
         assert json.dumps(other.state_dict()) == json.dumps(plain.state_dict())
 
 
-@pytest.mark.parametrize(
+@every_case(
     "gain",
     [math.nan, math.inf, -math.inf, "2", None, 10**400, -(10**400), 2.0**1000 * 1.01, -1e308],
 )
@@ -79,7 +78,7 @@ def test_a_gain_that_is_no_number_up_to_2_to_the_1000_is_refused(gain: Any) -> N
     _refused("invalid_gain", (["a"], {"a": gain}))
 
 
-@pytest.mark.parametrize(
+@every_case(
     "positions",
     [
         [1],

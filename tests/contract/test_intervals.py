@@ -23,7 +23,7 @@ from streameval.statistics.intervals import GroupSums
 from tests.contract import laws
 from tests.contract.inputs import inputs
 from tests.contract.metric_cases import CASES, NAMES, a_text_of_each, stream
-from tests.effort import dear, sampled
+from tests.effort import dear, every_case, sampled
 from tests.metrics.preparation import Shown
 from tests.metrics.summaries import RefusedError
 from tests.metrics.twins import twins
@@ -75,7 +75,7 @@ def test_the_sums_of_each_group_are_those_of_its_lists(name: str, k: int | None)
                 assert laws.value(accumulator.read(text)) is None or "nan" in metric.values.values()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every_case("name", NAMES)
 def test_all_groups_together_give_the_value_that_is_shown(name: str) -> None:
     texts = [text for text in ALL if parse(text).name == name]
     events = [event._replace(user=event.user or "nobody") for event in EVENTS]

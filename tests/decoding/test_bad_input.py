@@ -13,6 +13,7 @@ from streameval.decoding.fields import EventFields
 from streameval.decoding.invalid import REASONS, InvalidEvent, Reason
 from streameval.events import Event
 from tests.decoding.records import decoders, json_values, mutilated, records
+from tests.effort import every_case
 
 FIELDS = EventFields(
     time="ts",
@@ -154,7 +155,7 @@ def test_the_record_that_all_others_spoil_is_valid(decoder: Decoder) -> None:
     assert isinstance(decoder.decode(record()), Event)
 
 
-@pytest.mark.parametrize(("value", "reason"), BYTES, ids=lambda x: repr(x)[:40])
+@every_case(("value", "reason"), BYTES)
 def test_bytes_that_are_no_record_have_their_reason(
     decoder: Decoder, value: bytes, reason: Reason
 ) -> None:
@@ -164,7 +165,7 @@ def test_bytes_that_are_no_record_have_their_reason(
     assert found.detail
 
 
-@pytest.mark.parametrize(("field", "value", "reason"), FIELD_VALUES, ids=lambda x: str(x)[:40])
+@every_case(("field", "value", "reason"), FIELD_VALUES)
 def test_a_spoilt_field_has_its_reason_and_is_named(
     decoder: Decoder, field: str, value: str | None, reason: Reason
 ) -> None:

@@ -16,6 +16,7 @@ from streameval.decoding.fields import EventFields, TimeUnit
 from streameval.decoding.invalid import InvalidEvent
 from streameval.errors import ConfigError
 from streameval.events import Event, Interaction
+from tests.effort import every_case
 
 
 def decoded(
@@ -46,7 +47,7 @@ def test_integer_ids_stay_integers_where_configured() -> None:
     assert event.user == "7"
 
 
-@pytest.mark.parametrize("text", ["a", "1.0", "", "\u0661", "1_000", " 1", "+1", "1e3", "9" * 1001])
+@every_case("text", ["a", "1.0", "", "\u0661", "1_000", " 1", "+1", "1e3", "9" * 1001])
 def test_text_that_is_no_number_is_no_integer_id(text: str) -> None:
     value = msgspec.json.encode({"recommendations": [text], "interactions": []})
     found = Decoder(EventFields(ids="integer"), []).decode(value)
@@ -93,7 +94,7 @@ def test_of_several_interactions_with_an_item_the_largest_gain_counts() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("written", "text"),
     [
         ('"a"', "a"),
@@ -203,7 +204,7 @@ def test_paths_lead_into_objects_and_lists() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("payload", "reason"),
     [
         ("7", "wrong_type"),
@@ -238,13 +239,13 @@ def test_an_object_with_its_own_key_for_the_id_is_read() -> None:
     assert (event.recommendations, event.scores) == (["a"], [0.5])
 
 
-@pytest.mark.parametrize("path", ["", ".", "a.", ".a", "a..b", "[]", "a[0]", "a[", "a]b", "a[].[]"])
+@every_case("path", ["", ".", "a.", ".a", "a..b", "[]", "a[0]", "a[", "a]b", "a[].[]"])
 def test_what_is_no_path_is_refused(path: str) -> None:
     with pytest.raises(ConfigError, match="path"):
         Decoder(EventFields(recommendations=path), [])
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("fields", "labels", "problem"),
     [
         ({"time": "ts"}, [], "together"),
@@ -264,7 +265,7 @@ def test_fields_that_contradict_each_other_are_refused(
         Decoder(EventFields(**fields), labels)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("unit", "written", "microseconds"),
     [
         ("s", "0", 0),
@@ -287,7 +288,7 @@ def test_times_are_exact_microseconds(unit: TimeUnit, written: str, microseconds
     assert decoded(value, time="ts", time_unit=unit).ts == microseconds
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("unit", "written"),
     [
         ("s", "1700000000000"),

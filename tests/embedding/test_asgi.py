@@ -6,8 +6,8 @@ from urllib.parse import urljoin
 
 import httpx
 import pytest
-from fastapi import FastAPI
 from playwright.sync_api import Browser, Locator, Page, expect
+from starlette.applications import Starlette
 
 from streameval import Accumulator
 from streameval.asgi import _Shown, app
@@ -25,7 +25,7 @@ class Service:
 
     def __init__(self) -> None:
         self.variants = {name: Accumulator("ndcg@10", "ctr") for name in ("control", "treatment")}
-        api = FastAPI()
+        api = Starlette()
         api.mount(
             "/shop/evaluation", app(self.variants, "variant", source="the shop", first_exposure=0)
         )

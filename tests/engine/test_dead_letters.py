@@ -18,6 +18,7 @@ from streameval.engine.dead_letters import (
     letters_of,
 )
 from streameval.events.records import Origin, Partition, RecordBatch
+from tests.effort import every_case
 
 PARTITION = Partition("events", 3)
 
@@ -63,7 +64,7 @@ def test_a_log_without_keys_and_times_gives_letters_without() -> None:
     assert str(letter.identity) == "events/3/7"
 
 
-@pytest.mark.parametrize("reason", REASONS)
+@every_case("reason", REASONS)
 def test_the_stage_says_whether_the_bytes_could_be_read(reason: Reason) -> None:
     unread = {"not_framed", "unknown_schema", "unusable_schema", "not_of_its_schema"}
     unread |= {"not_utf8", "not_json", "nested_too_deeply", "not_an_object", "number_too_large"}

@@ -17,9 +17,10 @@ from streameval.errors import (
     UnknownMetricError,
 )
 from streameval.statistics.hitcells import HitsView, Total
+from tests.effort import every_case
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "canonical"),
     [
         ("ndcg@10", "ndcg@10"),
@@ -45,7 +46,7 @@ def test_a_text_has_one_canonical_form(text: str, canonical: str) -> None:
     assert repr(parse(text)) == f"Metric({canonical!r})"
 
 
-@pytest.mark.parametrize(
+@every_case(
     "text",
     [
         "",
@@ -79,7 +80,7 @@ def test_what_is_not_how_a_metric_is_written_is_refused(text: str) -> None:
         parse(text)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "allowed"),
     [
         ("ndcg(gain=exp)@5", "linear, exp2, binary"),

@@ -6,6 +6,7 @@ import pytest
 
 from streameval.catalogue import parse
 from streameval.errors import AbsentMetricError
+from tests.effort import every_case
 
 _TAKEN = {
     "num_ret": "retrieved",
@@ -38,12 +39,12 @@ _ABSENT = (
 )
 
 
-@pytest.mark.parametrize("name", _TAKEN)
+@every_case("name", _TAKEN)
 def test_a_name_of_trec_eval_is_ours(name: str) -> None:
     assert parse(f"trec:{name}").text == f"trec:{_TAKEN[name]}"
 
 
-@pytest.mark.parametrize("name", _ABSENT)
+@every_case("name", _ABSENT)
 def test_what_trec_eval_has_and_we_have_not_is_said_to_be_absent(name: str) -> None:
     with pytest.raises(AbsentMetricError, match=r"of trec_eval .* is not among the metrics here"):
         parse(f"trec:{name}")

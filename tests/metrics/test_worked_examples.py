@@ -7,6 +7,7 @@ import math
 import pytest
 
 from streameval import Accumulator
+from tests.effort import every_case
 from tests.metrics.preparation import Interactions
 
 # Lists of five and their outcomes: hits at 1 and 3; at 2; none; nothing done.
@@ -24,7 +25,7 @@ def _log(rank: int) -> float:
     return 1 / math.log2(rank + 1)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "expected"),
     [
         ("hit_rate@1", 1 / 4),

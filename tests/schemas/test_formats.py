@@ -30,7 +30,7 @@ from streameval.schemas.registry import (
     RegistryOptions,
     UnusableSchemaError,
 )
-from tests.effort import PATIENCE
+from tests.effort import PATIENCE, every_case
 from tests.schemas.producing import (
     as_avro,
     as_evolved_avro,
@@ -184,7 +184,7 @@ def read_avro(kind: object, value: object, unit: TimeUnit = "iso8601") -> Any:
     return json.loads(to_text(framed(1, stream.getvalue())))["x"]
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("kind", "value", "found"),
     [
         ("long", 2**62 + 1, 2**62 + 1),
