@@ -100,7 +100,7 @@ def test_a_scrape_waits_for_the_list_that_is_being_counted() -> None:
         counting = threads.submit(accumulator.update, shown, ["a"])
         assert shown.begun.wait(300)
         # What changed is copied; what did not is not, and waits for nobody.
-        accumulator.version += 1
+        accumulator._changes += 1
         scrape = threads.submit(scraped, registry)
         done, _ = wait([scrape], timeout=0.3)
         shown.go.set()

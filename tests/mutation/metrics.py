@@ -79,7 +79,7 @@ _ragged = lists._ragged
 
 
 def _counting_read(self: Accumulator, metric: str) -> Any:
-    self.version += 1
+    self._changes += 1
     return _read(self, metric)
 
 
@@ -95,7 +95,7 @@ def _twice(self: Table, batch: Any, *cells: Any) -> None:
 
 def _forgetful(self: Accumulator) -> None:
     self._readings.clear()
-    self.lists = 0
+    self._lists = 0
 
 
 def _itself(self: Accumulator) -> Accumulator:
