@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
-from streameval.errors import ConfigError, SourceError
+from streameval.errors import ConfigError, SourceError, StoreError
 from streameval.events.records import Partition
 from streameval.sources.kafka.kafka_python import KafkaPythonConsumer
 from streameval.sources.kafka.settings import group_config
@@ -45,6 +46,28 @@ def test_two_members_share_and_one_that_leaves_gives_back(broker: Broker) -> Non
         until(lambda: len(a.numbers) == 4, a)
     assert a.told.values == FOUR
     assert [what for what, _ in a.told.happened][-2:] == ["revoked", "assigned"]
+
+
+@on_each_client
+def test_an_owner_that_cannot_finish_a_revoked_partition_is_told_of_it_again(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = filled(broker, FOUR)
+    mine = options(broker, topic, group=topic)
+    with reading(mine) as a:
+        until(lambda: a.told.values == FOUR, a)
+
+        def refusing(_: Sequence[Partition]) -> None:
+            raise StoreError("store", "is full", "make room")
+
+        with reading(mine) as b:
+            with monkeypatch.context() as full:
+                full.setattr(a.told, "revoked", refusing)
+                with pytest.raises(StoreError, match="is full"):
+                    until(lambda: False, a, b)
+            assert a.numbers == [0, 1, 2, 3]
+            until(lambda: len(a.numbers) == len(b.numbers) == 2, a, b)
+            assert [what for what, _ in a.told.happened] == ["assigned", "revoked", "assigned"]
 
 
 @on_each_client_at_night

@@ -10,7 +10,7 @@ from kafka.record import util as kafka_records
 
 from streameval.errors import ConfigError, MissingExtraError, SourceError
 from streameval.sources.kafka.client import warn_of_slow_checksums
-from streameval.sources.kafka.confluent import librdkafka_config
+from streameval.sources.kafka.librdkafka import librdkafka_config
 from streameval.sources.kafka.settings import client_config, group_config
 from streameval.sources.kafka.source import KafkaSource
 from streameval.sources.secrets import redacted
@@ -144,8 +144,7 @@ def test_a_client_that_there_is_not_is_refused() -> None:
 
 def test_a_client_that_is_not_installed_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
-    monkeypatch.delitem(sys.modules, "streameval.sources.kafka.confluent", raising=False)
-    monkeypatch.delattr("streameval.sources.kafka.confluent", raising=False)
+    monkeypatch.delitem(sys.modules, "streameval.sources.kafka.librdkafka")
     with pytest.raises(MissingExtraError, match=r"needs the extra 'fast', .*pip install 'conflu"):
         KafkaSource(options("127.0.0.1:1", "topic", client="confluent"), {}, shared=False)
 

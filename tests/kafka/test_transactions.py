@@ -76,7 +76,7 @@ def test_the_position_moves_over_a_gap_at_the_end(
         # One record, five aborted ones, and the marker of the abort.
         while batches[-1].next_offset < 7:
             batches += source.poll(0.2)
-        assert batches[-1].values == ()
+        assert by_partition(batches) == {Partition(topic, 0): [b"a"]}
         # Ends may be a second old; the run's own time limit guards this.
         while source.end_offsets() != {Partition(topic, 0): 7}:
             source.poll(0.1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from types import ModuleType
 from typing import Any, TypeAlias
 
@@ -37,9 +38,8 @@ def subscribing(
     """
     if client_of(options) == KAFKA_PYTHON:
         return partial(KafkaPythonConsumer, config)
-    confluent = _confluent()
-    settings = confluent.librdkafka_config(options, environment, config)
-    return partial(confluent.ConfluentConsumer, settings, config)
+    settings = _module("librdkafka").librdkafka_config(options, environment, config)
+    return partial(_module("confluent").ConfluentConsumer, settings, config)
 
 
 def try_reader(
@@ -55,14 +55,14 @@ def try_reader(
     if client_of(options) == KAFKA_PYTHON:
         connect(KafkaConsumer, config).close(autocommit=False)
         return
-    confluent = _confluent()
     named = {**config, "group_id": options.group}
-    confluent.try_connection(confluent.librdkafka_config(options, environment, named))
+    librdkafka = _module("librdkafka")
+    librdkafka.try_connection(librdkafka.librdkafka_config(options, environment, named))
 
 
-def _confluent() -> ModuleType:
+def _module(name: str) -> ModuleType:
+    """One of those that need the extra."""
     try:
-        from streameval.sources.kafka import confluent  # noqa: PLC0415  an extra
+        return import_module(f"streameval.sources.kafka.{name}")
     except ImportError as error:
         raise MissingExtraError('client = "confluent" of [source.kafka]', "fast", error) from error
-    return confluent

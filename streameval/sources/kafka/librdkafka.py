@@ -1,0 +1,195 @@
+"""Settings of librdkafka: made of the user's, whatever names they have, and tried before use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextlib import closing
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException
+from kafka import errors
+
+from streameval.errors import ConfigError
+from streameval.sources.kafka.connections import addresses
+from streameval.sources.kafka.settings import (
+    POSITIONS,
+    RANGE,
+    TABLE,
+    given_config,
+    librdkafka_only,
+    unknown,
+)
+from streameval.sources.options import KafkaOptions
+
+_OURS: Final[Mapping[str, Any]] = {
+    "allow.auto.create.topics": False,
+    "auto.offset.reset": "error",
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    # The position at the end of a partition passes markers of transactions, which hold no record.
+    "enable.partition.eof": True,
+    "isolation.level": "read_committed",
+    "partition.assignment.strategy": "range",
+}
+_OFFERED: Final[Mapping[str, Any]] = {
+    "check.crcs": True,
+    "log_level": 0,
+    "topic.metadata.refresh.interval.ms": 2_000,
+}
+"""Ours unless the user says otherwise."""
+
+_NAMES: Final[Mapping[str, str]] = {
+    "fetch_max_wait_ms": "fetch.wait.max.ms",
+    "metadata_max_age_ms": "topic.metadata.refresh.interval.ms",
+    "receive_buffer_bytes": "socket.receive.buffer.bytes",
+    "request_timeout_ms": "socket.timeout.ms",
+    "sasl_plain_password": "sasl.password",
+    "sasl_plain_username": "sasl.username",
+    "send_buffer_bytes": "socket.send.buffer.bytes",
+    "ssl_cafile": "ssl.ca.location",
+    "ssl_certfile": "ssl.certificate.location",
+    "ssl_ciphers": "ssl.cipher.suites",
+    "ssl_crlfile": "ssl.crl.location",
+    "ssl_keyfile": "ssl.key.location",
+    "ssl_password": "ssl.key.password",
+}
+"""Name in kafka-python -> name in librdkafka; the rest differ by their dots only."""
+
+_PASSED: Final = frozenset(
+    {
+        *("client_id", "client_rack", "client_dns_lookup", "connections_max_idle_ms"),
+        *("check_crcs", "fetch_max_bytes", "fetch_min_bytes", "max_partition_fetch_bytes"),
+        *("group_id", "group_instance_id", "heartbeat_interval_ms", "session_timeout_ms"),
+        *("max_in_flight_requests_per_connection", "max_poll_interval_ms"),
+        *("receive_message_max_bytes", "reconnect_backoff_ms", "reconnect_backoff_max_ms"),
+        *("retry_backoff_ms", "sasl_mechanism", "security_protocol"),
+        *_NAMES,
+    }
+)
+_OF_THE_SOURCE: Final = frozenset(
+    {"bootstrap_servers", "bootstrap_timeout_ms", "max_poll_records", "ssl_check_hostname"}
+)
+"""Understood, but not handed on as they are."""
+
+_CREDENTIALS: Final = ("sasl_plain_username", "sasl_plain_password")
+_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_LEAVE_OUT: Final = 'leave it out, or set client = "kafka-python"'
+_SECURITY: Final = re.compile(r"(enable_)?(ssl|sasl|https|security)_")
+_NOT_THE_USERS: Final[Mapping[str, str]] = {
+    "enable_auto_offset_store": POSITIONS,
+    "enable_partition_eof": POSITIONS,
+    "group_remote_assignor": RANGE,
+    "logger": "it takes a Python object, which a configuration file cannot hold",
+    "on_commit": POSITIONS,
+}
+_NAMED: Final = re.compile(r'property:? "([^"]+)"|`([a-z._]+)`|^([a-z._]+) failed')
+
+_CONNECTING_SECONDS: Final = 10.0
+
+
+def librdkafka_config(
+    options: KafkaOptions, environment: Mapping[str, str], config: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The settings of a reader, in librdkafka's names, found to be accepted.
+
+    Args:
+        options: say what the user wants.
+        environment: what ${NAME} in the settings refers to.
+        config: all settings, in kafka-python's names.
+
+    Raises:
+        ConfigError: librdkafka has no such setting, or does not take its value.
+    """
+    given = given_config(options, environment)
+    _refuse_others(given)
+    further = librdkafka_only(options, environment)
+    written = {_NAMES.get(key, _dotted(key)): key for key in given}
+    written |= {_dotted(key): key for key in further}
+    for key in further:
+        _refuse_ours(key)
+    found = {
+        **_OFFERED,
+        **_renamed(config),
+        **{_dotted(key): value for key, value in further.items()},
+        **_OURS,
+    }
+    _try(found, written)
+    return found
+
+
+def credentials(config: Mapping[str, Any]) -> dict[str, str]:
+    """User and password of a configuration in kafka-python's names, as librdkafka names them."""
+    return {_NAMES[name]: str(config[name]) for name in _CREDENTIALS if name in config}
+
+
+def try_connection(settings: Mapping[str, Any]) -> None:
+    """Connect once.
+
+    Raises:
+        KafkaError: no broker answers.
+    """
+    heard: list[KafkaError] = []
+    with closing(Consumer({**settings, "error_cb": heard.append})) as client:
+        try:
+            client.list_topics(timeout=_CONNECTING_SECONDS)
+        except KafkaException as error:
+            client.poll(0.0)
+            said = "; ".join(dict.fromkeys(each.str() for each in heard))
+            raise errors.KafkaError(said or error.args[0].str()) from error
+
+
+def _dotted(written: str) -> str:
+    return written if written == "log_level" else written.replace("_", ".")
+
+
+def _refuse_others(given: Mapping[str, Any]) -> None:
+    for key in given:
+        if key not in _PASSED | _OF_THE_SOURCE:
+            raise ConfigError(TABLE, key, f"librdkafka has no such setting; {_LEAVE_OUT}.")
+    mechanism = given.get("sasl_mechanism", _MECHANISMS[0])
+    if mechanism not in _MECHANISMS:
+        problem = f"found {mechanism!r}; with this client, write one of {', '.join(_MECHANISMS)}."
+        raise ConfigError(TABLE, "sasl_mechanism", problem)
+
+
+def _refuse_ours(written: str) -> None:
+    name = written.replace(".", "_")
+    if name in _NOT_THE_USERS or name.endswith("_cb"):
+        reason = _NOT_THE_USERS.get(name, _NOT_THE_USERS["logger"])
+        raise ConfigError(TABLE, written, f"cannot be set: {reason}.")
+    if _SECURITY.match(name):
+        problem = "is librdkafka's alone, and other connections to Kafka are made by kafka-python;"
+        raise ConfigError(TABLE, written, f"{problem} use kafka-python's security settings.")
+
+
+def _renamed(config: Mapping[str, Any]) -> dict[str, Any]:
+    found = {
+        _NAMES.get(key, key.replace("_", ".")): value
+        for key, value in config.items()
+        if key in _PASSED and value is not None
+    }
+    found["bootstrap.servers"] = ",".join(addresses(config))
+    if "SSL" in str(config.get("security_protocol", "")):
+        checked = config.get("ssl_check_hostname", True)
+        found["ssl.endpoint.identification.algorithm"] = "https" if checked else "none"
+        if "ssl_certfile" in config:
+            # Python takes the key from the file of the certificate, where no other is named.
+            found.setdefault("ssl.key.location", config["ssl_certfile"])
+    return found
+
+
+def _try(settings: Mapping[str, Any], written: Mapping[str, str]) -> None:
+    """Have librdkafka look at the settings; without an address, it connects to nothing."""
+    offline = {key: value for key, value in settings.items() if key != "bootstrap.servers"}
+    try:
+        Consumer(offline).close()
+    except (KafkaException, TypeError, ValueError) as error:
+        said = error.args[0].str() if isinstance(error, KafkaException) else str(error)
+        said = said.removeprefix("Failed to create consumer: ").rstrip(".")
+        match = _NAMED.search(said)
+        name = next(filter(None, match.groups()), "client") if match else "client"
+        key = written.get(name, name)
+        if said.startswith("No such configuration property"):
+            said = unknown(name.replace(".", "_"))
+        raise ConfigError(TABLE, key, f"{said}." if not said.endswith("?") else said) from error
