@@ -13,8 +13,6 @@ from tests.chaos.daemons import Daemon
 from tests.chaos.stage import Stage
 
 _RATE = 200
-_ASLEEP = 3.0
-"""Seconds, twice the session: whoever is silent for so long is put out of the group."""
 
 
 def move(stage: Stage) -> Faults:

@@ -30,7 +30,6 @@ from tests.engine.counting import (
 
 SECOND = 1_000_000
 HOUR = 3_600 * SECOND
-YEARS = 10 * 365 * 24 * HOUR
 times = st.integers(-50, 50) | st.integers(0, 20).map(lambda step: 10 * step) | st.just(10**6)
 logs = st.lists(times, max_size=40)
 sizes = st.sampled_from([1, 3, 5, 21])
