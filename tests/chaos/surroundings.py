@@ -80,7 +80,8 @@ def disk_full(stage: Stage) -> Faults:
 def store_away(stage: Stage) -> Faults:
     """The S3 server fails, is away or silent for a while; counting goes on, and is saved later."""
     with S3Proxy(s3.server()) as proxy:
-        setting = stage.setting(member="one", events=200, endpoint=proxy.endpoint)
+        # A long session: a member that must restore meanwhile ends, and is to be started again.
+        setting = stage.setting(member="one", events=200, session=30_000, endpoint=proxy.endpoint)
         writer = stage.writer(setting)
         with stage.daemon(setting, "last-words") as daemon, writer.flowing(_RATE):
             daemon.until(daemon.ready)
