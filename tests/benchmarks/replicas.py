@@ -21,7 +21,7 @@ from streameval.testing.broker import Broker
 from tests.benchmarks.sizing import daemon, work
 from tests.ports import free_port
 
-RECORDS = 60_000
+RECORDS = 240_000
 """Of the log, over a day."""
 PARTITIONS = 8
 COUNTS = (1, 2, 3)
