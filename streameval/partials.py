@@ -28,6 +28,7 @@ from streameval.errors import (
     UnlikeStateError,
 )
 from streameval.events import Id
+from streameval.events.arrow import as_table
 from streameval.events.columns import Columns
 from streameval.events.ids import IdKind
 from streameval.events.ragged import IntArray
@@ -208,7 +209,7 @@ class Counter:
         """
         found: dict[Cell, Accumulator] = {}
         for batch in batches:
-            for cell, rows in self._split(_table(batch)):
+            for cell, rows in self._split(as_table(batch)):
                 found.setdefault(cell, self._empty.copy()).update_many(rows)
         return [
             _partial(cell, counted, self._settings)
@@ -404,14 +405,6 @@ def _length(every: str) -> int:
         problem = f"every: found {every!r}; give at least 1s, like 15m, 1h or 1d"
         raise ValueError(problem)
     return length
-
-
-def _table(batch: Any) -> Any:
-    try:
-        return arrow().table(batch)
-    except (TypeError, ValueError) as error:
-        detail = f"{type(batch).__name__} is not a table of Arrow, Polars or pandas: {error}"
-        raise InvalidEventError("wrong_type", detail) from error
 
 
 def _coded(table: Any, name: str) -> tuple[IntArray, list[Any]]:

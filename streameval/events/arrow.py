@@ -37,17 +37,35 @@ def table_columns(table: Any, names: Sequence[str]) -> Mapping[str, Any]:
         InvalidEventError: they are not, or it is no table.
         MissingExtraError: pyarrow is not installed.
     """
-    arrow = _arrow()
-    try:
-        found = arrow.table(table)
-    except (TypeError, ValueError) as error:
-        raise InvalidEventError("wrong_type", f"no Arrow table: {error}") from error
+    found = as_table(table)
     for name in ("recommendations", "interactions"):
         if name not in found.column_names:
             columns = ", ".join(found.column_names) or "none"
             detail = f"the table has no column {name!r}; its columns: {columns}"
             raise InvalidEventError("missing_field", detail)
     return {name: found[name] for name in names if name in found.column_names}
+
+
+def as_table(given: Any) -> Any:
+    """A table of pyarrow from whatever speaks Arrow's interface; its columns are not copied.
+
+    Text as Polars hands it over (views) is: pyarrow can do little with that.
+
+    Raises:
+        InvalidEventError: it is not a table.
+        MissingExtraError: pyarrow is not installed.
+    """
+    arrow = _arrow()
+    if hasattr(given, "collect_schema") and hasattr(given, "collect"):
+        detail = f"{type(given).__name__} is not computed yet; give its .collect()"
+        raise InvalidEventError("wrong_type", detail)
+    try:
+        found = arrow.table(given)
+    except (TypeError, ValueError) as error:
+        name = f"{type(given).__module__.partition('.')[0]}.{type(given).__name__}"
+        detail = f"{name} is not a table of Arrow, Polars or pandas: {error}"
+        raise InvalidEventError("wrong_type", detail) from error
+    return arrow.table([_settled(column) for column in found.columns], names=found.column_names)
 
 
 def null_rows(found: Any) -> NDArray[np.bool_]:
@@ -109,25 +127,51 @@ def flat_column(found: Any) -> list[Any]:
 
 
 def _column(name: str, values: Any, offsets: Any) -> Column:
+    """Strings by a dictionary of their own, numbers as they are."""
     arrow = _arrow()
     kind = values.type
-    if arrow.types.is_dictionary(kind):
+    if arrow.types.is_dictionary(kind) and arrow.types.is_integer(kind.value_type):
         values, kind = values.cast(kind.value_type), kind.value_type
     if arrow.types.is_integer(kind) or arrow.types.is_floating(kind):
         return Column(Ragged(values.to_numpy(), offsets))
     if arrow.types.is_null(kind):
         return Column(Ragged(np.zeros(0, np.int64), offsets))
-    if not (arrow.types.is_string(kind) or arrow.types.is_large_string(kind)):
+    if not (arrow.types.is_dictionary(kind) or _is_text(kind)):
         raise InvalidEventError("invalid_id", f"{name}: ids are integers or strings, found {kind}")
-    words = values.dictionary_encode()
+    words = values if arrow.types.is_dictionary(kind) else values.dictionary_encode()
+    if not _is_text(words.dictionary.type):
+        kind = words.dictionary.type
+        raise InvalidEventError("invalid_id", f"{name}: ids are integers or strings, found {kind}")
     indices = words.indices.to_numpy().astype(np.int64)
     return Column(Ragged(indices, offsets), words.dictionary.to_pylist())
+
+
+def _is_text(kind: Any) -> bool:
+    types = _arrow().types
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def _settled(column: Any) -> Any:
+    """A chunked array without views of text, which pyarrow can neither take from nor encode."""
+    arrow = _arrow()
+    kind, text = column.type, arrow.large_string()
+    if arrow.types.is_string_view(kind):
+        return column.cast(text)
+    if _is_list(kind) and arrow.types.is_string_view(kind.value_type):
+        fixed = arrow.types.is_fixed_size_list(kind)
+        return column.cast(arrow.list_(text, kind.list_size) if fixed else arrow.large_list(text))
+    return column
+
+
+def _is_list(kind: Any) -> bool:
+    types = _arrow().types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
 def _array(found: Any) -> Any:
     arrow = _arrow()
     if isinstance(found, ArrowStream):
-        return arrow.chunked_array(found).combine_chunks()
+        return _settled(arrow.chunked_array(found)).combine_chunks()
     return arrow.array(found)
 
 

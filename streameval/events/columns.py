@@ -17,6 +17,7 @@ from streameval.events.arrow import (
     table_columns,
 )
 from streameval.events.ragged import Coded, Column, Ragged, encoded, listed, matrix_column
+from streameval.events.tensors import plain
 
 
 class Columns(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,9 +25,11 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
 
     Each column is one of: a matrix of shape (events, K), in which -1 ends a row of integers that
     is shorter; a pair (values, offsets), where event i has `values[offsets[i]:offsets[i + 1]]`; a
-    list of arrays, one an event; or an Arrow array of lists. Ids are integers of 64 bits or
-    strings. Where nothing but recommendations and interactions is given, and metrics read hits
-    (not repeats=compact_..., not type=) or items shown, no Python object is made for an event.
+    list of arrays, one an event; or an Arrow array of lists. Interactions may be a vector: one item
+    an event. Arrays are numpy's, or tensors of PyTorch and others that speak DLPack; what is on
+    a device is copied to the main memory. Ids are integers of 64 bits or strings. Where nothing but
+    recommendations and interactions is given, and metrics read hits (not repeats=compact_..., not
+    type=) or items shown, no Python object is made for an event.
 
     Attributes:
         recommendations: item ids as shown, rank 1 first.
@@ -72,8 +75,11 @@ def read(given: Columns | ArrowTable) -> Coded | Batch:
     """
     if not isinstance(given, Columns):
         given = Columns(**table_columns(given, Columns.__struct_fields__))
-    shown = _column("recommendations", given.recommendations, given.lengths)
-    acts = _column("interactions", given.interactions)
+    given = Columns(
+        **{name: plain(name, each) for name, each in msgspec.structs.asdict(given).items()}
+    )
+    shown = _ids("recommendations", given.recommendations, given.lengths)
+    acts = _ids("interactions", _each_alone(given.interactions))
     if len(shown.ragged) != len(acts.ragged):
         detail = f"{len(shown.ragged)} recommendations and {len(acts.ragged)} interactions"
         raise InvalidEventError("wrong_type", f"columns of unequal length: {detail}")
@@ -92,6 +98,21 @@ def read(given: Columns | ArrowTable) -> Coded | Batch:
     )
 
 
+def _ids(name: str, found: Any, lengths: Any = None) -> Column:
+    column = _column(name, found, lengths)
+    kind = column.ragged.values.dtype
+    if column.ragged.values.size and kind.kind not in "iuUTO":
+        detail = f"{name}: {kind} is not a type of ids; give integers (int64) or strings"
+        raise InvalidEventError("invalid_id", detail)
+    return column
+
+
+def _each_alone(found: Any) -> Any:
+    """A vector as lists of one item, as targets of a batch are; -1 stands for none."""
+    single = isinstance(found, np.ndarray) and found.ndim == 1 and found.dtype.kind in "iuUT"
+    return found[:, None] if single else found
+
+
 def _column(name: str, found: Any, lengths: Any = None, *, optional: bool = False) -> Column:
     if isinstance(found, ArrowTable):
         column = list_column(name, found, optional=optional)
@@ -100,10 +121,15 @@ def _column(name: str, found: Any, lengths: Any = None, *, optional: bool = Fals
         found = column
     if isinstance(found, np.ndarray) and found.ndim == 2:
         return Column(matrix_column(name, found, lengths))
+    if isinstance(found, np.ndarray) and found.dtype.kind != "O":
+        what = f"{found.dtype} of shape {found.shape}"
+        detail = f"{name}: {what}; give a matrix of shape (events, K), or (values, offsets)"
+        raise InvalidEventError("wrong_type", detail)
     return Column(listed(name, found))
 
 
 def _of_events(name: str, found: Any, events: int) -> list[Any] | None:
+    """A column of one value an event; None where no event has any."""
     if found is None:
         return None
     if isinstance(found, np.ndarray):

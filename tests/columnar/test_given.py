@@ -109,10 +109,10 @@ def test_a_table_has_scores_and_positions_too() -> None:
     ("shown", "acts", "says"),
     [
         (np.array([[1, -1, 2], [1, 2, 3]]), PAIR, "in row 0 an item stands after the end"),
-        (np.array([[1.0, 2.0], [3.0, 4.0]]), PAIR, "values of type float64"),
+        (np.array([[1.0, 2.0], [3.0, 4.0]]), PAIR, "recommendations: float64 is not a type of ids"),
         (np.ma.masked_equal(np.array([[0, 2], [3, 4]]), 0), PAIR, "in row 0 an item stands"),
-        (np.array([[True], [False]]), PAIR, "values of type bool"),
-        (np.array([[b"a"], [b"b"]]), PAIR, "values of type |S1"),
+        (np.array([[True], [False]]), PAIR, "bool is not a type of ids"),
+        (np.array([[b"a"], [b"b"]]), PAIR, "|S1 is not a type of ids"),
         (np.array([[None], [1]], object), PAIR, "integers or strings, found None"),
         ([[True], [1]], PAIR, "found True"),
         ([[1], [1.5]], PAIR, "found 1.5"),
@@ -130,7 +130,7 @@ def test_a_table_has_scores_and_positions_too() -> None:
         (pa.array([1, 2]), PAIR, "recommendations: int64 holds no lists"),
         (pa.array([[1], None]), PAIR, "recommendations: null is neither a list nor an id"),
         (pa.array([[1], [None, 2]]), PAIR, "recommendations: null is neither a list nor an id"),
-        (pa.array([[1.5], [2.5]]), PAIR, "values of type float64"),
+        (pa.array([[1.5], [2.5]]), PAIR, "recommendations: float64 is not a type of ids"),
         (pa.array([[b"a"], [b"b"]]), PAIR, "found binary"),
     ],
 )
@@ -163,7 +163,7 @@ def test_a_table_without_a_column_is_refused() -> None:
 
 
 def test_what_is_no_table_is_refused() -> None:
-    with pytest.raises(InvalidEventError, match="no Arrow table"):
+    with pytest.raises(InvalidEventError, match="is not a table of Arrow"):
         read(pa.array([1, 2]))
 
 

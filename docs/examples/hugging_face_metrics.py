@@ -1,0 +1,46 @@
+# /// script
+# dependencies = ["streameval", "transformers[torch]"]
+# ///
+"""`compute_metrics` of a Hugging Face Trainer: next-item recommendation, batch by batch.
+
+    arguments = TrainingArguments(..., batch_eval_metrics=True)
+    Trainer(..., args=arguments, compute_metrics=Ranking("ndcg@10"))
+
+With batch_eval_metrics=True the Trainer calls it for each batch, and asks for the result with the
+last one, so that the scores of all items of all users are never in memory at once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from streameval import Accumulator
+
+IGNORED = -100
+"""A label that the loss of Hugging Face's models leaves out."""
+
+
+class Ranking:
+    """Counts scores (B, items) and the item that came next (B,).
+
+    Args:
+        metrics: like "ndcg@10".
+        k: how many items of the highest scores are ranked.
+    """
+
+    def __init__(self, *metrics: str, k: int = 10) -> None:
+        self.accumulator, self.k = Accumulator(*metrics), k
+
+    def __call__(self, prediction: Any, *, compute_result: bool = True) -> dict[str, float]:
+        """Count a batch; the values after the last one."""
+        scores, labels = np.asarray(prediction.predictions), np.asarray(prediction.label_ids)
+        known = labels != IGNORED
+        best = np.argsort(-scores[known], axis=1, kind="stable")[:, : self.k]
+        self.accumulator.update_many(best, labels[known])
+        if not compute_result:
+            return {}
+        found = {name: reading.value for name, reading in self.accumulator.compute().items()}
+        self.accumulator.reset()
+        return found

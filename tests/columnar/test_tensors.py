@@ -1,0 +1,137 @@
+"""Tensors and frames of other libraries, handed over as they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from streameval import Accumulator, Columns
+from streameval.errors import InvalidEventError
+from streameval.events.tensors import plain
+from streameval.partials import merged, partials
+
+TOP = [[3, 1, 2], [5, 4, 6], [7, 8, 9]]
+TRUTH = [1, 9, 9]
+WORDS = {"recommendations": [["a", "b"], ["c", "d"]], "interactions": [["b"], []]}
+
+
+class Tensor:
+    """What a tensor says of itself by DLPack; on a device until `cpu` is called."""
+
+    def __init__(self, values: Any, device: int = 1) -> None:
+        self.values, self.device, self.requires_grad = np.asarray(values), device, False
+        self.dtype, self.shape = self.values.dtype, self.values.shape
+
+    def __dlpack__(self, **asked: Any) -> Any:
+        if self.device != 1:
+            raise BufferError("not in the main memory")
+        return self.values.__dlpack__(**asked)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.device, 0
+
+    def cpu(self) -> Tensor:
+        return Tensor(self.values)
+
+
+def found(*given: Any, metric: str = "mrr") -> float:
+    accumulator = Accumulator(metric)
+    accumulator.update_many(*given)
+    return accumulator.read(metric).value
+
+
+WANTED = found(np.array(TOP), [[each] for each in TRUTH])
+
+
+def test_tensors_and_vectors_of_targets_are_counted_as_lists_are() -> None:
+    assert found(Tensor(TOP), Tensor(TRUTH)) == WANTED
+    assert found(np.array(TOP), np.array(TRUTH)) == WANTED
+    assert found(Tensor(TOP), [Tensor([each]) for each in TRUTH]) == WANTED
+    columns = Columns(
+        recommendations=Tensor(TOP),
+        interactions=(Tensor(TRUTH), Tensor([0, 1, 2, 3])),
+        scores=Tensor([[0.3, 0.2, 0.1]] * 3),
+    )
+    assert found(columns) == WANTED
+    assert found(np.array(TOP), np.array([1, -1, 9])) == pytest.approx((1 / 2 + 1 / 3) / 3)
+
+
+def test_what_is_in_the_main_memory_is_not_copied() -> None:
+    tensor = Tensor(TOP)
+    assert np.shares_memory(plain("recommendations", tensor), tensor.values)
+
+
+def test_what_is_on_a_device_is_moved_by_its_own_method() -> None:
+    assert found(Tensor(TOP, device=2), Tensor(TRUTH, device=2)) == WANTED
+
+
+class Stuck(Tensor):
+    def cpu(self) -> Tensor:
+        return self
+
+
+@pytest.mark.parametrize(
+    ("top", "truth", "says"),
+    [
+        (Stuck(TOP, 2), Tensor(TRUTH), "recommendations: int64 of shape (3, 3) cannot be an array"),
+        (Tensor(TOP), Tensor([[True]] * 3), "interactions: bool is not a type of ids; give integ"),
+        (Tensor([[0.5]] * 3), Tensor(TRUTH), "recommendations: float64 is not a type of ids"),
+        (Tensor([TOP]), Tensor(TRUTH), "recommendations: int64 of shape (1, 3, 3); give a matrix"),
+        (Tensor(TOP), Tensor(TRUTH[:2]), "3 recommendations and 2 interactions"),
+    ],
+)
+def test_what_cannot_be_read_names_column_type_and_shape(top: Any, truth: Any, says: str) -> None:
+    with pytest.raises(InvalidEventError) as error:
+        found(top, truth)
+    assert says in str(error.value)
+
+
+def test_text_as_views_is_text() -> None:
+    """As Polars hands it over."""
+    views = pa.list_(pa.string_view())
+    table = pa.table({name: pa.array(lists, views) for name, lists in WORDS.items()})
+    table = table.append_column("variant", pa.array(["x", "y"], pa.string_view()))
+    assert found(table) == found(pa.table(WORDS)) == 0.25
+    rows = merged(partials([table], "mrr", by=["variant"]))
+    assert {cell.labels: each.read("mrr").value for cell, each in rows.items()} == {
+        ("x",): 0.5,
+        ("y",): 0.0,
+    }
+
+
+def test_frames_of_polars_are_counted_as_they_are() -> None:
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame(WORDS)
+    assert found(frame) == found(frame["recommendations"], frame["interactions"]) == 0.25
+    element = polars.element().cast(polars.Categorical)
+    coded = frame.with_columns(polars.col("recommendations").list.eval(element))
+    assert found(coded) == 0.25
+    fixed = polars.DataFrame({"recommendations": np.array(TOP), "interactions": [[1], [9], [9]]})
+    assert found(fixed) == WANTED
+    with pytest.raises(InvalidEventError, match="LazyFrame is not computed yet"):
+        partials([frame.lazy()], "mrr")
+
+
+def test_frames_of_pandas_are_counted_as_they_are() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(WORDS)
+    assert found(frame) == found(frame["recommendations"], frame["interactions"]) == 0.25
+
+
+def test_tensors_of_torch_are_counted_as_they_are() -> None:
+    torch = pytest.importorskip("torch")
+    top, truth = torch.tensor(TOP), torch.tensor(TRUTH)
+    assert found(top, truth) == WANTED
+    assert np.shares_memory(plain("recommendations", top), top.numpy())
+    assert found(top.to(torch.int32), [truth[:1], truth[1:2], truth[2:]]) == WANTED
+    scores = torch.rand(3, 3, requires_grad=True)
+    found(Columns(recommendations=top, interactions=truth, scores=scores), metric="auc")
+    ranked = torch.rand(3, 9).topk(3)
+    with pytest.raises(InvalidEventError, match="topk has scores and ids"):
+        found(ranked, truth)
+    columns = Columns(recommendations=top, interactions=truth, scores=scores.bfloat16())
+    with pytest.raises(InvalidEventError, match=r"scores: torch.bfloat16 of shape \(3, 3\) cannot"):
+        found(columns, metric="auc")
