@@ -440,9 +440,10 @@ class Accumulator:
     def _take_up(self) -> None:
         """Count the lists that wait."""
         self._table.count_rows(self._rows)
+        # The version goes back for a moment, not ahead: a scrape of that moment is made again.
+        self._room = _MOST_WAITING
         self._lists += len(self._rows)
         self._rows.clear()
-        self._room = _MOST_WAITING
 
     def _metric(self, given: str | Metric) -> Metric:
         return metric_of(next((each for each in self.metrics if each.text == given), given))

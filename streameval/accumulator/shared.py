@@ -68,6 +68,12 @@ class SharedAccumulator(Accumulator):
     adopt = _alone(Accumulator.adopt)
 
     @property
+    def lists(self) -> int:
+        """How many events were counted."""
+        with self._lock:
+            return super().lists
+
+    @property
     def audience(self) -> Audience | None:
         """The users, as of `Accumulator.audience`."""
         with self._lock:

@@ -319,7 +319,7 @@ class Table:
 
     @property
     def _counting_lists(self) -> list[Hits | ItemsShown]:
-        return [each for each in self.statistics.values() if isinstance(each, Hits | ItemsShown)]
+        return [each for each in self._ways.counting if isinstance(each, Hits | ItemsShown)]
 
     @cached_property
     def _ways(self) -> _Ways:

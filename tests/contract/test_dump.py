@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import msgspec
 import numpy as np
 import pytest
@@ -228,3 +230,12 @@ def test_an_adopted_dump_changes_the_version() -> None:
     accumulator.adopt(dumped(laws.made(["mrr"])))
     assert accumulator.version != version
     assert accumulator.read("mrr") != before
+
+
+def test_what_was_loaded_goes_on_with_single_lists_as_if_it_had_counted_all() -> None:
+    accumulator = Accumulator("ndcg(statistic=median)@10")
+    accumulator.update(["a", "b"], ["b"])
+    loaded = pickle.loads(pickle.dumps(accumulator))
+    for each in (accumulator, loaded.copy(), loaded):
+        each.update(["a", "b"], ["a"])
+        assert each.read("ndcg(statistic=median)@10").count == 2
