@@ -88,7 +88,7 @@ def results(count: Callable[[T], R], tasks: Sequence[T], processes: int) -> Iter
     pool = ProcessPoolExecutor(processes, context, initializer=_begin, initargs=(count,))
     workers: list[BaseProcess] = []
     try:
-        with _ignoring_interrupts():
+        with _interrupts_held():
             pending = [pool.submit(_count, task) for task in tasks]
             workers = [each for each in multiprocessing.active_children() if each not in others]
         yield (future.result() for future in pending)
@@ -102,13 +102,16 @@ def results(count: Callable[[T], R], tasks: Sequence[T], processes: int) -> Iter
 
 
 @contextmanager
-def _ignoring_interrupts() -> Iterator[None]:
-    """Processes started within ignore interrupts, which a terminal sends to all of them."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _interrupts_held() -> Iterator[None]:
+    """Processes started within hear no interrupts, which a terminal sends to all of them.
+
+    One that comes meanwhile waits: it is not lost to this process.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _status(workers: Sequence[BaseProcess]) -> int | None:

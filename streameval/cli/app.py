@@ -35,7 +35,7 @@ COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
         "metrics": "List all metrics, or document one of them.",
         "explain": "Explain how one request or user was counted, and why not.",
         "skip": "Skip one record at which the daemon stops because counting it fails.",
-        "state": "Inspect, verify, export and merge folders of checkpoints ([state] path).",
+        "state": "Inspect, verify, export and merge stores of checkpoints ([state] path).",
         "dlq": "Show dead letters, and replay their records after a fix.",
     }
 )
