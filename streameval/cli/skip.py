@@ -100,7 +100,7 @@ def _waits(config: Config, noted: _Noted, saved: SavedCheckpoint) -> bool:
 def _letter(config: Config, record: Identity, message: str) -> DeadLetter:
     """The record as a dead letter; without its bytes where its log has deleted it."""
     partition, offset = record
-    batch = config.source.holding(os.environ, partition, offset)
+    batch = config.source.batch_at(os.environ, partition, offset)
     if batch is None:
         gone = f"{message}; its log had deleted it"
         batch = RecordBatch(partition=partition, values=[b""], offsets=[offset], next_offset=offset)

@@ -75,7 +75,7 @@ class _Options(
         """A function that reads the newest records of each log; None where that is not possible."""
         return None
 
-    def holding(
+    def batch_at(
         self, environment: Mapping[str, str], partition: Partition, offset: int
     ) -> RecordBatch | None:
         """A batch with the record at an offset; None where its log does not have it any more.
@@ -146,13 +146,13 @@ class KafkaOptions(_Options, frozen=True, kw_only=True, tag="kafka"):
 
         return lambda: newest_records(self, environment)
 
-    def holding(
+    def batch_at(
         self, environment: Mapping[str, str], partition: Partition, offset: int
     ) -> RecordBatch | None:
         """What is fetched from the offset on."""
-        from streameval.sources.kafka.probe import holding  # noqa: PLC0415  heavy
+        from streameval.sources.kafka.probe import batch_at  # noqa: PLC0415  heavy
 
-        return holding(self, environment, partition, offset)
+        return batch_at(self, environment, partition, offset)
 
 
 def _is_start(text: str) -> bool:

@@ -100,7 +100,7 @@ def newest_records(
         return
 
 
-def holding(
+def batch_at(
     options: KafkaOptions, environment: Mapping[str, str], partition: Partition, offset: int
 ) -> RecordBatch | None:
     """A batch with the record at an offset; None where the topic does not have it any more.
