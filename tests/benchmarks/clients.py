@@ -20,7 +20,7 @@ from streameval.sources.options import KafkaOptions
 from streameval.testing.broker import Broker
 from tests.benchmarks.daemon import PARTITIONS, RECORDS, bare, filled, timed
 
-ROUNDS = 3
+ROUNDS = 7
 BAR = 0.55
 """Of kafka-python's processor time, at most."""
 

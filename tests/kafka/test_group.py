@@ -161,7 +161,7 @@ def test_added_partitions_are_shared_too(broker: Broker) -> None:
     assert a.told.seen[Partition(topic, 2)].partitions == 3
 
 
-@on_each_client
+@on_each_client_at_night
 @pytest.mark.parametrize("seconds", [0.001, 0.1])
 def test_a_topic_that_is_made_late_is_shared_too(broker: Broker, seconds: float) -> None:
     there = filled(broker, {0: [b"a"]})

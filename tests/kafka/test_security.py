@@ -175,7 +175,7 @@ def test_the_right_settings_read(safe: Secured) -> None:
         assert not any(source.connection_failures.values())
 
 
-@on_each_client
+@on_each_client_at_night
 @pytest.mark.parametrize("setting", sampled(["sasl.jaas.config", "sasl_plain_password"], 2))
 def test_a_password_in_a_file_is_read_again_by_the_next_connection(
     safe: Secured, tmp_path: Path, setting: str

@@ -49,7 +49,7 @@ def test_a_broker_that_comes_late_is_awaited(broker: Broker) -> None:
         awaited(source, None)
 
 
-@on_each_client
+@on_each_client_at_night
 def test_a_broker_restarted_while_reading_loses_and_repeats_nothing_and_fills_no_log(
     broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -108,7 +108,7 @@ def test_a_missing_topic_does_not_hold_up_another(broker: Broker) -> None:
         awaited(source, "missing-one")
 
 
-@on_each_client
+@on_each_client_at_night
 def test_added_partitions_are_read_too(broker: Broker) -> None:
     topic = filled(broker, {0: [b"a"]})
     with opened(options(broker, topic, start="latest")) as source:
