@@ -252,6 +252,8 @@ def counting(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     )
     paths = [parquet(tmp_path / f"{n}.pq", events(3, n)) for n in range(2)]
     asked = ["-m", "waiting:waiting", "--processes", "2"]
+    # A program inherits that interrupts are ignored, as where a shell runs tests in the background.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(
         command("evaluate", *paths, *asked),
         cwd=tmp_path,
@@ -259,6 +261,7 @@ def counting(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
+    signal.signal(signal.SIGINT, before)
     yield process
     process.kill()
     process.communicate()

@@ -22,7 +22,6 @@ from tests.kafka.topics import (
     drained,
     fill,
     filled,
-    on_each_client,
     on_each_client_at_night,
     options,
     removed,
@@ -34,7 +33,7 @@ pytestmark = pytest.mark.kafka
 FOUR = {number: [b"%d" % number] * 3 for number in range(4)}
 
 
-@on_each_client
+@on_each_client_at_night
 def test_two_members_share_and_one_that_leaves_gives_back(broker: Broker) -> None:
     topic = filled(broker, FOUR)
     mine = options(broker, topic, group=topic)
@@ -48,7 +47,7 @@ def test_two_members_share_and_one_that_leaves_gives_back(broker: Broker) -> Non
     assert [what for what, _ in a.told.happened][-2:] == ["revoked", "assigned"]
 
 
-@on_each_client
+@on_each_client_at_night
 def test_an_owner_that_cannot_finish_a_revoked_partition_is_told_of_it_again(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,7 +82,7 @@ def test_ranges_keep_equal_numbers_of_two_topics_together(broker: Broker) -> Non
             assert numbers[left] == numbers[right]
 
 
-@on_each_client
+@on_each_client_at_night
 def test_a_static_member_that_restarts_moves_nothing(broker: Broker) -> None:
     topic = filled(broker, FOUR)
     first = options(broker, topic, group=topic, member="first")
@@ -97,7 +96,7 @@ def test_a_static_member_that_restarts_moves_nothing(broker: Broker) -> None:
         assert a.told.happened == happened
 
 
-@on_each_client
+@on_each_client_at_night
 def test_a_second_process_of_one_name_is_told_to_the_first(broker: Broker, client: str) -> None:
     topic = filled(broker, FOUR)
     mine = options(broker, topic, group=topic, member="same")
@@ -113,7 +112,7 @@ def test_a_second_process_of_one_name_is_told_to_the_first(broker: Broker, clien
             assert b.source.commit(b.told.positions) is None
 
 
-@on_each_client
+@on_each_client_at_night
 def test_a_second_process_of_one_name_is_told_to_the_first_where_nothing_is_to_be_read(
     broker: Broker,
 ) -> None:
@@ -149,7 +148,7 @@ def test_a_member_that_was_away_too_long_is_refused_and_begins_anew(broker: Brok
         until(lambda: a.source.commit(own) is None, a, b)
 
 
-@on_each_client
+@on_each_client_at_night
 def test_added_partitions_are_shared_too(broker: Broker) -> None:
     topic = filled(broker, {0: [b"a"]})
     with reading(options(broker, topic, group=topic, start="latest")) as a:
@@ -172,7 +171,7 @@ def test_a_topic_that_is_made_late_is_shared_too(broker: Broker, seconds: float)
         until(lambda: len(a.told.own) == 2, a, seconds=seconds)
 
 
-@on_each_client
+@on_each_client_at_night
 def test_a_group_without_a_topic_has_joined_all_the_same(broker: Broker) -> None:
     with reading(options(broker, "not-there", group="nothing")) as a:
         until(lambda: a.source.joined, a)
@@ -180,7 +179,7 @@ def test_a_group_without_a_topic_has_joined_all_the_same(broker: Broker) -> None
         assert a.told.happened == []
 
 
-@on_each_client
+@on_each_client_at_night
 @pytest.mark.nightly
 def test_a_broker_that_restarts_loses_and_repeats_nothing(broker: Broker) -> None:
     topic = filled(broker, FOUR)
@@ -197,7 +196,7 @@ def test_a_broker_that_restarts_loses_and_repeats_nothing(broker: Broker) -> Non
         assert a.source.commit({p: a.told.positions[p] for p in a.told.own}) is None
 
 
-@on_each_client
+@on_each_client_at_night
 def test_records_deleted_before_they_were_read_stop_it(broker: Broker) -> None:
     topic = filled(broker, {0: [b"a", b"b", b"c"]})
     with reading(options(broker, topic, group=topic)) as a:
@@ -258,7 +257,7 @@ def test_names_that_cannot_be_are_refused(table: dict[str, Any], says: str) -> N
     assert says in str(raised.value)
 
 
-@on_each_client
+@on_each_client_at_night
 def test_a_group_of_another_kind_is_left_alone(broker: Broker) -> None:
     topic = filled(broker, FOUR)
     other = KafkaConsumer(
@@ -278,7 +277,7 @@ def test_a_group_of_another_kind_is_left_alone(broker: Broker) -> None:
             until(lambda: False, a)
 
 
-@on_each_client
+@on_each_client_at_night
 def test_a_member_goes_on_where_its_state_is_and_not_where_the_groups_commit_is(
     broker: Broker,
 ) -> None:

@@ -138,7 +138,7 @@ def counted(process: Running) -> float:
 @pytest.mark.parametrize(
     ("pace", "calm", "kills"),
     [
-        pytest.param(Pace((0.25, 1), 4), 2, 1, id="quick"),
+        pytest.param(Pace((0.25, 1), 8), 2, 1, id="quick"),
         pytest.param(Pace((1, 4), 8), 3, 3, id="six", marks=pytest.mark.nightly),
         pytest.param(Pace((15, 60), 120), 3, 3, id="usual", marks=[pytest.mark.nightly, _LONG]),
     ],
