@@ -73,8 +73,7 @@ def _group(item: pytest.Item) -> str:
     path = item.path.relative_to(item.config.rootpath).as_posix()
     if item.get_closest_marker("kafka"):
         near = path.startswith(("tests/kafka/", "tests/contract/", "tests/dead_letters/"))
-        # These mostly wait: two brokers share them, by the names of their files.
-        return f"kafka-{sum(path.encode()) % 2}" if near else "daemons"
+        return "kafka" if near else "daemons"
     parts = ("browser", "prometheus")
     return next((part for part in parts if item.get_closest_marker(part)), path)
 
