@@ -21,7 +21,7 @@ from streameval.cli.evaluation import (
     configured,
     found_files,
 )
-from streameval.cli.readings import Taken, snapshot_of, span_text, write_series
+from streameval.cli.readings import Taken, snapshot_of, write_series
 from streameval.cli.records import SpanCounting, counted_records
 from streameval.cli.tables import counted_tables, of_kind, reads
 from streameval.config import Config
@@ -46,7 +46,7 @@ from streameval.tables.rows import (
     trec_rows,
     truth_rows,
 )
-from streameval.windows.times import DurationError, microseconds
+from streameval.windows.times import DurationError, microseconds, moment_text
 
 
 def evaluate(  # noqa: PLR0913  each is an option of the command
@@ -353,7 +353,7 @@ def _taken(found: Mapping[Cell, Accumulator], config: Config) -> list[Taken]:
     for cell, each in sorted(found.items(), key=_standing):
         spans.setdefault(cell.start, {})[cell.labels] = Slice(each.metrics, each.table, 0)
     return [
-        Taken(None if start is None else span_text(start), snapshot_of(families, [slices]))
+        Taken(None if start is None else moment_text(start), snapshot_of(families, [slices]))
         for start, slices in spans.items()
     ]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -29,8 +28,8 @@ from streameval.join.joint import Joint
 from streameval.join.state import JoinedState
 from streameval.sources.options import KafkaOptions
 from streameval.sources.source import Pausable, Source
+from streameval.windows.times import moment_text
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECONDS = 0.2
 _PATIENCE = 5.0
 """Seconds in which connecting is no trouble worth a word."""
@@ -190,19 +189,15 @@ def _lines(home: Partition, found: Explanation, names: list[str]) -> Iterator[st
 
 def _list(home: Partition, each: ExplainedList, names: list[str]) -> Iterator[str]:
     labels = ", ".join(f"{name}={value}" for name, value in zip(names, each.labels, strict=True))
-    yield f"{home}: shown {_moment(each.time)}{f' ({labels})' if labels else ''}"
+    yield f"{home}: shown {moment_text(each.time)}{f' ({labels})' if labels else ''}"
     yield f"  items   {', '.join(map(str, each.items)) or 'none'}"
     if each.outcome == "counted":
         yield "  counted its window is over"
     else:
-        yield f"  open    until every log has passed {_moment(each.complete_at)}"
+        yield f"  open    until every log has passed {moment_text(each.complete_at)}"
 
 
 def _record(each: ExplainedRecord) -> str:
     what = "list" if each.item is None else f"{each.type or ''} {each.item}".lstrip()
     where = f"{each.log} offset {each.offset}"
-    return f"  {_moment(each.time)} {what}: {each.outcome}. {each.why} ({where})"
-
-
-def _moment(microseconds: int) -> str:
-    return (_EPOCH + timedelta(microseconds=microseconds)).isoformat().replace("+00:00", "Z")
+    return f"  {moment_text(each.time)} {what}: {each.outcome}. {each.why} ({where})"

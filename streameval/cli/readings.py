@@ -8,7 +8,6 @@ import io
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -23,26 +22,12 @@ from streameval.engine.spans import Slice
 from streameval.exporters.table import over_time, table
 from streameval.exporters.view import has_windows
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_FIRST = -62_135_596_800_000_000  # 0001-01-01, in microseconds since the epoch
-
 
 class Taken(NamedTuple):
     """Readings of a span of event time."""
 
     start: str | None
     snapshot: Snapshot
-
-
-def span_text(start: int) -> str:
-    """The start of a span as RFC 3339 has it; the first one begins with the year 1.
-
-    Example:
-        >>> span_text(1_700_000_000_000_000)
-        '2023-11-14T22:13:20Z'
-    """
-    moment = _EPOCH + timedelta(microseconds=max(start, _FIRST))
-    return f"{moment.replace(tzinfo=None).isoformat()}Z"
 
 
 def snapshot_of(

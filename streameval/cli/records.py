@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol, cast
 
 from streameval.cli.ending import tell, wrong_call_where
-from streameval.cli.readings import Taken, snapshot_of, span_text
+from streameval.cli.readings import Taken, snapshot_of
 from streameval.cli.screen import progress
 from streameval.config import Config
 from streameval.config.pipeline import counting as new_counting
@@ -28,6 +28,7 @@ from streameval.sources.files import FilesSource
 from streameval.sources.opening import size
 from streameval.sources.options import FilesOptions
 from streameval.sources.source import Positions
+from streameval.windows.times import moment_text
 
 _SECONDS = 0.2
 
@@ -293,7 +294,7 @@ class SpanCounting:
     def taken(self) -> Iterator[Taken]:
         """The readings of each span that has an event, in the order of time."""
         for start, slices in self.spans.items():
-            yield Taken(span_text(start), snapshot_of(self._families, slices))
+            yield Taken(moment_text(start), snapshot_of(self._families, slices))
 
     def _novel(self, partition: Partition, decoded: Decoded) -> Decoded:
         """Without events that came before, where the configuration has `dedup`."""

@@ -16,9 +16,8 @@ from typer import Argument, Option
 from streameval.checkpoints.checkpoint import Header, Place, SavedCheckpoint, Skip, Stop
 from streameval.checkpoints.stores import AnyStore
 from streameval.cli.ending import WrongCallError, output
-from streameval.cli.stores import store_at
+from streameval.cli.stores import Held, counted, store_at
 from streameval.config import Config, load
-from streameval.config.pipeline import counting, fitted, schemas_of
 from streameval.decoding.invalid import InvalidEvent
 from streameval.engine.dead_letters import DeadLetter, Identity, letters_of
 from streameval.events.records import Partition, RecordBatch
@@ -71,7 +70,7 @@ def _skip(path: Path, record: Identity, by: str) -> None:
     order = Skip(stop=noted.stop, by=by, at=time.time())
     saved = store.newest(noted.place).saved
     if saved is not None and _covered(saved.header, record) > record.offset:
-        if not _waits(config, noted, saved):
+        if not _waits(path, noted, saved):
             raise WrongCallError(
                 f"{_text(record)} was counted meanwhile: the checkpoint covers everything below "
                 f"offset {_covered(saved.header, record)}. Nothing is skipped."
@@ -85,16 +84,13 @@ def _skip(path: Path, record: Identity, by: str) -> None:
         )
 
 
-def _waits(config: Config, noted: _Noted, saved: SavedCheckpoint) -> bool:
+def _waits(path: Path, noted: _Noted, saved: SavedCheckpoint) -> bool:
     """Whether a checkpoint holds the record as a list that waits for interactions."""
     if not noted.stop.waiting:
         return False
-    header = saved.header
-    counts = counting(fitted(config, header.settings), schemas=schemas_of(config, os.environ))
-    home = Partition(noted.place.topic, noted.place.number)
-    offsets = {Partition.of(log): offset for log, offset in header.offsets.items()}
-    counts.restore(home, offsets, {name: saved.read(name) for name in saved.digests})
-    return counts.partitions[home].remove(noted.stop.record)
+    _, counts = counted([Held(str(path), noted.place, saved)], path)
+    (state,) = counts.partitions.values()
+    return state.remove(noted.stop.record)
 
 
 def _letter(config: Config, record: Identity, message: str) -> DeadLetter:

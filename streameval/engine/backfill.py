@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 import msgspec
 
 from streameval.errors import BackfillError
+from streameval.windows.times import moment_text
 
 
 class BackfillRow(NamedTuple):
@@ -77,13 +77,3 @@ class Backfill(msgspec.Struct, frozen=True, kw_only=True):
                     "lists in both would count twice",
                     "take over only spans that are new, or begin with the state as it was before",
                 )
-
-
-def moment_text(microseconds: int) -> str:
-    """A time as ISO 8601, for a message.
-
-    Example:
-        >>> moment_text(1_750_000_000_000_000)
-        '2025-06-15T15:06:40Z'
-    """
-    return f"{datetime.fromtimestamp(microseconds // 1_000_000, UTC):%Y-%m-%dT%H:%M:%SZ}"

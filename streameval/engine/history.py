@@ -91,8 +91,8 @@ class _Panes:
             return FamilyPast()
         before, self._known = self._known, {}
         left = {True: most, False: most}
-        places = self._view.panes()
-        for pane in places[:LONGEST]:
+        kept = self._view.panes()
+        for pane in kept[:LONGEST]:
             known = pane in before
             if not known and left[known] <= 0:
                 break
@@ -100,7 +100,7 @@ class _Panes:
             left[known] -= spent
         self._view.forget_panes(but=self._known)
         panes = tuple(means for _, means in reversed(self._known.values()))
-        whole = len(panes) == len(places)
+        whole = len(panes) == len(kept)
         since = clock - self._view.kept if whole else panes[0].start
         return FamilyPast(self._texts, panes, since, self._spans)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from streameval.decoding.decode import Decoded
 from streameval.decoding.invalid import InvalidEvent
-from streameval.engine.backfill import Backfill, Extent, moment_text
+from streameval.engine.backfill import Backfill, Extent
 from streameval.engine.clock import NEVER, Ahead, Clock, Clocks
 from streameval.engine.dead_letters import Identity
 from streameval.engine.layout import Layout
@@ -22,7 +22,7 @@ from streameval.events import Batch
 from streameval.events.records import Partition, RecordBatch
 from streameval.windows.family import Family
 from streameval.windows.sections import Section, next_version
-from streameval.windows.times import PAST, late
+from streameval.windows.times import PAST, late, moment_text
 
 ALL: Final = "*"
 """Stands for every statistic of a family that is new as a whole."""

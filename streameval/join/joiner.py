@@ -201,7 +201,7 @@ class Joiner:
     def uncountable(self, sink: Callable[[Decoded], object]) -> tuple[int, int] | None:
         """Log and offset of the first list that fails alone as it failed in the last `advance`.
 
-        None where each alone is counted. Afterwards only what waits is as it was.
+        None where each alone is counted.
 
         Args:
             sink: raises for events that cannot be counted; forgets all that it was handed before.

@@ -243,11 +243,17 @@ class JoinedState:
         except (StreamevalError, MemoryError):
             raise
         except Exception as error:
-            raise self._uncountable(error) from error
+            record = self._at_fault()
+            if record is None:
+                raise
+            (topic, number), offset = record
+            raise UncountableRecordError(
+                topic, number, (offset, offset), told(error), SKIPPABLE, waiting=True
+            ) from error
         self._version = next_version()
 
-    def _uncountable(self, error: Exception) -> Exception:
-        """The record of the list at fault; the error itself where each list alone is right."""
+    def _at_fault(self) -> Identity | None:
+        """The record of the list that cannot be counted; None where each list alone can."""
         first = self.logs.cursors[0].partition
 
         def count_alone(events: Decoded) -> None:
@@ -256,13 +262,7 @@ class JoinedState:
             PartitionState(self._layout, first, 0).count(events)
 
         found = self.joiner.uncountable(count_alone)
-        if found is None:
-            return error
-        log, offset = found
-        topic, number = self.logs.cursors[log].partition
-        return UncountableRecordError(
-            topic, number, (offset, offset), told(error), SKIPPABLE, waiting=True
-        )
+        return None if found is None else Identity(self.logs.cursors[found[0]].partition, found[1])
 
     def _note(self, part: RecordSlice) -> None:
         """Add to the tally of the records."""

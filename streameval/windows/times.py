@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 import msgspec
@@ -22,6 +23,10 @@ PAST: Final = -(2**63)
 
 HOW: Final = "give a whole number and s, m, h or d, for example '90s', '5m', '1h' or '7d'"
 """How to write a duration, for errors."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST: Final = -62_135_596_800_000_000
+"""The beginning of the year 1, microseconds."""
 
 _BEYOND: Final = "past"
 _UNITS: Final = {"d": DAY, "h": HOUR, "m": 60 * SECOND, "s": SECOND}
@@ -167,6 +172,17 @@ def span_text(microseconds: int) -> str:
         if microseconds % size == 0:
             return f"{microseconds // size}{name}"
     return f"{microseconds}us"
+
+
+def moment_text(microseconds: int) -> str:
+    """A time since the epoch as RFC 3339 has it; what lies before the year 1 is its beginning.
+
+    Example:
+        >>> moment_text(1_700_000_000_000_000)
+        '2023-11-14T22:13:20Z'
+    """
+    moment = _EPOCH + timedelta(microseconds=max(microseconds, _FIRST))
+    return f"{moment.replace(tzinfo=None).isoformat()}Z"
 
 
 def _size(microseconds: int) -> str:

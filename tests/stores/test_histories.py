@@ -9,40 +9,36 @@ from pathlib import Path
 import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    invariant,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import rule, run_state_machine_as_test
 
 from streameval.checkpoints.files import GRACE, Cleaner
 from streameval.checkpoints.folder import FolderStore
+from streameval.checkpoints.stores import AnyStore
 from streameval.errors import DamagedStateError
-from tests.stores.drafts import NOON, PLACE, draft, whole
+from tests.stores.drafts import NOON, draft
 from tests.stores.forgetful import Crash, ForgetfulDisk, failing_at
+from tests.stores.histories import OFFSETS, PROCESSES, StoreHistories
 
 STORE = Path("/disk/state")
-OFFSETS = st.integers(0, 600)
-PROCESSES = st.integers(0, 1)
 
 
-class Histories(RuleBasedStateMachine):
+class Histories(StoreHistories):
     """An owner and one that does not know that it is none any more."""
 
     def __init__(self) -> None:
         super().__init__()
         self.disk = ForgetfulDisk(STORE.parent, seed=3)
         self.stores = [self._opened(), self._opened()]
-        self.durable: set[int] = set()
-        self.perhaps: set[int] = set()
+
+    def fresh(self) -> FolderStore:
+        return FolderStore(STORE, self.disk)
 
     def _opened(self) -> FolderStore:
         store = FolderStore(STORE, self.disk)
         store.claim("c1", "g1")
         return store
 
-    def _draft(self, store: FolderStore, offset: int, *, known: bool) -> None:
+    def _draft(self, store: AnyStore, offset: int, *, known: bool) -> None:
         store.save(draft(offset, written_at=NOON + offset, with_digest=known))
 
     @rule(process=PROCESSES, offset=OFFSETS, known=st.booleans())
@@ -66,35 +62,9 @@ class Histories(RuleBasedStateMachine):
         self.disk.crash()
         self.stores = [self._opened(), self._opened()]
 
-    @rule(process=PROCESSES)
-    def restore(self, process: int) -> None:
-        found = self.stores[process].newest(PLACE)
-        if found.saved is not None:
-            self.durable.add(whole(found.saved))
-
     @rule()
     def time_passes(self) -> None:
         self.disk.now += GRACE + 1
-
-    @rule()
-    def archive(self) -> None:
-        self.stores[0].archive(PLACE)
-        self.durable.clear()
-        self.perhaps.clear()
-
-    @invariant()
-    def the_highest_is_there_and_whole(self) -> None:
-        found = FolderStore(STORE, self.disk).newest(PLACE)
-        assert not found.damaged
-        offset = -1 if found.saved is None else whole(found.saved)
-        assert offset >= max(self.durable, default=-1)
-        assert offset in self.durable | self.perhaps | {-1}
-
-    @invariant()
-    def every_file_is_whole(self) -> None:
-        store = FolderStore(STORE, self.disk)
-        for offset in store.offsets(PLACE):
-            assert whole(store.checked(PLACE, offset)) == offset
 
 
 def _nothing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,12 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    invariant,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import rule, run_state_machine_as_test
 
 from streameval.checkpoints import objects
 from streameval.checkpoints.bucket import Bucket
@@ -32,11 +27,10 @@ from streameval.errors import ForeignStoreError, StoreError
 from streameval.events.records import Assignment, Partition
 from tests.stores.drafts import NOON, PLACE, contents, draft, whole
 from tests.stores.forgetful import Crash
+from tests.stores.histories import OFFSETS, PROCESSES, StoreHistories
 from tests.stores.watched import Request, WatchedBucket
 
 FOLDER = folder_of(Path(), PLACE).as_posix()
-OFFSETS = st.integers(0, 600)
-PROCESSES = st.integers(0, 1)
 MOST = 6
 """Requests of one checkpoint."""
 MOST_IN_SEQUENCE = 20
@@ -65,15 +59,16 @@ def failing(number: int, make: Callable[[], BaseException]) -> Callable[[Request
     return fail
 
 
-class Histories(RuleBasedStateMachine):
+class Histories(StoreHistories):
     """An owner and one that does not know that it is none any more; any request may be lost."""
 
     def __init__(self) -> None:
         super().__init__()
         self.bucket = WatchedBucket()
         self.stores = [opened(self.bucket), opened(self.bucket)]
-        self.durable: set[int] = set()
-        self.perhaps: set[int] = set()
+
+    def fresh(self) -> ObjectStore:
+        return ObjectStore(self.bucket)
 
     def _save(self, process: int, offset: int, *, known: bool) -> None:
         before = len(self.bucket.requests)
@@ -108,35 +103,9 @@ class Histories(RuleBasedStateMachine):
         if dies:
             self.stores[process] = opened(self.bucket)
 
-    @rule(process=PROCESSES)
-    def restore(self, process: int) -> None:
-        found = self.stores[process].newest(PLACE)
-        if found.saved is not None:
-            self.durable.add(whole(found.saved))
-
     @rule()
     def time_passes(self) -> None:
         self.bucket.now += GRACE + 1
-
-    @rule()
-    def archive(self) -> None:
-        self.stores[0].archive(PLACE)
-        self.durable.clear()
-        self.perhaps.clear()
-
-    @invariant()
-    def the_highest_is_there_and_whole(self) -> None:
-        found = ObjectStore(self.bucket).newest(PLACE)
-        assert not found.damaged
-        offset = -1 if found.saved is None else whole(found.saved)
-        assert offset >= max(self.durable, default=-1)
-        assert offset in self.durable | self.perhaps | {-1}
-
-    @invariant()
-    def every_file_is_whole(self) -> None:
-        store = ObjectStore(self.bucket)
-        for offset in store.offsets(PLACE):
-            assert whole(store.checked(PLACE, offset)) == offset
 
 
 def test_whatever_request_is_lost_the_highest_saved_is_there() -> None:
