@@ -143,7 +143,7 @@ def test_what_is_invalid_is_told_of_alike(tmp_path: Path) -> None:
     for path, bad in zip(paths, ("", "{\n", "{\n[]\n"), strict=True):
         path.write_text(path.read_text() + bad)
     one, two = (ran("evaluate", *paths, "-m", "mrr", "--processes", n) for n in ("1", "2"))
-    assert "first in " in one.stderr
+    assert f"not_json, first in {paths[1]}, line 6" in one.stderr
     assert (one.stdout, one.stderr) == (two.stdout, two.stderr)
 
 
@@ -286,6 +286,9 @@ def test_an_interrupt_ends_all_processes_without_a_word(
     counting: subprocess.Popen[bytes],
 ) -> None:
     found = workers(counting)
+    for each in found:
+        each.send_signal(signal.SIGINT)
+    assert not psutil.wait_procs(found, 1)[0]
     os.killpg(counting.pid, signal.SIGINT)
     out, err = counting.communicate(timeout=PATIENCE)
     assert (counting.returncode, out, err) == (130, b"", b"")

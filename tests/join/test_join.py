@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -82,14 +83,20 @@ def test_a_list_that_is_taken_out_leaves_every_other_record_with_one_outcome(
     assert joiner.shown.size >= 0
 
 
-def test_what_an_earlier_list_has_counted_is_no_orphan() -> None:
+@pytest.mark.parametrize(
+    ("row", "outcomes"), [(1, (1, 0)), (2, (0, 1))], ids=["beside an earlier list", "alone"]
+)
+def test_what_belonged_to_the_list_taken_out_ends(row: int, outcomes: tuple[int, int]) -> None:
     shown: list[dict[str, Any] | None] = [
-        {"ts": at, "request_id": f"r{at}", "user": "u1", "variant": variant, "shown": ["a"]}
-        for at, variant in ((2, "x"), (5, "y"), (643, "x"), (644, "x"))
+        {"ts": at, "request_id": f"r{at}", "user": user, "variant": variant, "shown": ["a"]}
+        for at, user, variant in (
+            *((2, "u1", "x"), (5, "u1", "y"), (6, "u2", "x")),
+            *((643, "u1", "x"), (644, "u1", "x")),
+        )
     ]
     clicked: list[dict[str, Any] | None] = [
-        {"ts": at, "user": "u1", "item": "a", "type": "click", "event_id": str(at)}
-        for at in (15, 643, 644)
+        {"ts": at, "user": user, "item": "a", "type": "click", "event_id": str(at)}
+        for at, user in ((15, "u1"), (16, "u2"), (643, "u1"), (644, "u1"))
     ]
     case = Case(
         streams=[[shown], [clicked]],
@@ -104,11 +111,12 @@ def test_what_an_earlier_list_has_counted_is_no_orphan() -> None:
     )
     run = Run(case)
     for log in run.logs:
-        run.feed(log, 4)
+        run.feed(log, 5)
     shown_log = next(iter(run.logs))
     assert [account.counted for account in run.state.accounts] == [1, 0]
-    assert run.state.remove(Identity(shown_log, 1))
-    assert run.state.accounts[1].counted == 1
+    assert run.state.remove(Identity(shown_log, row))
+    interactions = run.state.accounts[1]
+    assert (interactions.counted, interactions.orphan) == outcomes
     run.end()
     assert [account.open for account in run.state.accounts] == [0, 0]
-    assert run.state.accounts[1].orphan == 0
+    assert interactions.orphan == outcomes[1]

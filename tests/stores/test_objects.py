@@ -112,6 +112,15 @@ def test_whatever_request_is_lost_the_highest_saved_is_there() -> None:
     run_state_machine_as_test(Histories, settings=settings(stateful_step_count=20, deadline=None))
 
 
+def test_who_no_longer_owns_a_place_adds_a_file_and_deletes_none(bucket: WatchedBucket) -> None:
+    owner, zombie = opened(bucket), opened(bucket)
+    for offset in (10, 20, 30):
+        owner.save(draft(offset))
+    for offset in (5, 6):
+        zombie.save(draft(offset))
+    assert owner.offsets(PLACE) == [5, 6, 20, 30]
+
+
 def panes(number: int, kept: int, place: Place = PLACE) -> Draft:
     """One more pane has settled since the checkpoint before; the newest so many are kept."""
     names = [f"labels/60/{pane:08}" for pane in range(max(0, number - kept), number)]
