@@ -6,14 +6,15 @@ import multiprocessing
 import os
 import signal
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
-from functools import cached_property
+from contextlib import contextmanager, suppress
+from functools import cached_property, partial
 from itertools import groupby
 from multiprocessing.process import BaseProcess
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from streameval.errors import InvalidEventError, SourceError, StreamevalError
 from streameval.partials import Counter, Partial
@@ -23,7 +24,7 @@ from streameval.tables.files import Piece, Table, tables_of
 T = TypeVar("T")
 R = TypeVar("R")
 
-_LARGEST: Final = 32 << 20
+_LARGEST: Final = 16 << 20
 """Bytes that are counted before a result is sent: what a result costs is small beside that."""
 _SHARES: Final = 4
 """Tasks for each process at least, so that all of them end at about the same time."""
@@ -70,9 +71,9 @@ def results(count: Callable[[T], R], tasks: Sequence[T], processes: int) -> Iter
     """What `count` makes of each task, in the order of the tasks.
 
     Args:
-        count: is pickled once for each process; called here where there is one process.
+        count: is pickled once for each process that is started; is called here as well.
         tasks: what it is called with.
-        processes: how many, at most.
+        processes: how many, at most, this one among them.
 
     Raises:
         LostProcessError: one was ended, for example by the system for want of memory.
@@ -85,13 +86,15 @@ def results(count: Callable[[T], R], tasks: Sequence[T], processes: int) -> Iter
     # A forked process would inherit locks of threads: those of Arrow and of a progress bar.
     context = multiprocessing.get_context("spawn")
     others = multiprocessing.active_children()
-    pool = ProcessPoolExecutor(processes, context, initializer=_begin, initargs=(count,))
+    pool = ProcessPoolExecutor(processes - 1, context, initializer=_begin, initargs=(count,))
+    sharing = _Sharing(count, tasks, pool)
     workers: list[BaseProcess] = []
     try:
         with _interrupts_held():
-            pending = [pool.submit(_count, task) for task in tasks]
+            for _ in range(processes - 1):
+                sharing.hand_over()
             workers = [each for each in multiprocessing.active_children() if each not in others]
-        yield (future.result() for future in pending)
+        yield iter(sharing)
     except BrokenProcessPool:
         pool.shutdown()
         raise LostProcessError(_status(workers)) from None
@@ -99,6 +102,54 @@ def results(count: Callable[[T], R], tasks: Sequence[T], processes: int) -> Iter
         for worker in workers:
             worker.terminate()
         pool.shutdown(cancel_futures=True)
+
+
+class _Sharing(Generic[T, R]):
+    """Tasks that this process and those of a pool take as each has time.
+
+    A pool that is given all tasks takes more of them than it has processes, and this one would
+    wait for those at the end.
+    """
+
+    def __init__(
+        self, count: Callable[[T], R], tasks: Sequence[T], pool: ProcessPoolExecutor
+    ) -> None:
+        self._count, self._pool = count, pool
+        self._results: list[Future[R]] = [Future() for _ in tasks]
+        self._waiting = deque(zip(tasks, self._results, strict=True))
+
+    def hand_over(self, _: object = None) -> None:
+        """Give the pool one task, and another one whenever that is done."""
+        # None is left, or the pool was shut down because the results are no longer wanted.
+        with suppress(IndexError, RuntimeError):
+            task, result = self._waiting.popleft()
+            given = self._pool.submit(_count, task)
+            given.add_done_callback(partial(_pass_on, result))
+            given.add_done_callback(self.hand_over)
+
+    def __iter__(self) -> Iterator[R]:
+        for result in self._results:
+            while self._waiting and not result.done():
+                self._count_here()
+            yield result.result()
+
+    def _count_here(self) -> None:
+        with suppress(IndexError):
+            task, result = self._waiting.popleft()
+            try:
+                result.set_result(self._count(task))
+            except StreamevalError as error:
+                result.set_exception(error)
+
+
+def _pass_on(result: Future[R], given: Future[R]) -> None:
+    if given.cancelled():
+        return
+    error = given.exception()
+    if error is None:
+        result.set_result(given.result())
+    else:
+        result.set_exception(error)
 
 
 @contextmanager

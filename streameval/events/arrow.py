@@ -60,18 +60,23 @@ def as_table(given: Any) -> Any:
         detail = f"{type(given).__name__} is not computed yet; give its .collect()"
         raise InvalidEventError("wrong_type", detail)
     try:
-        found = arrow.table(given)
+        # `table` imports pandas where that is installed, half a second in each process.
+        found = given if isinstance(given, arrow.Table) else arrow.table(given)
     except (TypeError, ValueError) as error:
         name = f"{type(given).__module__.partition('.')[0]}.{type(given).__name__}"
         detail = f"{name} is not a table of Arrow, Polars or pandas: {error}"
         raise InvalidEventError("wrong_type", detail) from error
-    return arrow.table([_settled(column) for column in found.columns], names=found.column_names)
+    columns = [_settled(column) for column in found.columns]
+    return arrow.Table.from_arrays(columns, names=found.column_names)
 
 
 def null_rows(found: Any) -> NDArray[np.bool_]:
     """Which rows of an Arrow array are null; shape (rows,)."""
-    rows: NDArray[np.bool_] = _array(found).is_null().to_numpy(zero_copy_only=False)
-    return rows
+    column = _array(found)
+    if not column.null_count:
+        return np.zeros(len(column), np.bool_)
+    bits = np.frombuffer(column.is_null().buffers()[1], np.uint8)
+    return np.unpackbits(bits, count=len(column), bitorder="little").view(np.bool_)
 
 
 def list_column(name: str, found: Any, *, optional: bool = False) -> Column | Array:
@@ -102,11 +107,10 @@ def list_column(name: str, found: Any, *, optional: bool = False) -> Column | Ar
         lengths = [0 if row is None else len(row) for row in column.to_pylist()]
         return _column(name, values, np.cumsum([0, *lengths]))
     if not fixed:
-        offsets = column.offsets.to_numpy().astype(np.int64)
+        offsets = _numbers(column.offsets).astype(np.int64)
         return _column(name, values, offsets - offsets[0])
     if arrow.types.is_integer(kind.value_type):
-        matrix: Array = values.to_numpy().reshape(len(column), kind.list_size)
-        return matrix
+        return _numbers(values).reshape(len(column), kind.list_size)
     return _column(name, values, np.arange(len(column) + 1) * kind.list_size)
 
 
@@ -133,7 +137,7 @@ def _column(name: str, values: Any, offsets: Any) -> Column:
     if arrow.types.is_dictionary(kind) and arrow.types.is_integer(kind.value_type):
         values, kind = values.cast(kind.value_type), kind.value_type
     if arrow.types.is_integer(kind) or arrow.types.is_floating(kind):
-        return Column(Ragged(values.to_numpy(), offsets))
+        return Column(Ragged(_numbers(values), offsets))
     if arrow.types.is_null(kind):
         return Column(Ragged(np.zeros(0, np.int64), offsets))
     if not (arrow.types.is_dictionary(kind) or _is_text(kind)):
@@ -142,8 +146,15 @@ def _column(name: str, values: Any, offsets: Any) -> Column:
     if not _is_text(words.dictionary.type):
         kind = words.dictionary.type
         raise InvalidEventError("invalid_id", f"{name}: ids are integers or strings, found {kind}")
-    indices = words.indices.to_numpy().astype(np.int64)
+    indices = _numbers(words.indices).astype(np.int64)
     return Column(Ragged(indices, offsets), words.dictionary.to_pylist())
+
+
+def _numbers(values: Any) -> Array:
+    """An Arrow array of numbers without nulls, not copied."""
+    # Not `to_numpy`, which imports pandas as well.
+    numbers: Array = np.from_dlpack(values)
+    return numbers
 
 
 def _is_text(kind: Any) -> bool:

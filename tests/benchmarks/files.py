@@ -7,7 +7,9 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
@@ -16,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 EVENTS = int(os.environ.get("STREAMEVAL_EVENTS", "10_000_000"))
-ROUNDS = 3
+ROUNDS = 7
 METRICS = ("ndcg@10", "recall@10", "map@10", "mrr@10", "hit_rate@10")
 _K = 20
 _GROUP = 250_000
@@ -37,20 +39,19 @@ def main() -> None:
         _write(path, EVENTS)
         _write(none, 0)
         start = min(_run(none, 1).cpu for _ in range(ROUNDS))
-        runs: dict[int, list[Run]] = {1: [], 2: []}
-        for _ in range(ROUNDS):
-            for processes, made in runs.items():
-                made.append(_run(path, processes))
-    best = {
-        processes: Run(min(run.wall for run in made), min(run.cpu for run in made))
-        for processes, made in runs.items()
-    }
-    for processes, (fastest, least) in best.items():
-        print(f"--processes {processes}: {fastest:.1f} s, {least:.1f} s of processor time")
-    wall, free = best[1].wall / best[2].wall, best[1].cpu / (start + (best[2].cpu - start) / 2)
+        rounds = [(_run(path, 1), _run(path, 2)) for _ in range(ROUNDS)]
+    for processes, runs in enumerate(zip(*rounds, strict=True), 1):
+        wall, cpu = min(run.wall for run in runs), min(run.cpu for run in runs)
+        print(f"--processes {processes}: {wall:.1f} s, {cpu:.1f} s of processor time at least")
+    walls = sorted(one.wall / two.wall for one, two in rounds)
+    free = sorted(one.cpu / (start + (two.cpu - start) / 2) for one, two in rounds)
     print(f"{EVENTS:,} events, {len(METRICS)} metrics; load {os.getloadavg()[0]:.1f}")
-    print(f"two are {wall:.2f} times as fast as one by the clock,")
-    print(f"{free:.2f} times by processor time, which is what two free cores would show")
+    print(f"two are {_text(walls)} times as fast as one by the clock,")
+    print(f"{_text(free)} times by processor time, which is what two free cores would show")
+
+
+def _text(ratios: Sequence[float]) -> str:
+    return f"{median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
 
 
 def _run(path: Path, processes: int) -> Run:

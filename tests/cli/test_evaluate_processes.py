@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import multiprocessing
 import os
 import pickle
 import pty
@@ -224,7 +225,8 @@ def test_compare_counts_in_several_processes_too(tmp_path: Path) -> None:
 
 
 def end_hard(task: int) -> int:
-    if task:
+    """What a process of the pool does not survive."""
+    if multiprocessing.parent_process() is not None:
         os.kill(os.getpid(), signal.SIGKILL)
     return task
 
@@ -239,7 +241,7 @@ def test_a_process_that_dies_is_told_of_in_a_sentence() -> None:
 
 @pytest.fixture
 def counting(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """The program while two processes of it wait for files that never end."""
+    """The program while three processes of it wait for files that never end."""
     module = tmp_path / "waiting.py"
     module.write_text(
         "import time\n"
@@ -250,8 +252,8 @@ def counting(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
         "    time.sleep(60)\n"
         "    return 0.0\n"
     )
-    paths = [parquet(tmp_path / f"{n}.pq", events(3, n)) for n in range(2)]
-    asked = ["-m", "waiting:waiting", "--processes", "2"]
+    paths = [parquet(tmp_path / f"{n}.pq", events(3, n)) for n in range(3)]
+    asked = ["-m", "waiting:waiting", "--processes", "3"]
     # A program inherits that interrupts are ignored, as where a shell runs tests in the background.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(
@@ -268,7 +270,7 @@ def counting(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def workers(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
-    """Its processes that count, once there are two that have begun to."""
+    """The processes that it started, once both have begun to count."""
     found: list[psutil.Process] = []
     while len(found) < 2 and process.poll() is None:
         children = psutil.Process(process.pid).children()
