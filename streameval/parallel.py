@@ -45,11 +45,6 @@ class LostProcessError(StreamevalError):
 def shared(work: Sequence[T], sizes: Sequence[int], processes: int) -> list[list[T]]:
     """Work in tasks, in its order: small enough to be shared, and no smaller.
 
-    Args:
-        work: what to count.
-        sizes: how large each is, in bytes.
-        processes: how many will share it.
-
     Example:
         >>> shared(["a", "b", "c", "d"], [10, 10, 50, 10], 1)
         [['a', 'b'], ['c'], ['d']]
@@ -70,10 +65,7 @@ def shared(work: Sequence[T], sizes: Sequence[int], processes: int) -> list[list
 def results(count: Callable[[T], R], tasks: Sequence[T], processes: int) -> Iterator[Iterator[R]]:
     """What `count` makes of each task, in the order of the tasks.
 
-    Args:
-        count: is pickled once for each process that is started; is called here as well.
-        tasks: what it is called with.
-        processes: how many, at most, this one among them.
+    `count`: is pickled once for each process that is started; is called here as well.
 
     Raises:
         LostProcessError: one was ended, for example by the system for want of memory.
@@ -193,13 +185,7 @@ def _count(task: Any) -> Any:
 
 
 class Counted(NamedTuple):
-    """What came of a task.
-
-    Attributes:
-        size: of what was read, in bytes.
-        lists: how many were counted.
-        rows: what they came to.
-    """
+    """What came of a task."""
 
     size: int
     lists: int
@@ -207,14 +193,7 @@ class Counted(NamedTuple):
 
 
 class TableCounting:
-    """Counts pieces of tables.
-
-    Args:
-        form: how their columns are to be read.
-        metrics: as for `partials`.
-        every: likewise.
-        inputs: likewise, with intervals.
-    """
+    """Counts pieces of tables."""
 
     def __init__(
         self, form: Form, metrics: Sequence[str], every: str | None, inputs: Mapping[str, Any]

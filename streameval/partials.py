@@ -75,9 +75,6 @@ class Partial(NamedTuple):
     """What some of the lists of one cell came to.
 
     Attributes:
-        labels: as in Cell.
-        start: likewise.
-        lists: how many there are.
         state: all that was counted, as bytes; equal content gives equal bytes.
     """
 
@@ -160,13 +157,7 @@ def partials(
 class Counter:
     """Counts as `partials` does, call after call; what the inputs take is done once.
 
-    Args:
-        metrics: as for `partials`, like all that follows.
-        by: columns whose values tell slices apart.
-        every: length of spans, like "1h".
-        label_bytes: of UTF-8 that a value may have.
-        intervals: how intervals are made, where they are wanted.
-        inputs: catalog, popularity, similarity, depth, max_items and ids.
+    `label_bytes`: of UTF-8 that a value may have.
 
     Raises:
         MetricError: a metric cannot be understood, or lacks its inputs.
@@ -288,10 +279,6 @@ def repacked(
 ) -> list[Partial]:
     """Rows added up as rows: what a distributed reduction does at each step.
 
-    Args:
-        rows: as for `merged`.
-        known: likewise.
-
     Raises:
         UnlikeStateError: the rows were made with different metrics, columns, spans or inputs.
         StateVersionError: another release wrote them.
@@ -343,9 +330,7 @@ def backfill(
 ) -> Backfill:
     """Rows as the state of a daemon takes them.
 
-    Args:
-        rows: as for `merged`.
-        dimensions: labels and segments of the daemon; the rows are split by all of them.
+    `dimensions`: labels and segments of the daemon; the rows are split by all of them.
 
     Raises:
         BackfillError: there is no row, or they are not split by a dimension.

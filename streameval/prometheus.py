@@ -42,10 +42,7 @@ class Pictures:
     The accumulators are made safe for threads. Each that changed is copied under its lock and read
     from the copy, so that counting waits for the copy only.
 
-    Args:
-        accumulators: one, or a mapping, which may get more and lose some at any time.
-        labels: names of the labels; none for a single accumulator.
-        source: what is counted, for a person.
+    `accumulators`: one, or a mapping, which may get more and lose some at any time.
 
     Raises:
         NotShownError: labels and keys do not fit each other.
@@ -264,11 +261,7 @@ class Growth:
 
 
 class Exposition:
-    """The same as a text by itself, for programs without a registry.
-
-    Args:
-        collectors: what is shown.
-    """
+    """The same as a text by itself, for programs without a registry."""
 
     def __init__(self, *collectors: ClientCollector) -> None:
         self._registry = CollectorRegistry()

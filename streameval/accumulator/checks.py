@@ -61,11 +61,8 @@ def checked(
 ) -> Checks:
     """Whether the users of the variants are as an experiment's must be.
 
-    Args:
-        audiences: of each variant, control first.
-        shares: planned, in any unit; those not named count 1.
-        same_users: whether each user is meant to meet several variants.
-        left_out: values of the label that are no variant.
+    `audiences`: of each variant, control first. `shares`: planned, in any unit; those not named
+    count 1.
     """
     counts, shared, users = _counted(list(audiences.values()))
     smallest = min(counts)
@@ -91,9 +88,7 @@ def checked(
 def ratio_evidence(users: Sequence[int], shares: Sequence[float]) -> float:
     """Evidence against users being split as planned: a Dirichlet-multinomial against the plan.
 
-    Args:
-        users: of each variant.
-        shares: planned; they add up to 1.
+    `shares`: planned; they add up to 1.
 
     Example:
         >>> ratio_evidence([10_050, 9_950], [0.5, 0.5]) < 1

@@ -27,15 +27,7 @@ Made: TypeAlias = dict[str, int | str | None]
 
 
 class Content(NamedTuple):
-    """What a table has.
-
-    Attributes:
-        ids: the kind of ids counted.
-        items: its vocabulary.
-        events: (cell) -> events.
-        statistics: by name, in the order of the names.
-        made_with: of each statistic, by name.
-    """
+    """What a table has."""
 
     ids: IdKind | None
     items: Items

@@ -118,13 +118,7 @@ def compare_sums(
     their own or the same ones. Days are compared each for itself, so a treatment that starts small
     while the world changes is not compared with another time.
 
-    Args:
-        control: of the slice compared with.
-        treatment: of the slice in question.
-        method: "anytime" may be looked at always; "fixed" holds for one planned look.
-        precision: lift at which anytime bounds are tightest; a smaller one is "no difference".
-        confidence: how often the bounds cover the truth.
-        higher_is_better: direction of the metric.
+    `precision`: lift at which anytime bounds are tightest; a smaller one is "no difference".
 
     Raises:
         UnlikeStateError: they have different numbers of groups.
@@ -173,11 +167,7 @@ def compare_days(
 
     A list that came late counts on its own day. The last entry is what `compare_sums` says now.
 
-    Args:
-        control: of the slice compared with; days added together as the oldest count as one.
-        treatment: of the slice in question.
-        precision: lift at which the bounds are tightest.
-        confidence: how often the bounds cover the truth.
+    `control`: of the slice compared with; days added together as the oldest count as one.
 
     Raises:
         UnlikeStateError: they have different numbers of groups.
@@ -295,8 +285,6 @@ class _Common(NamedTuple):
     """The days that both arms have lists of.
 
     Attributes:
-        first: rows of these days in control's sums.
-        second: likewise of treatment's.
         weights: a day weighs as much as it says about the difference: N_A N_B / (N_A + N_B).
     """
 
@@ -345,10 +333,7 @@ class _Tested(NamedTuple):
     """An effect against none.
 
     Attributes:
-        low: lower bound of the effect.
-        high: upper bound.
         log_evidence: ln of the e-value.
-        p_value: of the method.
     """
 
     low: float

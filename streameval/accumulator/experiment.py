@@ -91,7 +91,6 @@ class Variant(NamedTuple):
 
     Attributes:
         sums: of each metric that can be compared, by its text.
-        audience: its users.
     """
 
     sums: Mapping[str, GroupSums]
@@ -107,7 +106,6 @@ class Guardrail(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         limit: lift that it may not fall below (rise above, where lower is better).
-        verdict: what is known.
     """
 
     limit: float
@@ -118,18 +116,11 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     """One metric of one variant against control.
 
     Attributes:
-        metric: its text.
-        variant: value of the label.
-        control: value of control, over all days; None without lists.
-        treatment: value of the variant.
-        primary: whether the metric decides.
         among: number of comparisons that share the error.
         comparison: what is known; its bounds are those of this metric alone unless it is primary.
-        guardrail: what is known of the limit; None where there is none.
         days_left: until the lift is as precise as asked for, at this pace; None where unknown.
         days: how it stood at the end of each day; of metrics that decide (of the first one, where
             none was named) and the method "anytime", else empty.
-        sentence: the verdict, explained.
     """
 
     metric: str
@@ -187,13 +178,6 @@ def compared(
 
     Primary metrics share the error: each is compared at alpha / (variants x primary metrics). The
     verdicts of the others are those that e-BH leaves (BH over p-values for the method "fixed").
-
-    Args:
-        experiment: what is compared.
-        metrics: in their order.
-        variants: by value of the label.
-        intervals: confidence and precision.
-        method: what bounds must hold for.
     """
     named = {name for name in variants if name not in _APART}
     chosen = [name for name in experiment.shares or sorted(named) if name != experiment.control]

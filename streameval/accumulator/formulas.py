@@ -115,11 +115,6 @@ def missed(metric: Metric, hits: HitsOfCells, valued: IntArray) -> IntArray:
     """How many lists with gains the mean is without, as values were kept only after them.
 
     Where empty lists are left out, too many by at most as many as there are of those.
-
-    Args:
-        metric: whose mean it is.
-        hits: of all lists.
-        valued: how many lists with gains have been valued.
     """
     kept = fate(metric, items=False, interactions=True) == "count"
     empty = 0 if kept else hits.having(items=False, interactions=True)
@@ -164,10 +159,7 @@ def _having(metric: Metric, hits: HitsOfCells, wanted: Fate) -> IntArray:
 def summed(metric: Metric, column: int, context: Context) -> Summed:
     """How the lists of a metric that reads hits or lists are summed.
 
-    Args:
-        metric: one that has intervals.
-        column: its place among the metrics that are summed.
-        context: what its values are made with.
+    `column`: its place among the metrics that are summed.
     """
     per_item = metric.definition.per == "item"
     return Summed(

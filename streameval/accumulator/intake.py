@@ -102,9 +102,7 @@ def columns(
 def of_one_kind(kind: IdKind | None, batch: Batch | Coded) -> tuple[IdKind | None, Batch | Coded]:
     """Checked columns whose ids are all of one kind.
 
-    Args:
-        kind: that they must have; None where the first id decides.
-        batch: what `columns` gave.
+    `kind`: that they must have; None where the first id decides.
 
     Returns:
         The kind, None where there is no id; and the columns.

@@ -106,11 +106,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 def planned(metrics: Sequence[Metric], depth: int | None, max_items: int, groups: int = 0) -> Plan:
     """The least that answers the metrics, whatever their order.
 
-    Args:
-        metrics: what is asked for.
-        depth: ranks to keep; None the least, WHOLE all there are.
-        max_items: most distinct items counted exactly.
-        groups: number of user groups that sums are kept by; 0 for none.
+    `depth`: ranks to keep; None the least, WHOLE all there are. `groups`: number of user groups
+    that sums are kept by; 0 for none.
 
     Raises:
         MetricError: there is no metric.

@@ -40,8 +40,6 @@ class How(NamedTuple):
     """How intervals are made of sums by user group.
 
     Attributes:
-        intervals: as configured.
-        kind: what their promise holds for.
         precision: relative half width at which an anytime one is tightest; None as configured.
     """
 
@@ -135,10 +133,7 @@ def rests_on(metric: Metric, table: Table) -> frozenset[str]:
 def advice(table: Table, cells: IntArray, before: int = 0) -> list[str | None]:
     """For each cell a sentence when its lists look as if they were not what was meant.
 
-    Args:
-        table: that counted them.
-        cells: which.
-        before: lists counted before some statistic began.
+    `before`: lists counted before some statistic began.
     """
     found: list[str | None] = [None] * cells.size
     for at, sentence in (*_overfull(table, cells), *_unscored(table, cells, before)):

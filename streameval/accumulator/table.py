@@ -83,11 +83,8 @@ class Table:
     A cell is an integer from 0 up to 2^62 that its user chooses: a slice of a pane, for example.
     An Accumulator has the one cell 0. The content is a function of what was counted in each cell.
 
-    Args:
-        plan: which statistics are kept.
-        context: what their values are made with.
-        items: a vocabulary that it shares with others, so that adding them needs no translation.
-        ids: the kind of ids counted; None where none has decided yet.
+    `items`: a vocabulary that it shares with others, so that adding them needs no translation.
+    `ids`: the kind of ids counted; None where none has decided yet.
 
     Attributes:
         users: the kind of the users' ids; None where none has decided yet.
@@ -129,10 +126,8 @@ class Table:
     def count(self, batch: Batch | Coded, cells: Cells = 0, times: IntArray | None = None) -> None:
         """Count events.
 
-        Args:
-            batch: the events.
-            cells: one for all of them, or the own of each; shape (events,).
-            times: event time of each, microseconds since the epoch; by default as the batch says.
+        `cells`: one for all of them, or the own of each; shape (events,). `times`: event time of
+        each, microseconds since the epoch; by default as the batch says.
         """
         if not len(batch):
             return
@@ -281,9 +276,7 @@ class Table:
     def load(self, data: bytes, cells: Sequence[int]) -> frozenset[str]:
         """Fill an empty table with what it has use for of what `dump` gave.
 
-        Args:
-            data: the bytes.
-            cells: the number here of each cell that was written.
+        `cells`: the number here of each cell that was written.
 
         Returns:
             The names of the statistics that were not there.

@@ -40,7 +40,6 @@ class Estimate(NamedTuple):
     """A mean and what it would move by without each group.
 
     Attributes:
-        value: the mean.
         moves: of each group, how much it adds to the mean: minus the change when it is left out.
         groups: effective number of groups, less 1: the degrees of freedom.
     """
@@ -65,12 +64,8 @@ def interval(
 ) -> Interval | None:
     """The interval of a mean; None for too few users, or where they do not differ at all.
 
-    Args:
-        sums: of one slice; its days are added up.
-        intervals: confidence, and the precision if none is given.
-        kind: "pointwise" of a metric from 0 to 1 is Wilson's, which stays within them.
-        precision: relative half width at which an anytime interval is tightest.
-        bounds: of the metric.
+    `kind`: "pointwise" of a metric from 0 to 1 is Wilson's, which stays within them. `precision`:
+    relative half width at which an anytime interval is tightest.
 
     Example:
         >>> lists = np.full((1, 256), 100)
@@ -200,12 +195,8 @@ def standard_error(moves: FloatArray) -> float:
 def half_width(error: float, groups: float, alpha: float, kind: Kind, scale: float) -> float:
     """Half the width of an interval.
 
-    Args:
-        error: standard error.
-        groups: degrees of freedom.
-        alpha: share of experiments in which the interval may miss the truth.
-        kind: what it must hold for.
-        scale: of an anytime interval, the half width at which it is tightest.
+    `alpha`: share of experiments in which the interval may miss the truth. `scale`: of an anytime
+    interval, the half width at which it is tightest.
     """
     reach = normal_quantile(alpha / 2) if kind != "anytime" else boundary(alpha, error / scale)
     return student_reach(reach, groups) * error

@@ -155,13 +155,7 @@ class Similarity:
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
-    """What was given to an Accumulator besides its metrics.
-
-    Attributes:
-        catalog: the items there are.
-        popularity: how many users had to do with each item before.
-        similarity: how alike two items are.
-    """
+    """What was given to an Accumulator besides its metrics."""
 
     catalog: Catalog | None = None
     popularity: Popularity | None = None

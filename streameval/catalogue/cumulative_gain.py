@@ -86,11 +86,7 @@ def single_dcg(
 ) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
     """DCG of each list in 32-bit floats throughout, as numpy adds them up rank by rank.
 
-    Args:
-        cells: gains by rank, list after list.
-        widths: how many ranks each list has; ranks beyond are added too. Shape (lists,).
-        gain: what a gain is worth.
-        discount_by: what it is divided by.
+    `widths`: how many ranks each list has; ranks beyond are added too. Shape (lists,).
     """
     ends = np.cumsum(np.bincount(cells.owner, minlength=cells.lists)).tolist()
     found = np.zeros(cells.lists, np.float32)

@@ -23,8 +23,6 @@ class Spelling(msgspec.Struct, frozen=True):
 
     Attributes:
         prefix: what stands before the colon: a convention or a module; None without one.
-        name: the name.
-        parameters: (name, value) as chosen, in order of the names.
         k: cut-off from 1; None for the whole list.
     """
 

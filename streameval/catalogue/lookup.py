@@ -131,9 +131,7 @@ def catalogue() -> Mapping[str, Definition]:
 def parameters(definition: Definition, convention: str | None = None) -> Mapping[str, Parameter]:
     """Every parameter a metric's text may name: its own, and those of the statistic it reads.
 
-    Args:
-        definition: of the metric.
-        convention: before its name; some take medians and intervals even of a single value.
+    `convention`: before its name; some take medians and intervals even of a single value.
 
     Raises:
         MetricParameterError: it has one of its own whose name means something else already.

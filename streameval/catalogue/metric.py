@@ -49,8 +49,6 @@ class Parameter(msgspec.Struct, frozen=True):
     """One keyword of a metric's function.
 
     Attributes:
-        name: as written in the metric's text.
-        default: value when nothing is said.
         choices: allowed values, or None where any value of the default's kind is allowed.
         span: smallest and largest number allowed, where there are limits.
     """
@@ -150,11 +148,8 @@ class Metric:
     """A definition with its parameters and cut-off; equal and hashed by its canonical text.
 
     Attributes:
-        definition: what it is.
-        convention: the system whose meaning was asked for, or None.
         values: every parameter with its value.
         options: only the parameters that were chosen, as written in the text.
-        k: cut-off, or None for the whole list.
         text: canonical spelling, for example "recbole:ndcg@10".
         per_list: the same without what is read from the values of all lists; names those values.
     """

@@ -60,11 +60,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UndefinedReading(Reading, frozen=True, kw_only=True):
-    """A reading whose value cannot be had: the convention's original raises on these lists.
-
-    Attributes:
-        problem: why.
-    """
+    """A reading whose value cannot be had: the convention's original raises on these lists."""
 
     problem: str
 

@@ -42,7 +42,6 @@ class StoredObject(NamedTuple):
     """An object in a bucket.
 
     Attributes:
-        size: bytes.
         modified: when it was written, by the clock of the service; seconds since the epoch.
         tag: differs where the content does.
     """
@@ -58,10 +57,7 @@ class Bucket:
     Each call is one request (a listing: one for each 1,000 objects), is safe on any thread, and
     raises StoreError where the service cannot be reached or refuses.
 
-    Args:
-        url: of bucket and prefix, for messages.
-        client: makes the requests.
-        progress: called after each request.
+    `progress`: called after each request.
     """
 
     def __init__(
@@ -159,11 +155,6 @@ def opened(path: str, options: BucketOptions, progress: Callable[[], None]) -> B
 
     Credentials come from the environment, from the files that it names, or from the identity of
     the machine, pod or function, as the tools of each cloud find them.
-
-    Args:
-        path: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX.
-        options: of the connection.
-        progress: called after each request.
 
     Raises:
         StoreError: the client cannot be made: credentials or options are not valid.

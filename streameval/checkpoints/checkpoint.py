@@ -22,9 +22,7 @@ class Place(NamedTuple):
     """The log that a state belongs to.
 
     Attributes:
-        topic: its name.
         identity: the id of the topic; differs after it is deleted and made again.
-        number: of the partition.
     """
 
     topic: str
@@ -39,16 +37,11 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     """The header of a checkpoint; enough to read the state without a configuration.
 
     Attributes:
-        version: of the format.
-        release: of streameval, which wrote it.
         cluster: id of the Kafka cluster, or its equivalent in other sources.
-        group: the consumer group.
-        place: the log.
         offset: the next offset to count.
         counted: counters have shown the records below it.
         clock: largest event time, microseconds since the epoch; None before the first.
         settings: must be the same to resume: decoding, labels, panes, depth.
-        schema: what is counted, for reading the state elsewhere.
         written_at: wall-clock seconds since the epoch; for people only.
         partitions: how many the topic had when this state began; None where unknown.
         offsets: of joined logs, log -> its next offset; `offset` grows with them.
@@ -76,7 +69,6 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
         name: unique in its checkpoint: "meta", "labels/past", "labels/60/28333333", ...
         content: its canonical bytes, in chunks of a few milliseconds each.
         settled: whether it is the same as in the last checkpoint; then it becomes a blob.
-        digest: of its bytes, where known.
     """
 
     name: str
@@ -89,7 +81,6 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """A checkpoint to write.
 
     Attributes:
-        header: of the checkpoint.
         parts: sorted by name.
     """
 
@@ -101,11 +92,6 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True):
     """A record that a process could not count; it ended there.
 
     Attributes:
-        topic: of the record.
-        partition: its number.
-        offset: of the record in its partition.
-        problem: why it could not be counted.
-        at: seconds since the epoch.
         waiting: whether it had been read before, and failed when the window of its list was over.
     """
 
@@ -126,9 +112,6 @@ class Skip(msgspec.Struct, frozen=True, kw_only=True):
     """The order of an operator to pass a record.
 
     Attributes:
-        stop: the record, and why it could not be counted.
-        by: who gave it.
-        at: seconds since the epoch.
         letter: the record, where it had been read before and waits in the state.
     """
 
@@ -167,7 +150,6 @@ class Found(msgspec.Struct, kw_only=True):
     """What a store has of one place.
 
     Attributes:
-        saved: the newest valid checkpoint, or None.
         damaged: one message for each newer file that is damaged.
     """
 

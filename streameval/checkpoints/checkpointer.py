@@ -36,15 +36,7 @@ class Checkpointer:
 
     Every method runs on the polling thread; only the worker has a thread of its own.
 
-    Args:
-        counts: the state of the partitions.
-        store: keeps the checkpoints.
-        settings: of checkpoints.
-        commit: commits offsets to the group, as `Source.commit` does.
-        evidence: reads what counters show.
-        letters: receives invalid records; None where they are only counted.
-        clock: source of time.
-        worker: writes one checkpoint after the other.
+    `letters`: receives invalid records; None where they are only counted.
     """
 
     def __init__(
@@ -312,11 +304,7 @@ INTERVAL = 10.0
 class MemoryOnly:
     """Owns partitions without checkpoints: state lives in memory and starts empty.
 
-    Args:
-        counts: what is counted.
-        letters: receives invalid records; None where they are only counted.
-        clock: source of time.
-        worker: flushes dead letters.
+    `letters`: receives invalid records; None where they are only counted.
     """
 
     counted: Totals | None = None

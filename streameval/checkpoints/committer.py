@@ -25,8 +25,6 @@ class SectionVersion(NamedTuple):
     """A section of state as the last checkpoint saved it.
 
     Attributes:
-        version: of the section.
-        digest: of its bytes.
         apart: whether the store keeps it as a blob of its own.
     """
 
@@ -39,10 +37,6 @@ class DurableCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
     """A checkpoint that the store has made durable.
 
     Attributes:
-        place: the log it belongs to.
-        offset: that it covers.
-        offsets: the next offset of each log of the partition.
-        versions: section name -> version saved.
         totals: all evidence in it; None where counters do not show it.
         fold: how the partition folded label values.
     """
@@ -61,11 +55,6 @@ class OffsetCommitter:
     The commit comes first and must succeed. The group refuses a commit from a member that it has
     removed, and the new owner counts those records. So no two replicas show the same evidence,
     and all that is shown lies below the group's commit. A failed commit is tried again.
-
-    Args:
-        commit: commits to the group.
-        counters: show what is committed.
-        evidence: knows how label values are folded.
     """
 
     def __init__(self, commit: Commit, counters: DurableCounters, evidence: Evidence) -> None:

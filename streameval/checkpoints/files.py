@@ -40,12 +40,8 @@ GRACE: Final = 600.0
 def write(disk: Disk, folder: Path, draft: Draft, known: Mapping[str, int]) -> Sequence[Entry]:
     """Write a checkpoint and its blobs; durable when this returns.
 
-    Args:
-        disk: to write to.
-        folder: of the place; it and its blob folder exist.
-        draft: the checkpoint.
-        known: digest -> size of the blobs that this process has written or checked; only
-            these are trusted.
+    `known`: digest -> size of the blobs that this process has written or checked; only these are
+    trusted.
 
     Returns:
         The table of parts.
@@ -144,11 +140,7 @@ def read_checked(
 ) -> CheckpointFile:
     """A checkpoint, after a check of all its bytes and blobs.
 
-    Args:
-        disk: to read from.
-        path: of the file.
-        place: that it should belong to.
-        seen: blobs already checked; new ones are added.
+    `seen`: blobs already checked; new ones are added.
 
     Raises:
         StateVersionError: its version is not one that this release reads.
@@ -167,11 +159,7 @@ def read_checked(
 def checked_content(what: str, read: Read, size: int, place: Place) -> Content:
     """Header and table of a checkpoint, after a check of all its bytes; blobs are not read.
 
-    Args:
-        what: its path, which ends with the name of the file.
-        read: reads it.
-        size: in bytes.
-        place: that it should belong to.
+    `what`: its path, which ends with the name of the file.
 
     Raises:
         StateVersionError: its version is not one that this release reads.
@@ -298,11 +286,7 @@ def _move(disk: Disk, folder: Path, offsets: Sequence[int]) -> None:
 
 
 class Cleaner:
-    """Removes superseded checkpoints and blobs; caches the tables of files, which never change.
-
-    Args:
-        disk: of the store.
-    """
+    """Removes superseded checkpoints and blobs; caches the tables of files, which never change."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
@@ -387,7 +371,6 @@ class Listed(NamedTuple):
     """What decides whether a checkpoint file is kept.
 
     Attributes:
-        offset: that it covers.
         version: of its format; None where it cannot be read.
         blobs: digests it refers to; None where its version is unknown.
     """
@@ -402,13 +385,7 @@ def _listed(disk: Disk, path: Path) -> Listed:
 
 
 def listed_in(what: str, read: Read, size: int) -> Listed:
-    """What decides whether a file is kept.
-
-    Args:
-        what: its path, which ends with the name of the file.
-        read: reads it.
-        size: in bytes.
-    """
+    """What decides whether a file is kept."""
     offset = int(what.rpartition("/")[2][:20])
     try:
         content = content_of(what, read, size)

@@ -54,12 +54,7 @@ class FolderStore:
     One thread at a time may save a place; places are independent.
 
     Attributes:
-        path: the folder.
         trouble: why the cleaning after the last save failed, or None.
-
-    Args:
-        path: the folder; `claim` creates it.
-        disk: reads and writes it.
     """
 
     def __init__(self, path: Path, disk: Disk = _REAL) -> None:
@@ -276,13 +271,7 @@ class FolderStore:
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of store.json.
-
-    Attributes:
-        version: of the store.
-        cluster: id of the Kafka cluster, or its equivalent in other sources.
-        group: the consumer group.
-    """
+    """The content of store.json."""
 
     version: int = _VERSION
     cluster: str

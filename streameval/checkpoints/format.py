@@ -34,12 +34,7 @@ _NUMBER: Final = re.compile(r"0|[1-9][0-9]*")
 
 
 class Layout:
-    """The bytes of a checkpoint file, encoded while they are written.
-
-    Args:
-        draft: the checkpoint.
-        blobs: the parts that are blobs, by name.
-    """
+    """The bytes of a checkpoint file, encoded while they are written."""
 
     def __init__(self, draft: Draft, blobs: Mapping[str, Entry]) -> None:
         self._draft = draft
@@ -94,8 +89,6 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The table entry of a part.
 
     Attributes:
-        name: of the part.
-        size: bytes.
         digest: blake2b of 32 bytes over them, hexadecimal.
         start: their position in the file, or in the blob that holds them with other parts; None
             where they are a blob of their own, named by the digest.

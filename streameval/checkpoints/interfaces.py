@@ -117,13 +117,7 @@ class Clock(Protocol):
 
 
 class LogEvent(msgspec.Struct, frozen=True):
-    """A line for the log.
-
-    Attributes:
-        level: severity.
-        event: what happened, in a few words.
-        fields: details; plain values.
-    """
+    """A line for the log."""
 
     level: Literal["info", "warning", "error"]
     event: str

@@ -70,11 +70,7 @@ class ObjectStore:
     what has settled as one blob, write the checkpoint, delete what it supersedes.
 
     Attributes:
-        path: URL of the bucket and prefix.
         trouble: why the cleaning after the last save failed, or None.
-
-    Args:
-        bucket: reads and writes it.
     """
 
     def __init__(self, bucket: Bucket) -> None:

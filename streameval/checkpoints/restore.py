@@ -19,16 +19,10 @@ class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
     """How a partition resumes.
 
     Attributes:
-        assignment: of the partition.
-        place: of its checkpoints.
-        offsets: the first offset to read in each log.
         counted: records below it are never shown in counters.
         saved: the checkpoint to load; None to start empty.
-        given_up: whether what was saved must be set aside, and the group's commit moved.
         partitions: how many the topic had when this state began; None where unknown.
         skipped: offsets that the log lost before they were counted.
-        skips: records that are not to be counted.
-        log_events: to be logged.
     """
 
     assignment: Assignment
@@ -51,10 +45,7 @@ class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
 class RestorePlanner:
     """Plans how assignments resume; changes nothing. Safe to use on several threads.
 
-    Args:
-        store: has the checkpoints.
-        settings: of checkpoints.
-        shown: place -> offset up to which this process has shown counters already.
+    `shown`: place -> offset up to which this process has shown counters already.
     """
 
     def __init__(
@@ -330,13 +321,7 @@ def same_shape(here: Mapping[str, Any], saved: Mapping[str, Any]) -> bool:
 
 
 def foreign_progress(offset: int, committed: int | None, *, found: bool) -> str | None:
-    """The group has committed beyond every checkpoint.
-
-    Args:
-        offset: of the checkpoint, or where counting would start.
-        committed: by the group; None for nothing.
-        found: whether there is a checkpoint.
-    """
+    """The group has committed beyond every checkpoint."""
     if committed is None or committed <= offset:
         return None
     newest = f"the newest valid one ends at {offset}" if found else "none is valid"
@@ -359,12 +344,7 @@ def recreated(place: Place, places: Iterable[Place]) -> str | None:
 
 
 def new_partition(number: int, known: int | None) -> str | None:
-    """The topic did not have this partition when the state of the others began.
-
-    Args:
-        number: of the partition.
-        known: how many there were then; None where unknown.
-    """
+    """The topic did not have this partition when the state of the others began."""
     if known is None or number < known:
         return None
     return (

@@ -29,14 +29,6 @@ class CheckpointScheduler:
 
     Rounds take at most 5 % of the time, so that a process with much state does fewer of them.
 
-    Args:
-        store: receives the checkpoints.
-        outbox: holds the dead letters that must be durable first.
-        committer: takes each durable checkpoint.
-        settings: interval and time limits.
-        clock: source of time.
-        worker: writes one checkpoint after the other.
-
     Attributes:
         events: records counted since the last round began.
         failures: failed checkpoints by reason; the next round tries again.
@@ -104,9 +96,7 @@ class CheckpointScheduler:
     ) -> list[LogEvent]:
         """Save the changed partitions; begin and await nothing beyond the budget.
 
-        Args:
-            chosen: the partitions to save.
-            most: limit in seconds, where it is below the budget.
+        `most`: limit in seconds, where it is below the budget.
         """
         until = self._clock.monotonic() + min(most, self._settings.budget)
         log_events = self.wait(chosen, until)
@@ -203,12 +193,9 @@ class PartitionCheckpoints:
     """The checkpoints of one partition: what the last one covers, and a copy for the next.
 
     Attributes:
-        plan: how the partition resumed.
         offset: covered by the newest checkpoint; None before the first.
         durable: the covered offset of each log of the partition.
         counted: records below it are never shown in counters.
-        showing: whether its counters have begun.
-        job: the checkpoint that is being written.
     """
 
     def __init__(self, plan: RestorePlan, counts: Counts, evidence: Evidence, store: Store) -> None:
@@ -337,11 +324,7 @@ class StateCopy(NamedTuple):
     """A copy of one partition at one offset; the worker encodes and writes it.
 
     Attributes:
-        draft: the checkpoint to write.
-        offsets: the next offset of each log of the partition.
-        versions: section name -> version.
         totals: reads the evidence of the copy; None where counters do not show it.
-        fold: how the partition folds label values.
     """
 
     draft: Draft
@@ -376,8 +359,7 @@ class StateCopy(NamedTuple):
 class Outbox:
     """Sends dead letters, and keeps those that cannot be sent yet; never drops one.
 
-    Args:
-        letters: receives them; None where invalid records are only counted.
+    `letters`: receives them; None where invalid records are only counted.
     """
 
     def __init__(self, letters: DeadLetters | None) -> None:

@@ -82,12 +82,9 @@ class CheckpointSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What the checkpointer needs to know of the configuration.
 
     Attributes:
-        release: of streameval.
         cluster: returns the id of the cluster; called at the first assignment.
-        group: the consumer group.
         fingerprint: settings that must be the same to resume from a checkpoint; plain values.
         schema: what is counted; plain values, enough to read the state without a configuration.
-        policies: what to do where resuming would be wrong.
         interval: seconds between checkpoints.
         events: records after which a checkpoint is made early; None for never.
         budget: seconds allowed for the last checkpoints before partitions are given away.
@@ -114,7 +111,6 @@ class BucketOptions(NamedTuple):
     Attributes:
         endpoint: URL of the service; None means that of the cloud, or of the environment.
         region: of the bucket; None means that of the environment.
-        allow_http: whether the endpoint may be one without TLS.
         timeout: limit for one request in seconds, and for retrying it.
     """
 
@@ -156,8 +152,6 @@ class BucketURL(NamedTuple):
     """A URL of object storage.
 
     Attributes:
-        scheme: one of `SCHEMES`.
-        bucket: bucket or container.
         prefix: of the keys, without slashes at either end; may be empty.
     """
 

@@ -25,10 +25,7 @@ def store_of(
 ) -> AnyStore:
     """The store that a [state] path names; nothing is read yet.
 
-    Args:
-        path: of a folder, or URL of a bucket and prefix.
-        options: of the connection to the bucket.
-        progress: called for each piece that is read or written.
+    `progress`: called for each piece that is read or written.
 
     Raises:
         MissingExtraError: it is a URL, and the extra is not installed.

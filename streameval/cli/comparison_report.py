@@ -119,10 +119,8 @@ FORMATS: Final[Mapping[str, Callable[[Written], str]]] = {
 def forest(found: Comparison, scale: float, marks: str = _MARKS) -> str:
     """The interval of a lift as a line, with no lift in the middle.
 
-    Args:
-        found: the comparison.
-        scale: lift at the ends.
-        marks: line, lift, no lift, and what goes on beyond the left and right end.
+    `scale`: lift at the ends. `marks`: line, lift, no lift, and what goes on beyond the left and
+    right end.
 
     Example:
         >>> known = {"kind": "fixed", "confidence": 0.95}

@@ -80,27 +80,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """What the caller wants to know, and of which files.
 
     Attributes:
-        paths: files of events.
-        recommendations: or a file of rows, to be joined with the truth.
-        truth: the other file of rows.
-        form: what those two look like.
         ties: which of two items with one score stands first; None leaves it to the form.
-        user: of rows, the column of users; None where it has a usual name.
-        item: likewise of items.
-        score: likewise of scores.
-        rating: likewise of ratings.
         columns: of events, "what=column": where they hold it, in place of the configuration's.
         separators: "|" or "column=|": between the entries of lists that are text.
-        metrics: in place of the configuration's, if any.
-        labels: likewise.
-        config: path of a configuration.
-        catalog: number of items, or a file of their ids; in place of the configuration's.
         every: length of a span of event time, for readings of one after the other.
-        time: field of event time; in place of the configuration's.
-        time_unit: how it is written; likewise.
-        allow_invalid: whether the values stand although most of what users did was unusable.
-        format: how to write the readings.
-        processes: how many read and count.
     """
 
     paths: Sequence[str] = ()

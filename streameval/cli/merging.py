@@ -22,11 +22,6 @@ def merged(paths: Sequence[str], into: str, backfills: Sequence[Path]) -> None:
     was counted elsewhere joins the partition whose clock is the latest: windows and lifetime are
     sums over all partitions, and offsets stay as they are.
 
-    Args:
-        paths: of the stores.
-        into: a new folder, or a URL where no state is.
-        backfills: files or folders of parquet with rows of `streameval.partials`.
-
     Raises:
         WrongCallError: the target is there already, the stores belong to several groups, or a
             backfill cannot be read or does not fit.

@@ -65,10 +65,8 @@ class Counting(Begun, Protocol):
 def counted_records(config: Config, every: int | None, processes: int) -> Ingest | SpanCounting:
     """Count all records of the files, with a bar, and tell of those that are no event.
 
-    Args:
-        config: what is counted, and how; its source is the files.
-        every: length of a span, microseconds; None for what the daemon counts.
-        processes: how many count, where there are several files that can be read more than once.
+    `every`: length of a span, microseconds; None for what the daemon counts. `processes`: how many
+    count, where there are several files that can be read more than once.
 
     Raises:
         ConfigError: the fields of an event contradict each other.
@@ -141,9 +139,6 @@ class CountedFiles(NamedTuple):
     """What came of some files.
 
     Attributes:
-        size: of them, in bytes.
-        tally: outcomes of their records.
-        examples: of invalid ones.
         partitions: of each file the next offset and the sections of its state.
         spans: what was counted by spans, in place of these.
     """
@@ -165,12 +160,7 @@ class CountedFiles(NamedTuple):
 
 
 class FileCounting:
-    """Counts files of JSON lines, each for itself.
-
-    Args:
-        config: what is counted, and how.
-        every: length of a span, microseconds; None for what the daemon counts.
-    """
+    """Counts files of JSON lines, each for itself."""
 
     def __init__(self, config: Config, every: int | None) -> None:
         self._config, self._every = config, every
@@ -217,10 +207,6 @@ class SpanCounting:
     Args:
         config: what is counted, and how; its windows are not read.
         every: length of a span, microseconds.
-
-    Attributes:
-        tally: outcomes of all records.
-        spans: what was counted.
 
     Raises:
         ConfigError: the fields of an event contradict each other.

@@ -79,10 +79,7 @@ _OPTIONS: Final = {"listen": "--web.listen", "route_prefix": "--web.route-prefix
 def serve(path: Path, web: Mapping[str, object], *, lifecycle: bool) -> None:
     """Run the daemon until a signal asks it to stop; a reload starts the program again.
 
-    Args:
-        path: of the configuration.
-        web: keys of [web] given on the command line; None where one is not.
-        lifecycle: whether POST /-/reload is answered.
+    `web`: keys of [web] given on the command line; None where one is not.
 
     Raises:
         ConfigError: the configuration is not valid.

@@ -33,8 +33,7 @@ def printed(content: RenderableType) -> str:
 def progress(total: int | None) -> Iterator[Callable[[int, int], None]]:
     """A line on standard error, if that is a terminal, while files are read.
 
-    Args:
-        total: bytes of the files; None where nobody knows.
+    `total`: bytes of the files; None where nobody knows.
 
     Yields:
         What takes the bytes read and the events counted so far.

@@ -19,13 +19,7 @@ from streameval.events.records import Partition
 
 
 class Held(NamedTuple):
-    """A checkpoint, and the store that it was found in.
-
-    Attributes:
-        path: of the store.
-        place: of its log.
-        saved: what is held.
-    """
+    """A checkpoint, and the store that it was found in."""
 
     path: str
     place: Place
@@ -37,9 +31,7 @@ def held_in(paths: Sequence[str], partitions: Sequence[str] = ()) -> list[Held]:
 
     Of a topic that was deleted and made again, only the state written last.
 
-    Args:
-        paths: of the stores.
-        partitions: which ones, as TOPIC/NUMBER; none means all.
+    `partitions`: which ones, as TOPIC/NUMBER; none means all.
 
     Raises:
         WrongCallError: a path is no store, or there is no such partition.
@@ -66,9 +58,7 @@ def held_in(paths: Sequence[str], partitions: Sequence[str] = ()) -> list[Held]:
 def counted(held: Sequence[Held], config_path: Path | None) -> tuple[Config, Ingest]:
     """The configuration of the states, and one ingest that has loaded all of them.
 
-    Args:
-        held: at least one.
-        config_path: a configuration to use instead of the saved one.
+    `config_path`: a configuration to use instead of the saved one.
 
     Raises:
         ConfigError: the configuration cannot be used.

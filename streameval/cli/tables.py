@@ -22,12 +22,7 @@ from streameval.tables.files import Kind, is_table, table_file
 
 
 class CountedTables(NamedTuple):
-    """What came of tables.
-
-    Attributes:
-        empty: an accumulator that has counted nothing.
-        found: what was counted, by span and labels.
-    """
+    """What came of tables."""
 
     empty: Accumulator
     found: Mapping[Cell, Accumulator]
@@ -35,10 +30,6 @@ class CountedTables(NamedTuple):
 
 def counted_tables(request: Request, config: Config) -> CountedTables:
     """Count the files, which hold one event a row, with a bar.
-
-    Args:
-        request: which files, and by how many processes.
-        config: which columns they have, and what is counted.
 
     Raises:
         WrongCallError: a file cannot be read as a table of events.

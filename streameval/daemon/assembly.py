@@ -39,15 +39,7 @@ class Assembly(msgspec.Struct, kw_only=True):
     """The parts of a daemon, each made for the others.
 
     Attributes:
-        config: that is in force.
-        source: where records come from; not open yet.
-        ingest: what counts them.
-        owner: keeps state, or does not.
         letters: where invalid records go; None where they are counted only.
-        snapshots: takes pictures of what was counted.
-        worker: writes checkpoints and dead letters, one after the other.
-        pulse: beats as work gets on.
-        supervisor: is told how the daemon is.
         tails: reads the newest records of all topics; None where there are none.
         schemas: of the records; None where they need none.
     """

@@ -17,10 +17,8 @@ _BARE: Final = re.compile(r"[^\s\"=\\\x00-\x1f\x7f]+")
 def emit(level: int, event: str, **fields: Any) -> None:
     """Log an event by its name, with what there is to know about it.
 
-    Args:
-        level: of `logging`.
-        event: a name that never changes, such as "invalid_records"; what one searches for.
-        fields: shown in the order given; None is left out.
+    `event`: a name that never changes, such as "invalid_records"; what one searches for. `fields`:
+    shown in the order given; None is left out.
     """
     _LOG.log(level, "%s", event, extra={"fields": fields})
 

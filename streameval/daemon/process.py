@@ -36,13 +36,9 @@ SINCE_START = (
 class Daemon:
     """Counts what a source delivers, and serves it. It listens from the moment it is made.
 
-    Args:
-        config: what to read, count and serve.
-        environment: what ${NAME} in the configuration stands for, usually `os.environ`.
-        clock: where time comes from.
-        reread: reads the configuration anew for a reload; None where it cannot change.
-        lifecycle: whether POST /-/reload may ask for one.
-        observe: handed each snapshot after it is published, on the ingest thread.
+    `environment`: what ${NAME} in the configuration stands for, usually `os.environ`. `reread`:
+    reads the configuration anew for a reload; None where it cannot change. `observe`: handed each
+    snapshot after it is published, on the ingest thread.
 
     Raises:
         AddressInUseError: the address is taken.
@@ -106,8 +102,7 @@ class Daemon:
     def run(self, until: Callable[[], bool]) -> bool:
         """Count until told to stop or to reload, then end in order.
 
-        Args:
-            until: asked between batches, several times a second.
+        `until`: asked between batches, several times a second.
 
         Returns:
             Whether it ended for a reload: the process should start again.

@@ -31,9 +31,7 @@ from streameval.exporters.web import try_address
 class Reload:
     """Requests to restart under the configuration file as it is now.
 
-    Args:
-        check: raises StreamevalError where a daemon could not start under it.
-        wall: seconds since the epoch.
+    `check`: raises StreamevalError where a daemon could not start under it.
 
     Attributes:
         accepted: whether the process should end, and start again.

@@ -32,11 +32,8 @@ def dead_letters_of(
     That is the file, if one is configured, and otherwise a topic for Kafka sources. Other sources
     have no destination: their invalid records are counted only.
 
-    Args:
-        source: where the records come from.
-        environment: what ${NAME} in its settings refers to.
-        topic: receives the letters of all topics; None means `<input>.dlq` for each.
-        path: a file that receives them instead.
+    `topic`: receives the letters of all topics; None means `<input>.dlq` for each. `path`: a file
+    that receives them instead.
 
     Raises:
         ConfigError: a setting cannot be used, or the topic cannot receive dead letters.
@@ -76,9 +73,7 @@ class Queue:
 
     Sending only appends, so that reading records never waits for a disk or a broker.
 
-    Args:
-        writer: writes them.
-        max_bytes: so many bytes may wait; one larger call of `send` is taken all the same.
+    `max_bytes`: so many bytes may wait; one larger call of `send` is taken all the same.
     """
 
     def __init__(self, writer: Writer, max_bytes: int = MAX_BYTES) -> None:

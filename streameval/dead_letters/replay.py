@@ -35,10 +35,7 @@ _MAX_RECORD: Final = 64 * 1024 * 1024
 class DeadLetterReader:
     """Reads topics of dead letters from their beginning to their current end, without a group.
 
-    Args:
-        config: settings of the client.
-        topics: topics of dead letters.
-        inputs: the topics that the letters come from; all of them must exist.
+    `inputs`: the topics that the letters come from; all of them must exist.
 
     Attributes:
         foreign: records read so far that are not dead letters.

@@ -90,11 +90,8 @@ class DeadLetterTopics:
     If that topic has fewer partitions, the number is taken modulo theirs. A record counts as
     written when all in-sync replicas have it.
 
-    Args:
-        config: settings of the client.
-        topics: those that are read.
-        topic: receives all letters; None means one for each topic that is read.
-        seconds: longest time that a write may take.
+    `topic`: receives all letters; None means one for each topic that is read. `seconds`: longest
+    time that a write may take.
 
     Raises:
         ConfigError: a topic of dead letters has an invalid name, or is also read.

@@ -21,11 +21,7 @@ def counts_up(metric: Metric) -> bool:
 
 
 class Evidence:
-    """Reads what adds up in the state of each partition.
-
-    Args:
-        ingest: whose states are read.
-    """
+    """Reads what adds up in the state of each partition."""
 
     def __init__(self, ingest: Ingest) -> None:
         self._ingest = ingest

@@ -50,10 +50,6 @@ def all_are(kind: IdKind | None, ids: Iterable[Any]) -> bool:
 def kind_of(item: object, where: str) -> IdKind:
     """What an id is.
 
-    Args:
-        item: the id; numpy's integers are integers.
-        where: it was found, for the error.
-
     Raises:
         InvalidEventError: it is neither text nor an integer.
     """
@@ -71,10 +67,7 @@ def kind_of(item: object, where: str) -> IdKind:
 def of_kind(kind: IdKind | None, ids: Collection[Id], where: str) -> tuple[IdKind | None, Any]:
     """Ids as Python's own text and integers, all of one kind.
 
-    Args:
-        kind: that they must have; None where the first of them decides.
-        ids: any.
-        where: they were found, for errors.
+    `kind`: that they must have; None where the first of them decides.
 
     Returns:
         Their kind, None where there is no id; and the ids, as given where they are so already.

@@ -121,10 +121,8 @@ _NO_ITEM = -1
 def matrix_column(name: str, matrix: Array, lengths: Any = None) -> Ragged:
     """A matrix of shape (lists, K) without what only fills its rows.
 
-    Args:
-        name: of the column, for errors.
-        matrix: a masked one ends its rows by its mask.
-        lengths: entries of each row that count, shape (lists,); None where -1 ends a row.
+    `matrix`: a masked one ends its rows by its mask. `lengths`: entries of each row that count,
+    shape (lists,); None where -1 ends a row.
 
     Raises:
         InvalidEventError: the lengths do not fit, or something stands after the end of a row.

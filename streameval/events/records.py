@@ -12,7 +12,6 @@ class Partition(NamedTuple):
     """One ordered log.
 
     Attributes:
-        topic: a topic's name, a file's path, or "simulator".
         number: from 0; always 0 for a file.
     """
 
@@ -38,12 +37,7 @@ class Partition(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """What a record carries besides its value.
-
-    Attributes:
-        key: as it was written; None where there is none.
-        headers: name and value of each, in their order.
-    """
+    """What a record carries besides its value."""
 
     key: bytes | None
     headers: Sequence[tuple[str, bytes]]
@@ -53,7 +47,6 @@ class RecordBatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Consecutive records of one partition.
 
     Attributes:
-        partition: where they lie.
         values: each record's bytes; None for a tombstone.
         offsets: each record's offset, ascending; a log may have gaps.
         next_offset: where to go on after this batch; above every offset in it.

@@ -22,8 +22,6 @@ class Sample(NamedTuple):
     """One number of a family.
 
     Attributes:
-        name: with its suffix, for example "streameval_ndcg_sum".
-        labels: label name -> value.
         value: never NaN.
     """
 
@@ -37,9 +35,6 @@ class Family(msgspec.Struct, frozen=True):
 
     Attributes:
         name: without any suffix.
-        kind: as Prometheus types it.
-        help: one line.
-        samples: in the order shown.
     """
 
     name: str

@@ -27,9 +27,7 @@ def build_information(version: str) -> Family:
 def operations(snapshot: Snapshot, *, lag: bool) -> list[Family]:
     """Everything about the pipeline rather than the recommender.
 
-    Args:
-        snapshot: the state to show.
-        lag: whether to include lag and position, which mean something of a Kafka cluster only.
+    `lag`: whether to include lag and position, which mean something of a Kafka cluster only.
     """
     health = snapshot.health
     families = [*_counts(health), *_exceptions(health), _event_time(health.partitions)]

@@ -26,12 +26,9 @@ class PrometheusExporter:
     One rendering serves every scrape of a snapshot, concurrent ones included. May be used from
     several threads.
 
-    Args:
-        version: the release, for `streameval_build_info`.
-        kafka: whether the source is a Kafka cluster; only then is there a
-            `streameval_kafka_consumer_lag`, which means nothing for files and the simulator.
-        clock: monotonic seconds.
-        first_exposure: seconds for which a new series stands at 0.
+    `kafka`: whether the source is a Kafka cluster; only then is there a
+    `streameval_kafka_consumer_lag`, which means nothing for files and the simulator.
+    `first_exposure`: seconds for which a new series stands at 0.
     """
 
     def __init__(
@@ -63,8 +60,7 @@ class PrometheusExporter:
     def exposition(self, snapshot: Snapshot | None) -> bytes:
         """Everything there is to scrape, in text format 0.0.4.
 
-        Args:
-            snapshot: what is shown; without one, only the process itself is.
+        `snapshot`: what is shown; without one, only the process itself is.
         """
         return self._body_of(snapshot) + generate_latest(self._process)
 

@@ -39,10 +39,7 @@ class Exported(msgspec.Struct, gc=False):
     """One counter pair as last exported.
 
     Attributes:
-        labels: label name -> value, as exported.
         rises: from when on it shows more than 0, on the injected clock.
-        total: sum as last exported.
-        count: count as last exported.
     """
 
     labels: Mapping[str, str]
@@ -58,10 +55,8 @@ class Counters:
     lower than before as a restart from 0. So every scraper must see a new series at 0 first: it
     stands there for a time, not for a scrape, since scrapers do not know of each other.
 
-    Args:
-        clock: monotonic seconds.
-        first_exposure: how long a new series stands at 0, from the first scrape that shows it; at
-            least two scrape intervals. 0 shows it as it is.
+    `first_exposure`: how long a new series stands at 0, from the first scrape that shows it; at
+    least two scrape intervals. 0 shows it as it is.
     """
 
     def __init__(self, clock: Callable[[], float], first_exposure: float = FIRST_EXPOSURE) -> None:
@@ -108,16 +103,9 @@ class MetricSamples(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         family: name of the series' family, as saved state knows it.
-        name: of the metric, as Prometheus knows it.
         names: of the labels, as exported.
         own: labels that the metric has of itself.
         windowed: whether gauges say their window.
-        summary: samples of its counters; unused where it does not count up.
-        means: of its means by window; None where there are none.
-        supports: of what is behind those; likewise.
-        lows: of the lower ends of their intervals; None where there are none.
-        highs: of the upper ends; likewise.
-        gauge: of its value; None where it counts up.
     """
 
     family: str
@@ -153,11 +141,7 @@ class MetricSamples(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FamilySet:
-    """The families of one snapshot, without samples at first.
-
-    Args:
-        snapshot: decides which there are, and their order.
-    """
+    """The families of one snapshot, without samples at first."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -177,12 +161,7 @@ class FamilySet:
         return list(self._families.values())
 
     def of(self, metric: Metric, place: int) -> MetricSamples:
-        """The sample lists of a metric.
-
-        Args:
-            metric: which one.
-            place: of its family in the snapshot.
-        """
+        """The sample lists of a metric."""
         found = self._found.get((place, metric.text))
         if found is None:
             found = self._found[place, metric.text] = self._made(metric, place)
@@ -241,11 +220,7 @@ class _Counter(NamedTuple):
 
 
 class MetricFamilies:
-    """Converts snapshots to families, one per metric name, convention and segment.
-
-    Args:
-        counters: as exported so far.
-    """
+    """Converts snapshots to families, one per metric name, convention and segment."""
 
     def __init__(self, counters: Counters) -> None:
         self._counters = counters

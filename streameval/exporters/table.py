@@ -23,8 +23,7 @@ def table(snapshot: Snapshot) -> Group:
     which take the columns then. Series of a segment have a table of their own. An undefined value
     is a dash.
 
-    Args:
-        snapshot: what is shown; label values are shown as they are, never as markup.
+    `snapshot`: what is shown; label values are shown as they are, never as markup.
     """
     found = divisions(snapshot)
     if not found:
@@ -97,11 +96,7 @@ def _value(entry: Series) -> str:
 
 
 def over_time(snapshots: Sequence[tuple[str, Snapshot]]) -> Table:
-    """Values with their counts of several spans, a row each.
-
-    Args:
-        snapshots: when each began, and its readings.
-    """
+    """Values with their counts of several spans, a row each."""
     grid = Table(header_style="bold")
     families = (family for _, each in snapshots for family in each.families)
     names = dict.fromkeys(name for family in families for name in family.label_names)

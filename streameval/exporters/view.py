@@ -116,9 +116,7 @@ class Division(NamedTuple):
     """The series of one family.
 
     Attributes:
-        family: which one.
         windows: that stand side by side, lifetime last; only that where there are no windows.
-        metrics: each with its series.
     """
 
     family: SeriesFamily

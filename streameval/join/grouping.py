@@ -14,11 +14,7 @@ from streameval.join.joint import Joint
 class Grouped:
     """Stands between a source and an owner that counts logs of equal number as one partition.
 
-    Args:
-        owner: of the joined partitions.
-        home: the partition under whose name a log is counted.
-        topics: all topics or files that are joined.
-        inspect: checks the logs before the first of them is handed over; may raise.
+    `inspect`: checks the logs before the first of them is handed over; may raise.
     """
 
     def __init__(

@@ -11,12 +11,7 @@ from streameval.join.state import JoinedState
 
 
 class JoinStats:
-    """Adds up the outcomes of all joins since the process started, while partitions come and go.
-
-    Args:
-        names: of the streams, that of impressions first.
-        by_request: whether they are joined by request id.
-    """
+    """Adds up the outcomes of all joins since the process started, while partitions come and go."""
 
     def __init__(self, names: Sequence[str], *, by_request: bool) -> None:
         self._names = names

@@ -119,8 +119,7 @@ def _refusal(value: bytes, problem: str) -> Refusal:
 def compiled(files: Mapping[str, str]) -> FileDescriptor:
     """The last of some files, compiled.
 
-    Args:
-        files: name -> .proto text or FileDescriptorProto in base64; after those that it imports.
+    `files`: name -> .proto text or FileDescriptorProto in base64; after those that it imports.
 
     Raises:
         UnusableSchemaError: they cannot be.

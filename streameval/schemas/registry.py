@@ -97,10 +97,6 @@ class _Refusal(msgspec.Struct):
 class Registry:
     """Fetches schemas; one request at a time, each with a time limit.
 
-    Args:
-        options: where it is, and who asks.
-        environment: what ${NAME} in the password stands for.
-
     Raises:
         ConfigError: the address is none, or the password or the certificates cannot be read.
         MissingExtraError: the extra is not installed.

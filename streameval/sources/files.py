@@ -32,14 +32,10 @@ class NdjsonFile:
     Every line is counted, also a blank one and a last one without its newline; none is judged.
     A byte order mark, which some editors put at the beginning, is no part of the first.
 
-    Args:
-        path: plain, gzip or zstd, a pipe, or "-".
+    `path`: plain, gzip or zstd, a pipe, or "-".
 
     Attributes:
-        path: as given.
         bytes_read: bytes taken from the file so far, as they lie in it.
-        lines_read: lines handed out so far.
-        finished: whether the end has been reached.
 
     Raises:
         SourceError: it is not there, not readable, or a directory.

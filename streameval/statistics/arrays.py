@@ -25,10 +25,7 @@ def grouped(
 ) -> tuple[list[IntArray], list[IntArray]]:
     """Combine the counts of equal keys.
 
-    Args:
-        keys: columns of integers, each of shape (n,).
-        counts: columns of integers to combine, each of shape (n,).
-        combine: adds up, or takes the largest.
+    `combine`: adds up, or takes the largest.
 
     Returns:
         The distinct keys in ascending order and their counts, as columns of equal length.

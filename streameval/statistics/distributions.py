@@ -126,7 +126,6 @@ class Distribution:
     Attributes:
         estimated: whether values are binned.
         lists: lists that were looked at, where that is counted.
-        undefined: how many were NaN.
     """
 
     def __init__(self, values: Columns, marks: Columns, sums: Columns, estimated: bool) -> None:  # noqa: FBT001  a column as the others

@@ -149,11 +149,7 @@ class ListsOfUsers:
 
 
 class EventsOfUsers:
-    """Takes the values of events until they are summed.
-
-    Attributes:
-        first: place of the next event among those that wait.
-    """
+    """Takes the values of events until they are summed."""
 
     def __init__(self, column: int, *, bounded: bool) -> None:
         self.first = 0

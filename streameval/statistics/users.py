@@ -194,10 +194,6 @@ class Users(Sampled):
         users: (cell, hash); the hash as a signed integer of the same bits.
         halvings: as of `Sampled`.
 
-    Args:
-        options: its identity.
-        items: not used.
-
     Example:
         >>> from streameval.statistics.vocabulary import Items
         >>> users = Users(UsersOptions(), Items())
@@ -237,12 +233,7 @@ class Users(Sampled):
         return np.ldexp((hashes >> np.uint64(11)).astype(np.float64), -53)
 
     def add(self, cells: IntArray, hashes: HashArray) -> None:
-        """See users.
-
-        Args:
-            cells: where each was seen.
-            hashes: of the users.
-        """
+        """Count users by the hashes of their ids, in the cells that saw them."""
         codes, halvings = hashes.view(np.int64), self.relations["halvings"]
         if halvings.size:
             kept = self.places(codes) < np.ldexp(1.0, -halvings.value(cells))

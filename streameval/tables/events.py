@@ -92,10 +92,6 @@ def separators_of(texts: Iterable[str]) -> dict[str, str]:
 def event_rows(table: Table, form: Form) -> Any:
     """Rows of a file as events.
 
-    Args:
-        table: the rows.
-        form: how its columns are to be read.
-
     Returns:
         An Arrow table with columns named like those of `Columns`, and those of `form.by`.
 

@@ -56,13 +56,7 @@ def is_table(path: str) -> bool:
 
 
 class Column(NamedTuple):
-    """One column of a file.
-
-    Attributes:
-        table: where it is from.
-        name: of the column.
-        values: Arrow array.
-    """
+    """One column of a file."""
 
     table: Table
     name: str
@@ -78,7 +72,6 @@ class Table(NamedTuple):
     """The content of a file, or some rows of it.
 
     Attributes:
-        path: of the file.
         content: Arrow table; columns of a text file are all of strings.
         names: of the columns of the file, in their order; the content may have fewer.
         text: the bytes of a text file; None of parquet.
@@ -140,7 +133,6 @@ class Piece(NamedTuple):
     """Rows of a file that one process reads, at a time of its own.
 
     Attributes:
-        path: of the file.
         size: how many bytes of it that are, about; 0 of a pipe.
         groups: the row groups of parquet that they are; none for all that there is.
         first: the row of the file that they begin with, from 0.
@@ -169,9 +161,6 @@ class TableFile(NamedTuple):
 def table_file(path: str) -> TableFile:
     """The pieces of a file: the row groups of parquet, all of a text file.
 
-    Args:
-        path: as for `table_of`.
-
     Raises:
         SourceError: it cannot be read.
         MissingExtraError: pyarrow is not installed.
@@ -198,10 +187,6 @@ def table_file(path: str) -> TableFile:
 
 def tables_of(piece: Piece, wanted: Container[str]) -> Iterator[Table]:
     """The rows of a piece, some at a time.
-
-    Args:
-        piece: of a file.
-        wanted: names of the columns to be read, of those that there are.
 
     Raises:
         SourceError: it cannot be read.

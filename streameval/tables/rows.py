@@ -54,12 +54,7 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
     """Columns that were named; None where the header is to say which they are.
 
     Attributes:
-        user: who.
-        item: which item.
-        score: of the recommender.
-        rating: of the user.
         time: when; never looked for without a name.
-        time_unit: how it is written.
     """
 
     user: str | None = None
@@ -74,8 +69,6 @@ class Rows(NamedTuple):
     """Columns of one file, in its order.
 
     Attributes:
-        users: Arrow array of ids.
-        items: likewise.
         worth: score or rating of each row, shape (rows,); None where there is none.
         times: of each row, microseconds since the epoch, shape (rows,); likewise.
     """
@@ -244,12 +237,7 @@ def joined(
     file. A user of the truth alone has an empty list, one of the recommendations alone no
     interaction; a rating is the gain of an interaction.
 
-    Args:
-        shown: recommendations.
-        truth: what users did.
-        ties: which of two items with one score stands first.
-        ids: "integer" makes integers of items that are text.
-        scores: whether to hand over the scores, too.
+    `ids`: "integer" makes integers of items that are text.
 
     Returns:
         The kind of the items' ids: integers only where both files have them; and the events.

@@ -303,11 +303,6 @@ def _failure(problem: str, directory: Path) -> BrokerError:
 def _await_ready(address: str, process: subprocess.Popen[bytes], seconds: float) -> None:
     """Return once metadata is answered and an offset can be committed.
 
-    Args:
-        address: HOST:PORT of the broker.
-        process: its process; when that ends, waiting is over.
-        seconds: longest wait.
-
     Raises:
         TimeoutError: it ended, or did not answer in time.
     """
@@ -354,9 +349,6 @@ class _Watchdog:
 
     However this process ends, the pipe closes, and the shell kills the watched process group and
     removes `directory`. It has a session of its own, so that Ctrl-C does not reach it first.
-
-    Args:
-        directory: what to remove in the end.
     """
 
     def __init__(self, directory: Path) -> None:

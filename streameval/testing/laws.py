@@ -236,12 +236,7 @@ _MOST_TRIES = 2_000
 
 
 def smallest(events: Sequence[Event], fails: Callable[[Sequence[Event]], bool]) -> list[Event]:
-    """Fewer and simpler events on which it fails as well: none of them can be left out.
-
-    Args:
-        events: it fails on these.
-        fails: says so of others.
-    """
+    """Fewer and simpler events on which it fails as well: none of them can be left out."""
     found, tries = list(events), 0
     steps = _simpler(found)
     while tries < _MOST_TRIES and (candidate := next(steps, None)) is not None:

@@ -208,11 +208,6 @@ def late(times: NDArray[np.int64], clocks: NDArray[np.int64], division: Times) -
     partition then, so by the log alone and never by where a batch ends. Without windows no event
     is late.
 
-    Args:
-        times: event times in the order of the log; microseconds.
-        clocks: the clock after each of them.
-        division: how event time is divided.
-
     Example:
         >>> minute = 60_000_000
         >>> times = Times(pane=minute, spans=(minute,), lateness=minute)

@@ -37,9 +37,6 @@ class RunningSum:
 
     Counts are integers, so subtracting is exact. Tables that changed since the last time stay out
     of the running sum; they are added to a copy of it.
-
-    Args:
-        empty: an empty table.
     """
 
     __slots__ = ("_empty", "_last", "_settled", "_sum", "_whole")
@@ -84,9 +81,7 @@ class Views:
 
     Label values are folded as all partitions together fold them. Not for two threads at once.
 
-    Args:
-        spec: of all the families.
-        pane: smallest span kept, microseconds.
+    `pane`: smallest span kept, microseconds.
     """
 
     def __init__(self, spec: FamilySpec, pane: int) -> None:

@@ -47,11 +47,7 @@ class _Rendered(msgspec.Struct, frozen=True):
 
 
 class Documents:
-    """The last rendering of each document; safe for use by several threads.
-
-    Attributes:
-        renderings: number of renderings so far.
-    """
+    """The last rendering of each document; safe for use by several threads."""
 
     def __init__(self) -> None:
         self._rendered: dict[str, _Rendered] = {}
@@ -65,12 +61,7 @@ class Documents:
     ) -> Response:
         """A document, rendered at most once for a tag; 304 where the client has it already.
 
-        Args:
-            request: of the client.
-            name: of the document.
-            tag: stays the same while the content does.
-            render: renders it.
-            kind: its media type.
+        `tag`: stays the same while the content does.
         """
         headers = {"ETag": f'W/"{tag}"', "Vary": "Accept-Encoding"}
         if headers["ETag"] in request.headers.get("if-none-match", ""):
@@ -114,12 +105,7 @@ def tag_of(snapshot: Snapshot | None, state: State) -> str:
 
 
 class Api:
-    """The page and the documents below /api/v1.
-
-    Args:
-        current: the latest snapshot, None before the first.
-        state: of the daemon, by that snapshot.
-    """
+    """The page and the documents below /api/v1."""
 
     def __init__(
         self,
@@ -206,10 +192,6 @@ def document(snapshot: Snapshot, status: State | None = None) -> bytes:
     `difference` (the value minus the control's, null where there is none). `comparison` says
     which label is compared and which of its values is the control; null where there is one only.
     `experiment` has the `checks` and `comparisons` of the configured experiment, else null.
-
-    Args:
-        snapshot: what is shown.
-        status: state of the daemon; by default as the snapshot has it.
     """
     compared = comparison(snapshot)
     return msgspec.json.encode(

@@ -139,9 +139,6 @@ class Hosts:
     A page of another site can have its own name point to this server (DNS rebinding), and a browser
     then lets it read the responses. An IP address as `Host` cannot come about that way.
 
-    Args:
-        names: accepted besides localhost and the name of this machine.
-
     Example:
         >>> hosts = Hosts(["eval.example", "*.pods.example"])
         >>> "eval.example:9877" in hosts, "a.pods.example" in hosts, "[::1]:9877" in hosts
@@ -176,16 +173,7 @@ def _is_address(name: str) -> bool:
 
 
 class Guard:
-    """Refuses bodies, foreign hosts and wrong passwords, and adds headers that keep a browser safe.
-
-    Args:
-        app: the guarded application.
-        security: the users; where there are none, the name in `Host` is checked instead.
-        hosts: names that are accepted; None means any.
-        open_paths: answered without a password.
-        scope_of: what a path belongs to; None where every user may ask for it.
-        scopes: user -> what that user may ask for; a user who is not there may ask for all.
-    """
+    """Refuses bodies, foreign hosts and wrong passwords; adds headers that keep a browser safe."""
 
     def __init__(
         self,

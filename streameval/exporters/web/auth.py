@@ -39,10 +39,6 @@ class Users:
     A right password is remembered by a keyed digest, so that bcrypt runs once for each user. An
     unknown user takes as long as a known one.
 
-    Args:
-        path: of the web configuration file, for errors.
-        hashes: user -> bcrypt hash.
-
     Raises:
         ConfigError: a value is not a bcrypt hash, or a name cannot be sent.
     """

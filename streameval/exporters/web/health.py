@@ -41,12 +41,7 @@ class State(NamedTuple):
 
 
 def state(snapshot: Snapshot | None, *, turning: bool) -> State:
-    """The state of the daemon by its last snapshot.
-
-    Args:
-        snapshot: the last one, None before the first.
-        turning: whether the ingest loop makes progress.
-    """
+    """The state of the daemon by its last snapshot."""
     if not turning:
         return State(ready=False, word="Stuck", why="the ingest loop makes no progress.")
     if snapshot is None:
@@ -63,14 +58,7 @@ def state(snapshot: Snapshot | None, *, turning: bool) -> State:
 
 
 class HealthChecks:
-    """Answers /-/healthy, /-/ready and, where it is enabled, /-/reload.
-
-    Args:
-        current: the latest snapshot, None before the first.
-        turning: whether the ingest loop makes progress.
-        reload: checks the configuration and restarts, or returns what is wrong; None where a
-            reload over HTTP is not enabled.
-    """
+    """Answers /-/healthy, /-/ready and, where it is enabled, /-/reload."""
 
     def __init__(
         self,

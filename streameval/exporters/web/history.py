@@ -24,12 +24,7 @@ Point: TypeAlias = tuple[float, float | None, int | None]
 
 
 class UnknownHistory(Exception):  # noqa: N818  an answer over HTTP, no error of the program
-    """There is no such series.
-
-    Args:
-        what: was asked for.
-        known: what there is.
-    """
+    """There is no such series."""
 
     def __init__(self, what: str, known: tuple[str, ...]) -> None:
         super().__init__(f"There is no {what}; there is: {', '.join(known) or 'nothing yet'}.")
@@ -41,11 +36,8 @@ def history(snapshot: Snapshot, metric: str, window: str, segment: str | None = 
     `time` says what points are placed by: `event`, or `wall` where the stream has no time. Each of
     `series` has `labels` and `points`: `[seconds since the epoch, value or null, count or null]`.
 
-    Args:
-        snapshot: whose past it is.
-        metric: text of the metric as configured.
-        window: a window's name, "lifetime", or "pane" for each span of event time by itself.
-        segment: name of a segment; None for the labels alone.
+    `window`: a window's name, "lifetime", or "pane" for each span of event time by itself.
+    `segment`: name of a segment; None for the labels alone.
 
     Raises:
         UnknownHistory: the snapshot has no such metric, window or segment.
@@ -131,11 +123,7 @@ def moving(kept: FamilyPast, entry: Series, clock: int, window: str) -> list[Poi
 
     Only where all of the window is kept: what it was before nobody knows any more.
 
-    Args:
-        kept: the means of the panes.
-        entry: of which series.
-        clock: largest event time, microseconds.
-        window: its name, "lifetime" or "pane".
+    `clock`: largest event time, microseconds.
     """
     panes = list(_panes(kept, entry))
     if window == "pane":

@@ -14,11 +14,7 @@ class Markup(str):
 def tag(name: str, *content: str, kind: str = "", **attributes: str) -> Markup:
     """An element; content that is not `Markup` is escaped. Without a name, the content alone.
 
-    Args:
-        name: of the element.
-        content: text and elements in it.
-        kind: its class.
-        attributes: `aria_label` becomes aria-label, `class_` becomes class.
+    `kind`: its class. `attributes`: `aria_label` becomes aria-label, `class_` becomes class.
 
     Example:
         >>> tag("th", "a<b", scope="col")

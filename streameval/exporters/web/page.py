@@ -43,12 +43,7 @@ _COLUMNS: Final = 4
 
 
 def page(snapshot: Snapshot | None, state: State) -> str:
-    """The whole page as HTML.
-
-    Args:
-        snapshot: what is shown; None before the first.
-        state: of the daemon.
-    """
+    """The whole page as HTML."""
     source = "streameval" if snapshot is None else snapshot.source
     return _template().substitute(
         title=tag("", f"{source}: {state.word.lower()}"),

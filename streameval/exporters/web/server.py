@@ -56,11 +56,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 class Server:
     """Serves an application until it is stopped; it owns its addresses from the start.
 
-    Args:
-        app: the application.
-        listen: "HOST:PORT", an IPv6 address in brackets, port 0 for a free one; or several.
-        security: certificates and users; the default is plain HTTP, open to all.
-        limits: how much one client may take.
+    `listen`: "HOST:PORT", an IPv6 address in brackets, port 0 for a free one; or several.
 
     Raises:
         AddressInUseError: an address is taken or is not of this machine; none is taken then.

@@ -77,9 +77,7 @@ class Security:
 
     A change that cannot be used, or that would leave the server open, changes nothing.
 
-    Args:
-        path: of the web configuration file, for errors and for the files it names.
-        read: its content; the default means plain HTTP, open to all.
+    `read`: its content; the default means plain HTTP, open to all.
 
     Attributes:
         context: encrypts connections, each as the files say when it begins; None means plain HTTP.

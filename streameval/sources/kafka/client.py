@@ -39,9 +39,7 @@ _SILENT: Final = logging.CRITICAL + 1
 def connect(kind: Any, config: Mapping[str, Any]) -> Any:
     """A connected client of `kind` (KafkaConsumer, KafkaAdminClient, KafkaProducer).
 
-    Args:
-        kind: the client's class.
-        config: its settings; those of other kinds of clients are left out.
+    `config`: its settings; those of other kinds of clients are left out.
 
     Raises:
         KafkaError: no broker answered; then no thread and no socket of the attempt stays.

@@ -27,11 +27,6 @@ def subscribing(
 ) -> Subscribe:
     """What makes consumers of the client that is asked for.
 
-    Args:
-        options: name the client, and its settings.
-        environment: what ${NAME} in the settings refers to.
-        config: all settings of a member, in kafka-python's names.
-
     Raises:
         ConfigError: the client has no such setting, or does not take its value.
         MissingExtraError: the client is not installed.

@@ -35,9 +35,7 @@ class Topics(msgspec.Struct, frozen=True, kw_only=True):
     """One answer about the topics asked for.
 
     Attributes:
-        partitions: of all topics that exist, in order.
         identities: topic -> the id that it got when it was made.
-        missing: names of topics that do not exist.
         refused: topic -> why nothing can be said of it.
     """
 
@@ -60,9 +58,6 @@ class Topics(msgspec.Struct, frozen=True, kw_only=True):
 
 class Cluster:
     """A connection that only asks; each question takes a request or two.
-
-    Args:
-        config: settings of the client.
 
     Raises:
         KafkaError: no broker answers.
@@ -189,13 +184,9 @@ def described(
 ) -> list[Assignment]:
     """Assigned partitions, as the cluster knows them now.
 
-    Args:
-        cluster: to ask.
-        partitions: the ones to be handed over.
-        start: EARLIEST, LATEST, or milliseconds since the epoch.
-        first: partitions that existed when the source was opened; the others are new as a whole,
-            so that even "latest" means their beginning.
-        group: whose commits to tell.
+    `start`: EARLIEST, LATEST, or milliseconds since the epoch. `first`: partitions that existed
+    when the source was opened; the others are new as a whole, so that even "latest" means their
+    beginning.
 
     Raises:
         KafkaError: the broker does not answer, or a partition has no leader.

@@ -70,12 +70,7 @@ class ConfluentConsumer:
     Its callbacks run within `poll`. Nothing is read of what the group assigns until `start` says
     from where, so that the group's commit is never gone on at.
 
-    Args:
-        settings: made by `librdkafka_config`.
-        config: the same in kafka-python's names; its credentials may come from files.
-        topics: to subscribe to.
-        rebalances: takes note of them.
-        monitor: knows which partitions there are.
+    `config`: the same in kafka-python's names; its credentials may come from files.
     """
 
     def __init__(

@@ -68,9 +68,7 @@ class Failure(NamedTuple):
     """Why Kafka cannot be used.
 
     Attributes:
-        reason: one of REASONS.
         problem: one sentence without its full stop.
-        remedy: what to do.
     """
 
     reason: Reason
@@ -85,8 +83,6 @@ class End(NamedTuple):
     """How a connection ended.
 
     Attributes:
-        error: that the client gave.
-        address: of the broker, HOST:PORT.
         stage: how far it had come: to the handshake, to SASL (where configured), or all the way.
     """
 
@@ -196,12 +192,7 @@ def addresses(config: Mapping[str, Any]) -> list[str]:
 
 
 def failure_of(error: Exception, config: Mapping[str, Any]) -> Failure:
-    """Why the cluster cannot be used; may ask the network, for seconds.
-
-    Args:
-        error: that the client raised.
-        config: its settings.
-    """
+    """Why the cluster cannot be used; may ask the network, for seconds."""
     if isinstance(error, ConnectionEndedError):
         found = _named(error.end, config)
         if found is not None:

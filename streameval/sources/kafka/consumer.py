@@ -38,9 +38,7 @@ class Consumer(Protocol):
     def poll(self, seconds: float, positions: Mapping[Partition, int]) -> list[RecordBatch]:
         """Records that are there, or come in time; none where the group rebalanced.
 
-        Args:
-            seconds: how long to wait for a record.
-            positions: of the partitions that were started and are still ours: where to go on.
+        `positions`: of the partitions that were started and are still ours: where to go on.
 
         Returns:
             At most one batch for each of these; one without values where the log goes on, but

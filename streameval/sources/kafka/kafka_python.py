@@ -79,12 +79,6 @@ def _nothing_to_refresh(*_: object, **__: object) -> bool:
 class KafkaPythonConsumer:
     """A `Consumer` of kafka-python.
 
-    Args:
-        config: settings of the client.
-        topics: to subscribe to.
-        rebalances: takes note of them.
-        monitor: knows which partitions there are.
-
     Raises:
         KafkaError: no broker answers.
     """

@@ -93,11 +93,6 @@ def librdkafka_config(
 ) -> dict[str, Any]:
     """The settings of a reader, in librdkafka's names, found to be accepted.
 
-    Args:
-        options: say what the user wants.
-        environment: what ${NAME} in the settings refers to.
-        config: all settings, in kafka-python's names.
-
     Raises:
         ConfigError: librdkafka has no such setting, or does not take its value.
     """

@@ -21,13 +21,7 @@ _ANSWER_MS: Final = 5_000
 class GroupMember:
     """A subscribed consumer, of either client; it delivers the assigned partitions once started.
 
-    Args:
-        topics: to subscribe to.
-        subscribe: makes the consumer.
-        config: settings of the questions that are asked to the cluster.
-        start: EARLIEST, LATEST, or milliseconds since the epoch.
-        monitor: knows which partitions there are.
-        owner: is told of rebalances.
+    `start`: EARLIEST, LATEST, or milliseconds since the epoch.
 
     Attributes:
         positions: partition -> the offset after what was delivered; of those that were started.

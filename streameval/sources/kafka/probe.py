@@ -76,11 +76,6 @@ def newest_records(
 
     It ends after a few seconds, and where the broker does not answer: then it is smaller, or empty.
 
-    Args:
-        options: which topics of which cluster.
-        environment: what ${NAME} in the settings refers to.
-        clock: seconds that only grow.
-
     Raises:
         SourceError: the client refuses its settings.
     """

@@ -57,9 +57,7 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
     """What was published.
 
     Attributes:
-        records: how many, all acknowledged.
         without_user: those among them in which no user was found; they carry no key.
-        created: whether the topic was made.
     """
 
     records: int
@@ -75,11 +73,7 @@ def publish(
 ) -> Published:
     """Write every line of the files to the topic; see `publish_records`.
 
-    Args:
-        paths: files of lines, plain, gzip or zstd; "-" is standard input.
-        destination: where to publish, and how.
-        environment: what ${NAME} in the settings refers to.
-        progress: called with the number of records acknowledged so far, every now and then.
+    `progress`: called with the number of records acknowledged so far, every now and then.
 
     Raises:
         SourceError: a file cannot be read.
@@ -98,11 +92,7 @@ def publish_records(
     Records of one user go to one partition, in their order, byte for byte as they are. What was
     acknowledged before an error stays in the topic.
 
-    Args:
-        records: taken one at a time, so they may come at a pace of their own.
-        destination: where to publish, and how.
-        environment: what ${NAME} in the settings refers to.
-        progress: called with the number of records acknowledged so far, every now and then.
+    `records`: taken one at a time, so they may come at a pace of their own.
 
     Raises:
         ConfigError: a setting is unknown or not a user's to set.

@@ -193,10 +193,7 @@ def group_config(
 ) -> dict[str, Any]:
     """The settings of a member of a group.
 
-    Args:
-        options: name the group and the member.
-        environment: what ${NAME} in the settings refers to.
-        shared: whether to join that group; otherwise one that has no other member, named after it.
+    `shared`: whether to join that group; otherwise one that has no other member, named after it.
 
     Raises:
         ConfigError: a setting is unknown or not a user's to set, or `member` or `group` cannot be.
@@ -239,11 +236,7 @@ def client_config(
     Names may be the client's own, Java's or librdkafka's; tables that unquoted dots made are
     flattened; ${NAME} and ${file:PATH} in strings are replaced.
 
-    Args:
-        table: the user's table as it was read.
-        environment: what ${NAME} refers to.
-        path: how an error calls the place of the table.
-        client: the class whose settings are asked for.
+    `path`: how an error calls the place of the table.
 
     Raises:
         ConfigError: a key is unknown, repeated or not the user's, or its value cannot be used.

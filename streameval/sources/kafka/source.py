@@ -52,12 +52,8 @@ class KafkaSource:
     advance although the broker answers and there is more, the source seeks once more, then joins
     the group once more, then fails.
 
-    Args:
-        options: the topics, the group, where to start, and settings of the client.
-        environment: what ${NAME} in the settings refers to.
-        shared: whether to share the partitions with the other members of the group; otherwise the
-            source reads all of them, in a group of its own.
-        clock: seconds that only grow, for the watchdog.
+    `shared`: whether to share the partitions with the other members of the group; otherwise the
+    source reads all of them, in a group of its own.
 
     Attributes:
         recoveries: how often the watchdog did what: "seek" and "rejoin".

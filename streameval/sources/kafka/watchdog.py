@@ -34,19 +34,10 @@ class ClusterMonitor:
     Each attribute but the counts is replaced as a whole, never changed in place.
 
     Attributes:
-        cluster: its id; empty before the first look.
-        looked: whether the cluster has answered once.
-        partitions: all that were found so far.
         first: those of them that were there at the first look.
         ends: the offset after the last committed record of each partition, as last known.
-        answers: whether the cluster did, the last time.
         trouble: one sentence while something is not as it should be, else None.
-        failures: looks that failed, by reason.
         failure: what no waiting will mend, else None.
-
-    Args:
-        topics: which topics.
-        config: settings of the client.
     """
 
     def __init__(self, topics: Sequence[str], config: Mapping[str, Any]) -> None:
@@ -172,9 +163,7 @@ class Watchdog:
     further than before, or has come to its end, begins from nothing, its remedies too; one that is
     not ours for a while (we join once more) does not.
 
-    Args:
-        timeout: seconds that a partition may stand before the next remedy; above 0.
-        clock: seconds that only grow.
+    `timeout`: seconds that a partition may stand before the next remedy; above 0.
     """
 
     def __init__(self, timeout: float, clock: Callable[[], float]) -> None:
@@ -188,10 +177,7 @@ class Watchdog:
     ) -> Stall | None:
         """What to do now; None where all is well, or only slow.
 
-        Args:
-            positions: of the partitions that are ours and not paused.
-            ends: the offset after the last record of each, as last known.
-            answers: whether the broker did, lately.
+        `answers`: whether the broker did, lately.
         """
         now = self._clock()
         step = min(now - self._looked_at, _LONGEST_STEP) if answers else 0.0

@@ -28,11 +28,7 @@ _COMMAND = ("ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=err
 
 
 class ChartsError(Exception):
-    """npm could not fetch what the page draws its charts with.
-
-    Args:
-        said: by npm.
-    """
+    """npm could not fetch what the page draws its charts with."""
 
     def __init__(self, said: str) -> None:
         super().__init__(
@@ -76,10 +72,6 @@ def are_there(lock: Path, goal: Path) -> bool:
 
 def bring(lock: Path, goal: Path) -> None:
     """Put the files into a folder, unless they are there.
-
-    Args:
-        lock: folder with package.json and package-lock.json.
-        goal: where they go.
 
     Raises:
         ChartsError: they could not be fetched, or are not what the lock file's digests say.
