@@ -26,6 +26,8 @@ RECORDS = 240_000
 PARTITIONS = 8
 COUNTS = (1, 2, 3)
 TOPIC = "recommendation-events"
+LIVE, RATE, SECONDS = "live-events", 1_000, 20
+"""Records a second, for so long, of the topic that is written before a replica is killed."""
 CONFIG = """
 metrics = ["ctr", "hit_rate@10", "ndcg@10"]
 labels = ["variant", "country"]
@@ -43,7 +45,7 @@ def main() -> None:
     with Broker() as broker, tempfile.TemporaryDirectory() as folder:
         kafka = {"bootstrap_servers": broker.bootstrap_servers}
         destination = Destination(topic=TOPIC, kafka=kafka, partitions=PARTITIONS)
-        publish_records(_log(), destination, {})
+        publish_records(_log(RECORDS), destination, {})
         print(f"{RECORDS:,} records of a day, {PARTITIONS} partitions, 3 metrics, 2 labels")
         world = _World(broker.bootstrap_servers, Path(folder))
         began = _began(world)
@@ -54,10 +56,10 @@ def main() -> None:
             _died(world, count)
 
 
-def _log() -> Iterator[bytes]:
+def _log(events: int) -> Iterator[bytes]:
     begin = datetime.now(UTC) - timedelta(hours=24)
-    for number, record in enumerate(records(SimulatorOptions(events=RECORDS))):
-        moment = begin + timedelta(hours=24) * (number / RECORDS)
+    for number, record in enumerate(records(SimulatorOptions(events=events))):
+        moment = begin + timedelta(hours=24) * (number / events)
         yield json.dumps(json.loads(record) | {"ts": moment.isoformat()}).encode()
 
 
@@ -98,7 +100,7 @@ class _Cost(NamedTuple):
 
 @contextmanager
 def _replicas(
-    world: _World, group: str, count: int, start: str = "earliest"
+    world: _World, group: str, count: int, start: str = "earliest", topic: str = TOPIC
 ) -> Iterator[list[_Replica]]:
     """Processes of one group, with one folder of state for all."""
     with ExitStack() as stack:
@@ -108,7 +110,7 @@ def _replicas(
             path = world.folder / f"{group}-{number}.toml"
             state = world.folder / f"{group}-state"
             given = {"servers": world.servers, "group": group, "state": state, "start": start}
-            path.write_text(CONFIG.format(topic=TOPIC, address=address, **given), encoding="utf-8")
+            path.write_text(CONFIG.format(topic=topic, address=address, **given), encoding="utf-8")
             found.append(_Replica(stack.enter_context(daemon(path)), address))
         yield found
 
@@ -152,17 +154,30 @@ def _caught_up(world: _World, count: int, start: float) -> None:
 
 
 def _died(world: _World, count: int) -> None:
-    """One of several is killed in the middle of the log, without a word."""
-    with _replicas(world, f"death-{count}", count) as replicas:
+    """One of several is killed as soon as it has read what came until then, without a word."""
+    topic, written = f"{LIVE}-{count}", RATE * SECONDS
+    kafka = {"bootstrap_servers": world.servers}
+    live = Destination(topic=topic, kafka=kafka, partitions=PARTITIONS)
+    publish_records([], live, {})
+    with _replicas(world, f"death-{count}", count, topic=topic) as replicas:
         victim, *others = replicas
-        _until(lambda: _have_all(replicas) and _read(replicas) > RECORDS / 3)
+        _until(lambda: _have_all(replicas, lag=0) and all(each.partitions() for each in replicas))
+        publish_records(_paced(written), live, {})
+        _until(lambda: _read(replicas) == written)
         before = victim.consumed()
         victim.process.kill()
         wall = _until(lambda: _have_all(others))
         _until(lambda: _have_all(others, lag=0))
-        again = before + _read(others) - RECORDS
+        again = before + _read(others) - written
     print(f"{f'one of {count} is killed':>30}: the others have its partitions after {wall:.0f} s,")
-    print(f"{'':>30}  {again:,} of the {before:,} records that it had read are read again")
+    print(f"{'':>30}  {again:,} of {before:,} records are read again, {RATE:,} a second in all")
+
+
+def _paced(events: int) -> Iterator[bytes]:
+    begin = time.monotonic()
+    for number, record in enumerate(_log(events)):
+        time.sleep(max(0.0, begin + number / RATE - time.monotonic()))
+        yield record
 
 
 def _read(replicas: Sequence[_Replica]) -> int:
