@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -125,6 +125,14 @@ class Skip(msgspec.Struct, frozen=True, kw_only=True):
         """Who, when and why; the message of its dead letter."""
         moment = datetime.fromtimestamp(round(self.at), UTC).isoformat()
         return f"skipped by {self.by} at {moment}; counting it failed ({self.stop.problem})"
+
+
+class LogEvent(NamedTuple):
+    """A line for the log."""
+
+    level: Literal["info", "warning", "error"]
+    event: str
+    fields: Mapping[str, Any]
 
 
 class SavedCheckpoint(Protocol):

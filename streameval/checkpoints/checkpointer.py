@@ -10,13 +10,19 @@ from typing import Final
 
 import msgspec
 
-from streameval.checkpoints.checkpoint import Stop, Store
+from streameval.checkpoints.checkpoint import LogEvent, Stop, Store
 from streameval.checkpoints.committer import Commit, DurableCounters, OffsetCommitter
-from streameval.checkpoints.interfaces import Clock, Counts, Evidence, LogEvent, Totals
 from streameval.checkpoints.restore import RestorePlan, RestorePlanner
-from streameval.checkpoints.scheduler import CheckpointScheduler, Outbox, PartitionCheckpoints
+from streameval.checkpoints.scheduler import (
+    CheckpointScheduler,
+    Clock,
+    Outbox,
+    PartitionCheckpoints,
+)
 from streameval.checkpoints.settings import CheckpointSettings
 from streameval.engine.dead_letters import DeadLetters
+from streameval.engine.evidence import Evidence, Totals
+from streameval.engine.ingest import Ingest
 from streameval.engine.snapshot import CheckpointHealth
 from streameval.errors import (
     DamagedStateError,
@@ -41,7 +47,7 @@ class Checkpointer:
 
     def __init__(
         self,
-        counts: Counts,
+        counts: Ingest,
         store: Store,
         settings: CheckpointSettings,
         *,
@@ -312,7 +318,7 @@ class MemoryOnly:
     commit_failures = 0
 
     def __init__(
-        self, counts: Counts, letters: DeadLetters | None, clock: Clock, worker: Executor
+        self, counts: Ingest, letters: DeadLetters | None, clock: Clock, worker: Executor
     ) -> None:
         self._counts = counts
         self._outbox = Outbox(letters)

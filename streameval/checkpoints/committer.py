@@ -9,8 +9,8 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from streameval.checkpoints.checkpoint import Place
-from streameval.checkpoints.interfaces import Evidence, Fold, LogEvent, Totals
+from streameval.checkpoints.checkpoint import LogEvent, Place
+from streameval.engine.evidence import Evidence, Fold, Totals
 from streameval.engine.snapshot import Counted as Pair
 from streameval.engine.snapshot import CountedKey as Key
 from streameval.events.records import Partition

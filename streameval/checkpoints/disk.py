@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from streameval.errors import StoreError
 
@@ -16,63 +16,10 @@ _NO_FOLDER_SYNC: Final = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS
 _BUFFER: Final = 1 << 20
 
 
-class Disk(Protocol):
-    """Files and folders; every call may raise OSError. Only synced data is durable."""
+class Disk:
+    """The files and folders of this machine; every call may raise OSError.
 
-    def create(self, path: Path, slices: Iterable[bytes]) -> None:
-        """Create a file of these bytes, written chunk by chunk; not yet durable.
-
-        Raises:
-            FileExistsError: there is one of that name.
-        """
-
-    def sync(self, path: Path) -> None:
-        """Make the bytes of a file durable; its name becomes so with its folder."""
-
-    def make_folder(self, path: Path) -> None:
-        """Create a folder in an existing one.
-
-        Raises:
-            FileExistsError: there is something of that name.
-            FileNotFoundError: its parent does not exist.
-        """
-
-    def sync_folder(self, path: Path) -> None:
-        """Make the entries of a folder durable: files created, renamed and removed."""
-
-    def rename(self, source: Path, target: Path) -> None:
-        """Rename a file atomically, replacing the target."""
-
-    def rename_new(self, source: Path, target: Path) -> None:
-        """Rename a file where the target does not exist.
-
-        Raises:
-            FileExistsError: the target exists.
-        """
-
-    def remove(self, path: Path) -> None:
-        """Remove a file."""
-
-    def names(self, folder: Path) -> list[str]:
-        """The names in a folder, sorted.
-
-        Raises:
-            FileNotFoundError: the folder does not exist.
-            NotADirectoryError: it is a file.
-        """
-
-    def read(self, path: Path, start: int, size: int) -> bytes:
-        """At most `size` bytes from `start`; fewer at the end of the file."""
-
-    def size(self, path: Path) -> int:
-        """Bytes of a file."""
-
-    def modified(self, path: Path) -> float:
-        """Modification time in seconds, by the clock of the disk or its server."""
-
-
-class RealDisk:
-    """The mounted file systems of this machine.
+    Only synced data is durable.
 
     Args:
         progress: called after each read and each sync.
@@ -82,22 +29,34 @@ class RealDisk:
         self._progress = progress
 
     def create(self, path: Path, slices: Iterable[bytes]) -> None:
-        """See `Disk.create`."""
+        """Create a file of these bytes, written chunk by chunk; not yet durable.
+
+        Raises:
+            FileExistsError: there is one of that name.
+        """
         with path.open("xb", buffering=_BUFFER) as file:
             for piece in slices:
                 file.write(piece)
 
     def sync(self, path: Path) -> None:
-        """See `Disk.sync`."""
+        """Make the bytes of a file durable; its name becomes so with its folder."""
         _sync(path, os.O_RDWR)
         self._progress()
 
     def make_folder(self, path: Path) -> None:
-        """See `Disk.make_folder`."""
+        """Create a folder in an existing one.
+
+        Raises:
+            FileExistsError: there is something of that name.
+            FileNotFoundError: its parent does not exist.
+        """
         path.mkdir()
 
     def sync_folder(self, path: Path) -> None:
-        """See `Disk.sync_folder`; ignored where the file system has no such call."""
+        """Make the entries of a folder durable: files created, renamed and removed.
+
+        Ignored where the file system has no such call.
+        """
         try:
             _sync(path, os.O_RDONLY | os.O_DIRECTORY)
         except OSError as error:
@@ -105,11 +64,17 @@ class RealDisk:
                 raise
 
     def rename(self, source: Path, target: Path) -> None:
-        """See `Disk.rename`."""
+        """Rename a file atomically, replacing the target."""
         source.replace(target)
 
     def rename_new(self, source: Path, target: Path) -> None:
-        """See `Disk.rename_new`; without hard links, two concurrent calls may both succeed."""
+        """Rename a file where the target does not exist.
+
+        Without hard links, two concurrent calls may both succeed.
+
+        Raises:
+            FileExistsError: the target exists.
+        """
         try:
             os.link(source, target)
         except OSError as error:
@@ -124,15 +89,20 @@ class RealDisk:
         source.unlink()
 
     def remove(self, path: Path) -> None:
-        """See `Disk.remove`."""
+        """Remove a file."""
         path.unlink()
 
     def names(self, folder: Path) -> list[str]:
-        """See `Disk.names`."""
+        """The names in a folder, sorted.
+
+        Raises:
+            FileNotFoundError: the folder does not exist.
+            NotADirectoryError: it is a file.
+        """
         return sorted(each.name for each in folder.iterdir())
 
     def read(self, path: Path, start: int, size: int) -> bytes:
-        """See `Disk.read`."""
+        """At most `size` bytes from `start`; fewer at the end of the file."""
         with path.open("rb", buffering=0) as file:
             file.seek(start)
             found = file.read(size)
@@ -140,11 +110,11 @@ class RealDisk:
         return found
 
     def size(self, path: Path) -> int:
-        """See `Disk.size`."""
+        """Bytes of a file."""
         return path.stat().st_size
 
     def modified(self, path: Path) -> float:
-        """See `Disk.modified`."""
+        """Modification time in seconds, by the clock of the disk or its server."""
         return path.stat().st_mtime
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from streameval.checkpoints.checkpoint import Draft, Found, Header, Place, Skip, Stop
-from streameval.checkpoints.disk import Disk, RealDisk, store_errors
+from streameval.checkpoints.disk import Disk, store_errors
 from streameval.checkpoints.files import (
     Blob,
     CheckpointFile,
@@ -36,7 +36,7 @@ from streameval.checkpoints.format import (
 )
 from streameval.errors import DamagedStateError, ForeignStoreError, StateVersionError, StoreError
 
-_REAL: Final = RealDisk()
+_REAL: Final = Disk()
 _TRIES: Final = 5
 _VERSION: Final = 1
 _LARGEST: Final = 1 << 20
@@ -71,7 +71,11 @@ class FolderStore:
         with store_errors(self.path):
             make_folders(self.disk, self.path, self.path)
             self._refuse_unclaimed()
-            claim(self.disk, self.path, Claim(cluster=cluster, group=group))
+            wanted = Claim(cluster=cluster, group=group)
+            if CLAIM not in self.disk.names(self.path):
+                _write_new(self.disk, self.path / CLAIM, claim_text(wanted).encode() + b"\n")
+            self.disk.sync_folder(self.path)
+            compare_claims(str(self.path), wanted, self.owner())
         self._claimed = True
 
     def _refuse_unclaimed(self) -> None:
@@ -128,7 +132,8 @@ class FolderStore:
             StoreError: it cannot be read, or is none.
         """
         with store_errors(self.path):
-            return read_claim(self.disk, self.path)
+            path = self.path / CLAIM
+            return decoded_claim(str(path), self.disk.read(path, 0, _LARGEST))
 
     def claimed(self) -> bool:
         """Whether somebody has claimed it: whether there is a store.
@@ -208,8 +213,13 @@ class FolderStore:
         """See `Store.note`."""
         with store_errors(self.path):
             self._check_claim()
-            make_folders(self.disk, self._skips_of(place), self.path)
-            write_stop(self.disk, self._skips_of(place), stop)
+            folder = self._skips_of(place)
+            make_folders(self.disk, folder, self.path)
+            with temporary(self.disk, folder / name_of(stop, STOP)) as path:
+                self.disk.create(path, [text_of(stop)])
+                self.disk.sync(path)
+                self.disk.rename(path, folder / name_of(stop, STOP))
+            self.disk.sync_folder(folder)
 
     def stops(self, place: Place) -> Sequence[Stop]:
         """Records that could not be counted, passed since or not.
@@ -219,7 +229,7 @@ class FolderStore:
             StoreError: the store cannot be read.
         """
         with store_errors(self.path):
-            return read_stops(self.disk, self._skips_of(place))
+            return list(self._notes(place, STOP, Stop))
 
     def skip(self, place: Place, skip: Skip) -> bool:
         """Order that a record is skipped, which was noted before; durable when this returns.
@@ -231,12 +241,23 @@ class FolderStore:
             StoreError: it could not be written.
         """
         with store_errors(self.path):
-            return write_skip(self.disk, self._skips_of(place), skip)
+            folder = self._skips_of(place)
+            first = _write_new(self.disk, folder / name_of(skip.stop, SKIP), text_of(skip))
+            self.disk.sync_folder(folder)
+            return first
 
     def skips(self, place: Place) -> Sequence[Skip]:
         """See `Store.skips`."""
         with store_errors(self.path):
-            return read_skips(self.disk, self._skips_of(place))
+            return list(self._notes(place, SKIP, Skip))
+
+    def _notes(self, place: Place, suffix: str, kind: type[T]) -> Iterator[T]:
+        folder = self._skips_of(place)
+        names: list[str] = []
+        with suppress(FileNotFoundError):
+            names = [each for each in self.disk.names(folder) if each.endswith(suffix)]
+        for path in (folder / name for name in names):
+            yield decoded_note(str(path), self.disk.read(path, 0, _LARGEST), kind)
 
     def _skips_of(self, place: Place) -> Path:
         return folder_of(self.path, place) / SKIPS
@@ -278,21 +299,6 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     group: str
 
 
-def claim(disk: Disk, store: Path, wanted: Claim) -> None:
-    """Write the claim where there is none, and compare it with the existing one.
-
-    Raises:
-        ForeignStoreError: the store belongs to another cluster or group.
-        StateVersionError: a later release made it.
-        StoreError: the file is not a claim.
-        OSError: the disk failed.
-    """
-    if CLAIM not in disk.names(store):
-        _write_claim(disk, store, wanted)
-    disk.sync_folder(store)
-    compare_claims(str(store), wanted, read_claim(disk, store))
-
-
 def compare_claims(store: str, wanted: Claim, found: Claim) -> None:
     """Refuse a store of another cluster or group.
 
@@ -312,18 +318,6 @@ def unclaimed(store: str, places: int, headers: Iterable[Header]) -> StoreError:
     problem = f"there are checkpoints of {places} partitions, and no {CLAIM} says whose"
     remedy = f"bring {CLAIM} back{said}, or give another [state] path"
     return StoreError(store, problem, remedy)
-
-
-def read_claim(disk: Disk, store: Path) -> Claim:
-    """The claim of a store.
-
-    Raises:
-        StateVersionError: a later release made it.
-        StoreError: the file is not a claim.
-        OSError: the disk failed; FileNotFoundError without a claim.
-    """
-    path = store / CLAIM
-    return decoded_claim(str(path), disk.read(path, 0, _LARGEST))
 
 
 def decoded_claim(path: str, content: bytes) -> Claim:
@@ -351,49 +345,17 @@ def claim_text(wanted: Claim) -> str:
     return msgspec.json.encode(wanted).decode()
 
 
-def _write_claim(disk: Disk, store: Path, wanted: Claim) -> None:
-    with temporary(disk, store / CLAIM) as path:
-        disk.create(path, [claim_text(wanted).encode() + b"\n"])
+def _write_new(disk: Disk, target: Path, content: bytes) -> bool:
+    """Write a file where there is none; returns whether this call did."""
+    with temporary(disk, target) as path:
+        disk.create(path, [content])
         disk.sync(path)
         try:
-            disk.rename_new(path, store / CLAIM)
-        except FileExistsError:
-            disk.remove(path)
-
-
-def write_stop(disk: Disk, folder: Path, stop: Stop) -> None:
-    """Note a record that could not be counted, in place of an earlier note about it."""
-    with temporary(disk, folder / name_of(stop, STOP)) as path:
-        _write(disk, path, stop)
-        disk.rename(path, folder / name_of(stop, STOP))
-    disk.sync_folder(folder)
-
-
-def write_skip(disk: Disk, folder: Path, skip: Skip) -> bool:
-    """Order that a record is skipped; returns whether nobody had ordered it before."""
-    with temporary(disk, folder / name_of(skip.stop, SKIP)) as path:
-        _write(disk, path, skip)
-        try:
-            disk.rename_new(path, folder / name_of(skip.stop, SKIP))
+            disk.rename_new(path, target)
         except FileExistsError:
             disk.remove(path)
             return False
-    disk.sync_folder(folder)
     return True
-
-
-def read_stops(disk: Disk, folder: Path) -> list[Stop]:
-    """Every note in a folder; none where it is not there."""
-    return list(_read(disk, folder, STOP, Stop))
-
-
-def read_skips(disk: Disk, folder: Path) -> list[Skip]:
-    """Every order in a folder; none where it is not there.
-
-    Raises:
-        DamagedStateError: one is not what was written.
-    """
-    return list(_read(disk, folder, SKIP, Skip))
 
 
 def name_of(stop: Stop, suffix: str) -> str:
@@ -404,19 +366,6 @@ def name_of(stop: Stop, suffix: str) -> str:
 def text_of(content: Stop | Skip) -> bytes:
     """The content of the file about a record."""
     return msgspec.json.encode(content) + b"\n"
-
-
-def _write(disk: Disk, path: Path, content: Stop | Skip) -> None:
-    disk.create(path, [text_of(content)])
-    disk.sync(path)
-
-
-def _read(disk: Disk, folder: Path, suffix: str, kind: type[T]) -> Iterator[T]:
-    names: list[str] = []
-    with suppress(FileNotFoundError):
-        names = [each for each in disk.names(folder) if each.endswith(suffix)]
-    for name in names:
-        yield decoded_note(str(folder / name), disk.read(folder / name, 0, _LARGEST), kind)
 
 
 def decoded_note(path: str, content: bytes, kind: type[T]) -> T:

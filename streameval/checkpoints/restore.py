@@ -8,8 +8,14 @@ from typing import Any
 
 import msgspec
 
-from streameval.checkpoints.checkpoint import Header, Place, SavedCheckpoint, Skip, Store
-from streameval.checkpoints.interfaces import LogEvent
+from streameval.checkpoints.checkpoint import (
+    Header,
+    LogEvent,
+    Place,
+    SavedCheckpoint,
+    Skip,
+    Store,
+)
 from streameval.checkpoints.settings import CheckpointSettings, Policies
 from streameval.errors import StateVersionError
 from streameval.events.records import Assignment, Partition

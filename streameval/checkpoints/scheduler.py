@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from threading import Lock
 from typing import NamedTuple
 
-from streameval.checkpoints.checkpoint import Draft, Header, Part, Place, SavedCheckpoint, Store
+from streameval.checkpoints.checkpoint import (
+    Draft,
+    Header,
+    LogEvent,
+    Part,
+    Place,
+    SavedCheckpoint,
+    Store,
+)
 from streameval.checkpoints.committer import DurableCheckpoint, OffsetCommitter, SectionVersion
-from streameval.checkpoints.interfaces import Clock, Counts, Evidence, Fold, LogEvent, Totals
 from streameval.checkpoints.restore import RestorePlan
 from streameval.checkpoints.settings import CheckpointSettings
 from streameval.engine.dead_letters import DeadLetter, DeadLetters
+from streameval.engine.evidence import Evidence, Fold, Totals
+from streameval.engine.ingest import Ingest
 from streameval.engine.pace import Pace
 from streameval.errors import DamagedStateError, DeadLetterError, StoreError
 from streameval.events.records import Partition, RecordBatch
@@ -22,6 +32,20 @@ from streameval.windows.sections import Section
 
 _FAILURES = (StoreError, DeadLetterError, DamagedStateError)
 _REASONS = ("store", "dead_letters", "timeout")
+
+
+class Clock(NamedTuple):
+    """Sources of time, in seconds; tests replace them.
+
+    Attributes:
+        monotonic: only grows, for measuring.
+        busy: what the processor spent on this thread.
+    """
+
+    wall: Callable[[], float] = time.time
+    monotonic: Callable[[], float] = time.monotonic
+    busy: Callable[[], float] = time.thread_time
+    sleep: Callable[[float], None] = time.sleep
 
 
 class CheckpointScheduler:
@@ -198,7 +222,7 @@ class PartitionCheckpoints:
         counted: records below it are never shown in counters.
     """
 
-    def __init__(self, plan: RestorePlan, counts: Counts, evidence: Evidence, store: Store) -> None:
+    def __init__(self, plan: RestorePlan, counts: Ingest, evidence: Evidence, store: Store) -> None:
         self.plan = plan
         self.partition = plan.assignment.partition
         self.offset: int | None = None
@@ -277,7 +301,7 @@ class PartitionCheckpoints:
         )
 
     def _sections(self) -> list[Section]:
-        return list(self._counts.sections(self.partition))
+        return self._counts.sections(self.partition)
 
     def _header(self, settings: CheckpointSettings, written_at: float) -> Header:
         return Header(

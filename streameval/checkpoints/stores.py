@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
-from streameval.checkpoints.disk import RealDisk
+from streameval.checkpoints.disk import Disk
 from streameval.checkpoints.files import CheckpointFile
 from streameval.checkpoints.folder import FolderStore
 from streameval.checkpoints.objects import CheckpointObject, ObjectStore
@@ -32,7 +32,7 @@ def store_of(
         StoreError: the client of the bucket cannot be made.
     """
     if not is_url(path):
-        return FolderStore(Path(path), RealDisk(progress))
+        return FolderStore(Path(path), Disk(progress))
     try:
         from streameval.checkpoints.bucket import opened  # noqa: PLC0415  an extra
     except ImportError as error:

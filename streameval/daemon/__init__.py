@@ -1,6 +1,6 @@
 """The daemon: one process, one ingest loop, and readers that see only what it publishes."""
 
-from streameval.daemon.assembly import Clock
+from streameval.checkpoints.scheduler import Clock
 from streameval.daemon.log import configure, emit
 from streameval.daemon.process import SINCE_START, Daemon, Stop
 from streameval.daemon.reload import restart

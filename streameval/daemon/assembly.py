@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from importlib.metadata import version
-from typing import NamedTuple
 
 import msgspec
 
 from streameval.checkpoints.checkpointer import Checkpointer, MemoryOnly
+from streameval.checkpoints.scheduler import Clock
 from streameval.checkpoints.settings import CheckpointSettings
 from streameval.checkpoints.stores import AnyStore, store_of
 from streameval.config import Config
@@ -196,22 +195,6 @@ def _letters(config: Config) -> DeadLetterOptions | None:
     if config.dead_letters is None and config.state is not None:
         return DeadLetterOptions() if isinstance(config.source, KafkaOptions) else None
     return config.dead_letters
-
-
-class Clock(NamedTuple):
-    """Sources of time; tests replace them.
-
-    Attributes:
-        wall: seconds since the epoch.
-        monotonic: seconds that only grow, for measuring.
-        busy: seconds that the processor spent on this thread.
-        sleep: waits so many seconds.
-    """
-
-    wall: Callable[[], float] = time.time
-    monotonic: Callable[[], float] = time.monotonic
-    busy: Callable[[], float] = time.thread_time
-    sleep: Callable[[float], None] = time.sleep
 
 
 class Pulse:

@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 
-from streameval.checkpoints.interfaces import LogEvent
-from streameval.daemon.assembly import Assembly, Clock
+from streameval.checkpoints.checkpoint import LogEvent
+from streameval.checkpoints.scheduler import Clock
+from streameval.daemon.assembly import Assembly
 from streameval.daemon.joining import Joining, owner_of
 from streameval.daemon.log import emit
 from streameval.engine.dead_letters import DeadLetter

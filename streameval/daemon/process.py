@@ -13,9 +13,10 @@ from typing import Any
 
 import msgspec
 
+from streameval.checkpoints.scheduler import Clock
 from streameval.config import Config
 from streameval.config.web_file import web_security
-from streameval.daemon.assembly import Clock, assembled
+from streameval.daemon.assembly import assembled
 from streameval.daemon.log import emit
 from streameval.daemon.loop import Loop
 from streameval.daemon.reload import Reload, check_start

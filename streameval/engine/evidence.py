@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 from streameval.accumulator.readings import answers
 from streameval.catalogue.metric import Metric
@@ -12,6 +13,12 @@ from streameval.events.records import Partition
 from streameval.windows.family import FamilyCopy
 from streameval.windows.labels import Folding
 from streameval.windows.views import Views
+
+Totals: TypeAlias = Mapping[CountedKey, Counted]
+"""Numerator and denominator of every additive metric, by family, labels and metric."""
+
+Fold: TypeAlias = Callable[[CountedKey], CountedKey]
+"""Maps a key to the key it is counted under: itself where its label values are kept."""
 
 
 def counts_up(metric: Metric) -> bool:
@@ -27,7 +34,7 @@ class Evidence:
         self._ingest = ingest
         self._views: dict[Partition, list[Views]] = {}
 
-    def totals(self, partition: Partition) -> Callable[[], Mapping[CountedKey, Counted]]:
+    def totals(self, partition: Partition) -> Callable[[], Totals]:
         """A quick copy of what a partition counts; what it returns reads it, on any thread.
 
         No two of one partition may be read at once.
@@ -44,17 +51,17 @@ class Evidence:
         """Forget what was kept for reading a partition."""
         self._views.pop(partition, None)
 
-    def folding(self, partition: Partition) -> Callable[[CountedKey], CountedKey]:
+    def folding(self, partition: Partition) -> Fold:
         """Where the partition counts a key now, even if it folds more later."""
         families = self._ingest.partitions[partition].families
         return _folded([families[s.name].folding.copy() for s in self._ingest.layout.families])
 
-    def shown(self) -> Callable[[CountedKey], CountedKey]:
+    def shown(self) -> Fold:
         """Under which key all partitions together show a key."""
         return _folded([self._ingest.folding(spec.name) for spec in self._ingest.layout.families])
 
 
-def _folded(foldings: Sequence[Folding]) -> Callable[[CountedKey], CountedKey]:
+def _folded(foldings: Sequence[Folding]) -> Fold:
     return lambda key: (key[0], foldings[key[0]].settled(key[1]), key[2])
 
 

@@ -15,11 +15,11 @@ import numpy as np
 from streameval.checkpoints.checkpoint import SavedCheckpoint
 from streameval.checkpoints.checkpointer import Checkpointer
 from streameval.checkpoints.folder import FolderStore
+from streameval.checkpoints.scheduler import Clock
 from streameval.checkpoints.settings import CheckpointSettings
 from streameval.config import Config
 from streameval.config.options import WindowsOptions
 from streameval.config.pipeline import counting
-from streameval.daemon.assembly import Clock
 from streameval.decoding.fields import EventFields
 from streameval.engine.evidence import Evidence
 from streameval.engine.ingest import Ingest

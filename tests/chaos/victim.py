@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 import streameval.daemon.process
-from streameval.checkpoints.disk import RealDisk
+from streameval.checkpoints.disk import Disk
 from streameval.cli import main
 from streameval.engine.ingest import Ingest
 from tests.chaos.breakages import BREAKAGES
@@ -27,7 +27,7 @@ SLOWNESS = 0.7
 
 def disk_full(folder: Path) -> None:
     """No file can be written as long as there is one named `disk-full` in the folder."""
-    disk: Any = RealDisk
+    disk: Any = Disk
     create = disk.create
 
     def refused(*arguments: Any) -> None:

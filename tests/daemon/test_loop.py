@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from streameval.checkpoints.disk import RealDisk
+from streameval.checkpoints.disk import Disk
 from streameval.config import Config
 from streameval.config.options import StateOptions
 from streameval.daemon.assembly import Assembly, assembled
@@ -166,14 +166,14 @@ def test_a_long_restore_is_progress_and_one_that_stands_still_is_none(
     _, first = _kept(tmp_path, hands, Script(hands, [[HIT], [MISS]]))
     first.run(Countdown(2))
     _, loop = _kept(tmp_path, hands, Script(hands, [[HIT], [MISS]]))
-    read, seen = RealDisk.read, list[bool]()
+    read, seen = Disk.read, list[bool]()
 
-    def slow(disk: RealDisk, path: Path, start: int, size: int) -> bytes:
+    def slow(disk: Disk, path: Path, start: int, size: int) -> bytes:
         hands.turn(seconds)
         seen.append(loop.turning)
         return read(disk, path, start, size)
 
-    monkeypatch.setattr(RealDisk, "read", slow)
+    monkeypatch.setattr(Disk, "read", slow)
     loop.run(Countdown(0))
     assert seconds * len(seen) > 60
     assert set(seen) == {healthy}

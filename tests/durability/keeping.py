@@ -7,11 +7,10 @@ from typing import Any
 
 import msgspec
 
-from streameval.checkpoints.checkpoint import Store
+from streameval.checkpoints.checkpoint import LogEvent, Store
 from streameval.checkpoints.checkpointer import Checkpointer
-from streameval.checkpoints.interfaces import LogEvent
+from streameval.checkpoints.scheduler import Clock
 from streameval.checkpoints.settings import CheckpointSettings, Policies
-from streameval.daemon.assembly import Clock
 from streameval.engine.dead_letters import Identity
 from streameval.engine.evidence import Evidence
 from streameval.events.records import Assignment, Partition, RecordBatch

@@ -8,11 +8,10 @@ from typing import Final
 
 from streameval.checkpoints.checkpointer import Checkpointer
 from streameval.checkpoints.folder import FolderStore
-from streameval.checkpoints.interfaces import Totals
+from streameval.checkpoints.scheduler import Clock
 from streameval.checkpoints.settings import CheckpointSettings
-from streameval.daemon.assembly import Clock
 from streameval.engine.dead_letters import DeadLetter, Identity
-from streameval.engine.evidence import Evidence
+from streameval.engine.evidence import Evidence, Totals
 from streameval.errors import DeadLetterError
 from streameval.events.records import Partition, RecordBatch
 from tests.durability.counting import ingest

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.checkpoints.committer import DurableCounters
-from streameval.checkpoints.interfaces import Fold
+from streameval.engine.evidence import Fold
 from streameval.engine.snapshot import CountedKey
 from streameval.events.records import Partition
 

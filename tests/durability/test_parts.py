@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from streameval.checkpoints.checkpointer import MemoryOnly, split
-from streameval.checkpoints.scheduler import Outbox
-from streameval.daemon.assembly import Clock
+from streameval.checkpoints.scheduler import Clock, Outbox
 from streameval.engine.dead_letters import DeadLetter
 from streameval.errors import DeadLetterError
 from streameval.events.records import Origin, Partition, RecordBatch

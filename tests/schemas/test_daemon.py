@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from streameval.checkpoints.disk import RealDisk
+from streameval.checkpoints.disk import Disk
 from streameval.checkpoints.folder import FolderStore
 from streameval.dead_letters.replay import DeadLetterReader
 from streameval.testing.broker import Broker
@@ -82,7 +82,7 @@ def spread(broker: Broker, values: Sequence[bytes | None]) -> str:
 
 def state(folder: Path) -> dict[int, dict[str, bytes]]:
     """What the newest checkpoint of each partition holds."""
-    store = FolderStore(folder, RealDisk())
+    store = FolderStore(folder, Disk())
     found = {}
     for place in store.places():
         saved = store.newest(place).saved

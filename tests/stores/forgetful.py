@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from streameval.checkpoints.disk import Disk
+
 
 class Crash(BaseException):
     """The process ends here, as by kill -9 or by the power."""
@@ -50,8 +52,8 @@ class _Change(NamedTuple):
             names[self.target] = self.node
 
 
-class ForgetfulDisk:
-    """See `streameval.checkpoints.disk.Disk`.
+class ForgetfulDisk(Disk):
+    """A disk in memory; see its module.
 
     Attributes:
         steps: every call so far.
@@ -60,6 +62,7 @@ class ForgetfulDisk:
     """
 
     def __init__(self, *folders: Path, seed: int = 0) -> None:
+        super().__init__()
         self.steps: list[Step] = []
         self.before: Callable[[Step], None] = lambda _: None
         self.now = 1_000_000.0
@@ -100,12 +103,12 @@ class ForgetfulDisk:
         change.apply(self._names)
         self._pending.append(change)
 
-    def create(self, path: Path, pieces: Iterable[bytes]) -> None:
+    def create(self, path: Path, slices: Iterable[bytes]) -> None:
         self._step("create", path)
         self._need_new(path)
         file = _File(self.now)
         self._change(None, path, file)
-        for piece in pieces:
+        for piece in slices:
             self._step("write", path)
             file.content += piece
 

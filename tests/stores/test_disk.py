@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from streameval.checkpoints.disk import Disk, RealDisk
+from streameval.checkpoints.disk import Disk
 from tests.stores.forgetful import ForgetfulDisk
 
 
 @pytest.fixture(params=["real", "forgetful"])
 def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Disk:
-    return RealDisk() if request.param == "real" else ForgetfulDisk(tmp_path)
+    return Disk() if request.param == "real" else ForgetfulDisk(tmp_path)
 
 
 def content(disk: Disk, path: Path) -> bytes:
@@ -135,7 +135,7 @@ def test_a_file_system_without_sync_of_folders_is_taken_as_it_is(
         raise OSError(number, "as it says")
 
     monkeypatch.setattr(os, "fsync", fsync)
-    disk = RealDisk()
+    disk = Disk()
     disk.create(tmp_path / "a", [])
     if harmless:
         disk.sync_folder(tmp_path)
