@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from streameval.checkpoints.checkpoint import Draft, Found, Header, Place, Skip, Stop
+from streameval.checkpoints.checkpoint import A, B, Draft, Found, Header, Place, Skip, Stop
 from streameval.checkpoints.disk import Disk, store_errors
 from streameval.checkpoints.files import (
     Blob,
@@ -43,8 +43,6 @@ _LARGEST: Final = 1 << 20
 STOP: Final = ".stop"
 SKIP: Final = ".skip"
 
-A = TypeVar("A")
-B = TypeVar("B")
 T = TypeVar("T")
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from streameval.checkpoints.checkpoint import Draft, Found, Header, Place, Skip, Stop
+from streameval.checkpoints.checkpoint import A, B, Draft, Found, Header, Place, Skip, Stop
 from streameval.checkpoints.files import GRACE, Blob, Listed, checked_content, kept, listed_in
 from streameval.checkpoints.folder import (
     SKIP,
@@ -55,8 +55,6 @@ _BLOBS: Final = 64
 
 _UNREAD: Final = ("", Listed(0, None))
 
-A = TypeVar("A")
-B = TypeVar("B")
 T = TypeVar("T")
 There: TypeAlias = "Mapping[str, StoredObject]"
 """The objects of a place, by their name in its folder."""

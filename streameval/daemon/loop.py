@@ -16,7 +16,7 @@ from streameval.daemon.log import emit
 from streameval.engine.dead_letters import DeadLetter
 from streameval.engine.ingest import IngestCopy
 from streameval.engine.pace import Pace
-from streameval.engine.snapshot import ReloadHealth, Snapshot
+from streameval.engine.snapshot import Health, ReloadHealth, Snapshot
 from streameval.engine.snapshots import Circumstances, Snapshots
 from streameval.errors import StreamevalError, UncountableRecordError
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
@@ -123,24 +123,26 @@ class Loop:
     def _around(self) -> Circumstances:
         source, owner = self._parts.source, self._parts.owner
         return Circumstances(
-            ready=self._ready,
-            trouble=source.trouble,
+            health=Health(
+                ready=self._ready,
+                trouble=source.trouble,
+                checkpoint=owner.health,
+                commit_failures=owner.commit_failures,
+                dead_lettered=self._parts.dead_lettered,
+                recoveries=self._parts.recoveries,
+                connection_failures=self._parts.connection_failures,
+                registry_failures=self._parts.registry_failures,
+                reload=self._reload(),
+                join=self._joining.health(),
+            ),
             ends=source.end_offsets(),
             counted=owner.counted,
-            checkpoint=owner.health,
-            commit_failures=owner.commit_failures,
-            dead_lettered=self._parts.dead_lettered,
-            recoveries=self._parts.recoveries,
-            connection_failures=self._parts.connection_failures,
-            registry_failures=self._parts.registry_failures,
-            reload=self._reload(),
-            join=self._joining.health(),
             unread=0 if self._owned is None else self._owned.unread,
         )
 
     def _published(self, snapshot: Snapshot, around: Circumstances) -> None:
         self._publish(snapshot)
-        if around.trouble is None:
+        if around.health.trouble is None:
             self._advice.observe(snapshot.health.trouble)
 
     def _tell(self) -> None:

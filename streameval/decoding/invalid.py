@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-Reason: TypeAlias = Literal[
+Unreadable: TypeAlias = Literal[
     "not_framed",
     "unknown_schema",
     "unusable_schema",
@@ -18,6 +18,11 @@ Reason: TypeAlias = Literal[
     "nested_too_deeply",
     "not_an_object",
     "number_too_large",
+]
+"""Why the bytes of a record say nothing."""
+
+Reason: TypeAlias = Literal[
+    Unreadable,
     "missing_field",
     "wrong_type",
     "invalid_id",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
 import msgspec
 
-from streameval.decoding.invalid import InvalidEvent, Reason
+from streameval.decoding.invalid import InvalidEvent, Reason, Unreadable
 from streameval.events.records import Origin, Partition, RecordBatch
 
 ORIGINAL: Final = "streameval.original"
@@ -25,19 +25,7 @@ _PREVIEW: Final = 80
 Stage: TypeAlias = Literal["decode", "validate", "process"]
 """What failed: reading the bytes, validating their content, or processing the event."""
 
-_OF_DECODING: Final = frozenset[Reason](
-    {
-        "not_framed",
-        "unknown_schema",
-        "unusable_schema",
-        "not_of_its_schema",
-        "not_utf8",
-        "not_json",
-        "nested_too_deeply",
-        "not_an_object",
-        "number_too_large",
-    }
-)
+_OF_DECODING: Final = frozenset(get_args(Unreadable))
 _NO_ORIGIN: Final = Origin(None, ())
 
 

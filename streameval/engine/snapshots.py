@@ -19,12 +19,10 @@ from streameval.engine.layout import Layout
 from streameval.engine.partition import ALL, PANES, Progress
 from streameval.engine.snapshot import (
     LIFETIME,
-    CheckpointHealth,
     Counted,
     CountedKey,
     Health,
     PartitionHealth,
-    ReloadHealth,
     Series,
     SeriesFamily,
     Snapshot,
@@ -39,34 +37,15 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     """The state of everything around the pipeline.
 
     Attributes:
-        ready: whether the source answers and reading has begun.
-        trouble: one sentence while the source is in trouble.
+        health: all of it but what is counted.
         ends: for each partition, the offset after its last record, as far as known.
         counted: what checkpoints have made durable; None where state is not durable.
-        checkpoint: how well state is being kept; None where it is not.
-        commit_failures: commits of the group's offsets that failed.
-        dead_lettered: records set aside as dead letters; None where none are written.
-        recoveries: what the watchdog did: step -> how often.
-        connection_failures: attempts to reach the source that failed: reason -> how often.
-        registry_failures: attempts to ask the schema registry that failed: reason -> how often;
-            empty where there is none.
-        reload: the result of the last reload; None where it cannot be read again.
-        join: how the join of streams is; None where nothing is joined.
         unread: partitions of what is read that other processes count.
     """
 
-    ready: bool
-    trouble: str | None = None
+    health: Health = Health()
     ends: Mapping[Partition, int] = {}
     counted: Mapping[CountedKey, Counted] | None = None
-    checkpoint: CheckpointHealth | None = None
-    commit_failures: int = 0
-    dead_lettered: int | None = None
-    recoveries: Mapping[str, int] = {}
-    connection_failures: Mapping[str, int] = {}
-    registry_failures: Mapping[str, int] = {}
-    reload: ReloadHealth | None = None
-    join: JoinHealth | None = None
     unread: int = 0
 
 
@@ -247,10 +226,11 @@ class Snapshots:
         return None
 
     def _health(self, counts: IngestCopy, around: Circumstances) -> Health:
-        tally = counts.tally
+        tally, join = counts.tally, around.health.join
         progress = sorted(counts.progress.items())
         timed = any(each.clock is not None for _, each in progress)
-        return Health(
+        return msgspec.structs.replace(
+            around.health,
             consumed=tally.consumed,
             valid=tally.valid,
             invalid=dict(tally.invalid),
@@ -258,23 +238,14 @@ class Snapshots:
             partitions=tuple(
                 _partition(name, each, around.ends.get(name)) for name, each in progress
             ),
-            ready=around.ready,
-            trouble=around.trouble
+            trouble=around.health.trouble
             or tally.suspicion()
-            or (None if around.join is None else around.join.suspicion())
+            or (None if join is None else join.suspicion())
             or self._advice(),
             late=tally.late if timed else None,
             future=tally.future if timed else None,
             duplicates=tally.duplicates if self._layout.dedup or tally.duplicates else None,
             folded=self._folded(),
-            dead_lettered=around.dead_lettered,
-            commit_failures=around.commit_failures,
-            recoveries=around.recoveries,
-            connection_failures=around.connection_failures,
-            registry_failures=around.registry_failures,
-            checkpoint=around.checkpoint,
-            reload=around.reload,
-            join=around.join,
         )
 
     def _folded(self) -> dict[str, int]:
@@ -294,7 +265,7 @@ def of_ingest(
         join: how the join of streams is; None where nothing is joined.
     """
     snapshots = Snapshots(ingest.layout, source="", labels=labels, started_at=0.0)
-    return snapshots.take(ingest.copied(), now, Circumstances(ready=True, join=join))
+    return snapshots.take(ingest.copied(), now, Circumstances(health=Health(join=join)))
 
 
 def variants_in(

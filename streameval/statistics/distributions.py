@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise
 from typing import ClassVar, Literal, TypeAlias
 
 import msgspec
@@ -109,8 +108,7 @@ class Values(Binned):
         """What is read of each of these cells."""
         self.fold()
         values, marks, sums = (
-            _apart(*self.relations[name].of(cells), cells.size)
-            for name in ("values", "marks", "sums")
+            self.relations[name].apart(cells) for name in ("values", "marks", "sums")
         )
         estimated = self.relations["binned"].value(cells) > 0
         rows = zip(values, marks, sums, estimated.tolist(), strict=True)
@@ -208,9 +206,3 @@ class Distribution:
         powers, exponents, *parts = self._sums
         here = powers == power
         return scaled(exponents[here], [part[here] for part in parts])
-
-
-def _apart(owner: IntArray, columns: Columns, owners: int) -> list[Columns]:
-    edges = np.searchsorted(owner, np.arange(owners + 1)).tolist()
-    rows = pairwise(edges)
-    return [[column[start:stop] for column in columns] for start, stop in rows]

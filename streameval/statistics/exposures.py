@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, pairwise
+from itertools import chain
 from operator import itemgetter
 from typing import ClassVar, Literal, TypeAlias
 
@@ -155,21 +155,13 @@ class ItemsShown(Sampled):
     def view(self, cells: IntArray) -> list[Exposures]:
         """What metrics read, of each of these cells."""
         self.fold()
-        owner, (codes, counts) = self.relations["shown"].of(cells)
-        edges = np.searchsorted(owner, np.arange(cells.size + 1)).tolist()
-        lists = self.relations["lists"].value(cells).tolist()
-        lost = self.relations["lost"].value(cells).tolist()
-        shares = self.shares(cells)
+        lists, lost = (self.relations[name].value(cells).tolist() for name in ("lists", "lost"))
+        found = self.relations["shown"].apart(cells)
         return [
-            Exposures(
-                lists=lists[place],
-                share=shares[place],
-                lost=lost[place],
-                codes=codes[start:stop],
-                shown=counts[start:stop],
-                items=self.items,
+            Exposures(lists=seen, share=kept, lost=gone, codes=codes, shown=shown, items=self.items)
+            for seen, kept, gone, (codes, shown) in zip(
+                lists, self.shares(cells), lost, found, strict=True
             )
-            for place, (start, stop) in enumerate(pairwise(edges))
         ]
 
     def _shown(self, batch: Batch) -> Iterable[Sequence[Id]]:

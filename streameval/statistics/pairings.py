@@ -93,18 +93,9 @@ class ItemPairings(Sampled):
     def view(self, cells: IntArray) -> list[Pairings]:
         """What metrics read, of each of these cells."""
         self.fold()
-        places = np.arange(cells.size + 1)
-        of_item, pairs = self.relations["pairs"].of(cells)
-        of_length, lengths = self.relations["lengths"].of(cells)
-        edges = np.searchsorted(of_item, places), np.searchsorted(of_length, places)
-        return [
-            Pairings(
-                pairs=[column[edges[0][at] : edges[0][at + 1]] for column in pairs],
-                by_length=[column[edges[1][at] : edges[1][at + 1]] for column in lengths],
-                share=kept,
-            )
-            for at, kept in enumerate(self.shares(cells))
-        ]
+        pairs, lengths = (self.relations[name].apart(cells) for name in ("pairs", "lengths"))
+        rows = zip(pairs, lengths, self.shares(cells), strict=True)
+        return [Pairings(pairs=each, by_length=known, share=kept) for each, known, kept in rows]
 
 
 class Pairings(msgspec.Struct, frozen=True, kw_only=True, eq=False):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import pairwise
 from typing import ClassVar
 
 import msgspec
@@ -68,10 +67,7 @@ class RankSumsOfLists(Statistic):
     def view(self, cells: IntArray) -> list[RankSums]:
         """What metrics read, of each of these cells."""
         self.fold()
-        owner, columns = self.relations["sums"].of(cells)
-        edges = np.searchsorted(owner, np.arange(cells.size + 1)).tolist()
-        rows = pairwise(edges)
-        return [RankSums(*(column[start:stop] for column in columns)) for start, stop in rows]
+        return [RankSums(*columns) for columns in self.relations["sums"].apart(cells)]
 
 
 class RankSums(msgspec.Struct, frozen=True, eq=False):

@@ -112,6 +112,12 @@ class Relation:
         rows = np.arange(owner.size) + np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
         return owner, [column[rows].astype(np.int64) for column in columns[1:]]
 
+    def apart(self, cells: IntArray) -> list[Columns]:
+        """What `of` gives, for each of these cells by itself."""
+        owner, columns = self.of(cells)
+        edges = np.searchsorted(owner, np.arange(cells.size + 1)).tolist()
+        return [[column[start:stop] for column in columns] for start, stop in pairwise(edges)]
+
     def parts_of(self, cell: int) -> Iterator[Columns]:
         """The rows of one cell without it, in parts with distinct keys each; nothing is copied."""
         for columns in self._parts:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import pairwise
 from typing import ClassVar
 
 import msgspec
@@ -90,14 +89,10 @@ class ScoredItems(Binned):
     def view(self, cells: IntArray) -> list[Scores]:
         """What metrics read, of each of these cells."""
         self.fold()
-        owner, columns = self.relations["scores"].of(cells)
-        edges = np.searchsorted(owner, np.arange(cells.size + 1)).tolist()
         lists = self.relations["lists"].value(cells).tolist()
         estimated = (self.relations["binned"].value(cells) > 0).tolist()
-        return [
-            Scores(lists[at], estimated[at], *(column[start:stop] for column in columns))
-            for at, (start, stop) in enumerate(pairwise(edges))
-        ]
+        rows = zip(lists, estimated, self.relations["scores"].apart(cells), strict=True)
+        return [Scores(seen, rough, *columns) for seen, rough, columns in rows]
 
 
 class Scores(msgspec.Struct, frozen=True, eq=False):

@@ -69,7 +69,7 @@ def restart(path: str, slices: int) -> None:
         ingest.restore(partition, {partition: offset}, own)
     restored = time.process_time() - started
     snapshots = Snapshots(ingest.layout, source="", labels=["variant"], started_at=0.0)
-    around = Circumstances(ready=True)
+    around = Circumstances()
     first = _timed(lambda: snapshots.take(ingest.copied(), 0.0, around))
     memory = (psutil.Process().memory_info().rss - before) / 1e6
     found = []

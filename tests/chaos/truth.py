@@ -53,7 +53,7 @@ class Fold:
         source = KafkaSource(self._options, {}, shared=False)
         picture = pictures(self._config, source, self.ingest.layout, 0.0)
         exporter = PrometheusExporter(version="", kafka=True, first_exposure=0)
-        snapshot = picture.take(self.ingest.copied(), 0.0, Circumstances(ready=True))
+        snapshot = picture.take(self.ingest.copied(), 0.0, Circumstances())
         return counters(samples(exporter.exposition(snapshot).decode()))
 
     def read(self, begins: Mapping[int, int] | None = None) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from streameval import Accumulator, Columns
 from streameval.errors import InvalidEventError
-from streameval.events.tensors import plain
+from streameval.events.columns import plain
 from streameval.partials import merged, partials
 
 TOP = [[3, 1, 2], [5, 4, 6], [7, 8, 9]]

@@ -32,7 +32,7 @@ def snapshots(of: Ingest) -> Taking:
 
 
 def past(of: Taking, now: float = 200.0) -> Past:
-    return of.snapshots.take(of.ingest.copied(), now, Circumstances(ready=True)).past
+    return of.snapshots.take(of.ingest.copied(), now, Circumstances()).past
 
 
 def rows(found: Past) -> dict[tuple[int, tuple[str, ...]], list[tuple[float, int]]]:

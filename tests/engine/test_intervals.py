@@ -53,7 +53,7 @@ def _fed(values: Sequence[bytes | None], ends: Sequence[int] = ()) -> Ingest:
 
 def _series(of: Ingest) -> dict[tuple[str, str, str], Series]:
     taking = Snapshots(of.layout, source="events", labels=["variant"], started_at=0.0)
-    taken = taking.take(of.copied(), 1.0, Circumstances(ready=True))
+    taken = taking.take(of.copied(), 1.0, Circumstances())
     return {(each.metric.text, each.labels[0], each.window): each for each in taken.series}
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from streameval.decoding.invalid import REASONS
 from streameval.engine.ingest import Ingest
-from streameval.engine.snapshot import Counted, CountedKey, Snapshot
+from streameval.engine.snapshot import Counted, CountedKey, Health, Snapshot
 from streameval.engine.snapshots import Circumstances, Snapshots
 from streameval.events.records import Partition
 from tests.engine.counting import MINUTE, batch, layout, parts, record
@@ -29,9 +29,9 @@ class Taking:
             of.layout, source="events", labels=["variant"], started_at=100.0, idle=idle
         )
 
-    def take(self, **around: Any) -> Snapshot:
+    def take(self, trouble: str | None = None, **around: Any) -> Snapshot:
         ends = {Partition("events", 0): 9}
-        circumstances = Circumstances(ready=True, ends=ends, **around)
+        circumstances = Circumstances(health=Health(trouble=trouble), ends=ends, **around)
         return self._snapshots.take(self._ingest.copied(), 200.0, circumstances)
 
 
@@ -112,7 +112,7 @@ def test_a_stream_without_labels_has_one_series_a_metric() -> None:
     ingest = ingest_of(layout(METRICS, dimensions=()))
     ingest.apply(batch([record()]))
     of = Snapshots(ingest.layout, source="events", labels=[], started_at=0.0)
-    taken = of.take(ingest.copied(), 1.0, Circumstances(ready=False))
+    taken = of.take(ingest.copied(), 1.0, Circumstances(health=Health(ready=False)))
     assert [(each.metric.text, each.labels) for each in taken.series] == [
         ("ctr", ()),
         ("hit_rate@1", ()),

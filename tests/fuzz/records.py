@@ -143,7 +143,7 @@ def _parts(ingest: Ingest, home: Partition) -> dict[str, bytes]:
 def _shown(config: Config, ingest: Ingest) -> None:
     """All that is made of it for somebody to read."""
     snapshots = Snapshots(ingest.layout, source="fuzz", labels=config.labels, started_at=0.0)
-    snapshot = snapshots.take(ingest.copied(), 1.0, Circumstances(ready=True))
+    snapshot = snapshots.take(ingest.copied(), 1.0, Circumstances())
     PrometheusExporter(version="1", first_exposure=0).exposition(snapshot)
     document(snapshot)
     page(snapshot, state(snapshot, turning=True))
