@@ -36,7 +36,7 @@ def _rows(name: str, convention: Convention) -> Iterator[str]:
     for theirs, ours in {**own, **others}.items():
         cut = "@10" if _cuts(ours) else ""
         text = parse(f"{name}:{ours}{cut}").text
-        yield f"| `{theirs}` | `{text}` | {_difference(name, ours)} |"
+        yield f"| `{theirs}` | `{text}` | {', '.join(chosen(name, ours)) or 'nothing'} |"
 
 
 def _cuts(metric: str) -> bool:
@@ -44,13 +44,12 @@ def _cuts(metric: str) -> bool:
     return definition.takes_k
 
 
-def _difference(convention: str, metric: str) -> str:
+def chosen(convention: str, metric: str) -> list[str]:
+    """The parameters that a convention sets for a metric, where they are not our usual ones."""
     known = parameters(catalogue()[metric], convention)
     usual = {name: each.default for name, each in known.items()}
-    chosen = CONVENTIONS[convention].metrics[metric]
-    said = [
+    return [
         f"`{name}={written(value)}`"
-        for name, value in sorted(chosen.items())
+        for name, value in sorted(CONVENTIONS[convention].metrics[metric].items())
         if value != usual[name]
     ]
-    return ", ".join(said) or "nothing"

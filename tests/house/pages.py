@@ -18,6 +18,7 @@ from streameval.catalogue.reading import UndefinedReading
 from streameval.cli.metrics import STATISTICS
 from streameval.events import Id
 from streameval.exporters.families import family_name
+from tests.docs.migration import chosen
 from tests.house.checkout import ROOT
 
 DOCS = ROOT / "docs"
@@ -102,6 +103,7 @@ def pages() -> dict[Path, str]:
     made = {FOLDER / f"{name}.md": page(found) for name, found in catalogue().items()}
     index = INDEX.read_text(encoding="utf-8")
     sections = {
+        "Conventions": _conventions(),
         "The catalogue": _catalogue(),
         "What metrics read": _statistics(),
         "Shared parameters": _shared_parameters(),
@@ -204,18 +206,19 @@ def _values(definition: Definition) -> Iterator[str]:
     cut = definition.takes_k
     cuts = CUTOFFS if cut else ("",)
     heads = [cut or "no cut-off" for cut in cuts] if len(cuts) > 1 else ["value"]
-    yield f"| written as | {' | '.join(heads)} |"
-    yield f"|---|{'---:|' * len(cuts)}"
-    for text in _spellings(definition):
+    yield f"| written as | differs in | {' | '.join(heads)} |"
+    yield f"|---|---|{'---:|' * len(cuts)}"
+    for text, difference in _spellings(definition):
         found = [_value(f"{text}{cut}") for cut in cuts]
-        yield f"| `{text}` | {' | '.join(found)} |"
+        yield f"| `{text}` | {difference} | {' | '.join(found)} |"
 
 
-def _spellings(definition: Definition) -> Iterator[str]:
-    yield definition.name
+def _spellings(definition: Definition) -> Iterator[tuple[str, str]]:
+    """Our name and that of each convention, with the parameters that a convention sets."""
+    yield definition.name, ""
     for name, convention in CONVENTIONS.items():
         if definition.name in convention.metrics:
-            yield f"{name}:{definition.name}"
+            yield f"{name}:{definition.name}", ", ".join(chosen(name, definition.name))
 
 
 def _value(text: str) -> str:
@@ -235,6 +238,23 @@ def _value(text: str) -> str:
     if isinstance(reading, UndefinedReading):
         return "an error"
     return f"{reading.value:.6g}" if reading.defined else "undefined"
+
+
+def _conventions() -> str:
+    rows = [f"| `{name}` | {convention.system} |" for name, convention in CONVENTIONS.items()]
+    return "\n".join(
+        [
+            "Systems disagree under the same name. A convention is the set of parameter values",
+            "that gives one system's numbers, and takes that system's spelling as well:",
+            "`recbole:map@10`, `capri:mapk@10`. A parameter in the text overrides its own:",
+            "`replay:HitRate(statistic=median)@10`. The page of each metric says what conventions",
+            "change; by system: [migrate](../how-to/migrate.md).\n",
+            "| convention | system |",
+            "|---|---|",
+            *rows,
+            "",
+        ]
+    )
 
 
 def _catalogue() -> str:
