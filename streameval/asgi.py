@@ -17,7 +17,7 @@ from streameval.exporters.web.application import application
 from streameval.prometheus import Accumulators, Collector, Exposition, Pictures
 
 EVERY: Final = 1.0
-"""Seconds that a picture is shown for before a new one is taken."""
+"""Seconds between snapshots."""
 
 
 def app(
@@ -28,21 +28,19 @@ def app(
     restored: bool = False,
     first_exposure: float = FIRST_EXPOSURE,
 ) -> Starlette:
-    """What the daemon serves, for accumulators of this process; to be mounted under any path.
+    """The page, /metrics and the API of the daemon, for accumulators of this process.
 
-    `/` is the page, `/metrics` for Prometheus, `/api/v1/metrics` the same as JSON and
-    `/api/v1/openapi.json` its description. All addresses in it are relative, so the path under
-    which it is mounted does not matter. It asks nobody who they are: that is the service's to do.
-    Values are read when they are asked for, once a second at most; nothing runs in between, so the
-    charts have the moments at which it was asked.
+    Mount it under any path. `/` is the page, `/metrics` for Prometheus, `/api/v1/metrics` the same
+    as JSON and `/api/v1/openapi.json` its description. It has no authentication: protect the path
+    in your service. Values are read on request, once a second at most, so charts have the moments
+    of requests.
 
     Args:
         accumulators: one, or a mapping from label values to accumulators, as for
             `streameval.prometheus.Collector`; they are made safe for threads.
         labels: names of the labels, for a mapping; a text means one.
         source: what is counted, for the heading of the page.
-        restored: the accumulators hold what another process counted and exported; its /metrics
-            counters begin at 0.
+        restored: another process has exported these counts; the counters begin at 0.
         first_exposure: seconds for which a new counter stands at 0; at least two scrape intervals.
 
     Raises:
@@ -63,7 +61,7 @@ def app(
 
 
 class _Shown:
-    """The last picture, taken anew when it is old and asked for."""
+    """The last snapshot, renewed on request when it is old."""
 
     def __init__(self, pictures: Pictures, clock: Callable[[], float]) -> None:
         self._pictures = pictures

@@ -87,7 +87,7 @@ class MetricModuleError(MetricError):
 
 
 class UndeclaredMetricError(MetricError):
-    """What was given as a metric is not one."""
+    """An argument is not a metric."""
 
     def __init__(self, found: object) -> None:
         self.found = found
@@ -98,7 +98,7 @@ class UndeclaredMetricError(MetricError):
 
 
 class MetricDeclarationError(MetricError, TypeError):
-    """A function is declared a metric without what every metric must say of itself."""
+    """A @metric decorator lacks bounds= or source=."""
 
     def __init__(self, *functions: object) -> None:
         self.functions = functions
@@ -130,7 +130,7 @@ class MetricParameterError(MetricError):
         self.parameter = parameter
         self.found = found
         self.allowed = allowed
-        super().__init__(f"metric {metric!r}: {parameter} = {found!r} is not possible; {allowed}.")
+        super().__init__(f"metric {metric!r}: {parameter} = {found!r} is not allowed; {allowed}.")
 
 
 class CutoffExceedsDepthError(MetricError):
@@ -148,7 +148,7 @@ class CutoffExceedsDepthError(MetricError):
 
 
 class NotKeptError(MetricError):
-    """A value needs a statistic that was not kept from the start."""
+    """A metric needs a statistic that was not kept."""
 
     def __init__(self, metric: str, why: str) -> None:
         self.metric = metric
@@ -159,7 +159,7 @@ class NotKeptError(MetricError):
 
 
 class MissingInputError(MetricError):
-    """A metric needs something that was not given (a catalogue, scores, ...)."""
+    """A metric lacks an input: a catalogue, scores, ..."""
 
     def __init__(self, metric: str, needs: str, remedy: str) -> None:
         self.metric = metric
@@ -169,7 +169,7 @@ class MissingInputError(MetricError):
 
 
 class UndefinedMetricError(MetricError):
-    """The convention asked for has no value where its original raises an error."""
+    """A convention has no value for these lists; the original raises an error."""
 
     def __init__(self, metric: str, why: str) -> None:
         self.metric = metric
@@ -187,7 +187,7 @@ class NotComparableError(MetricError):
 
 
 class SuspiciousEventsWarning(UserWarning):
-    """The events are probably not what was meant: many lists and never a hit, for example."""
+    """The events look wrong: many lists and never a hit, for example."""
 
 
 class UnlikeStateError(StreamevalError):
@@ -214,12 +214,12 @@ def _unlike(one: object, other: object) -> str:
 
 
 class BackfillError(StreamevalError):
-    """What was counted elsewhere cannot join a state."""
+    """A backfill cannot be merged into a state."""
 
     def __init__(self, problem: str, remedy: str) -> None:
         self.problem = problem
         self.remedy = remedy
-        super().__init__(f"this backfill cannot join the state: {problem}; {remedy}.")
+        super().__init__(f"this backfill cannot be merged: {problem}; {remedy}.")
 
 
 class StateVersionError(StreamevalError):
@@ -236,7 +236,7 @@ class StateVersionError(StreamevalError):
 
 
 class DamagedStateError(StreamevalError):
-    """A saved state is not what this package wrote."""
+    """A saved state is damaged."""
 
     def __init__(self, what: str, problem: str) -> None:
         self.what = what
@@ -275,7 +275,7 @@ class UnsavedStateError(StreamevalError):
         self.problem = problem
         super().__init__(
             f"the last checkpoint of {', '.join(places)} was not written: {problem.rstrip('.')}. "
-            "What was counted after the checkpoint before it is counted again at the next start."
+            "The next start resumes at the checkpoint before it."
         )
 
 
@@ -295,11 +295,11 @@ class TooManyOpenError(StreamevalError):
 
 
 class UncountableRecordError(StreamevalError):
-    """Counting a record fails; not for what it says, which makes it invalid, but by a mistake.
+    """Counting a valid record fails because of a bug.
 
     Attributes:
-        offset: of the record; None where it could not be told which of several it is.
-        waiting: whether it had been read before, and failed when the window of its list was over.
+        offset: of the record; None if it is one of several.
+        waiting: whether it failed when the window of its list was over, not when it was read.
     """
 
     def __init__(

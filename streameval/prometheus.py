@@ -1,4 +1,4 @@
-"""Accumulators of one's own program in its Prometheus registry."""
+"""Accumulators of your own program in its Prometheus registry."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from streameval.exporters.prometheus import client_metric
 from streameval.exporters.samples import FIRST_EXPOSURE, Counters, FamilySet, Key, MetricFamilies
 
 Accumulators: TypeAlias = Accumulator | Mapping[Any, Accumulator]
-"""One, or by label values: a text, or a tuple of texts where there are several labels."""
+"""One, or a mapping from label values: a text, or a tuple of texts for several labels."""
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -37,12 +37,12 @@ class _Read(NamedTuple):
 
 
 class Pictures:
-    """Takes snapshots of accumulators while their owner goes on counting.
+    """Takes snapshots of accumulators while other threads count.
 
     The accumulators are made safe for threads. Each that changed is copied under its lock and read
     from the copy, so that counting waits for the copy only.
 
-    `accumulators`: one, or a mapping, which may get more and lose some at any time.
+    `accumulators`: one, or a mapping, which may change at any time.
 
     Raises:
         NotShownError: labels and keys do not fit each other.
@@ -63,7 +63,7 @@ class Pictures:
             share(accumulator)
 
     def take(self) -> Snapshot:
-        """All readings now; may be called from several threads."""
+        """A snapshot of all readings; safe from several threads."""
         with self._lock:
             self._read_all()
             self._version += 1
@@ -146,21 +146,19 @@ class Collector(ClientCollector):
 
     A mean is a pair of counters, `streameval_ndcg_sum` and `_count`, with the cut-off as the label
     `k`; what does not add up is a gauge; what has no value has no sample. A new counter stands at 0
-    for `first_exposure` before it rises, so that `rate()` and `increase()` of every scraper begin
-    there; where something was counted before the Collector was made it begins with that. It never
-    falls: an accumulator that is reset goes on from what it had.
+    for `first_exposure`, so that every scraper sees it rise; counts from before the Collector was
+    made are shown at once. It never falls, also when an accumulator is reset.
 
-    Scrapes come on other threads. The accumulators are made safe for that when they are given (see
-    `SharedAccumulator`), the same objects; counting waits only while one is copied. So make the
-    Collector before another thread counts.
+    Scrapes come on other threads, so the accumulators become `SharedAccumulator`s: the same
+    objects, with a lock. Counting waits only while one is copied. Make the Collector before
+    another thread counts.
 
     Args:
         accumulators: one, or a mapping from label values (a text, or a tuple of them) to
-            accumulators. It is looked at anew for each scrape: what is added is shown from the
-            second scrape after that on, what is taken out is shown no more.
+            accumulators. Each scrape reads the mapping anew; a plain `Accumulator` that is added
+            later is shown from the second scrape on.
         labels: names of the labels, for a mapping; a text means one.
-        restored: the accumulators hold what another process counted and exported, so their
-            counters begin at 0, as those of every new process do.
+        restored: another process has exported these counts; the counters begin at 0.
         first_exposure: seconds for which a new series stands at 0, from the first scrape that shows
             it: at least two scrape intervals.
 
@@ -203,12 +201,12 @@ class Collector(ClientCollector):
             self._families.resume(snapshot)
 
     def describe(self) -> Iterable[ClientMetric]:
-        """The families that there are by now, without samples: what a registry keeps unique."""
+        """The families so far, without samples: a registry keeps their names unique."""
         sheet = FamilySet(self._pictures.take())
         return [client_metric(family) for family in sheet.families]
 
     def collect(self) -> Iterator[ClientMetric]:
-        """What every accumulator has come to by now; may be called from several threads."""
+        """The families with their samples; safe from several threads."""
         with self._lock:
             snapshot = self._pictures.take()
             families = [
@@ -228,7 +226,7 @@ class _Grown(msgspec.Struct):
 
 
 class Growth:
-    """Numerators and denominators that only grow, whatever becomes of the accumulators."""
+    """Numerators and denominators that only grow, also when an accumulator is reset."""
 
     def __init__(self) -> None:
         self._grown: dict[Key, _Grown] = {}
@@ -261,7 +259,7 @@ class Growth:
 
 
 class Exposition:
-    """The same as a text by itself, for programs without a registry."""
+    """The text of /metrics, for programs without a registry."""
 
     def __init__(self, *collectors: ClientCollector) -> None:
         self._registry = CollectorRegistry()
@@ -269,5 +267,5 @@ class Exposition:
             self._registry.register(each)
 
     def exposition(self, _: Snapshot | None = None) -> bytes:
-        """Everything there is to scrape, in text format 0.0.4."""
+        """All samples in text format 0.0.4."""
         return generate_latest(self._registry)

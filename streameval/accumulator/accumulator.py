@@ -1,4 +1,4 @@
-"""Running statistics of one slice of events, and the metrics asked of them."""
+"""The accumulator: statistics of one slice of events, and the metrics read from them."""
 
 from __future__ import annotations
 
@@ -65,21 +65,21 @@ class Accumulator:
     over accumulators that are merged, and any save and load give the same bits.
 
     Args:
-        metrics: for example "ndcg@10", "recbole:map@10", "rbp(p=0.8)@10"; at least one. One of
-            your own is named "package.module:name@10", or given as it is: the decorated function,
-            or with a cut-off `metric_at(function, k=10)`.
+        metrics: for example "ndcg@10", "recbole:map@10", "rbp(p=0.8)@10"; at least one. Name
+            your own as "package.module:name@10", or pass the decorated function, with a cut-off
+            as `metric_at(function, k=10)`.
         catalog: how many items there are, or their ids; needed by item_coverage.
-        popularity: how many users had to do with each item before; needed by novelty.
-        similarity: how alike two items are; needed by list_diversity.
-        depth: ranks kept; by default the largest cut-off asked for, or whole lists where a
-            metric has none; 0 keeps whole lists in any case.
-        max_items: most distinct items counted exactly for coverage; beyond it is estimated.
-        ids: "text" or "integer"; by default as the ids of the catalogue, popularity and similarity,
-            and where there are none as the first id counted. Ids of the other kind are refused.
-        intervals: how intervals are made, where they are wanted; events then name their users.
+        popularity: how many users interacted with each item before; needed by novelty.
+        similarity: how similar two items are; needed by list_diversity.
+        depth: ranks kept; by default the largest cut-off of the metrics, or whole lists if a
+            metric has none; 0 always keeps whole lists.
+        max_items: most distinct items counted exactly; above it, coverage is an estimate.
+        ids: "text" or "integer"; by default the kind of the ids in catalogue, popularity and
+            similarity, else of the first id counted. Ids of the other kind are refused.
+        intervals: settings of confidence intervals; None keeps none. Events must name their users.
 
     Raises:
-        MetricError: a metric cannot be understood, or lacks its inputs, or these have other ids.
+        MetricError: a metric is unknown, lacks an input, or its inputs have ids of both kinds.
 
     Example:
         >>> accumulator = Accumulator("hit_rate@2", "mrr")
@@ -115,24 +115,24 @@ class Accumulator:
 
     @property
     def ids(self) -> IdKind | None:
-        """Whether ids are text or integers; None where none has decided yet."""
+        """The kind of the ids: "text" or "integer"; None before the first id."""
         return self._table.ids
 
     @property
     def table(self) -> Table:
-        """The integers it is made of, in cell 0; for reading only."""
+        """The statistics, in cell 0; read only."""
         if self._rows:
             self._take_up()
         return self._table
 
     @property
     def lists(self) -> int:
-        """How many events were counted."""
+        """Number of events counted."""
         return self._lists + _MOST_WAITING - self._room
 
     @property
     def version(self) -> int:
-        """Another number after every change, which it never had before."""
+        """A number that changes with every update and never repeats."""
         return self._changes + self.lists
 
     def update(
@@ -153,17 +153,17 @@ class Accumulator:
         Args:
             recommendations: item ids as shown, rank 1 first.
             interactions: ids of the items interacted with, or item id -> gain.
-            positions: rank (from 1) of each item; None means 1, 2, 3, ...
+            positions: rank of each item, from 1; by default 1, 2, 3, ...
             scores: the recommender's score of each item, for auc, log_loss and the like.
             baseline: what another recommender would have shown, for unexpectedness.
             typed: the interactions with their types, for metrics with type=.
             history: items that the user had met before, for user_novelty.
             user: who saw the list, for intervals and users_covered.
-            ts: when, in microseconds since the epoch, so that days are compared each for itself.
+            ts: event time in microseconds since the epoch; `compare` goes day by day.
 
         Raises:
-            InvalidEventError: it is not a valid event, or its ids are not of the kind counted here;
-                nothing was counted.
+            InvalidEventError: the event is invalid, or has ids of the other kind; nothing was
+                counted.
         """
         if (
             type(recommendations) in LISTS
@@ -212,24 +212,24 @@ class Accumulator:
             batch: Events, (recommendations, interactions) pairs, or their columns: lists in a
                 Batch, arrays in Columns, or an Arrow table with columns named like those. With
                 `interactions`, only the recommendations: an array or a sequence of lists.
-            interactions: of each of these lists, an array or a sequence of collections.
+            interactions: those of each list: an array or a sequence of collections.
 
         Raises:
-            InvalidEventError: one is not a valid event, or its ids are not of the kind counted
-                here; nothing was counted.
-            MissingExtraError: it is Arrow's, and pyarrow is not installed.
+            InvalidEventError: an event is invalid, or has ids of the other kind; nothing was
+                counted.
+            MissingExtraError: an Arrow table needs pyarrow, which is not installed.
         """
         given = batch if interactions is None else side_by_side(batch, interactions)
         self._count(*of_one_kind(self._table.ids, columns(given)))
 
     def read(self, metric: str) -> Reading:
-        """One metric now: any that the statistics kept can answer, not only those named.
+        """Read one metric: any that the kept statistics can answer, not only those named.
 
         Returns:
-            Its value with evidence; NaN without evidence.
+            The value and its evidence; NaN without evidence.
 
         Raises:
-            MetricError: it cannot be understood or answered.
+            MetricError: it is unknown, or was not kept.
         """
         if self._read_at != self.version:
             self._readings, self._read_at = {}, self.version
@@ -246,17 +246,16 @@ class Accumulator:
     def interval(
         self, metric: str, method: Kind = "anytime", precision: float | None = None
     ) -> Interval | None:
-        """Where the true mean of one metric lies; None where `read(metric).no_interval` says why.
+        """Confidence interval of one metric, or None; `read(metric).no_interval` says why.
 
         Args:
             metric: as for `read`; one that was named at the start.
-            method: "anytime" may be looked at as often as you like and holds for all looks;
-                "fixed" is narrower and holds for one look that was planned; "pointwise" is for one
-                window of many.
+            method: "anytime" holds however often you look; "fixed" is narrower and holds for one
+                planned look; "pointwise" holds for one window of many.
             precision: relative half width at which an anytime interval is tightest.
 
         Raises:
-            MetricError: it cannot be understood or answered.
+            MetricError: it is unknown, or was not kept.
 
         Example:
             >>> accumulator = Accumulator("ctr", intervals=Intervals())
@@ -276,17 +275,17 @@ class Accumulator:
     def groups(self, metric: str) -> GroupSums | None:
         """Numerators and denominators of one metric by event day and user group.
 
-        None where nothing is kept by user; `read(metric).no_interval` says why.
+        None if no sums are kept by user; `read(metric).no_interval` says why.
 
         Raises:
-            MetricError: it cannot be understood.
+            MetricError: it is unknown.
         """
         found = grouped(self._metric(metric), self.table, _HERE)
         return found[0] if found else None
 
     @property
     def audience(self) -> Audience | None:
-        """The users: a sample of their hashes, exact up to 16,384; None without `intervals`."""
+        """Hashes of the users, above 16,384 a sample; None without `intervals`."""
         return next(iter(audiences(self.table, _HERE)), None)
 
     def compute(self) -> dict[str, Reading]:
@@ -297,15 +296,14 @@ class Accumulator:
         return {metric.text: self.read(metric.text) for metric in self.metrics}
 
     def advice(self) -> str | None:
-        """A sentence when the events look as if they were not what was meant."""
+        """A warning if the events look wrong, for example ids that never match; else None."""
         return advice(self.table, _HERE, self._before)[0]
 
     def merge(self, other: Accumulator) -> None:
-        """Add what another accumulator counted: the same bits as if this one had seen it all.
+        """Add the counts of another accumulator: the same bits as counting all events here.
 
         Raises:
-            UnlikeStateError: it was made with other metrics, depth, caps or catalogue, or counted
-                ids of the other kind.
+            UnlikeStateError: its metrics, depth, caps, catalogue or kind of ids differ.
         """
         if self.context is not other.context and self.context.identity != other.context.identity:
             raise UnlikeStateError("inputs", self.context.identity, other.context.identity)
@@ -328,7 +326,7 @@ class Accumulator:
         return twin
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything counted as plain integers and strings; equal content gives equal state."""
+        """The counts as integers and strings, ready for JSON; equal counts give equal states."""
         return {
             "version": VERSION,
             "metrics": [metric.text for metric in self.metrics],
@@ -338,12 +336,12 @@ class Accumulator:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take the place of the content by what `state_dict` gave.
+        """Replace the counts by those of a saved `state_dict`.
 
         Raises:
             StateVersionError: this release does not know the version.
-            UnlikeStateError: it was made with other statistics, depth, caps, inputs or ids.
-            DamagedStateError: it is not what `state_dict` gave; the content stays as it was.
+            UnlikeStateError: its statistics, depth, caps, inputs or kind of ids differ.
+            DamagedStateError: it is damaged; the counts stay as they were.
         """
         if state.get("version") != VERSION:
             raise StateVersionError("accumulator", state.get("version"), VERSION)
@@ -359,10 +357,10 @@ class Accumulator:
         self.adopt(content)
 
     def dump(self) -> Iterator[bytes]:
-        """Everything counted as bytes, in pieces that each take a moment.
+        """The counts as bytes, piece by piece.
 
-        Equal content gives equal bytes in all. Nothing may be counted until the last piece is
-        there: a copy can be dumped beside other work.
+        Equal counts give equal bytes. Count nothing before the last piece; to go on counting,
+        dump a copy.
 
         Example:
             >>> accumulator, other = Accumulator("mrr"), Accumulator("mrr", "auc")
@@ -375,18 +373,17 @@ class Accumulator:
         return self.table.dump([0])
 
     def adopt(self, data: bytes) -> frozenset[str]:
-        """Take the place of the content by what `dump` gave, even under other metrics.
+        """Replace the counts by those of `dump`, also of an accumulator with other metrics.
 
-        What is not needed here is left out; what is needed and not there starts empty.
+        Statistics that these metrics do not read are dropped; missing ones start empty.
 
         Returns:
             The names of the statistics that start empty, as `needs` has them.
 
         Raises:
             StateVersionError: this release does not know the version.
-            UnlikeStateError: values that are needed were made with another catalogue, popularity
-                or similarity, or ids of the other kind were counted.
-            DamagedStateError: it is not what `dump` gave; the content stays as it was.
+            UnlikeStateError: its catalogue, popularity, similarity or kind of ids differs.
+            DamagedStateError: it is damaged; the counts stay as they were.
         """
         fresh = Table(self._plan, self.context, ids=self._ids)
         missing = fresh.load(data, [0])
@@ -396,10 +393,10 @@ class Accumulator:
         return missing
 
     def needs(self, metric: str | Metric) -> frozenset[str]:
-        """The names of the statistics that reading a metric rests on.
+        """Names of the statistics that a metric reads.
 
         Raises:
-            MetricError: it cannot be understood or answered.
+            MetricError: it is unknown, or was not kept.
         """
         return rests_on(self._metric(metric), self.table)
 

@@ -20,7 +20,7 @@ _SHARING: Final = threading.Lock()
 def _alone(
     method: Callable[Concatenate[Accumulator, P], T],
 ) -> Callable[Concatenate[Accumulator, P], T]:
-    """The method, run while no other of the same accumulator runs."""
+    """The method under the accumulator's lock."""
 
     def locked(self: Any, /, *args: P.args, **named: P.kwargs) -> T:
         with self._lock:
@@ -31,11 +31,9 @@ def _alone(
 
 
 class SharedAccumulator(Accumulator):
-    """An Accumulator that several threads may count in, read, merge and copy at once.
+    """An Accumulator with a lock: several threads may count, read, merge and copy at once.
 
-    It takes a lock for each call; `Accumulator` itself takes none, and only one thread at a time
-    may use it. Arguments, errors and values are those of `Accumulator`; `copy` gives one without
-    a lock.
+    Only one thread at a time may use a plain `Accumulator`. `copy` gives one without a lock.
 
     Example:
         >>> from concurrent.futures import ThreadPoolExecutor
@@ -69,36 +67,36 @@ class SharedAccumulator(Accumulator):
 
     @property
     def lists(self) -> int:
-        """How many events were counted."""
+        """Number of events counted."""
         with self._lock:
             return super().lists
 
     @property
     def audience(self) -> Audience | None:
-        """The users, as of `Accumulator.audience`."""
+        """As `Accumulator.audience`."""
         with self._lock:
             return super().audience
 
     def merge(self, other: Accumulator) -> None:
-        """Add what another accumulator counted; one that is shared may be counted in meanwhile."""
+        """Add the counts of another accumulator, which other threads may use if it is shared."""
         # Never two locks at once: two that merge each other would wait for ever.
         theirs = other.copy() if isinstance(other, SharedAccumulator) else other
         with self._lock:
             super().merge(theirs)
 
     def dump(self) -> Iterator[bytes]:
-        """Everything counted as bytes; whole at once, so that counting may go on."""
+        """The counts as bytes, made at once: other threads may go on counting."""
         with self._lock:
             return iter([*super().dump()])
 
 
 def share(accumulator: Accumulator) -> SharedAccumulator:
-    """Make an accumulator safe for threads, as it is: the same object is shared from then on.
+    """Make an accumulator safe for threads: the same object, with a lock.
 
     No other thread may be counting in it while this runs.
 
     Raises:
-        NotShownError: it is of a subclass of the user's own.
+        NotShownError: it is an instance of a subclass of yours.
     """
     if not isinstance(accumulator, SharedAccumulator):
         if type(accumulator) is not Accumulator:

@@ -20,7 +20,7 @@ Catalog: TypeAlias = int | frozenset[Id]
 
 
 class Popularity:
-    """How many users had to do with each item before; frozen while events are counted.
+    """How many users interacted with each item before; frozen while events are counted.
 
     Args:
         counts: item -> users (or interactions) of it.
@@ -44,11 +44,11 @@ class Popularity:
         self._least: dict[float, frozenset[Id]] = {}
 
     def of(self, item: Id) -> float:
-        """How many users had to do with an item; 0 where it is unknown."""
+        """How many users interacted with an item; 0 where it is unknown."""
         return self.counts.get(item, 0)
 
     def share(self, item: Id) -> float:
-        """The part of all users that had to do with an item; 0 where it is unknown."""
+        """The part of all users that interacted with an item; 0 where it is unknown."""
         return self.of(item) / self.users if self.users else 0.0
 
     def most_of_tail(self, tail: float) -> float:
@@ -155,7 +155,7 @@ class Similarity:
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
-    """What was given to an Accumulator besides its metrics."""
+    """The inputs of an Accumulator besides its metrics."""
 
     catalog: Catalog | None = None
     popularity: Popularity | None = None

@@ -27,7 +27,7 @@ COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "demo": "Watch three variants, and which of their differences are real.",
         "run": "Run the daemon: read the source, count, and serve the values over HTTP.",
-        "check": "Say whether a configuration is valid, and what `run` would do with it.",
+        "check": "Check a configuration, and print what `run` would do with it.",
         "evaluate": "Evaluate files, with the same bits as the daemon on the same events.",
         "compare": "Compare variants: is treatment better than control, and is it real?",
         "simulate": "Write simulated events: one JSON object a line, on standard output.",
@@ -98,7 +98,7 @@ def program(
 ) -> None:
     """Online evaluation of recommender systems, from a stream of recommendations and interactions.
 
-    Metrics of live traffic (Kafka in, Prometheus and a page out), and the same ones of files.
+    Live traffic (Kafka in, Prometheus and a page out) and files give the same values.
     """
     del version
 

@@ -35,7 +35,7 @@ def check(
         bool, Option("--connect", help="Also try the source, and the address to listen on.")
     ] = False,
 ) -> None:
-    """Say whether a configuration is valid, and what `run` would do with it.
+    """Check a configuration, and print what `run` would do with it.
 
     ```
     streameval check streameval.toml --connect

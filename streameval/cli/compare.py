@@ -1,4 +1,4 @@
-"""`streameval compare`: variants counted from files or states, and what is asked of them."""
+"""`streameval compare`: counts variants from files or states, and compares them."""
 
 from __future__ import annotations
 
@@ -70,13 +70,16 @@ def compare(  # noqa: PLR0913  each is an option of the command
     ] = None,
     primary: Annotated[
         list[str] | None,
-        Option(metavar="METRIC", help="It decides; several share the error. May be repeated."),
+        Option(
+            metavar="METRIC",
+            help="Decides; several share the error. May be repeated.",
+        ),
     ] = None,
     guardrail: Annotated[
         list[str] | None,
         Option(
             metavar="METRIC=LIFT",
-            help="It may not fall by more, like ctr=-0.01 (rise, like log_loss=0.01). "
+            help="Largest loss accepted, like ctr=-0.01 (log_loss=0.01 where lower is better). "
             "May be repeated.",
         ),
     ] = None,
@@ -123,7 +126,7 @@ def compare(  # noqa: PLR0913  each is an option of the command
         Option(help="Take metrics, catalog, [event], intervals and [experiment] from this file."),
     ] = None,
     time: Annotated[
-        str | None, Option(help="Field of event time: days are compared each for itself.")
+        str | None, Option(help="Field of event time; then days are compared one by one.")
     ] = None,
     time_unit: WrittenTime = None,
     processes: Processes = 1,
@@ -152,7 +155,7 @@ def compare(  # noqa: PLR0913  each is an option of the command
     variants is compared with themselves.
 
     The interval of the method `fixed` holds for one look that was planned; `anytime` holds however
-    often you look. Metrics that are no mean of lists or items are left out, and said so.
+    often you look. Metrics that are not means over lists or items are left out, with a message.
     """
     compared_files(
         Request(
@@ -183,7 +186,7 @@ def compare(  # noqa: PLR0913  each is an option of the command
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What the caller says of the experiment, as text; what is not said is as configured."""
+    """Options of the experiment, as text; what is missing is as configured."""
 
     control: str | None
     primary: Sequence[str]
@@ -197,7 +200,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     fail_on: Sequence[str]
 
     def experiment(self, known: Experiment) -> Experiment:
-        """An experiment with what was said in place of what is known of it.
+        """An experiment with these options in place of its own.
 
         Raises:
             WrongCallError: a text is none that can be read.
@@ -248,7 +251,7 @@ Found: TypeAlias = tuple[Sequence[Metric], Mapping[str, Variant]]
 
 
 class _Counted(NamedTuple):
-    """What was counted of an experiment."""
+    """The counts of an experiment."""
 
     metrics: Sequence[Metric]
     variants: Mapping[str, Variant]
@@ -300,7 +303,7 @@ def _of_files(request: Request, asked: Asked) -> tuple[Experiment, Intervals, _C
 
 
 def _without_intervals(config: Config, found: Found) -> _Counted:
-    """The same with why metrics are left out."""
+    """The counts, with the reasons why metrics are left out."""
     empty, (metrics, variants) = config.accumulator(), found
     left_out = {
         metric.text: empty.read(metric.text).no_interval or ""
@@ -316,7 +319,7 @@ def is_state(paths: Sequence[str]) -> bool:
 
 
 def _of_states(request: Request, asked: Asked) -> tuple[Experiment, Intervals, _Counted]:
-    """What saved states hold, all partitions together, for their whole lifetime.
+    """The lifetime counts of saved states, all partitions together.
 
     Raises:
         WrongCallError: there is no state, or it was made without intervals or that label.

@@ -68,7 +68,7 @@ _WRITTEN: Final = EventFields(time="ts", time_unit="ms")
 _TIME: Final = EventFields(time="ts", time_unit="iso8601")
 _SECONDS_BETWEEN_LINES: Final = 5.0
 _LISTS: Final = 2_000
-"""So many are made at a time."""
+"""Events made at a time."""
 _PAUSE_MS: Final = 3_600_000
 """Of event time between two such parts, so that none of the next one is late by the last."""
 _NAMES: Final = {"a": "control", "b": "treatment"}
@@ -90,7 +90,7 @@ def demo(
     ] = False,
     attribution: Annotated[
         bool,
-        Option("--attribution", help="Impressions and later interactions, as two streams."),
+        Option("--attribution", help="Impressions and later interactions in two streams."),
     ] = False,
 ) -> None:
     """Watch three variants, and which of their differences are real.

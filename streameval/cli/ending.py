@@ -30,11 +30,11 @@ WRONG_CALL: Final = 2
 
 
 class WrongCallError(StreamevalError):
-    """A command was called with something that it cannot use."""
+    """The arguments of a command are wrong."""
 
 
 class OutputError(StreamevalError):
-    """Standard output does not take what is written."""
+    """Standard output cannot be written."""
 
     def __init__(self, error: OSError) -> None:
         problem = (error.strerror or str(error)).lower()
@@ -52,11 +52,11 @@ _CALLERS = (
     TooManyInvalidError,
     WrongCallError,
 )
-"""Starting again would not help: a person has to decide something first."""
+"""Errors that starting again cannot help: a person must decide first."""
 
 
 def status_of(error: StreamevalError) -> int:
-    """2 where the caller must change something first, 1 where running failed."""
+    """2 if the caller must change something first, else 1."""
     return WRONG_CALL if isinstance(error, _CALLERS) else FAILED
 
 
@@ -75,7 +75,7 @@ def tell(text: str) -> None:
 
 @contextmanager
 def wrong_call_where(*kinds: type[StreamevalError]) -> Iterator[None]:
-    """Within, these errors are the caller's to mend: files that are not there, for example."""
+    """Turn these errors into wrong calls: a missing file, for example."""
     try:
         yield
     except kinds as error:
@@ -84,7 +84,7 @@ def wrong_call_where(*kinds: type[StreamevalError]) -> Iterator[None]:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Within, an error in a part of a configuration also names the file."""
+    """Add the name of the file to errors in a part of a configuration."""
     try:
         yield
     except ConfigError as error:
@@ -111,12 +111,12 @@ def output() -> Iterator[None]:
 
 
 def abandon() -> None:
-    """Let what standard output still holds go nowhere; Python would complain of it at the end."""
+    """Discard buffered standard output, which Python would complain of at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def prepare_streams() -> None:
-    """Make writing safe: streams that are closed swallow, and no character cannot be written."""
+    """Make writing safe: closed streams discard, and every character can be written."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:

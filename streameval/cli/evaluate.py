@@ -73,7 +73,7 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
     ] = None,
     every: Annotated[
         str | None,
-        Option(help="Readings of one span of event time after the other, for example 1h."),
+        Option(help="Split by spans of event time, for example 1h."),
     ] = None,
     time: Annotated[str | None, Option(help="Field of event time, for --every.")] = None,
     time_unit: WrittenTime = None,
@@ -82,16 +82,16 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
         str | None, Option(help="A file of (user, item, score) rows, in place of PATH.")
     ] = None,
     truth: Annotated[
-        str | None, Option(help="Beside it: a file of (user, item) or (user, item, rating) rows.")
+        str | None, Option(help="With it: a file of (user, item) or (user, item, rating) rows.")
     ] = None,
     form: Annotated[
         Literal["detect", "table", "trec"],
-        Option(help="Of these two: tables with column names, or trec_eval's results and qrels."),
+        Option(help="Format of these two: named columns, or trec_eval's results and qrels."),
     ] = "detect",
     ties: Annotated[
         Literal["arrival", "id_desc"] | None,
         Option(
-            help="Which of two items with one score stands first: the earlier row (the default), "
+            help="Order of items with equal scores: the earlier row first (the default), "
             "or the larger id (the default for trec_eval's files)."
         ),
     ] = None,
@@ -330,7 +330,7 @@ def _of_tables(paths: tuple[str, str], request: Request, config: Config) -> tupl
 def _of_trec(results: str, qrels: str) -> tuple[Rows, Rows]:
     shown, truth, alone = shared(trec_rows(results, "results"), trec_rows(qrels, "qrels"))
     if alone:
-        tell(f"{alone:,} topics stand in one of the files only and are left out, as by trec_eval.")
+        tell(f"{alone:,} topics are in one of the files only and are left out, as in trec_eval.")
     return shown, truth
 
 

@@ -32,13 +32,13 @@ _LINES: Final = (".ndjson", ".jsonl", ".json")
 
 
 _NO_CAP = 2**62
-"""More label values than there can be."""
+"""A cap that no file reaches."""
 
 
 _NO_COLUMNS: Final = frozenset(
     {"time_unit", "labels", "ids", "max_recommendations", "max_interactions"}
 )
-"""Keys of [event] that name no field."""
+"""Keys of [event] that are not fields."""
 
 
 Metrics: TypeAlias = Annotated[
@@ -48,30 +48,28 @@ Sources: TypeAlias = Annotated[
     list[str] | None,
     Option(
         metavar="WHAT=COLUMN",
-        help="Where events have what, for example recommendations=shown or user=profile.id: a "
-        "column of a table or a field of JSON lines; may be repeated.",
+        help="Name of a column, or of a field of JSON lines, that differs: for example "
+        "recommendations=shown or user=profile.id. May be repeated.",
     ),
 ]
 Separators: TypeAlias = Annotated[
     list[str] | None,
     Option(
-        help="Between the ids of a list in CSV, of all columns (';') or of one ('clicks=;'); "
+        help="Separator of ids in the lists of CSV, for all columns (';') or one ('clicks=;'). "
         "JSON lists need none. May be repeated.",
         show_default="| or space",
     ),
 ]
 WrittenTime: TypeAlias = Annotated[
-    Literal["s", "ms", "us", "iso8601"] | None, Option(help="How it is written.")
+    Literal["s", "ms", "us", "iso8601"] | None, Option(help="Unit of event time.")
 ]
-Format: TypeAlias = Annotated[
-    Literal["table", "json", "csv"], Option(help="How to write the result.")
-]
+Format: TypeAlias = Annotated[Literal["table", "json", "csv"], Option(help="Output format.")]
 Processes: TypeAlias = Annotated[
     int,
     Option(
         min=1,
-        help="Read and count in so many processes: row groups of parquet, and files of CSV or JSON "
-        "lines, beside each other. The values are the same, to the bit.",
+        help="Number of processes. They count row groups of parquet, and files of CSV or JSON "
+        "lines, in parallel. The values are the same, to the bit.",
     ),
 ]
 
@@ -131,7 +129,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def found_files(paths: Iterable[str]) -> list[str]:
-    """The files that paths mean, which may be folders and patterns.
+    """The files of paths, which may be folders or patterns.
 
     Raises:
         WrongCallError: one means no file, or two mean the same one.
@@ -140,7 +138,7 @@ def found_files(paths: Iterable[str]) -> list[str]:
         found = [each for path in paths for each in expanded(path, _holds_events)]
     for path, count in Counter(found).most_common(1):
         if count > 1:
-            raise WrongCallError(f"{path}: is named twice; name each file once.")
+            raise WrongCallError(f"{path}: given twice; give each file once.")
     return found
 
 
@@ -150,7 +148,7 @@ def _holds_events(path: str) -> bool:
 
 
 def configured(request: Request) -> Config:
-    """The configuration that the caller means; its source is the files named, if there are any.
+    """The configuration of a request; files on the command line replace its source.
 
     Raises:
         WrongCallError: no metric is asked for, or options contradict each other.
@@ -184,7 +182,7 @@ def _source(paths: list[str]) -> FilesOptions:
 
 
 def _of_a_daemon(config: Config, request: Request) -> Config:
-    """What it counts, in the files named, without what only matters where it runs."""
+    """The configuration for these files, without the settings of a daemon."""
     replace = msgspec.structs.replace
     config = replace(config, state=None, dead_letters=None, web=WebOptions())
     config = of_files(config)
@@ -199,12 +197,12 @@ def _of_a_daemon(config: Config, request: Request) -> Config:
 
 
 def _streams(config: Config, attribution: AttributionOptions, paths: Sequence[str]) -> Config:
-    """The configuration with files in place of the streams that it joins.
+    """The configuration with files in place of its streams.
 
     A file is the stream of which it has the name: "clicks.ndjson.gz" is the topic "clicks".
 
     Raises:
-        WrongCallError: a file is none of the streams, or a stream has no file.
+        WrongCallError: a file belongs to no stream, or a stream has no file.
     """
     named = {_stem(name): name for stream in attribution.streams for name in stream}
     files = {named.get(_stem(path)): path for path in paths}
@@ -221,7 +219,7 @@ def _streams(config: Config, attribution: AttributionOptions, paths: Sequence[st
 
 
 def _stem(path: str) -> str:
-    """The name of a topic, or that of a file without folders and the endings of its form.
+    """The name of a topic, or of a file without folder and extensions.
 
     >>> _stem("logs/shop.clicks.ndjson.gz"), _stem("shop.clicks")
     ('shop.clicks', 'shop.clicks')
@@ -236,9 +234,7 @@ def _unknown_stream(path: str, names: Sequence[str]) -> str:
     offered = nearest(_stem(path), names)
     hint = f" Did you mean {offered[0]}.ndjson?" if offered else ""
     known = ", ".join(names)
-    return (
-        f"{path}: it is none of the streams that [attribution] joins ({known}), by its name.{hint}"
-    )
+    return f"{path}: [attribution] joins no stream of this name, only {known}.{hint}"
 
 
 def _changed(config: Config, request: Request) -> Config:
@@ -254,7 +250,7 @@ def _changed(config: Config, request: Request) -> Config:
 
 
 def _fields(config: Config, request: Request) -> EventFields:
-    """Where an event has what, by the options."""
+    """The fields of an event as the options name them."""
     found: dict[str, str] = {}
     labels = dict(config.event.labels)
     for what, column in map(_column, request.columns):
@@ -285,11 +281,11 @@ def _unknown_column(what: str, config: Config, *, tables: bool) -> str:
     known += [*([GAINS] if tables else []), *config.dimensions()]
     offered = nearest(what, known)
     hint = f" Did you mean {offered[0]!r}?" if offered else ""
-    return f"--column: {what!r} is nothing that an event has; known: {', '.join(known)}.{hint}"
+    return f"--column: unknown field {what!r}; known: {', '.join(known)}.{hint}"
 
 
 def _relabelled(config: Config, labels: Sequence[str]) -> Config:
-    """The same by other labels: what was said of those that are gone is gone with them."""
+    """The configuration with other labels; settings of removed labels are dropped."""
     change = msgspec.structs.replace
     segments = [name for name in config.segments if name not in labels]
     known = {*labels, *segments}

@@ -32,7 +32,7 @@ from streameval.windows.times import moment_text
 
 _SECONDS = 0.2
 _PATIENCE = 5.0
-"""Seconds in which connecting is no trouble worth a word."""
+"""Seconds of connecting before a message."""
 
 
 def explain(

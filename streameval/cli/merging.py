@@ -1,4 +1,4 @@
-"""Several stores of one group made one, with what was counted elsewhere before the log began."""
+"""Merges stores of one group, and backfills of the time before the log."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def merged(paths: Sequence[str], into: str, backfills: Sequence[Path]) -> None:
     sums over all partitions, and offsets stay as they are.
 
     Raises:
-        WrongCallError: the target is there already, the stores belong to several groups, or a
+        WrongCallError: the target exists already, the stores belong to several groups, or a
             backfill cannot be read or does not fit.
         StoreError: a store cannot be read or written.
     """
     if is_store(into) or (not is_url(into) and Path(into).exists()):
-        raise WrongCallError(f"--into {into}: is there already; name a place that is not.")
+        raise WrongCallError(f"--into {into}: exists already; give a path that does not.")
     best: dict[Place, Held] = {}
     for each in held_in(paths):
         known = best.get(each.place)
@@ -61,7 +61,7 @@ def _clock(held: Held) -> tuple[bool, int]:
 def _with_backfills(
     held: Sequence[Held], goal: int, paths: Sequence[Path]
 ) -> tuple[list[Part], list[str]]:
-    """The parts of a state with what was counted elsewhere, and a line for each backfill."""
+    """The parts of a state with its backfills, and a line for each."""
     config, ingest = counted(held, None)
     # In the order in which they were restored.
     partition = list(ingest.partitions)[goal]

@@ -26,7 +26,7 @@ def metrics(
     ] = None,
     *,
     format: Annotated[  # noqa: A002  the option is called --format
-        Literal["table", "json"], Option(help="How to write it.")
+        Literal["table", "json"], Option(help="Output format.")
     ] = "table",
 ) -> None:
     """List all metrics, or document one of them.

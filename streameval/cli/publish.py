@@ -32,14 +32,18 @@ def publish(
     ],
     *,
     bootstrap_servers: Annotated[str, Option(help="HOST:PORT of brokers, separated by commas.")],
-    topic: Annotated[str, Option(help="Where to; made where it does not exist.")],
-    partitions: Annotated[int, Option(min=1, help="Of the topic, where it is made.")] = 4,
+    topic: Annotated[str, Option(help="Topic to write to; created if missing.")],
+    partitions: Annotated[int, Option(min=1, help="Partitions of a topic that is created.")] = 4,
     user: Annotated[
-        str, Option(metavar="FIELD", help="Its value is the key, so a user stays in order.")
+        str, Option(metavar="FIELD", help="Field whose value is the record's key.")
     ] = "user",
     setting: Annotated[
         list[str] | None,
-        Option("--set", metavar="KEY=VALUE", help="As in [source.kafka]; may be repeated."),
+        Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="A key of [source.kafka]; may be repeated.",
+        ),
     ] = None,
 ) -> None:
     """Publish the lines of files to a Kafka topic, keyed by user.

@@ -34,7 +34,7 @@ _SECONDS = 0.2
 
 
 class Begun(Protocol):
-    """What starts with nothing counted, where a source says."""
+    """Starts empty where the source begins."""
 
     def home(self, partition: Partition) -> Partition:
         """The partition under whose name a log is counted."""
@@ -44,7 +44,7 @@ class Begun(Protocol):
 
 
 class Counting(Begun, Protocol):
-    """What counts the records of files."""
+    """Counts the records of files."""
 
     tally: Tally
 
@@ -136,7 +136,7 @@ def _tell_of_invalid(tally: Tally, examples: Sequence[DeadLetter]) -> None:
 
 
 class CountedFiles(NamedTuple):
-    """What came of some files.
+    """The counts of some files.
 
     Attributes:
         partitions: of each file the next offset and the sections of its state.
@@ -150,7 +150,7 @@ class CountedFiles(NamedTuple):
     spans: Sequence[Dumped]
 
     def add_to(self, counting: Ingest | SpanCounting) -> None:
-        """Add it to what was counted of other files."""
+        """Add the counts of other files."""
         counting.tally.add(self.tally)
         if isinstance(counting, SpanCounting):
             counting.spans.add(self.spans)
@@ -194,7 +194,7 @@ def _sections(ingest: Ingest, partition: Partition) -> dict[str, bytes]:
 
 
 def _first(letters: Sequence[DeadLetter]) -> list[DeadLetter]:
-    """Of each reason and file the first one: enough to tell which is the first of all."""
+    """The first example of each reason and file."""
     found: dict[tuple[str, Partition], DeadLetter] = {}
     for letter in letters:
         found.setdefault((letter.reason, letter.partition), letter)
@@ -283,7 +283,7 @@ class SpanCounting:
             yield Taken(moment_text(start), snapshot_of(self._families, slices))
 
     def _novel(self, partition: Partition, decoded: Decoded) -> Decoded:
-        """Without events that came before, where the configuration has `dedup`."""
+        """The events without duplicates, if the configuration has `dedup`."""
         times, event_ids = decoded.times, decoded.event_ids
         if self._dedup is None or event_ids is None or times is None or not decoded.places:
             return decoded

@@ -47,12 +47,12 @@ def simulate(
     *,
     events: Annotated[
         int | None,
-        Option(min=0, help="How many; else 1000, or at a pace until the reader stops."),
+        Option(min=0, help="Number of events; default 1000, or endless at a pace."),
     ] = None,
     seed: Annotated[int, Option(min=0, help="Equal seeds give equal events.")] = 0,
     events_per_second: Annotated[
         float | None,
-        Option(min=0.1, max=1_000_000, help="Live: at this pace, each happening as it is written."),
+        Option(min=0.1, max=1_000_000, help="Write at this pace, with event times of now."),
     ] = None,
     streams: Annotated[
         Path | None,
@@ -120,7 +120,7 @@ def _write_streams(folder: Path, events: int | None, seed: int) -> None:
     there = [name for name in (_IMPRESSIONS, _INTERACTIONS, _CONFIG) if _is(folder / name)]
     if there:
         raise WrongCallError(
-            f"--streams {folder}: {there[0]} is there already; name a folder without such files."
+            f"--streams {folder}: {there[0]} exists already; name a folder without such files."
         )
     files = _streams(_UNLESS_SAID if events is None else events, seed)
     try:

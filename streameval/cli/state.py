@@ -52,7 +52,7 @@ def show(
     paths: Paths,
     *,
     format: Annotated[  # noqa: A002  the option is called --format
-        Literal["table", "json"], Option(help="How to write it.")
+        Literal["table", "json"], Option(help="Output format.")
     ] = "table",
     as_json: Annotated[bool, Option("--json", help="Short for --format json.")] = False,
 ) -> None:
@@ -87,10 +87,10 @@ def export(
     ] = None,
     config: Annotated[
         Path | None,
-        Option(metavar="CONFIG", help="Read other metrics, or files that have moved."),
+        Option(metavar="CONFIG", help="A configuration with other metrics, or moved files."),
     ] = None,
     format: Annotated[  # noqa: A002  the option is called --format
-        Literal["table", "json", "csv"], Option(help="How to write it.")
+        Literal["table", "json", "csv"], Option(help="Output format.")
     ] = "json",
 ) -> None:
     """Print the readings of all states merged: every window, and the lifetime.
@@ -120,7 +120,7 @@ def merge(
     """Merge several stores of one group into a new one: the highest offset wins.
 
     For replicas that kept state on their own disks and now share a folder, to move state from a
-    folder to a bucket or back, and to add what was counted elsewhere of the time before the log.
+    folder to a bucket or back, and to add counts of the time before the log (--backfill).
 
     ```
     streameval state merge node-1/state node-2/state --into shared/state

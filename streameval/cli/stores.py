@@ -49,7 +49,7 @@ def held_in(paths: Sequence[str], partitions: Sequence[str] = ()) -> list[Held]:
     for name in partitions:
         if name not in names:
             known_names = ", ".join(sorted(names)) or "none"
-            problem = f"--partition {name!r}: there is no state of it, but of {known_names}."
+            problem = f"--partition {name!r}: not in the stores, which have {known_names}."
             raise WrongCallError(problem)
     wanted = set(partitions) or names
     return [each for each in found if f"{each.place.topic}/{each.place.number}" in wanted]
@@ -109,7 +109,7 @@ def store_at(path: str, options: BucketOptions = AS_ENVIRONMENT) -> AnyStore:
             raise WrongCallError(str(error)) from error
     if not is_store(path, options):
         raise WrongCallError(
-            f"{path}: no store of checkpoints, for it has no {CLAIM}; "
+            f"{path}: not a store of checkpoints: it has no {CLAIM}; "
             "give the folder or URL that [state] path names."
         )
     return store_of(path, options)

@@ -1,4 +1,4 @@
-"""Events of tables counted: the files are divided, and what the parts came to is added up."""
+"""Counts the events of tables: divides the files, and merges the parts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from streameval.tables.files import Kind, is_table, table_file
 
 
 class CountedTables(NamedTuple):
-    """What came of tables."""
+    """The counts of tables."""
 
     empty: Accumulator
     found: Mapping[Cell, Accumulator]
@@ -39,7 +39,9 @@ def counted_tables(request: Request, config: Config) -> CountedTables:
     """
     others = [path for path in request.paths if not is_table(path)]
     if others:
-        raise WrongCallError(f"{others[0]} is not a table, and others are; evaluate them apart.")
+        raise WrongCallError(
+            f"{others[0]} is not a table, but other files are; evaluate them separately."
+        )
     by_user = config.intervals is not None
     form = Form(
         fields=config.event,
@@ -76,12 +78,12 @@ def _rows(parts: Iterable[Counted], shown: Callable[[int, int], None]) -> Iterat
 
 
 def of_kind(config: Config, kind: Kind) -> Config:
-    """The same for ids as they are in the files: a file of a catalogue is read alike."""
+    """The catalogue with ids of the kind that the files have."""
     event = msgspec.structs.replace(config.event, ids=kind)
     return msgspec.structs.replace(config, event=event)
 
 
 def reads(config: Config) -> set[Reads]:
-    """What the metrics read."""
+    """The columns that the metrics read."""
     texts = [*config.metrics, *(each.name for each in config.metric)]
     return {parse(text).definition.reads for text in texts}

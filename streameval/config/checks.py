@@ -61,7 +61,7 @@ def checked(path: str, config: Config) -> Config:
 def metric_problems(config: Config) -> Iterator[Problem]:
     """No metric, an unknown one, or the same one twice."""
     if not config.metrics and not config.metric:
-        yield "metrics", 'no metric is asked for; give some, for example metrics = ["ndcg@10"].'
+        yield "metrics", 'no metric is configured; add some, for example metrics = ["ndcg@10"].'
     seen: dict[str, str] = {}
     for place, text in _places(config).items():
         key = f"{place}.name" if place.startswith("metric[") else place
@@ -74,7 +74,7 @@ def metric_problems(config: Config) -> Iterator[Problem]:
             yield key, f"{text!r} needs {missing}"
         canonical = metric.text
         if canonical in seen:
-            yield key, f"{text!r} is {seen[canonical]} again; remove one."
+            yield key, f"{text!r} repeats {seen[canonical]}; remove one."
         seen.setdefault(canonical, place)
 
 
@@ -155,7 +155,7 @@ def _catalog(config: Config) -> Iterator[Problem]:
         yield "catalog", f"{config.catalog}: {error}; give one id a line."
     else:
         if isinstance(items, frozenset) and not items:
-            yield "catalog", f"{config.catalog} holds no id; give one id a line."
+            yield "catalog", f"{config.catalog} has no ids; give one id a line."
 
 
 def label_problems(config: Config) -> Iterator[Problem]:
@@ -165,12 +165,12 @@ def label_problems(config: Config) -> Iterator[Problem]:
     first: dict[str, str] = {}
     for key, name in named:
         if name in first:
-            yield key, f"{name!r} is {first[name]} again; remove one."
+            yield key, f"{name!r} repeats {first[name]}; remove one."
         if problem := _unfitness(name):
             yield key, f"{problem}; choose another name and map it under [event.labels]."
         first.setdefault(name, key)
     if LABELS in config.segments:
-        problem = f"{LABELS!r} is what streameval calls the series without a segment"
+        problem = f"{LABELS!r} is reserved for the series without a segment"
         key = f"segments[{config.segments.index(LABELS)}]"
         yield key, f"{problem}; choose another name and map it under [event.labels]."
 
@@ -179,9 +179,9 @@ def _unfitness(name: str) -> str | None:
     if not _LABEL.fullmatch(name):
         return f"{name!r} is not a label name (letters, digits and _, not beginning with a digit)"
     if name.startswith("__"):
-        return f"{name!r} begins with __, which Prometheus keeps for itself"
+        return f"{name!r} begins with __, which Prometheus reserves"
     if name in _RESERVED:
-        return f"{name!r} is a label that streameval or Prometheus writes itself"
+        return f"{name!r} is reserved: streameval or Prometheus sets this label"
     for definition in catalogue().values():
         if name in parameters(definition):
             return f"{name!r} is a parameter of the metric {definition.name!r}, written as a label"
@@ -214,9 +214,9 @@ def _time(config: Config) -> Iterator[Problem]:
     event = config.event
     if event.time is not None and event.time_unit is None:
         units = "'s', 'ms', 'us' or 'iso8601'"
-        yield "event.time_unit", f"missing beside time = {event.time!r}; give {units}."
+        yield "event.time_unit", f"missing; time = {event.time!r} needs it: give {units}."
     if event.time is None and event.time_unit is not None:
-        yield "event.time", f"missing beside time_unit = {event.time_unit!r}; name the field."
+        yield "event.time", f"missing; time_unit = {event.time_unit!r} needs it: name the field."
 
 
 def _fields(config: Config) -> Iterator[Problem]:
@@ -243,7 +243,7 @@ def window_problems(config: Config) -> Iterator[Problem]:
     if config.windows is None:
         return
     if config.event.time is None:
-        yield "windows", "windows are of event time, and no field holds it; name it in event.time."
+        yield "windows", "windows need event time; name its field in event.time."
 
 
 def duplicate_problems(config: Config) -> Iterator[Problem]:
@@ -251,7 +251,7 @@ def duplicate_problems(config: Config) -> Iterator[Problem]:
     if config.dedup is not None:
         for name, what in (("event_id", "the event's identity"), ("time", "event time")):
             if getattr(config.event, name) is None:
-                problem = f"missing beside dedup = {config.dedup!r}; name the field of {what}."
+                problem = f"missing; dedup = {config.dedup!r} needs it: name the field of {what}."
                 yield f"event.{name}", problem
 
 
@@ -267,7 +267,7 @@ def dead_letter_problems(config: Config) -> Iterator[Problem]:
         return
     if isinstance(config.source, KafkaOptions):
         if options.topic in config.source.topics:
-            problem = f"{options.topic!r} is read by [source] itself; give another."
+            problem = f"{options.topic!r} is a topic of [source]; give another."
             yield "dead_letters.topic", problem
     elif options.path is None:
         key = "dead_letters" if options.topic is None else "dead_letters.topic"
@@ -283,9 +283,9 @@ def format_problems(config: Config) -> Iterator[Problem]:
     framed = {key: format_ for key, format_ in found.items() if format_ != "json"}
     for key, format_ in framed.items():
         if not isinstance(config.source, KafkaOptions):
-            yield key, f"found {format_!r}; only records of Kafka can be that. Leave it out."
+            yield key, f"found {format_!r}; only Kafka records can have this format; remove it."
         if format_ != "json-schema" and config.registry is None:
-            yield "registry", f"missing beside {key} = {format_!r}; give its url."
+            yield "registry", f"missing; {key} = {format_!r} needs it: give its url."
     if config.registry is None:
         return
     if not framed:
@@ -306,7 +306,7 @@ def attribution_problems(config: Config) -> Iterator[Problem]:
     if config.event.time is None:
         yield "event.time", "missing: a join is by event time; name its field and unit."
     if config.dedup is not None:
-        problem = "with [attribution] the lists are told apart by request_id, and interactions by"
+        problem = "with [attribution], lists are deduplicated by request_id, and interactions by"
         yield "dedup", f"{problem} event_id in [[attribution.interactions]]; leave dedup out."
     for index, name in enumerate(options.per):
         if problem_ := absence(name, config.labels, "`labels`"):
@@ -334,7 +334,7 @@ def _stream_problems(config: Config, options: AttributionOptions) -> Iterator[Pr
                 problem = f"{each!r} is not among {key} ({known}); name it there too."
                 yield where or "attribution.impressions", problem
             if named.count(each) > 1:
-                problem = f"{each!r} stands in two streams; each topic or file belongs to one."
+                problem = f"{each!r} is in two streams; each topic or file belongs to one."
                 yield where or "attribution.impressions", problem
     for each in read:
         if each not in named:

@@ -42,19 +42,19 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     Attributes:
         metrics: metrics kept everywhere, for example "ndcg@10".
         source: where the records come from.
-        metric: metrics kept in fewer places, one table each.
+        metric: metrics kept for some labels or windows only, one table each.
         labels: fields of a record whose values split every metric.
-        segments: fields that split every metric once more, each by itself.
+        segments: fields that split every metric beside the labels, one at a time.
         label_cap: most values of a label or segment with their own series, besides `label_values`.
         label_values: label or segment -> values that always have their own series.
         max_series: most combinations of label values for each family of series.
         labels_idle: values without an event for longer are hidden.
         windows: spans of event time beside the lifetime.
-        dedup: how long event ids are remembered, in event time; None counts duplicates.
+        dedup: event time for which event ids are remembered; None counts duplicates.
         max_ahead: an event further ahead of its log must be confirmed by later ones.
         catalog: number of items, or a file of their ids, one a line.
-        popularity: how many users had to do with each item before.
-        similarity: how alike two items are.
+        popularity: how many users interacted with each item before.
+        similarity: how similar two items are.
         depth: ranks kept; None is the largest cut-off asked for.
         max_items: most distinct items counted exactly for coverage.
         intervals: confidence intervals by groups of users; None keeps none.

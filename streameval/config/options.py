@@ -131,7 +131,7 @@ class WindowsOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     Attributes:
         spans: for example "5m", "1h", "24h": multiples of `pane`, above 2h of an hour.
-        lateness: an event up to so much behind the clock still counts in every window.
+        lateness: an event at most this far behind the clock still counts in every window.
         pane: smallest span kept; divides an hour.
     """
 
@@ -155,7 +155,7 @@ class WindowsOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         for (key, text), length in zip(spans.items(), lengths, strict=True):
             first = lengths.index(length)
             if key != f"spans[{first}]":
-                yield key, f"{text!r} is windows.spans[{first}] again; remove one."
+                yield key, f"{text!r} repeats windows.spans[{first}]; remove one."
             if length % pane:
                 yield key, f"{text!r} is not a multiple of the pane, {self.pane!r}."
             elif length > FINE and length % HOUR:
@@ -163,7 +163,7 @@ class WindowsOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class MetricOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A metric that is kept in fewer places than the others.
+    """A metric that is kept for some labels or windows only.
 
     Attributes:
         name: for example "item_coverage@10".
@@ -190,11 +190,10 @@ class StateOptions(Policies, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         path: a folder that all replicas can write; or object storage: "s3://BUCKET/PREFIX",
             "gs://BUCKET/PREFIX" or "az://CONTAINER/PREFIX", with credentials of the environment
             or of the machine.
-        interval: time from one checkpoint to the next; longer if checkpoints would take more than 5
-            % of the time.
-        events: events from one checkpoint to the next, if that comes first.
+        interval: time between checkpoints; longer if they would take more than 5 % of the time.
+        events: events between checkpoints, if reached first.
         endpoint: URL of an object storage other than the cloud's own.
-        region: of the bucket, for s3://; None means as the environment says.
+        region: of the bucket, for s3://; None: that of the environment.
         allow_http: whether `endpoint` may be without TLS.
         timeout: limit for a request to object storage, and for retrying it.
     """
@@ -306,12 +305,12 @@ class AttributionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         request_id: path of the id in impressions; None: "request_id" with that key.
         window: longest time from a list to an interaction that counts.
         lateness: a record further behind its log's clock is late.
-        idle_timeout: a log without records for so long, by the wall clock, is passed by; None:
-            never.
+        idle_timeout: stop waiting for a log without records for this long, by the wall clock;
+            None: never.
         combine: worth of several interactions with one item: the largest, or the sum.
         per: labels by which "user_item" attributes separately.
         max_open: most records that may wait in each partition.
-        max_bytes: most memory that they may take, approximately.
+        max_bytes: their largest size in memory, approximately.
     """
 
     impressions: str | list[str]

@@ -85,7 +85,7 @@ def _syntax_error(path: str, text: str, message: str) -> ConfigError:
     line, column = (found["line"], found["column"]) if found else (None, None)
     if line is None:
         line, column = str(text.count("\n") + 1), str(len(text) - text.rfind("\n"))
-    hint = "; text stands in quotes" if what == "Invalid value" else ""
+    hint = "; put text in quotes" if what == "Invalid value" else ""
     problem = f"this is not TOML: {what[:1].lower()}{what[1:]}{hint}."
     return ConfigError(path, f"line {line}, column {column}", problem)
 

@@ -22,10 +22,10 @@ def average_popularity(
     repeats: Repeats = "every",
     rows: int = 0,
 ) -> float | None:
-    """How many users had to do with an item before, on average over the first k items of a list.
+    """How many users interacted with an item before, on average over the first k items of a list.
 
     Popularity is given once and frozen; with unit=share it is divided by all users. An item that
-    nobody had to do with counts 0. Empty lists are left out. Without lists there is no value.
+    nobody interacted with counts 0. Empty lists are left out. Without lists there is no value.
 
         average_popularity@k = mean over lists of (sum over the first k items of users / items)
 

@@ -24,10 +24,10 @@ def novelty(
     repeats: Repeats = "every",
     rows: int = 0,
 ) -> float | None:
-    """Mean self-information of the first k items: how few users had to do with each before.
+    """Mean self-information of the first k items: how few users interacted with each before.
 
     Popularity is given once and frozen. unit=share divides by the largest possible, log2(users),
-    as surprisal does. An item that nobody had to do with is as novel as one user's (cold=zero: 0).
+    as surprisal does. An item that nobody interacted with is as novel as one user's (cold=zero: 0).
     With denominator=k short lists are diluted; with cut=false k only divides. Empty lists are left
     out. Without lists there is no value.
 

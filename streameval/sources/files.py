@@ -232,7 +232,7 @@ class FilesSource:
     def _refuse_repeats(self) -> None:
         for path, count in Counter(self._paths).most_common(1):
             if count > 1:
-                raise SourceError(path, "is named twice", "name each file once")
+                raise SourceError(path, "given twice", "give each file once")
 
     def _admit(self) -> None:
         while self._waiting and len(self._files) < _SIDE_BY_SIDE + len(self._paused):

@@ -219,7 +219,7 @@ def test_an_event_of_the_first_year_is_in_the_first_span(tmp_path: Path) -> None
         (("--every", "1h"), "--every needs event time: name its field and unit with --time"),
         (("--every", "hourly", *_TIME), "--every: found 'hourly'; give a whole number and s, m, h"),
         (("--every", "0s", *_TIME), "--every: found '0s'; give at least 1s."),
-        (("--every", "1h", "--time", "at"), "event.time_unit: missing beside time = 'at'"),
+        (("--every", "1h", "--time", "at"), "event.time_unit: missing; time = 'at'"),
     ],
 )
 def test_a_call_without_what_it_needs_is_answered(

@@ -202,7 +202,7 @@ def test_a_folder_stands_for_the_files_in_it(tmp_path: Path) -> None:
     [
         ("empty/", "empty/: no file of events in this folder; name the files, or give a folder"),
         ("none-*.pq", "none-*.pq: no file matches; check the pattern."),
-        ("*.pq", "a.pq: is named twice; name each file once."),
+        ("*.pq", "a.pq: given twice; give each file once."),
         ("none.pq", "none.pq: no such file or directory; check the path and its permissions."),
     ],
 )

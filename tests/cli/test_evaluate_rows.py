@@ -188,7 +188,7 @@ def test_topics_of_one_of_trec_evals_files_are_left_out_and_told(
     (tmp_path / "qrels").write_text(QRELS)
     files = ["--recommendations", str(tmp_path / "results"), "--truth", str(tmp_path / "qrels")]
     assert status(["evaluate", *files, "-m", "mrr"]) == 0
-    said = "2 topics stand in one of the files only and are left out, as by trec_eval."
+    said = "2 topics are in one of the files only and are left out, as in trec_eval."
     assert said in capsys.readouterr().err
 
 

@@ -248,7 +248,7 @@ def test_a_column_that_is_no_part_of_an_event_is_explained(
 ) -> None:
     assert "Did you mean 'interactions'?" in told(capsys, events, "--column", "interaction=x")
     assert "give WHAT=COLUMN" in told(capsys, events, "--column", "interactions")
-    assert "'gains' is nothing" in told(capsys, "events.ndjson", "--column", "gains=x")
+    assert "unknown field 'gains'" in told(capsys, "events.ndjson", "--column", "gains=x")
     said = told(capsys, events, "--column", "gains=worth")
     assert "name the one that holds the gains with --column gains=NAME" in said
 
@@ -349,7 +349,7 @@ def test_calls_that_cannot_be_meant_are_explained(
 ) -> None:
     (tmp_path / "bad.parquet").write_bytes(events.read_bytes()[:-9])
     assert "bad.parquet: " in told(capsys, tmp_path / "bad.parquet")
-    assert "evaluate them apart" in told(capsys, events, "events.ndjson")
+    assert "evaluate them separately" in told(capsys, events, "events.ndjson")
     assert "no column 'campaign'" in told(capsys, events, "--by", "campaign")
     assert "row 1: label: an array is neither" in told(capsys, events, "--by", "recommendations")
     assert "no-such.parquet: no such file" in told(capsys, "no-such.parquet")

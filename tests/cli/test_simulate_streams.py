@@ -75,7 +75,7 @@ def test_files_that_are_there_stay_as_they_are(
     assert status(["simulate", "--streams", str(tmp_path)]) == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1
-    assert f"{tmp_path}: streameval.toml is there already; name a folder" in said
+    assert f"{tmp_path}: streameval.toml exists already; name a folder" in said
     assert _written(tmp_path) == {"streameval.toml": b"mine"}
 
 

@@ -126,5 +126,5 @@ def test_verify_says_each_fault_and_fails(state: Path) -> None:
 def test_a_folder_that_is_no_store_is_a_wrong_call(tmp_path: Path, command: str) -> None:
     done = ran("state", command, tmp_path)
     assert done.returncode == 2
-    assert "no store of checkpoints" in done.stderr
+    assert "not a store of checkpoints" in done.stderr
     assert done.stderr.count("\n") == 1

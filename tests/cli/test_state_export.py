@@ -71,7 +71,7 @@ def test_several_stores_are_read_as_one_and_partitions_alone(monday: Path, tmp_p
     assert alone.stdout == first.stdout
     unknown = ran("state", "export", *stores, "--partition", "nowhere/7")
     assert unknown.returncode == 2
-    assert f"there is no state of it, but of {name}" in unknown.stderr
+    assert f"not in the stores, which have {name}" in unknown.stderr
 
 
 def test_other_metrics_can_be_read_that_the_state_can_answer(monday: Path, tmp_path: Path) -> None:
@@ -93,12 +93,12 @@ def test_stores_of_one_group_become_one(monday: Path, tmp_path: Path) -> None:
     assert ran("state", "export", merged).stdout == ran("state", "export", monday).stdout
     assert ran("state", "verify", merged).returncode == 0
     again = ran("state", "merge", monday, "--into", merged)
-    assert (again.returncode, "is there already" in again.stderr) == (2, True)
+    assert (again.returncode, "exists already" in again.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("command", [["export"], ["merge", "--into", "new"]])
 def test_a_folder_without_state_is_refused(tmp_path: Path, command: list[str]) -> None:
     done = ran("state", command[0], tmp_path, *command[1:])
     assert done.returncode == 2
-    assert "no store of checkpoints" in done.stderr
+    assert "not a store of checkpoints" in done.stderr
     assert "Traceback" not in done.stderr

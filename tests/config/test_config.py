@@ -105,7 +105,7 @@ def test_a_catalogue_of_integers_is_read_as_integers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"", "items.txt holds no id; give one id a line."),
+        (b"", "items.txt has no ids; give one id a line."),
         (b"caf\xe9\n", "give one id a line."),
         (None, "items.txt: no such file or directory; check the path and its permissions."),
     ],

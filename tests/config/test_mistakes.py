@@ -45,7 +45,7 @@ MISTAKES = {
     ),
     "no metrics": (
         _SOURCE,
-        'metrics: no metric is asked for; give some, for example metrics = ["ndcg@10"].',
+        'metrics: no metric is configured; add some, for example metrics = ["ndcg@10"].',
     ),
     "no source": (
         'metrics = ["ctr"]\n',
@@ -111,11 +111,11 @@ MISTAKES = {
     ),
     "time without unit": (
         'metrics = ["ctr"]\n' + _SOURCE + '[event]\ntime = "ts"\n',
-        "event.time_unit: missing beside time = 'ts'; give 's', 'ms', 'us' or 'iso8601'.",
+        "event.time_unit: missing; time = 'ts' needs it: give 's', 'ms', 'us' or 'iso8601'.",
     ),
     "unit without time": (
         'metrics = ["ctr"]\n' + _SOURCE + '[event]\ntime_unit = "ms"\n',
-        "event.time: missing beside time_unit = 'ms'; name the field.",
+        "event.time: missing; time_unit = 'ms' needs it: name the field.",
     ),
     "start at no time": (
         'metrics = ["ctr"]\n' + _KAFKA + 'start = "earlyest"\n',
@@ -133,7 +133,7 @@ MISTAKES = {
     ),
     "metric twice": (
         'metrics = ["ctr", "ndcg@10", "ndcg@10"]\n' + _SOURCE,
-        "metrics[2]: 'ndcg@10' is metrics[1] again; remove one.",
+        "metrics[2]: 'ndcg@10' repeats metrics[1]; remove one.",
     ),
     "cut-off beyond the depth": (
         'metrics = ["ctr@5", "ndcg@10"]\ndepth = 5\n' + _SOURCE,
@@ -158,7 +158,7 @@ MISTAKES = {
     ),
     "label twice": (
         'metrics = ["ctr"]\nlabels = ["a", "b", "a"]\n' + _SOURCE,
-        "labels[2]: 'a' is labels[0] again; remove one.",
+        "labels[2]: 'a' repeats labels[0]; remove one.",
     ),
     "label that Prometheus refuses": (
         'metrics = ["ctr"]\nlabels = ["a-b"]\n' + _SOURCE,
@@ -170,14 +170,14 @@ MISTAKES = {
     "label with two underscores": (
         'metrics = ["ctr"]\nlabels = ["__a"]\n' + _SOURCE,
         (
-            "labels[0]: '__a' begins with __, which Prometheus keeps for itself; choose another "
+            "labels[0]: '__a' begins with __, which Prometheus reserves; choose another "
             "name and map it under [event.labels]."
         ),
     ),
     "label that series have already": (
         'metrics = ["ctr"]\nlabels = ["a", "k"]\n' + _SOURCE,
         (
-            "labels[1]: 'k' is a label that streameval or Prometheus writes itself; choose "
+            "labels[1]: 'k' is reserved: streameval or Prometheus sets this label; choose "
             "another name and map it under [event.labels]."
         ),
     ),
@@ -219,19 +219,19 @@ MISTAKES = {
     ),
     "text without quotes": (
         'metrics = ["ctr"]\n[source]\ntype = kafka\n',
-        "line 3, column 8: this is not TOML: invalid value; text stands in quotes.",
+        "line 3, column 8: this is not TOML: invalid value; put text in quotes.",
     ),
     "unfinished file": (
         'metrics = ["ctr",\n',
-        "line 2, column 1: this is not TOML: invalid value; text stands in quotes.",
+        "line 2, column 1: this is not TOML: invalid value; put text in quotes.",
     ),
     "Avro without a registry": (
         'metrics = ["ctr"]\n' + _KAFKA + '[event]\nformat = "avro"\n',
-        "registry: missing beside event.format = 'avro'; give its url.",
+        "registry: missing; event.format = 'avro' needs it: give its url.",
     ),
     "Avro in files": (
         'metrics = ["ctr"]\n' + _SOURCE + '[event]\nformat = "avro"\n',
-        "event.format: found 'avro'; only records of Kafka can be that. Leave it out.",
+        "event.format: found 'avro'; only Kafka records can have this format; remove it.",
     ),
     "unknown format": (
         'metrics = ["ctr"]\n' + _KAFKA + '[event]\nformat = "thrift"\n',
@@ -289,7 +289,7 @@ _BEHIND_THE_BEGINNING = {
     ),
     "window twice": (
         f'{_SOURCE}{_TIME}[windows]\nspans = ["60m", "1h"]\n',
-        "windows.spans[1]: '1h' is windows.spans[0] again; remove one.",
+        "windows.spans[1]: '1h' repeats windows.spans[0]; remove one.",
     ),
     "window between panes": (
         f'{_SOURCE}{_TIME}[windows]\nspans = ["90s"]\n',
@@ -308,7 +308,7 @@ _BEHIND_THE_BEGINNING = {
     ),
     "windows of a stream without time": (
         f'{_SOURCE}[windows]\nspans = ["5m"]\n',
-        "windows: windows are of event time, and no field holds it; name it in event.time.",
+        "windows: windows need event time; name its field in event.time.",
     ),
     "no spans": (
         f"{_SOURCE}{_TIME}[windows]\n",
@@ -323,20 +323,20 @@ _BEHIND_THE_BEGINNING = {
     ),
     "duplicates without identity": (
         f'dedup = "10m"\n{_SOURCE}{_TIME}',
-        "event.event_id: missing beside dedup = '10m'; name the field of the event's identity.",
+        "event.event_id: missing; dedup = '10m' needs it: name the field of the event's identity.",
     ),
     "duplicates without time": (
         f'dedup = "10m"\n{_SOURCE}[event]\nevent_id = "id"\n',
-        "event.time: missing beside dedup = '10m'; name the field of event time.",
+        "event.time: missing; dedup = '10m' needs it: name the field of event time.",
     ),
     "segment that is a label": (
         'metrics = ["ctr"]\nlabels = ["variant"]\nsegments = ["variant"]\n',
-        "segments[0]: 'variant' is labels[0] again; remove one.",
+        "segments[0]: 'variant' repeats labels[0]; remove one.",
     ),
     "segment called labels": (
         'metrics = ["ctr"]\nsegments = ["labels"]\n',
         (
-            "segments[0]: 'labels' is what streameval calls the series without a segment; choose "
+            "segments[0]: 'labels' is reserved for the series without a segment; choose "
             "another name and map it under [event.labels]."
         ),
     ),
@@ -350,7 +350,7 @@ _BEHIND_THE_BEGINNING = {
     "cap of nothing": ("label_cap = 0\n", "label_cap: found 0; give a whole number of at least 1."),
     "metric in both places": (
         f'{_SOURCE}[[metric]]\nname = "ctr"\n',
-        "metric[0].name: 'ctr' is metrics[0] again; remove one.",
+        "metric[0].name: 'ctr' repeats metrics[0]; remove one.",
     ),
     "metric without a name": (
         f"{_SOURCE}[[metric]]\nlabels = []\n",
@@ -441,7 +441,7 @@ _BEHIND_THE_BEGINNING = {
     ),
     "dead letters where they came from": (
         '[source]\ntype = "kafka"\ntopics = ["t"]\n[dead_letters]\ntopic = "t"\n',
-        "dead_letters.topic: 't' is read by [source] itself; give another.",
+        "dead_letters.topic: 't' is a topic of [source]; give another.",
     ),
     "unknown key of popularity": (
         f'{_SOURCE}[popularity]\npath = "p"\nuser = 1\n',

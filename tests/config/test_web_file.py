@@ -92,7 +92,7 @@ SLIPS = {
     ),
     "clients by nobody": (
         _TLS + "  client_auth_type: RequireAndVerifyClientCert\n",
-        "tls_server_config.client_ca_file: missing beside client_auth_type: RequireAndVerify",
+        "tls_server_config.client_ca_file: missing; client_auth_type: RequireAndVerify",
     ),
     "an authority for nothing": (
         _TLS + "  client_ca_file: server.crt\n",

@@ -304,7 +304,7 @@ def test_nothing_is_skipped_where_no_daemon_stopped_or_nothing_is_kept(tmp_path:
     for content, problem in (
         (source, "no [state]"),
         (source + state, "keeps no dead letters"),
-        (source + state + letters, "no store of checkpoints"),
+        (source + state + letters, "not a store of checkpoints"),
     ):
         path.write_text(f'metrics = ["ctr"]\n{content}')
         status, said = _skip(path, "events.ndjson", 0)

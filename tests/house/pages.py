@@ -302,7 +302,7 @@ def _example() -> str:
             "| event | recommendations | interactions: gain | scores | baseline | history | user |",
             "|---|---|---|---|---|---|---|",
             *rows,
-            f"\nThe catalogue has 10 items. Of 10 users, so many had to do with item {users}.",
+            f"\nThe catalogue has 10 items. Of 10 users, so many interacted with item {users}.",
             f"The items' vectors are {vectors}.\n",
         ]
     )

@@ -141,7 +141,7 @@ def test_a_folder_is_refused_with_what_to_write(tmp_path: Path) -> None:
 
 def test_a_file_named_twice_is_refused(tmp_path: Path) -> None:
     path = _written(tmp_path / "events", b"a\n")
-    with pytest.raises(SourceError, match="is named twice"):
+    with pytest.raises(SourceError, match="given twice"):
         _source(path, path).open(Positions())
 
 

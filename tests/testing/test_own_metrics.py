@@ -117,7 +117,7 @@ def test_a_parameter_that_means_something_else_already_is_refused() -> None:
     def local(event: Event, *, least: float = 3.0) -> float:
         return least * len(event.recommendations)
 
-    with pytest.raises(MetricParameterError, match=r"least = 3\.0 is not possible; all metrics"):
+    with pytest.raises(MetricParameterError, match=r"least = 3\.0 is not allowed; all metrics"):
         Accumulator(local)
 
 

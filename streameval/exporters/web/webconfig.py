@@ -233,7 +233,7 @@ class _TlsFiles:
         kind = self._options.client_auth_type
         name, authority = self._read("client_ca")
         if authority is None and kind != "NoClientCert":
-            problem = f"missing beside client_auth_type: {kind}; name the CA that signs clients."
+            problem = f"missing; client_auth_type: {kind} needs it: name the CA that signs clients."
             raise self._error(name, problem)
         if authority is not None and kind == "NoClientCert":
             problem = "client_auth_type is missing; give RequireAndVerifyClientCert."
