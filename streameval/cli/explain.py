@@ -102,11 +102,13 @@ class _TracedJoins:
         """Join the records of a batch."""
         state, _ = self._joins[self._front.home(batch.partition)]
         state.apply(batch, self._front.decode(batch))
+        state.finish()
 
     def settle(self, source: Source) -> None:
         """Close the logs that have ended, and pause those that lead."""
         for state, _ in self._joins.values():
             state.end(source.ended)
+            state.finish()
         if isinstance(source, Pausable):
             source.pause(self._leading)
 

@@ -253,11 +253,13 @@ class SpanCounting:
         """Nothing more comes in these files."""
         if self._joined is not None:
             self._joined.end(partitions)
+            self._joined.finish()
 
     def apply(self, batch: RecordBatch) -> Tally:
         """Count the records of a batch; returns their outcomes."""
         if self._joint is not None and self._joined is not None:
             applied = self._joined.apply(batch, self._joint.decode(batch))
+            self._joined.finish()
             self.tally.add(applied.tally)
             self._examples.add(batch, applied.invalid)
             return applied.tally

@@ -48,6 +48,7 @@ def counting(
     *,
     schemas: Schemas | None = None,
     keep_letters: bool = False,
+    in_turns: bool = False,
     limits: Limits | None = None,
 ) -> Ingest:
     """An empty pipeline; reads the files that the configuration names.
@@ -56,6 +57,7 @@ def counting(
         config: of the pipeline.
         schemas: of the records; None where none will be decoded that needs one.
         keep_letters: whether to keep invalid records for `take_letters`.
+        in_turns: whether long work is left to `proceed`, a part at a time.
         limits: of invalid records, beyond which counting stops; None for no limit.
 
     Raises:
@@ -69,7 +71,7 @@ def counting(
         if config.attribution is None
         else joint(config, config.attribution, kept, schemas)
     )
-    return Ingest(front, keep_letters=keep_letters, limits=limits)
+    return Ingest(front, keep_letters=keep_letters, in_turns=in_turns, limits=limits)
 
 
 def fitted(config: Config, settings: Mapping[str, Any]) -> Config:

@@ -109,7 +109,11 @@ def assembled(
         topic, path = options.topic, options.path
         letters = dead_letters_of(config.source, environment, topic=topic, path=path)
     ingest = counting(
-        config, schemas=schemas, keep_letters=letters is not None, limits=limits(config)
+        config,
+        schemas=schemas,
+        keep_letters=letters is not None,
+        in_turns=True,
+        limits=limits(config),
     )
     worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoints")
     parts = Assembly(

@@ -14,7 +14,7 @@ from streameval.daemon.assembly import Assembly
 from streameval.daemon.joining import Joining, owner_of
 from streameval.daemon.log import emit
 from streameval.engine.dead_letters import DeadLetter
-from streameval.engine.ingest import IngestCopy
+from streameval.engine.ingest import AT_ONCE, IngestCopy
 from streameval.engine.pace import Pace
 from streameval.engine.snapshot import Health, ReloadHealth, Snapshot
 from streameval.engine.snapshots import Circumstances, Snapshots
@@ -85,6 +85,8 @@ class Loop:
             while not until():
                 self._turn()
             self._ready = False
+            while self._parts.ingest.unfinished:
+                self._advance()
             self._parts.owner.finish()
         except StreamevalError as error:
             self._ready = False
@@ -96,19 +98,30 @@ class Loop:
             self._end()
 
     def _turn(self) -> None:
-        source, owner = self._parts.source, self._parts.owner
-        batches = self._poll(min(_LONGEST_WAIT, self._reader.due_in))
+        source, ingest = self._parts.source, self._parts.ingest
+        wait = 0.0 if ingest.unfinished else min(_LONGEST_WAIT, self._reader.due_in)
+        batches = self._poll(wait)
         self._ready = self._ready or (source.joined and source.trouble is None)
-        for batch in batches:
-            owner.apply(batch)
-            owner.advance()
+        for piece in (each for batch in batches for each in batch.pieces(AT_ONCE)):
+            self._parts.owner.apply(piece)
             self._parts.pulse.beat()
-            self._show_when_due()
+            self._advance()
         self._joining.turn()
-        owner.advance()
-        self._show_when_due()
         self._parts.pulse.beat()
+        self._advance()
         self._tell()
+
+    def _advance(self) -> None:
+        """Finish what was counted, a part of it; or continue checkpoints and snapshots.
+
+        Neither shows what is half counted.
+        """
+        if self._parts.ingest.unfinished:
+            self._parts.ingest.proceed()
+        else:
+            self._parts.owner.advance()
+            self._show_when_due()
+        self._parts.pulse.beat()
 
     def _poll(self, seconds: float) -> Sequence[RecordBatch]:
         if self._parts.source.finished:

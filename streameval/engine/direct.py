@@ -72,6 +72,13 @@ class State(Protocol):
     def end(self, partitions: Collection[Partition]) -> None:
         """Nothing more comes in these logs."""
 
+    @property
+    def unfinished(self) -> bool:
+        """Whether what is complete is not counted yet; whoever reads the state counts it first."""
+
+    def proceed(self) -> None:
+        """Count a part of that: some milliseconds of work."""
+
     def sections(self) -> list[Section]:
         """Its content in pieces, sorted by name."""
 

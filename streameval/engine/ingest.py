@@ -28,7 +28,7 @@ _UNLIKE_OURS: Final = (ArithmeticError, AttributeError, LookupError, TypeError, 
 SKIPPABLE: Final = "Report this, with the record; where state is kept, an operator can skip it"
 """What to do about a record that is known to be at fault."""
 
-_AT_ONCE: Final = 1_024
+AT_ONCE: Final = 1_024
 """Records decoded and counted together: their strings fill no more than a cache of 2 MB."""
 
 
@@ -56,6 +56,7 @@ class Ingest:
     Args:
         front: makes of records what is counted.
         keep_letters: whether invalid records are kept until they are taken.
+        in_turns: whether long work is left to `proceed`, a part at a time.
         limits: when so many records are invalid that counting must stop; None: never.
 
     Attributes:
@@ -68,6 +69,7 @@ class Ingest:
         front: Front,
         *,
         keep_letters: bool = False,
+        in_turns: bool = False,
         limits: Limits | None = None,
     ) -> None:
         self.layout = front.layout
@@ -76,6 +78,7 @@ class Ingest:
         self._partitions: dict[Partition, State] = {}
         self._examples = Examples()
         self._keep_letters = keep_letters
+        self._in_turns = in_turns
         self._limits = limits
         self._letters: list[DeadLetter] = []
         self._skips: dict[Partition, dict[int, str]] = {}
@@ -137,16 +140,14 @@ class Ingest:
 
     def _count(self, batch: RecordBatch) -> None:
         """Count a batch in pieces: events are counted while the processor's cache has them."""
-        records = len(batch.values)
-        for start in range(0, max(1, records), _AT_ONCE):
-            stop = start + _AT_ONCE
-            behind = batch.offsets[stop] if stop < records else batch.next_offset
-            self._count_piece(batch.piece(start, stop, behind))
+        for piece in batch.pieces(AT_ONCE):
+            self._count_piece(piece)
 
     def _count_piece(self, batch: RecordBatch) -> None:
         state = self._state(batch)
         try:
             applied = state.apply(batch, self._front.decode(batch))
+            self._proceed(state)
         except (StreamevalError, MemoryError):
             raise
         except Exception as error:
@@ -169,6 +170,23 @@ class Ingest:
         for home in sorted({self._front.home(each) for each in partitions}):
             if home in self._partitions:
                 self._partitions[home].end(partitions)
+                self._proceed(self._partitions[home])
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether something that is complete is left to `proceed`."""
+        return any(state.unfinished for state in self._partitions.values())
+
+    def proceed(self) -> None:
+        """Count a part of what is left; whoever reads a state counts all of it first.
+
+        Raises:
+            StreamevalError: as `apply`.
+        """
+        for state in self._partitions.values():
+            if state.unfinished:
+                state.proceed()
+                return
 
     def home(self, partition: Partition) -> Partition:
         """The partition under whose name a log is counted: itself, but where streams are joined."""
@@ -307,9 +325,18 @@ class Ingest:
         state = self._front.state(offsets | {batch.partition: batch.offsets[0]})
         try:
             state.apply(batch, self._front.decode(batch))
+            while state.unfinished:
+                state.proceed()
         except Exception:  # noqa: BLE001  whatever the first attempt raised
             return False
         return True
+
+    def _proceed(self, state: State) -> None:
+        """Count a part of what is complete, or all of it."""
+        if state.unfinished:
+            state.proceed()
+        while state.unfinished and not self._in_turns:
+            state.proceed()
 
     @staticmethod
     def _judge(

@@ -154,6 +154,14 @@ class PartitionState:
     def end(self, partitions: Collection[Partition]) -> None:
         """Nothing waits for the end of its log."""
 
+    @property
+    def unfinished(self) -> bool:
+        """Never: records are counted as they come."""
+        return False
+
+    def proceed(self) -> None:
+        """There is nothing to proceed with."""
+
     def sections(self) -> list[Section]:
         """Its content in pieces, sorted by name; equal content gives equal pieces."""
         found = [Section(META, self._version, self._meta)]

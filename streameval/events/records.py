@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -61,6 +61,22 @@ class RecordBatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     next_offset: int
     timestamps: Sequence[int] | None = None
     origin: Callable[[int], Origin] | None = None
+
+    def pieces(self, most: int) -> Iterator[RecordBatch]:
+        """The batch in pieces of at most so many records.
+
+        Example:
+            >>> batch = RecordBatch(
+            ...     partition=Partition("a", 0), values=[b""] * 3, offsets=[1, 4, 7], next_offset=9
+            ... )
+            >>> [(piece.offsets, piece.next_offset) for piece in batch.pieces(2)]
+            [([1, 4], 7), ([7], 9)]
+        """
+        records = len(self.values)
+        for start in range(0, max(1, records), most):
+            stop = start + most
+            behind = self.offsets[stop] if stop < records else self.next_offset
+            yield self.piece(start, stop, behind)
 
     def piece(self, start: int, stop: int, next_offset: int) -> RecordBatch:
         """The records at these places, with another place to go on."""

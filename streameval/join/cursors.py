@@ -128,6 +128,14 @@ class LogCursor:
             return int(self._claims[0].chunk.before[self._claims[0].place])
         return self._tail.now
 
+    def clock_before(self, place: int) -> int:
+        """Its clock before the waiting record at this place; FOREVER where fewer wait."""
+        for chunk in self._chunks:
+            if place < chunk.waiting:
+                return int(chunk.before[chunk.done + place])
+            place -= chunk.waiting
+        return FOREVER
+
     def skip(self, offset: int) -> None:
         """Go on at this offset, if that is further."""
         self.position = self._next = max(self.position, offset)
@@ -217,17 +225,22 @@ class LogCursor:
         )
 
 
-def ready(cursors: Sequence[LogCursor]) -> list[RecordSlice]:
-    """All records that are next in order, log by log; the rest waits for a slower log.
+def ready(cursors: Sequence[LogCursor], most: int) -> tuple[list[RecordSlice], bool]:
+    """The records that are next in order, log by log; and whether more could be taken at once.
 
-    Of two logs with equal clocks, the first one is next.
+    The rest waits for a slower log. Of two logs with equal clocks, the first one is next.
+
+    Args:
+        cursors: of the logs.
+        most: about as many records of each log; more where their clocks are equal.
     """
     first = min(range(len(cursors)), key=lambda place: (cursors[place].horizon, place))
     bound = cursors[first].horizon
+    near = min(cursor.clock_before(most) for cursor in cursors)
     slices = []
     for place, cursor in enumerate(cursors):
-        slices += cursor.take(bound, including=place <= first)
-    return slices
+        slices += cursor.take(min(near, bound), including=near < bound or place <= first)
+    return slices, near < bound
 
 
 def slowest(cursors: Sequence[LogCursor]) -> list[LogCursor]:

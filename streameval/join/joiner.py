@@ -88,6 +88,9 @@ def _alone(each: Reported) -> tuple[Any, Any]:
 
 _SEEN: Final = "~join/seen/"
 
+AT_ONCE: Final = 1_024
+"""Records of each log that are joined at once, and lists and interactions that are complete."""
+
 
 class RejectedRecord(NamedTuple):
     """A record that became part of no event.
@@ -171,7 +174,9 @@ class Joiner:
             self._report(stream, found) if stream else self._show(found)
 
     def advance(self, watermark: int, newest: int, sink: Callable[[Decoded], object]) -> None:
-        """Move the watermark forward.
+        """Move the watermark forward, by about a thousand lists and interactions at most.
+
+        Nothing may be added before it has come to where it should.
 
         Args:
             watermark: no record before it comes any more; FOREVER if no record comes at all.
@@ -185,9 +190,18 @@ class Joiner:
         if watermark <= self.watermark:
             self._refuse_too_many()
             return
-        before, self.watermark = self.watermark, watermark
-        for reported in self.reported.between(before, watermark):
-            self._attribute(reported)
+        before, goal = self.watermark, watermark
+        found = self.reported.between(before, goal, AT_ONCE)
+        if len(found) > AT_ONCE:
+            watermark = max(found[AT_ONCE].time, found[0].time + 1)
+        begin, end = self._closed(before), self._closed(watermark)
+        closed = self.shown.moment_after(begin, end, AT_ONCE)
+        if closed < end:
+            watermark = closed + self.rules.window
+        self.watermark = watermark
+        for reported in found:
+            if reported.time < watermark:
+                self._attribute(reported)
         self._ending = rows = self.shown.between(self._closed(before), self._closed(watermark))
         if self._trace is not None:
             for row in rows:
@@ -196,7 +210,8 @@ class Joiner:
             sink(events(self.shown, rows, self._found, self._outcome))
         self.accounts[0].counted += len(rows)
         self._drop(min(watermark, newest))
-        self._refuse_too_many()
+        if watermark == goal:
+            self._refuse_too_many()
 
     def uncountable(self, sink: Callable[[Decoded], object]) -> tuple[int, int] | None:
         """Log and offset of the first list that fails alone as it failed in the last `advance`.

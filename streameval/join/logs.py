@@ -38,10 +38,12 @@ class Logs:
 
     Attributes:
         cursors: of the logs.
+        has_more: whether the last `take` left records that are next in order.
     """
 
     def __init__(self, logs: Sequence[Log], clock: Callable[[], Clock]) -> None:
         self._clock = clock
+        self.has_more = False
         self.cursors = [
             LogCursor(number, log.stream, log.partition, log.offset, clock())
             for number, log in enumerate(logs)
@@ -97,10 +99,11 @@ class Logs:
             raise SourceError(str(batch.partition), problem, "start again from the beginning")
         cursor.push(batch, content)
 
-    def take(self) -> dict[int, list[RecordSlice]]:
-        """The records that are next in order, by stream."""
+    def take(self, most: int) -> dict[int, list[RecordSlice]]:
+        """The records that are next in order, by stream; about as many of each log."""
         found: dict[int, list[RecordSlice]] = {}
-        for part in ready(self.cursors):
+        slices, self.has_more = ready(self.cursors, most)
+        for part in slices:
             found.setdefault(self.cursors[part.log].stream, []).append(part)
         return dict(sorted(found.items()))
 
@@ -108,7 +111,9 @@ class Logs:
         """The event time before which no record comes any more, and the newest event time."""
         newest = max(self.clocks.values(), default=NEVER)
         waited_for = [
-            cursor.time.now for cursor in self.cursors if not cursor.idle and not cursor.ended
+            cursor.time.now
+            for cursor in self.cursors
+            if cursor.waiting or not (cursor.idle or cursor.ended)
         ]
         if not waited_for:
             ended = all(cursor.ended for cursor in self.cursors)

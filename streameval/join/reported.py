@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -92,15 +93,21 @@ class ReportedShelf:
             bucket.version = version
             self.size += _BYTES + len(each.key)
 
-    def between(self, begin: int, end: int) -> list[Reported]:
-        """Those in [begin, end), by time; then by log, then as they came."""
-        found = [
-            each
-            for number in sorted(self._buckets)
-            if (number + 1) * self._width > begin and number * self._width < end
-            for each in self._buckets[number].found
-            if begin <= each.time < end
-        ]
+    def between(self, begin: int, end: int, most: float = math.inf) -> list[Reported]:
+        """Those in [begin, end), by time; then by log, then as they came.
+
+        Args:
+            begin: of the span, microseconds.
+            end: likewise.
+            most: where there are more, at least the first so many and one.
+        """
+        found: list[Reported] = []
+        for number in sorted(self._buckets):
+            if (number + 1) * self._width > begin and number * self._width < end:
+                own = self._buckets[number].found
+                found += [each for each in own if begin <= each.time < end]
+                if len(found) > most:
+                    break
         return sorted(found, key=lambda each: (each.time, each.log))
 
     def drop(self, before: int) -> None:

@@ -190,7 +190,8 @@ class Shown:
         """What lists of these buckets show, as numbers of items."""
         found = []
         for bucket, places in parts:
-            offsets = np.array([0, *bucket.ends], dtype=np.int64)
+            offsets = np.zeros(len(bucket) + 1, dtype=np.int64)
+            offsets[1:] = bucket.ends
             items = Ragged(np.array(bucket.items, dtype=np.int64), offsets)
             found.append(items.take(np.array(places, dtype=np.int64)))
         return Ragged.joined(found)
@@ -251,6 +252,26 @@ class Shown:
             first, last = np.searchsorted(ordered, [begin, end])
             found += ((number << PLACES) + order[first:last]).tolist()
         return found
+
+    def moment_after(self, begin: int, end: int, most: int) -> int:
+        """`end`, or a moment before it, up to which about so many lists were shown since `begin`.
+
+        Some were, where there are any; all those of one moment are on one side of it.
+        """
+        left, lowest = most, None
+        for number in sorted(self.buckets):
+            if (number + 1) * self._width <= begin:
+                continue
+            if number * self._width >= end:
+                break
+            times = np.array(self.buckets[number].times)
+            times = times[(begin <= times) & (times < end)]
+            if times.size and lowest is None:
+                lowest = int(times.min())
+            if lowest is not None and times.size > left:
+                return max(int(np.partition(times, left)[left]), lowest + 1)
+            left -= times.size
+        return end
 
     def drop(self, before: int) -> list[tuple[int, ShownBucket]]:
         """Forget all buckets that end at or before a moment; returns them."""

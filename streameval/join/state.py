@@ -9,7 +9,7 @@ import msgspec
 
 from streameval.decoding.decode import Decoded
 from streameval.engine.backfill import Backfill, Extent
-from streameval.engine.clock import Clock
+from streameval.engine.clock import NEVER, Clock
 from streameval.engine.dead_letters import Identity
 from streameval.engine.ingest import SKIPPABLE, told
 from streameval.engine.layout import Layout
@@ -19,7 +19,7 @@ from streameval.errors import DamagedStateError, StreamevalError, UncountableRec
 from streameval.events.records import Partition, RecordBatch
 from streameval.join.account import Account
 from streameval.join.cursors import Content, RecordSlice
-from streameval.join.joiner import Joiner, Trace
+from streameval.join.joiner import AT_ONCE, Joiner, Trace
 from streameval.join.logs import Log, Logs
 from streameval.join.rules import Rules
 from streameval.windows.family import Family
@@ -43,6 +43,7 @@ class JoinedState:
     Attributes:
         joiner: the records that wait.
         logs: puts the records of all logs in order.
+        unfinished: whether there is more to `proceed` with.
         passed_by: how often an idle log was passed by, since this object was made.
         proposed_at: position at which passing by idle logs was proposed, until it is accepted.
     """
@@ -57,6 +58,7 @@ class JoinedState:
     ) -> None:
         self.logs = Logs(logs, lambda: Clock(layout.max_ahead, layout.recent))
         self.joiner = Joiner(rules, [log.stream for log in logs], trace)
+        self.unfinished = False
         self.passed_by = 0
         self.proposed_at: int | None = None
         self._counted = PartitionState(layout, logs[0].partition, 0)
@@ -64,6 +66,7 @@ class JoinedState:
         self._sink = sink or self._counted.count
         self._version = next_version()
         self._advances = 0
+        self._goal = NEVER, NEVER
         self._proposed: dict[int, int] = {}
         self._before = [Account() for _ in self.joiner.accounts]
 
@@ -94,7 +97,8 @@ class JoinedState:
 
     @property
     def families(self) -> Mapping[str, Family]:
-        """What is kept, by name."""
+        """What is kept, by name; everything that is complete is counted first."""
+        self.finish()
         return self._counted.families
 
     @property
@@ -138,14 +142,13 @@ class JoinedState:
         return [account.less(before) for account, before in pairs]
 
     def apply(self, batch: RecordBatch, content: Content) -> Applied:
-        """Take a batch; count whatever is complete by it.
+        """Take a batch; `proceed` counts whatever is complete by it.
 
         Raises:
             SourceError: it begins before what was handed over already.
-            TooManyOpenError: more waits than the limits allow.
         """
         self.logs.push(batch, content)
-        self._count()
+        self.unfinished = True
         tally = Tally(consumed=len(batch.values), tombstones=len(content.tombstones))
         tally.valid = len(content.places)
         tally.refuse([event for _, event in content.invalid])
@@ -155,13 +158,55 @@ class JoinedState:
         """No more records come in these logs; the others wait for them no longer."""
         if self.logs.end(partitions):
             self._advances += 1
-            self._count()
+            self.unfinished = True
 
     def settle(self) -> None:
         """Count records that still wait for others to confirm their time, as if none came."""
         for cursor in self.logs.cursors:
             cursor.settle()
-        self._count()
+        self.unfinished = True
+        self.finish()
+
+    def finish(self) -> None:
+        """Count everything that is complete.
+
+        Raises:
+            TooManyOpenError: see `proceed`.
+            UncountableRecordError: likewise.
+        """
+        while self.unfinished:
+            self.proceed()
+
+    def proceed(self) -> None:
+        """Join the records that are next, and count the events that they complete: a part of them.
+
+        Records wait in their logs until all that is complete by those before them is counted. So
+        where a part ends is nowhere in the state; nobody is shown it before it is finished.
+
+        Raises:
+            TooManyOpenError: more waits than the limits allow.
+            UncountableRecordError: counting failed by a mistake.
+        """
+        if self.joiner.watermark >= self._goal[0]:
+            for stream, found in self.logs.take(AT_ONCE).items():
+                for part in found:
+                    self._note(part)
+                self.joiner.add(stream, found)
+            self._goal = self.logs.watermark(self.joiner.rules)
+        try:
+            self.joiner.advance(*self._goal, self._sink)
+        except (StreamevalError, MemoryError):
+            raise
+        except Exception as error:
+            record = self._at_fault()
+            if record is None:
+                raise
+            (topic, number), offset = record
+            raise UncountableRecordError(
+                topic, number, (offset, offset), told(error), SKIPPABLE, waiting=True
+            ) from error
+        self.unfinished = self.logs.has_more or self.joiner.watermark < self._goal[0]
+        self._version = next_version()
 
     def propose(self, partitions: Collection[Partition]) -> None:
         """Pass by these idle logs, once that is saved: `accept` does it."""
@@ -191,10 +236,11 @@ class JoinedState:
         if still:
             self.passed_by += len(still)
             self._advances += 1
-            self._count()
+            self.unfinished = True
 
     def remove(self, record: Identity) -> bool:
         """Forget a list that waits, as if its record had never been there; whether one did."""
+        self.finish()
         logs = {cursor.partition: cursor.number for cursor in self.logs.cursors}
         log = logs.get(record.partition)
         if log is None or not self.joiner.remove(log, record.offset):
@@ -209,7 +255,11 @@ class JoinedState:
         self.logs.skip(offsets)
 
     def sections(self) -> list[Section]:
-        """Its content, sorted by name; equal content gives equal bytes."""
+        """Its content, sorted by name; equal content gives equal bytes.
+
+        Everything that is complete is counted first.
+        """
+        self.finish()
         own = Section(PREFIX, self._version, self._meta)
         found = [own, *self._counted.sections(), *self.joiner.sections()]
         return sorted(found, key=lambda section: section.name)
@@ -231,26 +281,6 @@ class JoinedState:
         except (KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:
             raise DamagedStateError(PREFIX, f"{type(error).__name__}: {error}") from error
         self._before = [msgspec.structs.replace(account) for account in self.accounts]
-
-    def _count(self) -> None:
-        """Join the records that are next, and count the events that they complete."""
-        for stream, found in self.logs.take().items():
-            for part in found:
-                self._note(part)
-            self.joiner.add(stream, found)
-        try:
-            self.joiner.advance(*self.logs.watermark(self.joiner.rules), self._sink)
-        except (StreamevalError, MemoryError):
-            raise
-        except Exception as error:
-            record = self._at_fault()
-            if record is None:
-                raise
-            (topic, number), offset = record
-            raise UncountableRecordError(
-                topic, number, (offset, offset), told(error), SKIPPABLE, waiting=True
-            ) from error
-        self._version = next_version()
 
     def _at_fault(self) -> Identity | None:
         """The record of the list that cannot be counted; None where each list alone can."""

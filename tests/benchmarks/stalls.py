@@ -26,6 +26,7 @@ from streameval.engine.ingest import Ingest
 from streameval.events.records import Assignment, Partition, RecordBatch
 from streameval.sources.options import SimulatorOptions
 from streameval.sources.simulator import EPOCH
+from tests.benchmarks import turns
 
 PARTITIONS = tuple(Partition("events", number) for number in range(4))
 CELLS = 100_000
@@ -54,11 +55,12 @@ def main() -> None:
             batches = _batches()
             while min(map(run.ingest.positions.__getitem__, PARTITIONS)) * 20 < CELLS * 2:
                 run.checkpointer.apply(next(batches))
-            turns = list(_turns(run, batches))
-            _print(name, turns)
+            _print(name, list(_turns(run, batches)))
             run.checkpointer.finish()
             run.worker.shutdown()
         _print_restore(FolderStore(Path(folder) / "checkpoints"))
+    turns.windows()
+    turns.join()
 
 
 def _turns(run: _Run, batches: Iterator[RecordBatch]) -> Iterator[tuple[float, float, float]]:

@@ -12,17 +12,30 @@ import pytest
 
 from streameval.checkpoints.disk import Disk
 from streameval.config import Config
-from streameval.config.options import StateOptions
-from streameval.daemon.assembly import Assembly, assembled
+from streameval.config.options import AttributionOptions, InteractionOptions, StateOptions
+from streameval.daemon.assembly import Assembly, Pulse, assembled
 from streameval.daemon.loop import Loop
+from streameval.decoding.fields import EventFields
+from streameval.engine.ingest import AT_ONCE
 from streameval.engine.snapshot import Snapshot
 from streameval.errors import SourceError
-from streameval.events.records import RecordBatch
-from streameval.sources.options import SimulatorOptions
+from streameval.events.records import Assignment, Owner, Partition, RecordBatch
+from streameval.join.state import JoinedState
+from streameval.sources.options import FilesOptions, SimulatorOptions
 from tests.daemon.hands import HERE, Countdown, Hands, Script
 from tests.durability.inline import Inline
 
 CONFIG = Config(metrics=["hit_rate@10"], source=SimulatorOptions())
+JOINING = Config(
+    metrics=["hit_rate@10"],
+    source=FilesOptions(paths=["shown", "done"]),
+    event=EventFields(time="ts", time_unit="s"),
+    attribution=AttributionOptions(
+        impressions="shown",
+        window="1h",
+        interactions=[InteractionOptions(source="done", types={"click": 1.0})],
+    ),
+)
 HIT = b'{"recommendations": ["a", "b"], "interactions": ["b"]}'
 MISS = b'{"recommendations": ["a", "b"], "interactions": ["z"]}'
 HALF = b'{"recommendations": ["a", '
@@ -73,6 +86,56 @@ def test_the_last_snapshot_holds_the_last_batch_and_is_not_ready() -> None:
     assert published[-1].health.consumed == 3
     assert not published[-1].health.ready
     assert script.closed
+
+
+def test_a_large_batch_is_counted_in_pieces_and_the_loop_beats_between_them() -> None:
+    hands, beats = Hands(), list[int]()
+    script = Script(hands, [[HIT] * (3 * AT_ONCE + 1)])
+    parts = assembled(CONFIG, {}, hands.clock, script)
+    tally = parts.ingest.tally
+    parts.pulse = Pulse(hands.read, lambda: beats.append(tally.consumed))
+    Loop(parts, lambda _: None, hands.clock, lambda: None, Inline()).run(Countdown(2))
+    assert max(after - before for before, after in pairwise([0, *beats])) == AT_ONCE
+    assert tally.consumed == 3 * AT_ONCE + 1
+
+
+class Logged(Script):
+    """Many lists of an impression log; then the end of it, and of an empty log of clicks."""
+
+    logs = Partition("shown", 0), Partition("done", 0)
+
+    def open(self, owner: Owner) -> None:
+        owner.assigned(
+            [Assignment(partition=log, identity="", begin=0, end=0, start=0) for log in self.logs]
+        )
+
+    def poll(self, seconds: float) -> Sequence[RecordBatch]:
+        found = super().poll(seconds)
+        self.ended = () if found else self.logs
+        return [msgspec.structs.replace(each, partition=self.logs[0]) for each in found]
+
+
+def test_a_snapshot_shows_nothing_that_is_half_counted() -> None:
+    lists = 5 * AT_ONCE
+    hands, published, beats = Hands(), list[Snapshot](), list[int]()
+    values = [
+        b'{"ts": %d, "request_id": "r%d", "recommendations": ["a"]}' % (number // 50, number)
+        for number in range(lists)
+    ]
+    parts = assembled(JOINING, {}, hands.clock, Logged(hands, [values]))
+
+    def beat() -> None:
+        # Every beat is a second, so that a snapshot is due whenever one may be taken.
+        hands.turn(1.0)
+        (state,) = parts.ingest.partitions.values()
+        assert isinstance(state, JoinedState)
+        beats.append(state.accounts[0].counted)
+
+    parts.pulse = Pulse(hands.read, beat)
+    Loop(parts, published.append, hands.clock, lambda: None, Inline()).run(Countdown(12))
+    shown = {sum(each.reading.count for each in snapshot.series) for snapshot in published}
+    assert shown == {0, lists}
+    assert max(after - before for before, after in pairwise(beats)) <= AT_ONCE
 
 
 def test_a_source_that_fails_is_shown_and_closed() -> None:

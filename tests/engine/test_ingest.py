@@ -79,7 +79,7 @@ def test_the_pieces_that_a_batch_is_counted_in_change_no_byte(
 
     whole = fed()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_AT_ONCE", size)
+        patch.setattr(module, "AT_ONCE", size)
         assert fed() == whole
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -138,8 +139,8 @@ class Run:
         }
         self.state = self._new(dict.fromkeys(self.logs, 0))
 
-    def feed(self, partition: Partition, count: int) -> None:
-        """The next records of a log, as one batch."""
+    def feed(self, partition: Partition, count: int, parts: float = math.inf) -> None:
+        """The next records of a log, as one batch; counts so many parts of what is complete."""
         start = self._read[partition]
         values = [_encoded(each) for each in self.logs[partition][start : start + count]]
         end = start + len(values)
@@ -147,6 +148,9 @@ class Run:
             partition=partition, values=values, offsets=range(start, end), next_offset=end
         )
         self.state.apply(batch, self.front.decode(batch))
+        while self.state.unfinished and parts:
+            self.state.proceed()
+            parts -= 1
         self._read[partition] = end
 
     def restart(self) -> None:
@@ -168,6 +172,7 @@ class Run:
         for partition, log in self.logs.items():
             self.feed(partition, len(log))
         self.state.end(list(self.logs))
+        self.state.finish()
         return Joined(sorted(self.events), [_counter(each) for each in self.state.accounts])
 
     def content(self) -> dict[str, bytes]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
 
 import pytest
 from hypothesis import given
@@ -10,25 +11,42 @@ from hypothesis import strategies as st
 
 from streameval.engine.clock import NEVER
 from streameval.engine.dead_letters import Identity
+from streameval.join import joiner, state
 from streameval.join.rules import FOREVER
 from tests.join.offline import Case, joined
 from tests.join.streams import Run, cases, told
 
-steps = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 6), st.booleans()), max_size=20)
+Step: TypeAlias = tuple[int, int, int, bool]
+"""Number of a log, records of it, parts of what they complete that are counted; a restart."""
+
+steps = st.lists(
+    st.tuples(st.integers(0, 5), st.integers(0, 6), st.integers(0, 4), st.booleans()), max_size=20
+)
 
 
-def played(case: Case, schedule: list[tuple[int, int, bool]]) -> Run:
+@pytest.fixture(
+    params=[2, joiner.AT_ONCE], ids="at most {} at once".format, autouse=True, scope="module"
+)
+def _at_once(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Large parts of work, and small ones, which leave many moments at which it is unfinished."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (joiner, state):
+            patch.setattr(module, "AT_ONCE", request.param)
+        yield
+
+
+def played(case: Case, schedule: Sequence[Step]) -> Run:
     run = Run(case)
     partitions = list(run.logs)
-    for log, count, restart in schedule:
-        run.feed(partitions[log % len(partitions)], count)
+    for log, count, parts, restart in schedule:
+        run.feed(partitions[log % len(partitions)], count, parts)
         if restart:
             run.restart()
     return run
 
 
 @given(cases(), steps)
-def test_it_is_the_offline_join(case: Case, schedule: list[tuple[int, int, bool]]) -> None:
+def test_it_is_the_offline_join(case: Case, schedule: list[Step]) -> None:
     found = played(case, schedule).end()
     expected = told(joined(case))
     assert found.events == expected.events
@@ -37,7 +55,7 @@ def test_it_is_the_offline_join(case: Case, schedule: list[tuple[int, int, bool]
 
 @given(cases(), steps, steps)
 def test_interleavings_and_restarts_give_the_same_bytes(
-    case: Case, one: list[tuple[int, int, bool]], other: list[tuple[int, int, bool]]
+    case: Case, one: list[Step], other: list[Step]
 ) -> None:
     first, second = played(case, one), played(case, other)
     assert first.end() == second.end()
@@ -45,9 +63,7 @@ def test_interleavings_and_restarts_give_the_same_bytes(
 
 
 @given(cases(), steps)
-def test_at_every_moment_each_record_is_somewhere(
-    case: Case, schedule: list[tuple[int, int, bool]]
-) -> None:
+def test_at_every_moment_each_record_is_somewhere(case: Case, schedule: list[Step]) -> None:
     run = played(case, schedule)
     for account, logs in zip(run.state.accounts, case.streams, strict=True):
         assert 0 <= account.open <= account.records <= sum(map(len, logs))
@@ -59,20 +75,21 @@ def test_at_every_moment_each_record_is_somewhere(
 
 @given(cases(), steps, st.integers(0, 100))
 def test_a_list_that_is_taken_out_leaves_every_other_record_with_one_outcome(
-    case: Case, schedule: list[tuple[int, int, bool]], choice: int
+    case: Case, schedule: list[Step], choice: int
 ) -> None:
     run = played(case, schedule)
-    joiner, cursors = run.state.joiner, run.state.logs.cursors
-    waiting = [row for row in joiner.shown.between(NEVER, FOREVER) if not joiner.is_counted(row)]
+    run.state.finish()
+    kept, cursors = run.state.joiner, run.state.logs.cursors
+    waiting = [row for row in kept.shown.between(NEVER, FOREVER) if not kept.is_counted(row)]
     if not waiting:
         return
-    origin = joiner.shown.origin(waiting[choice % len(waiting)])
+    origin = kept.shown.origin(waiting[choice % len(waiting)])
     assert origin is not None
     record = Identity(cursors[origin[0]].partition, origin[1])
-    lists = len(joiner.shown)
+    lists = len(kept.shown)
     assert run.state.remove(record)
     assert not run.state.remove(record)
-    assert len(joiner.shown) == lists - 1
+    assert len(kept.shown) == lists - 1
     run.restart()
     events = run.end().events
     accounts = run.state.accounts
@@ -80,7 +97,7 @@ def test_a_list_that_is_taken_out_leaves_every_other_record_with_one_outcome(
     sizes = [sum(map(len, logs)) for logs in case.streams]
     assert [account.records for account in accounts] == [sizes[0] - 1, *sizes[1:]]
     assert accounts[0].counted == len(events)
-    assert joiner.shown.size >= 0
+    assert kept.shown.size >= 0
 
 
 @pytest.mark.parametrize(

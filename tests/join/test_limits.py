@@ -11,6 +11,7 @@ import pytest
 from streameval.config.options import AttributionOptions, InteractionOptions
 from streameval.errors import SourceError, TooManyOpenError, UnevenStreamsError, UnlikeStateError
 from streameval.events.records import Partition, RecordBatch
+from streameval.join.joiner import AT_ONCE
 from streameval.join.logs import MAX_AHEAD
 from streameval.join.state import JoinedState
 from streameval.join.stats import JoinStats
@@ -55,6 +56,7 @@ class Fed:
             next_offset=end,
         )
         self.state.apply(batch, self.front.decode(batch))
+        self.state.finish()
 
     def versions(self) -> dict[str, int]:
         return {each.name: each.version for each in self.state.sections()}
@@ -100,10 +102,12 @@ def test_an_idle_log_holds_back_until_that_is_saved() -> None:
     assert (again.proposed_at, again.position) == (None, before + 1), "it is decided anew"
 
     fed.state.accept()
+    fed.state.finish()
     assert (fed.events, fed.state.passed_by, fed.state.proposed_at) == (1, 1, None)
     assert fed.state.position == before + 2
     fed.state.propose([SHOWN])
     fed.state.accept()
+    fed.state.finish()
     assert fed.events == 2, "where all are idle, everything is counted"
 
 
@@ -115,6 +119,7 @@ def test_a_log_that_wakes_before_it_is_passed_by_is_waited_for() -> None:
     fed.feed(DONE, [click(5, "r0")])
     proposing = fed.versions()
     fed.state.accept()
+    fed.state.finish()
     assert (fed.events, fed.state.passed_by) == (0, 0)
     assert fed.versions()["~join"] != proposing["~join"], "what is given up is saved as that"
     fed.feed(DONE, [click(200, "r1")])
@@ -128,6 +133,7 @@ def test_an_empty_batch_wakes_nobody() -> None:
     fed.feed(SHOWN, [shown(0, "r0"), shown(100, "r1"), shown(200, "r2")])
     fed.state.propose([DONE])
     fed.state.accept()
+    fed.state.finish()
     fed.feed(DONE, [])
     assert DONE not in fed.state.logs.slowest
 
@@ -138,9 +144,11 @@ def test_what_comes_in_a_log_that_was_passed_by_is_late() -> None:
     fed.feed(SHOWN, [shown(0, "r0"), shown(100, "r1")])
     fed.state.propose([DONE])
     fed.state.accept()
+    fed.state.finish()
     fed.feed(DONE, [click(5, "r0"), click(101, "r1")])
     assert fed.state.accounts[1].late == 1
     fed.state.end([SHOWN, DONE])
+    fed.state.finish()
     assert (fed.events, fed.state.accounts[1].counted) == (2, 2)
 
 
@@ -169,9 +177,54 @@ def test_counts_stay_when_a_partition_goes() -> None:
     fed = Fed()
     fed.feed(SHOWN, [shown(0, "r0"), shown(0, "r0")])
     fed.state.end([SHOWN, DONE])
+    fed.state.finish()
     first = stats.health({SHOWN: fed.state})
     assert dict(first.streams[0].outcomes)["duplicate"] == 1
     restored = fed.front.state({SHOWN: 0, DONE: 0})
     restored.restore(fed.held())
     assert stats.health({}).streams[0].outcomes == first.streams[0].outcomes
     assert stats.health({SHOWN: restored}).streams[0].outcomes == first.streams[0].outcomes
+
+
+def test_what_is_complete_at_once_is_counted_in_parts() -> None:
+    fed, lists, parts = Fed(), 3 * AT_ONCE + 10, list[int]()
+    fed.feed(DONE, [click(0, "r0")])
+    fed.feed(SHOWN, [shown(number % 3, f"r{number}") for number in range(lists)])
+    fed.state.end([SHOWN, DONE])
+    while fed.state.unfinished:
+        before = fed.events
+        fed.state.proceed()
+        parts.append(fed.events - before)
+    assert fed.events == lists
+    assert max(parts) <= 2 * AT_ONCE, "lists of one moment are not divided"
+    assert sum(map(bool, parts)) == 3
+
+
+@pytest.mark.parametrize("clicks", [0, 2 * AT_ONCE])
+def test_lists_and_clicks_of_many_moments_are_divided(clicks: int) -> None:
+    fed, lists, parts = Fed(), 3 * AT_ONCE, list[int]()
+    fed.feed(SHOWN, [shown(number // 400, f"r{number}") for number in range(lists)])
+    fed.feed(DONE, [click(number // 400, f"r{number}") for number in range(clicks)])
+    fed.state.end([SHOWN, DONE])
+    while fed.state.unfinished:
+        before = fed.events
+        fed.state.proceed()
+        parts.append(fed.events - before)
+    assert fed.events == lists
+    assert fed.state.accounts[1].counted == clicks
+    assert max(parts) <= AT_ONCE
+    assert len(parts) > 3
+
+
+def test_what_is_saved_is_finished_first() -> None:
+    states = []
+    for finish in (True, False):
+        fed = Fed()
+        fed.feed(SHOWN, [shown(number // 40, f"r{number}") for number in range(3 * AT_ONCE)])
+        fed.state.end([SHOWN, DONE])
+        fed.state.proceed()
+        assert fed.state.unfinished
+        if finish:
+            fed.state.finish()
+        states.append((fed.held(), fed.events, fed.state.position))
+    assert states[0] == states[1]

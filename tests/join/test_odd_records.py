@@ -108,6 +108,7 @@ def test_integers_of_any_length_are_saved_wherever_they_end() -> None:
     odd.feed(DONE, [{"ts": 50, "request_id": "s", "item": 1, "gain": 1}])
     odd = odd.restarted()
     odd.state.end([SHOWN, DONE])
+    odd.state.finish()
     assert odd.state.accounts[1].orphan == 1
     assert odd.state.accounts[1].counted == 2
 
@@ -119,6 +120,7 @@ def test_every_time_that_is_accepted_has_a_place(at: int) -> None:
     odd.feed(DONE, [{"ts": at + 1, "request_id": "r", "item": "a"}])
     odd = odd.restarted()
     odd.state.end([SHOWN, DONE])
+    odd.state.finish()
     assert [each.interactions for each in odd.events] == [["a"]]
 
 
@@ -129,6 +131,7 @@ def test_gains_that_are_too_large_together_are_the_largest_there_is() -> None:
     gains = [("a", most), ("a", most), ("b", most), ("b", -most / 2), ("b", 2 * most)]
     odd.feed(DONE, [{"ts": 2, "request_id": "r", "item": i, "gain": g} for i, g in gains])
     odd.state.end([SHOWN, DONE])
+    odd.state.finish()
     assert odd.events[0].interactions == {"a": most, "b": most / 2}
 
 
@@ -148,6 +151,7 @@ def test_scores_here_and_there_give_the_same_bytes_in_any_batches() -> None:
     assert at_once.content() == one_by_one.content()
     again = at_once.restarted()
     again.state.end([SHOWN, DONE])
+    again.state.finish()
     assert [each.scores for each in again.events] == [None, [0.5], None, None]
 
 
@@ -161,4 +165,5 @@ def test_a_field_that_is_configured_later_shifts_nothing() -> None:
     shown = {"ts": 2, "request_id": "r2", "recommendations": ["b"], "expected": ["x", "y"]}
     after.feed(SHOWN, [shown])
     after.state.end([SHOWN, DONE])
+    after.state.finish()
     assert [each.baseline or [] for each in after.events] == [[], ["x", "y"]]

@@ -13,7 +13,7 @@ from streameval.join.joiner import Joiner, combined, late_in
 from streameval.join.logs import Logs
 from tests.join.offline import Case, joined
 from tests.join.streams import cases, told
-from tests.join.test_join import played, steps
+from tests.join.test_join import Step, played, steps
 from tests.mutation.mistake import Broken, Mistake
 
 
@@ -37,8 +37,9 @@ def _evicts_instead_of_pausing(patch: pytest.MonkeyPatch) -> None:
 
 
 def _does_not_wait_for_the_others(patch: pytest.MonkeyPatch) -> None:
-    def ready(of: Any) -> Any:
-        return [part for cursor in of for part in cursor.take(cursor.horizon, including=True)]
+    def ready(of: Any, _most: int) -> Any:
+        found = [part for cursor in of for part in cursor.take(cursor.horizon, including=True)]
+        return found, False
 
     patch.setattr("streameval.join.logs.ready", ready)
 
@@ -103,11 +104,11 @@ _BROKEN: dict[str, Broken] = {
     report_multiple_bugs=False,
     derandomize=True,
 )
-def compared(case: Case, schedule: list[tuple[int, int, bool]]) -> None:
+def compared(case: Case, schedule: list[Step]) -> None:
     assert not _differs(case, schedule)
 
 
-def _differs(case: Case, schedule: list[tuple[int, int, bool]]) -> bool:
+def _differs(case: Case, schedule: list[Step]) -> bool:
     expected = told(joined(case))
     try:
         found = played(case, schedule)

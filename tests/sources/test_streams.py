@@ -184,6 +184,7 @@ def test_the_real_join_says_the_same_of_every_record(options: StreamOptions) -> 
         batch = RecordBatch(partition=log, values=values, offsets=range(many), next_offset=many)
         state.apply(batch, front.decode(batch))
     state.end(list(logs))
+    state.finish()
     for account, counts in zip(
         state.accounts, (known.impressions, known.interactions), strict=True
     ):
