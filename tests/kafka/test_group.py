@@ -16,7 +16,7 @@ from streameval.sources.kafka.settings import group_config
 from streameval.sources.kafka.source import KafkaSource
 from streameval.sources.source import Positions
 from streameval.testing.broker import Broker
-from tests.kafka.members import reading, until
+from tests.kafka.members import Reading, reading, until
 from tests.kafka.topics import (
     create,
     drained,
@@ -24,6 +24,7 @@ from tests.kafka.topics import (
     filled,
     on_each_client_at_night,
     options,
+    read_by,
     removed,
     shortened,
 )
@@ -94,6 +95,28 @@ def test_a_static_member_that_restarts_moves_nothing(broker: Broker) -> None:
         with reading(second) as again:
             until(lambda: again.numbers == before, a, again)
         assert a.told.happened == happened
+
+
+def test_a_member_that_hears_of_two_rebalances_at_once_takes_part_in_the_next(
+    broker: Broker,
+) -> None:
+    topic = filled(broker, FOUR)
+    # This client joins in a thread of its own, and tells what happened when it is polled.
+    with read_by("confluent"):
+        mine = options(broker, topic, group=topic, heartbeat_interval_ms=100)
+    with reading(mine) as a, reading(mine) as b:
+        step_until(broker, topic, "Stable", a)
+        step_until(broker, topic, "PreparingRebalance", b)
+        assert a.told.happened == []
+        until(lambda: len(a.numbers) == len(b.numbers) == 2, a, b, seconds=1.0)
+
+
+def step_until(broker: Broker, group: str, state: str, member: Reading) -> None:
+    """Let it poll until the group has this state, and the client has had time to hear of it."""
+    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
+        while admin.describe_groups([group])[group]["group_state"] != state:
+            member.step(0.0)
+            time.sleep(0.5)
 
 
 @on_each_client_at_night

@@ -230,11 +230,14 @@ class ConfluentConsumer:
         client.assign([])
         self._noted("assigned", given)
 
-    def _revoked(self, _: Consumer, given: list[TopicPartition]) -> None:
+    def _revoked(self, client: Consumer, given: list[TopicPartition]) -> None:
         self._noted("revoked", given)
+        # The client would do so on return, unless what was told before has assigned something.
+        client.unassign()
 
-    def _lost(self, _: Consumer, given: list[TopicPartition]) -> None:
+    def _lost(self, client: Consumer, given: list[TopicPartition]) -> None:
         self._noted("lost", given)
+        client.unassign()
 
     def _noted(
         self, what: Literal["assigned", "revoked", "lost"], given: Sequence[TopicPartition]
@@ -245,7 +248,7 @@ class ConfluentConsumer:
         partitions = sorted(Partition(each.topic, each.partition) for each in given)
         self._rebalances.note(Rebalance(what, tuple(partitions)))
         if what != "assigned":
-            # The client gives them up on return. What the owner raises comes when it is told again.
+            # What the owner raises comes when it is told again.
             with suppress(StreamevalError):
                 self._rebalances.tell()
 
