@@ -12,10 +12,10 @@ from inspect import signature
 from typing import Any, TypeVar, cast
 
 import pytest
-from _pytest.mark import ParameterSet
 from hypothesis import HealthCheck, settings
 
 Test = TypeVar("Test", bound=Callable[..., None])
+Case = TypeVar("Case")
 
 PATIENCE = 600.0
 """Seconds after which waiting counts as hanging; a guard that a machine of any load keeps."""
@@ -24,7 +24,7 @@ PATIENCE = 600.0
 _CALM = settings(deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 
 # The same examples in every run: a red test is red again.
-settings.register_profile("quick", _CALM, max_examples=30, derandomize=True)
+settings.register_profile("quick", _CALM, max_examples=20, derandomize=True)
 settings.register_profile("thorough", _CALM, max_examples=300, database=None)
 settings.load_profile("quick")
 
@@ -39,15 +39,9 @@ def rare() -> settings:
     return settings(max_examples=settings().max_examples * 3)
 
 
-def sampled(found: Iterable[object], step: int) -> list[ParameterSet]:
-    """Parameters of a test; every so many-th is tried in `tests/run`, the others are nightly."""
-    return [
-        pytest.param(
-            *(each if type(each) is tuple else (each,)),
-            marks=[pytest.mark.nightly] if number % step else [],
-        )
-        for number, each in enumerate(found)
-    ]
+def sampled(found: Iterable[Case], step: int) -> list[Case]:
+    """Parameters of a test: every so many-th in `tests/run`, all of them in `tests/nightly`."""
+    return [*found][:: 1 if thorough() else step]
 
 
 def every_case(names: str | tuple[str, ...], cases: Iterable[Any]) -> Callable[[Test], Test]:

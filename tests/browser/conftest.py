@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
 
 from tests.browser.site import Site
 
@@ -36,8 +36,25 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
+_SIZE: ViewportSize = {"width": 1280, "height": 900}
+
+
+@pytest.fixture(scope="package")
+def _tab(browser: Browser) -> Iterator[Page]:
+    with browser.new_context(viewport=_SIZE) as context:
+        yield context.new_page()
+
+
 @pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    """A page that knows nothing of those before it."""
-    with browser.new_context(viewport={"width": 1280, "height": 900}) as context:
+def page(_tab: Page) -> Iterator[Page]:
+    """The one window of all: to open one costs more than a test. Each site is an origin anew."""
+    _tab.set_viewport_size(_SIZE)
+    yield _tab
+    _tab.goto("about:blank")
+
+
+@pytest.fixture
+def own_page(browser: Browser) -> Iterator[Page]:
+    """For a test that leaves its clock, scripts or listeners behind."""
+    with browser.new_context(viewport=_SIZE) as context:
         yield context.new_page()

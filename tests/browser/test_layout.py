@@ -49,17 +49,17 @@ def test_without_scripts_a_table_has_the_same_numbers(
         assert not plain.get_by_text("Differences are plain").is_visible()
 
 
-def test_the_first_view_is_small(site: Site, page: Page) -> None:
+def test_the_first_view_is_small(site: Site, own_page: Page) -> None:
     assert all((_UPLOT / name).is_file() for name in FILES), "install the package: pip install -e ."
     site.snapshot = with_windows(1)
     sizes: list[int] = []
-    page.on(
+    own_page.on(
         "requestfinished",
         lambda request: sizes.append(
             request.sizes()["responseBodySize"] + request.sizes()["responseHeadersSize"]
         ),
     )
-    page.goto(site.address)
-    expect(page.locator("#live .plot canvas").first).to_be_visible()
-    page.wait_for_load_state("networkidle")
+    own_page.goto(site.address)
+    expect(own_page.locator("#live .plot canvas").first).to_be_visible()
+    own_page.wait_for_load_state("networkidle")
     assert 50_000 < sum(sizes) < _LARGEST

@@ -34,7 +34,7 @@ def test_a_browser_shows_what_the_api_says_and_keeps_up_with_it(site: Site, page
     assert {url for url in asked if not url.startswith(site.address)} == set()
 
 
-def test_values_move_while_traffic_flows(page: Page) -> None:
+def test_values_move_while_traffic_flows(own_page: Page) -> None:
     source = SimulatorOptions(events_per_second=500)
     web = WebOptions(listen="127.0.0.1:0")
     config = Config(metrics=["ndcg@10", "ctr"], labels=["variant"], source=source, web=web)
@@ -46,12 +46,12 @@ def test_values_move_while_traffic_flows(page: Page) -> None:
             found = response.json()
             answers[found["version"]] = found["metrics"]
 
-    page.on("response", keep)
+    own_page.on("response", keep)
     running = threading.Thread(target=daemon.run, args=(stop.is_set,))
     running.start()
     try:
-        page.goto(daemon.address)
-        seen = [_shown(page) for _ in range(3)]
+        own_page.goto(daemon.address)
+        seen = [_shown(own_page) for _ in range(3)]
     finally:
         stop.set()
         running.join()
@@ -84,33 +84,33 @@ def test_an_update_leaves_the_reader_where_they_are(site: Site, page: Page) -> N
     assert page.evaluate("scrollY") == 100
 
 
-def test_a_paused_page_stands_still_until_told_to_go_on(site: Site, page: Page) -> None:
-    page.clock.install()
-    page.goto(site.address)
-    expect(page.locator("#live article")).to_have_count(3)
-    page.get_by_role("button", name="Pause").click()
+def test_a_paused_page_stands_still_until_told_to_go_on(site: Site, own_page: Page) -> None:
+    own_page.clock.install()
+    own_page.goto(site.address)
+    expect(own_page.locator("#live article")).to_have_count(3)
+    own_page.get_by_role("button", name="Pause").click()
     site.snapshot = moment(2)
     asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    page.clock.run_for(60_000)
+    own_page.on("request", lambda request: asked.append(request.url))
+    own_page.clock.run_for(60_000)
     assert asked == []
-    page.get_by_role("button", name="Resume").click()
-    expect(records_read(page)).to_have_text("16")
+    own_page.get_by_role("button", name="Resume").click()
+    expect(records_read(own_page)).to_have_text("16")
 
 
-def test_a_hidden_tab_asks_for_nothing(site: Site, page: Page) -> None:
-    page.clock.install()
-    page.goto(site.address)
-    expect(page.locator("#live article")).to_have_count(3)
-    page.evaluate(_HIDE, arg=True)
+def test_a_hidden_tab_asks_for_nothing(site: Site, own_page: Page) -> None:
+    own_page.clock.install()
+    own_page.goto(site.address)
+    expect(own_page.locator("#live article")).to_have_count(3)
+    own_page.evaluate(_HIDE, arg=True)
     asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    page.clock.run_for(60_000)
+    own_page.on("request", lambda request: asked.append(request.url))
+    own_page.clock.run_for(60_000)
     assert asked == []
-    page.evaluate(_HIDE, arg=False)
+    own_page.evaluate(_HIDE, arg=False)
     site.snapshot = moment(2)
-    page.clock.run_for(4_000)
-    expect(records_read(page)).to_have_text("16")
+    own_page.clock.run_for(4_000)
+    expect(records_read(own_page)).to_have_text("16")
 
 
 _HIDE = """hidden => {
@@ -185,12 +185,12 @@ CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {
 _TIMES = [f"00:0{seconds // 60}:{seconds % 60:02}" for seconds in range(30, 91, 10)]
 
 
-def test_a_lone_tick_has_its_decimals(site: Site, page: Page) -> None:
+def test_a_lone_tick_has_its_decimals(site: Site, own_page: Page) -> None:
     site.snapshot = panes(0.6)
-    page.add_init_script(_DRAWN)
-    page.goto(site.address)
-    page.wait_for_function("() => drawn.size > 1")
-    assert page.evaluate("[...drawn]") == [*_TIMES, "0.6"]
+    own_page.add_init_script(_DRAWN)
+    own_page.goto(site.address)
+    own_page.wait_for_function("() => drawn.size > 1")
+    assert own_page.evaluate("[...drawn]") == [*_TIMES, "0.6"]
 
 
 def test_old_events_have_a_date_and_live_ones_an_age(site: Site, page: Page) -> None:

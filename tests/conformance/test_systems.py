@@ -20,11 +20,11 @@ from tests.conformance.ways import (
     Shared,
     every_way,
     has_columns,
+    one_way,
     parts,
     readings,
     shared,
     streamed,
-    two_ways,
 )
 from tests.effort import thorough
 
@@ -35,8 +35,8 @@ PUBLIC = 1_191
 def test_the_ways_give_the_recorded_numbers_and_the_same_bits(path: Path) -> None:
     found = [(case, part) for case in cases_of(path) for part in case.parts]
     for same in map(Shared.of, found) if thorough() else shared(found):
-        ways = every_way(same) if thorough() else two_ways(same)
-        expected = ways["in parts, merged last to first"].state_dict()
+        ways = every_way(same) if thorough() else one_way(same)
+        expected = ways["all at once"].state_dict()
         for how, way in ways.items():
             assert way.state_dict() == expected, (how, same.parts[0][0].name)
         for case, part in same.parts:

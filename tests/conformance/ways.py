@@ -96,20 +96,18 @@ def _alone(users: Sequence[tuple[Case, Part]]) -> Iterable[tuple[Reading, ...]]:
     return zip(*(answers(parse(text), table, cells) for text in texts), strict=True)
 
 
-def two_ways(of: Shared) -> dict[str, Accumulator]:
-    """The least alike: each event alone and merged in parts, and all at once, in columns."""
+def one_way(of: Shared) -> dict[str, Accumulator]:
+    """The least like one by one: all at once, and in columns where they can say it."""
     events = of.events
     batch = columns(events) if has_columns(events) else events
-    return {
-        "in parts, merged last to first": _merged(of.texts, parts(events), of.once),
-        "all at once": _counted(of.texts, [batch] if events else [], of.once),
-    }
+    return {"all at once": _counted(of.texts, [batch] if events else [], of.once)}
 
 
 def every_way(of: Shared) -> dict[str, Accumulator]:
     """The accumulators that must be the same, by how they came to be."""
     texts, events, once = of.texts, of.events, of.once
     found = {
+        **one_way(of),
         "one by one": streamed(texts, events, once),
         "in another order": streamed(
             texts, random.Random(of.parts[0][0].name).sample(events, len(events)), once
@@ -119,7 +117,6 @@ def every_way(of: Shared) -> dict[str, Accumulator]:
         "many at once, in parts": _counted(texts, parts(events), once),
     }
     if has_columns(events):
-        found["in columns"] = _counted(texts, [columns(events)], once)
         split = [columns(each) for each in parts(events)]
         found["in columns, in parts"] = _counted(texts, split, once)
     return found

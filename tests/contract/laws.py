@@ -104,6 +104,9 @@ def equals_its_twin(texts: Texts, events: Events) -> None:
         # What lies between nearly equal values is nothing but their last bits.
         spread = metric.values.get("statistic") in ("standard_error", "half_width")
         near = 1e-12 if spread or metric.definition.per == "slice" else 0.0
+        if "similarity" in metric.definition.inputs:
+            # 1 minus a cosine: of what lies near 0 there are only the last bits.
+            near = 1e-12
         if digits := metric.values.get("digits"):
             near = 1.1 * 10.0 ** -int(digits)
         alike = found is expected or (

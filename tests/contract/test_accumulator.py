@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 
 from streameval import Accumulator
 from streameval.errors import (
@@ -25,29 +25,22 @@ from tests.contract import laws
 from tests.contract.metric_cases import a_text_of_each, stream
 from tests.effort import dear
 from tests.metrics.preparation import Id, Shown
-from tests.strategies import streams
+from tests.strategies import streams, texts
 
 ALL = a_text_of_each()
 
 
 @dear()
-@given(events=streams())
-def test_a_copy_is_independent_and_a_reset_forgets(events: list[Shown]) -> None:
-    laws.a_copy_is_independent(ALL, events)
-
-
-@dear()
-@given(events=streams())
-def test_merging_leaves_the_other_alone(events: list[Shown]) -> None:
-    laws.merging_leaves_the_other_alone(ALL, events)
-
-
-@dear()
-@given(events=streams())
-def test_merging_with_itself_doubles(events: list[Shown]) -> None:
-    accumulator = laws.counted(ALL, events)
+@given(texts=texts(), events=streams())
+@example(texts=ALL, events=stream(12))
+def test_copies_resets_and_merges_touch_nothing_else(
+    texts: Sequence[str], events: list[Shown]
+) -> None:
+    laws.a_copy_is_independent(texts, events)
+    laws.merging_leaves_the_other_alone(texts, events)
+    accumulator = laws.counted(texts, events)
     accumulator.merge(accumulator)
-    assert laws.bits(accumulator) == laws.bits(laws.counted(ALL, [*events, *events]))
+    assert laws.bits(accumulator) == laws.bits(laws.counted(texts, [*events, *events]))
 
 
 def test_every_change_changes_the_version_and_no_read_does() -> None:

@@ -25,15 +25,16 @@ from streameval.statistics.hits import Hits
 from tests.contract import laws
 from tests.contract.laws import dumped
 from tests.contract.metric_cases import a_text_of_each, plain, stream
-from tests.effort import rare
+from tests.effort import every_case, rare
 
 ALL = a_text_of_each()
-WHOLE = dumped(laws.counted(ALL, stream()))
-SHORT = dumped(laws.counted(["ndcg@2", "distinct_items@2", "personalization", "auc"], stream(8)))
+FEW = ["ndcg@2", "distinct_items@2", "personalization", "auc"]
+SHORT = dumped(laws.counted(FEW, stream(8)))
 
 
 def test_pieces_are_one_msgpack_value() -> None:
-    version, ids, (cells, lists), _, statistics = msgspec.msgpack.decode(WHOLE)
+    whole = dumped(laws.counted(ALL, stream()))
+    version, ids, (cells, lists), _, statistics = msgspec.msgpack.decode(whole)
     assert (version, ids) == (VERSION, "text")
     assert ([*cells.data], [*lists.data]) == ([0], [len(stream())])
     assert [*statistics] == sorted(statistics)
@@ -41,18 +42,18 @@ def test_pieces_are_one_msgpack_value() -> None:
 
 @given(st.data())
 def test_a_part_of_a_dump_is_damaged_and_nothing_changes(data: st.DataObject) -> None:
-    accumulator = laws.counted(ALL, stream(3))
+    accumulator = laws.counted(FEW, stream(3))
     before = dumped(accumulator)
-    cut = data.draw(st.integers(0, len(WHOLE) - 1))
+    cut = data.draw(st.integers(0, len(SHORT) - 1))
     with pytest.raises(DamagedStateError, match="Nothing was loaded"):
-        accumulator.adopt(WHOLE[:cut])
+        accumulator.adopt(SHORT[:cut])
     assert dumped(accumulator) == before
 
 
-@pytest.mark.parametrize("more", [b"\x00", SHORT])
+@every_case("more", [b"\x00", SHORT])
 def test_bytes_behind_the_end_are_damage(more: bytes) -> None:
     with pytest.raises(DamagedStateError):
-        laws.made(ALL).adopt(WHOLE + more)
+        laws.made(FEW).adopt(SHORT + more)
 
 
 @rare()
@@ -61,7 +62,7 @@ def test_a_byte_that_breaks_the_structure_is_an_error_of_ours(place: int, other:
     """Where the structure holds, it is the digest of the file that tells."""
     flipped = bytearray(SHORT)
     flipped[place] ^= other
-    accumulator = laws.made(["ndcg@2", "distinct_items@2", "personalization", "auc"])
+    accumulator = laws.made(FEW)
     empty = dumped(accumulator)
     try:
         accumulator.adopt(bytes(flipped))

@@ -23,7 +23,7 @@ from streameval.statistics.intervals import GroupSums
 from tests.contract import laws
 from tests.contract.inputs import inputs
 from tests.contract.metric_cases import CASES, NAMES, a_text_of_each, stream
-from tests.effort import dear, every_case, sampled
+from tests.effort import dear, every_case, sampled, thorough
 from tests.metrics.preparation import Shown
 from tests.metrics.summaries import RefusedError
 from tests.metrics.twins import twins
@@ -33,7 +33,7 @@ from tests.strategies import streams, texts_of
 GROUPS: Final = 16
 KEPT = Intervals(groups=GROUPS)
 ALL = a_text_of_each()
-EVENTS = stream(120)
+EVENTS = stream(120 if thorough() else 60)
 DAY = 86_400 * 1_000_000
 UNGROUPED_ALWAYS = {"auc", "gini", "hits", "rmse", "gm_map", "item_coverage", "gauc"}
 
@@ -101,7 +101,7 @@ def test_what_is_no_mean_has_no_sums() -> None:
 @dear()
 @given(events=streams(), data=st.data())
 def test_sums_keep_the_laws_of_every_metric(events: list[Shown], data: st.DataObject) -> None:
-    texts = ALL[data.draw(st.integers(0, 3)) :: 4]
+    texts = ALL[data.draw(st.integers(0, 9)) :: 10]
     laws.any_order(texts, events, data.draw(st.permutations(events)), KEPT)
     laws.any_split(texts, events, [data.draw(st.integers(0, len(events)))], KEPT)
     laws.any_form(texts, events, KEPT)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from streameval.catalogue import catalogue
 from tests.contract import laws
 from tests.contract.metric_cases import DUMPED, NAMES, stream
-from tests.effort import dear, sampled
+from tests.effort import dear, sampled, thorough
 from tests.metrics import preparation
 from tests.metrics.preparation import Shown
 from tests.metrics.twins import twins
@@ -42,7 +42,7 @@ def test_no_twin_imports_what_it_checks() -> None:
 @pytest.mark.parametrize("k", sampled(reversed(CUTOFFS), 3))
 def test_every_choice_of_parameters_equals_the_twin(k: int | None) -> None:
     for name in _asked(k):
-        laws.equals_its_twin(texts_of(name, k), stream())
+        laws.equals_its_twin(texts_of(name, k), stream(60 if thorough() else 30))
 
 
 def _asked(k: int | None) -> list[str]:

@@ -23,6 +23,7 @@ from streameval.errors import (
     UnlikeStateError,
 )
 from streameval.partials import Cell, Partial, merged, partials, repacked
+from tests.effort import dear
 
 METRICS = ("ndcg@3", "hit_rate@2", "auc", "shannon_entropy", "ctr")
 INTERVALS = Intervals(groups=16)
@@ -77,6 +78,7 @@ def counted(*tables: Any, **options: Any) -> list[Partial]:
     return partials(tables, *METRICS, **chosen)
 
 
+@dear()
 @given(
     sizes=st.lists(st.integers(0, 8), min_size=1, max_size=4),
     seed=st.integers(0, 1000),

@@ -30,7 +30,7 @@ from streameval.sources.simulator import (
 )
 from streameval.sources.source import Positions
 
-_SAMPLE = 60_000
+_SAMPLE = 25_000
 _SURE = 4.5
 """Standard errors within which a mean lies but once in 100,000 seeds; the seed is fixed."""
 
