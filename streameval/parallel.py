@@ -1,4 +1,4 @@
-"""Files counted by several processes, to the bits of one."""
+"""Counts files in several processes, to the bits of one."""
 
 from __future__ import annotations
 

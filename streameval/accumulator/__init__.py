@@ -1,4 +1,4 @@
-"""Statistics of many cells in one table, the metrics asked of them, and how they compare."""
+"""The accumulator: statistics of many cells in one table, metrics, intervals and comparisons."""
 
 from streameval.accumulator.accumulator import Accumulator
 

@@ -1,4 +1,4 @@
-"""Whether an experiment is sound: users split as planned, each in one variant, and known by id."""
+"""Checks of an experiment: users split as planned, each in one variant, and known by id."""
 
 from __future__ import annotations
 

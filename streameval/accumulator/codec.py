@@ -1,4 +1,4 @@
-"""What a table has counted as bytes, and back: one msgpack value, equal for equal content."""
+"""Encodes and decodes a table: one msgpack value, equal for equal content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is treatment better than control, and is it real?"""
+"""Compares two variants: difference, lift, their intervals and the verdict."""
 
 from __future__ import annotations
 

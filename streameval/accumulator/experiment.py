@@ -1,4 +1,4 @@
-"""An experiment: all metrics of all variants against control, and whether it may be trusted."""
+"""An experiment: all metrics of all variants against control, with the checks of its users."""
 
 from __future__ import annotations
 

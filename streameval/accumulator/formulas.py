@@ -1,4 +1,4 @@
-"""A metric over lists: how its function is called, which lists count, what user groups add."""
+"""Calls the function of a metric: its arguments, the lists it counts, its sums by user group."""
 
 from __future__ import annotations
 

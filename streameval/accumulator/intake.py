@@ -1,4 +1,4 @@
-"""What people hand to an Accumulator, brought into columns that statistics can trust."""
+"""Checks the arguments of an Accumulator, and turns them into columns."""
 
 from __future__ import annotations
 

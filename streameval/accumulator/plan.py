@@ -1,4 +1,4 @@
-"""Which statistics the metrics asked for need."""
+"""The statistics that a set of metrics needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From statistics to Readings: where a formula meets its evidence."""
+"""Turns statistics into Readings: values with evidence, bounds and intervals."""
 
 from __future__ import annotations
 

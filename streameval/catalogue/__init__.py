@@ -1,4 +1,4 @@
-"""What a metric is, how its text is written, and all metrics there are."""
+"""The catalogue: the definition of a metric, its text, and all metrics."""
 
 from streameval.catalogue.lookup import catalogue, metric_at, metric_of, parameters, parse
 

@@ -1,4 +1,4 @@
-"""What metrics need besides the events: a catalogue, popularity, similarity."""
+"""Inputs of metrics besides the events: a catalogue, popularity, similarity."""
 
 from __future__ import annotations
 

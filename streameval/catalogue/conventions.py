@@ -1,4 +1,4 @@
-"""What each system means by a name: named sets of parameter values, and each system's spellings."""
+"""Conventions: the parameter values, and the spellings, of each evaluation system."""
 
 from __future__ import annotations
 

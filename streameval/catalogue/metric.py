@@ -1,4 +1,4 @@
-"""What a metric is: a documented function whose signature says what it reads."""
+"""The definition of a metric: a documented function whose signature says what it reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The items of a list that count, where an item may stand several times."""
+"""The ranks of a list that count if an item is repeated in it."""
 
 from __future__ import annotations
 

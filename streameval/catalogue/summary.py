@@ -1,4 +1,4 @@
-"""What is read from the distribution of a metric's values over lists."""
+"""Median, quantile, standard error: what is read from the values of a metric over lists."""
 
 from __future__ import annotations
 

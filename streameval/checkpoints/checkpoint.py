@@ -1,4 +1,4 @@
-"""What a checkpoint holds, and the contract of every store of checkpoints."""
+"""The content of a checkpoint, and the contract of every store of checkpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a command ends: its exit status, and the one line that says why."""
+"""Exit status of a command, and its error in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files to evaluate: what the caller asked for."""
+"""The request of `evaluate` and `compare`: files, and the configuration for them."""
 
 from __future__ import annotations
 

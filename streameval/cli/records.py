@@ -1,4 +1,4 @@
-"""Events of JSON lines counted: as the daemon counts them, or by spans of event time."""
+"""Counts the events of JSON lines, as the daemon does or by spans of event time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written for a person: to the width of a terminal, and whole where there is none."""
+"""Output for a terminal of any width, and for none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`streameval simulate`."""
+"""`streameval simulate`: writes simulated events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command `streameval` runs; installed beside the package, whose import is most of it."""
+"""Entry point of the command `streameval`, installed beside the package."""
 
 from __future__ import annotations
 

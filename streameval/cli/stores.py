@@ -1,4 +1,4 @@
-"""Stores of checkpoints that the command line names: what they hold, newest first."""
+"""Stores of checkpoints named on the command line, newest checkpoint first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The configuration file: what it may say, and reading it with an answer to each slip."""
+"""The configuration file: its tables, their checks, and error messages that name the key."""
 
 from streameval.config.config import Config
 from streameval.config.options import WebOptions

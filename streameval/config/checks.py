@@ -1,4 +1,4 @@
-"""Checks of a whole configuration: what the types of its tables cannot say."""
+"""Checks of a whole configuration: rules across its tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of the configuration: a Struct for each, and what it loads."""
+"""The tables of the configuration: a Struct for each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Builds the pipeline that a configuration asks for."""
+"""Builds the pipeline of a configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The daemon: one process, one ingest loop, and readers that see only what it publishes."""
+"""The daemon: one process with one ingest loop; readers see published snapshots only."""
 
 from streameval.checkpoints.scheduler import Clock
 from streameval.daemon.log import configure, emit

@@ -1,4 +1,4 @@
-"""What a daemon does besides where streams are joined: ends, pauses, and logs that are idle."""
+"""Work of a daemon that joins streams: ends of logs, pauses, and idle logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tells systemd how the daemon is, by the protocol of sd_notify(3); silent without systemd."""
+"""Reports readiness and progress to systemd with sd_notify(3)."""
 
 from __future__ import annotations
 

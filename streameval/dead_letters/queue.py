@@ -1,4 +1,4 @@
-"""The queue of dead letters: none is forgotten while a disk or a broker does not take them."""
+"""The queue of dead letters: kept until the disk or broker has taken them."""
 
 from __future__ import annotations
 

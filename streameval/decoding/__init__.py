@@ -1,1 +1,1 @@
-"""From the bytes of records to columns of events, or a reason why they are invalid."""
+"""Decodes the bytes of records to columns of events, or to a reason why they are invalid."""

@@ -1,4 +1,4 @@
-"""Events as columns, put together from parts that were decoded in different ways."""
+"""Puts columns of events together from parts that were decoded in different ways."""
 
 from __future__ import annotations
 

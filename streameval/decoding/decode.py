@@ -1,4 +1,4 @@
-"""From record bytes to events, whatever the bytes are."""
+"""The decoder: record bytes to a batch of events and the invalid records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which field of a record holds what: the [event] table of the configuration."""
+"""The [event] table of the configuration: which field of a record holds what."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads a record in any accepted form, and says precisely what is wrong with any other."""
+"""The general decoder: reads every accepted form, and says what is wrong with any other."""
 
 from __future__ import annotations
 

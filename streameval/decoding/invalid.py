@@ -1,4 +1,4 @@
-"""Invalid records: each has a reason of one list; decoding raises no exception."""
+"""Invalid records and their reasons."""
 
 from __future__ import annotations
 

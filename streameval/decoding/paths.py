@@ -1,4 +1,4 @@
-"""From a record to its configured fields: parsing, and paths like "payload.items[].id"."""
+"""Reads configured fields of a record by paths like "payload.items[].id"."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows: records in their plain form, decoded by one call into C, and read as columns."""
+"""The fast decoder: records in their plain form, decoded by one call into C."""
 
 from __future__ import annotations
 

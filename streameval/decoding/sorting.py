@@ -1,4 +1,4 @@
-"""Reads each record in the form that it has, and remembers where it stood."""
+"""Chooses the decoder for each record, and keeps the order of the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Event time as it is written, and as exact microseconds since the epoch."""
+"""Reads event time as microseconds since the epoch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of fields: ids, labels, gains, scores and positions; each is checked as it is read."""
+"""Reads and checks the values of fields: ids, labels, gains, scores and positions."""
 
 from __future__ import annotations
 

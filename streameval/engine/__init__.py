@@ -1,1 +1,1 @@
-"""From record bytes to counted events: pure, with the clock handed in."""
+"""The engine: from record bytes to counted events, without I/O; the clock is an argument."""

@@ -1,4 +1,4 @@
-"""What was counted elsewhere, of events that the log does not have, as a state takes it over."""
+"""Merges a backfill, counts of events before the log, into a state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dead letters: invalid records as they were, and why they are invalid."""
+"""Dead letters: invalid records with their bytes and reasons."""
 
 from __future__ import annotations
 

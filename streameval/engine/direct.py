@@ -1,4 +1,4 @@
-"""What stands between a source and the counting of events; and that where a record is an event."""
+"""The contract of the first stage of a pipeline; and the stage of a stream of whole events."""
 
 from __future__ import annotations
 

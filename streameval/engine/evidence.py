@@ -1,4 +1,4 @@
-"""Numerators and denominators of means that only grow: what counters may show."""
+"""Evidence of counters: numerators and denominators that never fall."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compares the variants of what was counted, beside the readings of a snapshot."""
+"""Compares the variants of an experiment for each snapshot."""
 
 from __future__ import annotations
 

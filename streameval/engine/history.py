@@ -1,4 +1,4 @@
-"""What values were before: as snapshots saw them, and pane by pane."""
+"""History of values: from snapshots, and from panes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts records: the one place where states and positions move, and they move together."""
+"""Counts batches of records: moves the states and positions of partitions together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept of a stream, and how: all that two states must share to be the same kind."""
+"""The layout of a state: the settings that must be equal to merge or resume."""
 
 from __future__ import annotations
 

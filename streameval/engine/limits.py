@@ -1,4 +1,4 @@
-"""When so many records are invalid that the fault lies elsewhere."""
+"""Limits on invalid records, above which the daemon stops."""
 
 from __future__ import annotations
 

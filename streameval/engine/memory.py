@@ -1,4 +1,4 @@
-"""Which events were counted lately, so that one that comes again is not counted again."""
+"""Deduplication: remembers the ids of recent events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often costly work is done: snapshots, and checkpoints."""
+"""How often snapshots and checkpoints are taken."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has been counted of one partition, and up to where; both move together."""
+"""The state of one partition and its position, which move together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What values were before, as readers see it: immutable, and shared between snapshots."""
+"""The history that readers see: immutable, and shared between snapshots."""
 
 from __future__ import annotations
 

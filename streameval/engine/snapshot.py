@@ -1,4 +1,4 @@
-"""What readers see: one immutable picture of all readings and of the pipeline's health."""
+"""A snapshot: an immutable copy of all readings and of the health of the pipeline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Takes snapshots of what was counted, for readers that never touch live state."""
+"""Takes snapshots of the counts; readers never touch live state."""
 
 from __future__ import annotations
 

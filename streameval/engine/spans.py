@@ -1,4 +1,4 @@
-"""Events counted by spans of event time, one span after the other."""
+"""Counts events by spans of event time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Outcomes of all records so far."""
+"""Numbers of records by outcome."""
 
 from __future__ import annotations
 

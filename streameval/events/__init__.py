@@ -1,4 +1,4 @@
-"""What is evaluated: events, many of them as columns, and the records they come in."""
+"""Events, batches of them as columns, and the records that they come in."""
 
 from streameval.events.event import (
     LARGEST_GAIN,

@@ -1,4 +1,4 @@
-"""Arrow's arrays and tables, from whatever library speaks its interface; needs pyarrow."""
+"""Arrow arrays and tables of any library with the Arrow interface; needs pyarrow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns as a caller has them, and the one way in which they are read."""
+"""Columns of events given by a caller, and how they are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is evaluated: a list that was shown, and what its user did with it."""
+"""An event: a list that was shown, and the interactions with it."""
 
 from __future__ import annotations
 

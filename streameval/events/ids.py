@@ -1,4 +1,4 @@
-"""One kind of id: text or integers, never both in one accumulator."""
+"""The kind of ids: text or integers, never both in one accumulator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records as they lie in a log, before anything is known of their content."""
+"""Records of a log, before they are decoded."""
 
 from __future__ import annotations
 

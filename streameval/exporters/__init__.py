@@ -1,1 +1,1 @@
-"""Where readings go: Prometheus, the page and its API, a table."""
+"""Exporters of readings: Prometheus, the page and its API, a table."""

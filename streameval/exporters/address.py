@@ -1,4 +1,4 @@
-"""Where a server listens, as people write it."""
+"""The address of a server: HOST:PORT."""
 
 from __future__ import annotations
 

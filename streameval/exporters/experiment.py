@@ -1,4 +1,4 @@
-"""An experiment's report as Prometheus scrapes it and as programs read it."""
+"""The report of an experiment, for Prometheus and JSON."""
 
 from __future__ import annotations
 

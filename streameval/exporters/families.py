@@ -1,4 +1,4 @@
-"""Families of samples as Prometheus knows them, and what each is called."""
+"""Families of Prometheus samples, and their names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A snapshot as a person reads it: numbers as text, windows side by side, differences."""
+"""A snapshot as text for people: numbers, windows side by side, differences."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Joins what was shown with what people did later: impressions and interactions become events."""
+"""The join: impressions and later interactions become events."""

@@ -1,4 +1,4 @@
-"""Outcomes of the records of a stream: each record has exactly one."""
+"""Outcomes of the records of a stream: exactly one for each record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists shown in one short span of event time, as columns; and these as bytes."""
+"""A bucket: the lists shown in one short span of event time, as columns and as bytes."""
 
 from __future__ import annotations
 

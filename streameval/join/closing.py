@@ -1,4 +1,4 @@
-"""Lists whose window is over, as events."""
+"""Turns lists whose window is over into events."""
 
 from __future__ import annotations
 

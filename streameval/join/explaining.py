@@ -1,4 +1,4 @@
-"""Explains one request or user: what was shown, what came, what was counted, and why not."""
+"""Explains one request or user: the lists, the interactions, and the outcome of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which lists an interaction could belong to."""
+"""Finds the lists that an interaction could belong to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks that logs can be joined, and hands those of equal number over as one partition."""
+"""Checks that logs can be joined, and groups those of equal number to one partition."""
 
 from __future__ import annotations
 

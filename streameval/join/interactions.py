@@ -1,4 +1,4 @@
-"""From the bytes of an interaction record to columns."""
+"""Decodes records of interactions to columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The front of a pipeline whose events lie in several streams."""
+"""The first stage of a pipeline that joins streams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ids in a form that msgpack has."""
+"""Ids in a form that msgpack can encode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How impressions and interactions find each other."""
+"""Rules of attribution: how interactions find their lists."""
 
 from __future__ import annotations
 

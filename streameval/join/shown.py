@@ -1,4 +1,4 @@
-"""Lists that were shown, kept by event time, compactly, until no interaction can come any more."""
+"""Open lists: kept by event time until no interaction can come any more."""
 
 from __future__ import annotations
 

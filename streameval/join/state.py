@@ -1,4 +1,4 @@
-"""The state of one partition of joined streams: what was counted, and the position in each log."""
+"""The state of one joined partition, and the position in each log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Outcomes of all joins of a process, while partitions come and go."""
+"""Outcomes of all joins of a process."""
 
 from __future__ import annotations
 

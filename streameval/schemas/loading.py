@@ -1,4 +1,4 @@
-"""Fetches schemas beside the polling thread, and keeps what reads the records of each."""
+"""Fetches schemas beside the polling thread, and keeps their decoders."""
 
 from __future__ import annotations
 

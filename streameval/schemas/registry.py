@@ -1,4 +1,4 @@
-"""Asks a schema registry that speaks Confluent's API (Confluent, Apicurio, Karapace, Redpanda)."""
+"""Client of a schema registry with Confluent's API (Confluent, Apicurio, Karapace, Redpanda)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A source whose records come once their schemas are known."""
+"""A source that holds records back until their schemas are known."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Where records come from; one contract (source.py), one suite (tests/contract/test_sources.py)."""
+"""Sources of records: one contract (source.py), one suite (tests/contract/test_sources.py)."""

@@ -1,4 +1,4 @@
-"""Finding and opening files: plain, gzip or zstd, pipes; and a sentence for each way it fails."""
+"""Finds and opens files: plain, gzip or zstd, pipes; with a message for each way to fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets: taken from the environment or from files, read again there, and never printed."""
+"""Secrets from the environment or from files, which are read again; never printed."""
 
 from __future__ import annotations
 

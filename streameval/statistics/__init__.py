@@ -1,1 +1,1 @@
-"""What is remembered: integers only, mergeable in any order."""
+"""Statistics: relations of integers that can be merged in any order."""

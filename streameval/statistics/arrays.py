@@ -1,4 +1,4 @@
-"""Array types, and the one way in which integer rows are grouped."""
+"""Array types, and grouping of integer rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Floats counted one by one up to a cap of distinct ones, and in narrow bins beyond it."""
+"""Counts of floats: exact up to a cap of distinct values, then in narrow bins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often each value of a per-list metric occurred: exact up to a cap, then in narrow bins."""
+"""Distributions of a per-list metric: exact up to a cap of values, then in narrow bins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums of floats that are exact, so that neither order nor partition shows in them."""
+"""Exact sums of floats: independent of order and partition."""
 
 from __future__ import annotations
 

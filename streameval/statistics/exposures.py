@@ -1,4 +1,4 @@
-"""How often each item was shown up to a cut-off: what coverage and popularity are read from."""
+"""Exposures: how often each item was shown, for coverage, entropy and popularity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums of lists' values by event day and group of users: what intervals are made from."""
+"""Sums of values by event day and user group, for intervals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a rank metric sees: rows of hits, of each cell or of each list by itself."""
+"""The view of a rank metric: rows of hits, of each cell or of each list."""
 
 from __future__ import annotations
 

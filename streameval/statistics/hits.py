@@ -1,4 +1,4 @@
-"""Where the hits are: all that rank metrics need, remembered in relations of integers."""
+"""Hits by rank: the statistic of all rank metrics."""
 
 from __future__ import annotations
 

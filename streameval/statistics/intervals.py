@@ -1,4 +1,4 @@
-"""Uncertainty by user groups: what is configured, what is kept, and what an interval is."""
+"""Intervals: their settings, the sums kept by user group, and the result."""
 
 from __future__ import annotations
 

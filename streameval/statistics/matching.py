@@ -1,4 +1,4 @@
-"""Hits of many lists, found at once: from columns to profiles of lists."""
+"""Finds the hits of many lists at once: columns to profiles."""
 
 from __future__ import annotations
 

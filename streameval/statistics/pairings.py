@@ -1,4 +1,4 @@
-"""How often each item stood in lists of each length: what personalization is read from."""
+"""How often each item was in lists of each length, for personalization."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From one list and its interactions to its profile: the work done for every event."""
+"""Finds the profile of one list and its interactions: the work per event."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In how many pairs a list's positive items are scored above its negative ones."""
+"""Rank sums: pairs of a list with a positive item scored above a negative one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Relations of integers, (cell, key columns...) -> counts: what statistics remember."""
+"""Relations of integers, (cell, key columns...) -> counts: the form of every statistic."""
 
 from __future__ import annotations
 

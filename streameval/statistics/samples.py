@@ -1,4 +1,4 @@
-"""Scored items with their outcome: what classification and rating metrics are made of."""
+"""Scored items with their outcome, for classification and rating metrics."""
 
 from __future__ import annotations
 

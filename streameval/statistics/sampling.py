@@ -1,4 +1,4 @@
-"""Which items or users of a cell are kept where there are too many: those with a small hash."""
+"""Samples items or users of a cell above a cap: keeps those with small hashes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How items of each score fared: what AUC and calibration are read from."""
+"""Outcomes by score, for AUC and calibration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all statistics have in common: relations that are merged, renamed, copied and saved."""
+"""The base of all statistics: relations that are merged, renamed, copied and saved."""
 
 from __future__ import annotations
 

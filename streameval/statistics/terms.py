@@ -1,4 +1,4 @@
-"""What lists add to sums by user group: taken as they come, summed many at once."""
+"""Collects the terms that lists add to sums by user group, and sums many at once."""
 
 from __future__ import annotations
 

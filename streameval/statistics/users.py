@@ -1,4 +1,4 @@
-"""Who saw lists: users as hashes, and a sample of those of each cell."""
+"""Users who saw lists, as hashes; above a cap, a sample of each cell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Items as small integers, and their names as bytes."""
+"""The vocabulary: items as small integers, and their names as bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables in which a row is one event: lists in parquet, lists as text in CSV."""
+"""Tables with one event a row: lists in parquet, lists as text in CSV."""
 
 from __future__ import annotations
 

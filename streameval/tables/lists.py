@@ -1,4 +1,4 @@
-"""Lists in a column of a table: as Arrow has them, or written as text."""
+"""Reads lists in a column of a table: Arrow lists, or lists written as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two files of rows, an item of a user each, joined by user: of recommenders, and of trec_eval."""
+"""Two files with one item a row, joined by user: of recommenders, and of trec_eval."""
 
 from __future__ import annotations
 

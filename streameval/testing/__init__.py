@@ -1,4 +1,4 @@
-"""For the tests of people who write metrics of their own: the laws that ours are held to."""
+"""Tests for your own metrics: the laws that every metric of the catalogue keeps."""
 
 from streameval.testing.laws import INPUTS, LAWS, check_metric, traffic
 

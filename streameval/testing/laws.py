@@ -1,4 +1,4 @@
-"""The laws that every metric keeps, and a check that finds the smallest events that break one."""
+"""The laws of metrics, and a check that finds the smallest events that break one."""
 
 from __future__ import annotations
 

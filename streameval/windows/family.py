@@ -1,4 +1,4 @@
-"""One family of series of one partition: tables of integers by pane, in cells by slice."""
+"""A family of series of one partition: tables by pane, with a cell for each slice."""
 
 from __future__ import annotations
 

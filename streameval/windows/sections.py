@@ -1,4 +1,4 @@
-"""Saved state in sections: each is written again only after it has changed."""
+"""State in sections: only changed sections are written again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a family keeps by user over its lifetime: sums by group and event day, and who they are."""
+"""Users of a family over its lifetime: sums by group and event day, and their hashes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows and lifetimes of several partitions: sums of tables that are kept between readings."""
+"""Windows and lifetimes over several partitions: cached sums of tables."""
 
 from __future__ import annotations
 

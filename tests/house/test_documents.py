@@ -56,7 +56,7 @@ def test_a_script_in_the_documents_runs(name: str, code: str, tmp_path: Path) ->
     assert result.stdout.split() == promised
 
 
-def test_the_readme_has_the_script_of_two_processes() -> None:
+def test_the_documents_have_a_script_of_several_processes() -> None:
     assert any("ProcessPoolExecutor" in code and "merge" in code for _, code in _blocks("python"))
 
 

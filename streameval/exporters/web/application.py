@@ -1,4 +1,4 @@
-"""The web application: which path is answered by what, and what a request must pass before."""
+"""The web application: routes, and the checks that a request must pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Health checks and reload: whether the daemon works, and whether its values can be trusted."""
+"""Health checks and reload."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page at /: complete without scripts, kept up to date by a small one."""
+"""The page at /: complete without scripts; a small script keeps it up to date."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Kafka topics as a source: one member of a consumer group, and what it needs to know."""
+"""Kafka topics as a source: one member of a consumer group."""

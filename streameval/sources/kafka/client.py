@@ -1,4 +1,4 @@
-"""Kafka clients: made so that nothing stays behind, and their errors in plain words."""
+"""Makes and closes Kafka clients, and turns their errors into messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The clients that can read: kafka-python, and confluent-kafka where its extra is installed."""
+"""The clients that can read: kafka-python, and confluent-kafka if its extra is installed."""
 
 from __future__ import annotations
 

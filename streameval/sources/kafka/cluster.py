@@ -1,4 +1,4 @@
-"""What a Kafka cluster knows of topics: partitions, offsets in them, and where reading starts."""
+"""Facts of a Kafka cluster: topics, partitions, offsets, and where reading starts."""
 
 from __future__ import annotations
 

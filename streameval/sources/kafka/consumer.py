@@ -1,4 +1,4 @@
-"""What a member of a consumer group asks of its client, whichever that is."""
+"""The contract of a client: the calls that a member of a consumer group makes."""
 
 from __future__ import annotations
 

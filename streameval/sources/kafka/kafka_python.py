@@ -1,4 +1,4 @@
-"""kafka-python as the client of a member: the one that is always there."""
+"""kafka-python as the client of a member: the default."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of librdkafka: made of the user's, whatever names they have, and tried before use."""
+"""Settings of librdkafka: translated from those of the user, and tried before use."""
 
 from __future__ import annotations
 

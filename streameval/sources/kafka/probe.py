@@ -1,4 +1,4 @@
-"""One look at a cluster: whether a configuration connects, and the newest records of its topics."""
+"""Probes a cluster: whether a configuration connects, and the newest records of its topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of newline-delimited JSON into a Kafka topic, each line as it is."""
+"""Publishes files of newline-delimited JSON to a Kafka topic, each line as it is."""
 
 from __future__ import annotations
 

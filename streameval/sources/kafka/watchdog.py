@@ -1,4 +1,4 @@
-"""The watchdog: a second connection knows how far the logs go, and a stalled reader is noticed."""
+"""The watchdog: a second connection reads the ends of the logs and notices a stalled reader."""
 
 from __future__ import annotations
 

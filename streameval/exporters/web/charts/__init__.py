@@ -1,1 +1,1 @@
-"""What brings the charts of the page into the package while it is built; not part of the wheel."""
+"""Build hook that brings the charts of the page into the package; not part of the wheel."""

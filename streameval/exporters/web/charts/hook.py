@@ -1,4 +1,4 @@
-"""Fetches uPlot by its lock file, so that nobody else's code is in the repository."""
+"""Fetches uPlot by its lock file."""
 
 from __future__ import annotations
 
