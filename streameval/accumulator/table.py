@@ -68,8 +68,6 @@ class _Ways(NamedTuple):
 
     Attributes:
         told: statistics that take lists in their order, whatever cells they are of.
-        counting: the others.
-        formulas: for each metric of events its formula, where values go, and their sums by user.
     """
 
     told: list[Statistic]

@@ -110,7 +110,6 @@ class Daily(NamedTuple):
     """The means of days, each for itself.
 
     Attributes:
-        values: shape (days,).
         moves: of each group, how much it adds to its day's mean; shape (days, groups).
         shares: of each group, its share of its day's denominator; likewise.
     """

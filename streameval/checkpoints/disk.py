@@ -21,8 +21,7 @@ class Disk:
 
     Only synced data is durable.
 
-    Args:
-        progress: called after each read and each sync.
+    `progress`: called after each read and each sync.
     """
 
     def __init__(self, progress: Callable[[], None] = lambda: None) -> None:

@@ -54,27 +54,17 @@ def check(
     bootstrap_servers = "127.0.0.1:9092"
     ```
     """
-    checked(config, connect=connect)
-
-
-def checked(path: Path, *, connect: bool) -> None:
-    """Print what a configuration does.
-
-    Raises:
-        ConfigError: the configuration is not valid.
-        Exit: a connection failed; the line before says why.
-    """
-    config = load(path)
-    web_security(config.web)
-    with reading(path):
-        config.source.build(os.environ, shared=config.state is not None)
-        schemas_of(config, os.environ)
-        if config.state is not None:
-            store(config.state)
+    found = load(config)
+    web_security(found.web)
+    with reading(config):
+        found.source.build(os.environ, shared=found.state is not None)
+        schemas_of(found, os.environ)
+        if found.state is not None:
+            store(found.state)
     with output():
-        sys.stdout.writelines(f"{name:<9} {what}\n" for name, what in _plan(path, config))
+        sys.stdout.writelines(f"{name:<9} {what}\n" for name, what in _plan(config, found))
     if connect:
-        _connect(config)
+        _connect(found)
 
 
 def _plan(path: Path, config: Config) -> Iterator[tuple[str, str]]:

@@ -111,7 +111,13 @@ def demo(
     if kafka and attribution:
         raise WrongCallError("--kafka and --attribution are two demos; give one of them.")
     traffic = Traffic(seed=seed, events_per_second=events_per_second, seconds=seconds)
-    shown(traffic, listen=listen, kafka=kafka, attribution=attribution)
+    configure(logging.WARNING)
+    if attribution:
+        _show_joined(traffic, listen)
+        return
+    checked("command line", _config(traffic.options, listen))
+    with _source(traffic, kafka=kafka) as source, output(), screen() as show:
+        _watch(Daemon(_config(source, listen), {}, observe=show), show, traffic)
 
 
 class Traffic(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,25 +133,11 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True):
         return SimulatorOptions(seed=self.seed, events_per_second=self.events_per_second)
 
 
-def shown(traffic: Traffic, *, listen: str, kafka: bool, attribution: bool = False) -> None:
-    """Run the daemon and show what it publishes, until the time is over or a signal stops it.
-
-    Raises:
-        AddressInUseError: something else listens there.
-        ConfigError: the address is not valid.
-        MissingExtraError: `kafka`, and the extra "broker" is not installed.
-        BrokerError: `kafka`, and the broker does not start.
-    """
-    configure(logging.WARNING)
-    if attribution:
-        _show_joined(traffic, listen)
-        return
-    checked("command line", _config(traffic.options, listen))
-    with _source(traffic, kafka=kafka) as source, output(), screen() as show:
-        daemon = Daemon(_config(source, listen), {}, observe=show)
-        with Stop(traffic.seconds).on_signals() as stop:
-            show.address = daemon.address
-            daemon.run(until=stop)
+def _watch(daemon: Daemon, show: Screen, traffic: Traffic) -> None:
+    """Run the daemon until the time is over or a signal stops it."""
+    with Stop(traffic.seconds).on_signals() as stop:
+        show.address = daemon.address
+        daemon.run(until=stop)
 
 
 def _show_joined(traffic: Traffic, listen: str) -> None:
@@ -158,10 +150,7 @@ def _show_joined(traffic: Traffic, listen: str) -> None:
             windows=_LONGER,
             experiment=Experiment(shares={"control": 2.0, "treatment": 1.0}),
         )
-        daemon = Daemon(checked("command line", joined), {}, observe=show)
-        with Stop(traffic.seconds).on_signals() as stop:
-            show.address = daemon.address
-            daemon.run(until=stop)
+        _watch(Daemon(checked("command line", joined), {}, observe=show), show, traffic)
 
 
 def _config(source: SourceOptions, listen: str) -> Config:

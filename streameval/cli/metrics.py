@@ -38,7 +38,16 @@ def metrics(
     streameval metrics --format json
     ```
     """
-    document(name, format)
+    asked = None if name is None else parse(name)
+    chosen = None if asked is None else asked.definition
+    with output():
+        if format == "json":
+            content = _entry(chosen) if chosen else list(map(_entry, catalogue().values()))
+            sys.stdout.write(json.dumps(content, indent=2) + "\n")
+        elif asked:
+            sys.stdout.write(_documentation(asked))
+        else:
+            sys.stdout.write(printed(_table()))
 
 
 _MEANS: Mapping[str, str] = {
@@ -55,24 +64,6 @@ _KINDS: Mapping[type, str] = {
     float: "a number",
     str: "a word",
 }
-
-
-def document(name: str | None, written_as: str) -> None:
-    """Write the catalogue, or the documentation of one metric.
-
-    Raises:
-        MetricError: there is no such metric.
-    """
-    asked = None if name is None else parse(name)
-    chosen = None if asked is None else asked.definition
-    with output():
-        if written_as == "json":
-            content = _entry(chosen) if chosen else list(map(_entry, catalogue().values()))
-            sys.stdout.write(json.dumps(content, indent=2) + "\n")
-        elif asked:
-            sys.stdout.write(_documentation(asked))
-        else:
-            sys.stdout.write(printed(_table()))
 
 
 def _table() -> Table:

@@ -70,33 +70,18 @@ def run(
     These options override [web] in the file.
     """
     said = {"listen": listen or None, "config_file": web_config, "route_prefix": route_prefix}
-    serve(config, said, lifecycle=enable_lifecycle)
-
-
-_OPTIONS: Final = {"listen": "--web.listen", "route_prefix": "--web.route-prefix"}
-
-
-def serve(path: Path, web: Mapping[str, object], *, lifecycle: bool) -> None:
-    """Run the daemon until a signal asks it to stop; a reload starts the program again.
-
-    `web`: keys of [web] given on the command line; None where one is not.
-
-    Raises:
-        ConfigError: the configuration is not valid.
-        Exit: it failed while running; the log says why.
-    """
 
     def read() -> Config:
-        return load(path, lambda config: _with(config, web))
+        return load(config, lambda found: _with(found, said))
 
-    config = read()
-    web_security(config.web)
-    configure(level_of(config.log_level))
+    settings = read()
+    web_security(settings.web)
+    configure(level_of(settings.log_level))
     # A watchdog ends what is stuck with SIGABRT: where it was stuck is then in the log.
     faulthandler.enable()
     try:
-        with reading(path):
-            daemon = Daemon(config, os.environ, reread=read, lifecycle=lifecycle)
+        with reading(config):
+            daemon = Daemon(settings, os.environ, reread=read, lifecycle=enable_lifecycle)
         with Stop().on_signals() as stop:
             reloads = daemon.run(until=stop)
     except StreamevalError as error:
@@ -105,6 +90,9 @@ def serve(path: Path, web: Mapping[str, object], *, lifecycle: bool) -> None:
     emit(logging.INFO, "stopped", signal=stop.signal)
     if reloads and stop.signal is None:
         restart()
+
+
+_OPTIONS: Final = {"listen": "--web.listen", "route_prefix": "--web.route-prefix"}
 
 
 def _with(config: Config, web: Mapping[str, object]) -> Config:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
@@ -15,17 +15,25 @@ import typer
 from rich.table import Table
 from typer import Argument, Exit, Option
 
-from streameval.checkpoints.checkpoint import Place
+from streameval.checkpoints.checkpoint import Draft, Part, Place
 from streameval.checkpoints.files import Blob
 from streameval.checkpoints.format import Entry
-from streameval.checkpoints.stores import AnyStore, Stored
-from streameval.cli.ending import FAILED, WrongCallError, output, tell
-from streameval.cli.merging import merged
+from streameval.checkpoints.settings import is_url
+from streameval.checkpoints.stores import AnyStore, Stored, is_store, store_of
+from streameval.cli.ending import FAILED, WrongCallError, output, tell, wrong_call_where
 from streameval.cli.readings import write_readings
 from streameval.cli.screen import printed
-from streameval.cli.stores import counted, held_in, store_at
+from streameval.cli.stores import Held, counted, held_in, store_at
 from streameval.engine.snapshots import of_ingest
-from streameval.errors import DamagedStateError, StateVersionError
+from streameval.errors import (
+    BackfillError,
+    DamagedStateError,
+    SourceError,
+    StateVersionError,
+    UnlikeStateError,
+)
+from streameval.partials import backfill as from_rows
+from streameval.partials import stored
 
 _ABOUT = """Inspect, verify, export and merge stores of checkpoints ([state] path).
 
@@ -63,7 +71,17 @@ def show(
     streameval state show state --json
     ```
     """
-    shown(paths, "json" if as_json else format)
+    stores = [_store(store_at(path)) for path in paths]
+    with output():
+        if as_json or format == "json":
+            sys.stdout.write(json.dumps(stores, indent=2) + "\n")
+        else:
+            sys.stdout.writelines(map(_text, stores))
+    faults = [fault for store in stores for place in store["places"] for fault in place["faults"]]
+    for fault in faults:
+        tell(fault)
+    if faults:
+        raise Exit(FAILED)
 
 
 @state.command()
@@ -74,7 +92,17 @@ def verify(paths: Paths) -> None:
     streameval state verify state
     ```
     """
-    verified(paths)
+    faults = 0
+    for store in map(store_at, paths):
+        checked = list(_checked(store))
+        found = [fault for fault in checked if fault is not None]
+        for fault in found:
+            tell(fault)
+        faults += len(found)
+        with output():
+            sys.stdout.write(_summary(store, len(checked), len(found)))
+    if faults:
+        raise Exit(FAILED)
 
 
 @state.command()
@@ -102,7 +130,11 @@ def export(
     streameval state export eu/state us/state --format table
     ```
     """
-    exported(paths, partitions=partition or (), config=config, written_as=format)
+    held = held_in(paths, partition or ())
+    if not held:
+        raise WrongCallError(f"no state in {', '.join(paths)}.")
+    made_with, ingest = counted(held, config)
+    write_readings(of_ingest(ingest, labels=made_with.labels, now=time.time()), format)
 
 
 @state.command()
@@ -128,7 +160,31 @@ def merge(
     streameval state merge state --backfill may.parquet --into state-with-may
     ```
     """
-    merged(paths, into, backfill or ())
+    if is_store(into) or (not is_url(into) and Path(into).exists()):
+        raise WrongCallError(f"--into {into}: exists already; give a path that does not.")
+    # Where several stores have a partition, the highest offset wins, as it does for a daemon.
+    best: dict[Place, Held] = {}
+    for each in held_in(paths):
+        known = best.get(each.place)
+        if known is None or known.saved.header.offset < each.saved.header.offset:
+            best[each.place] = each
+    held = [each for _, each in sorted(best.items())]
+    cluster, group = _owner(held, paths)
+    parts = {each.place: _parts_of(each) for each in held}
+    taken: list[str] = []
+    if backfill:
+        latest = max(held, key=_clock)
+        parts[latest.place], taken = _with_backfills(held, held.index(latest), backfill)
+    store = store_of(into)
+    store.claim(cluster, group)
+    for each in held:
+        store.save(Draft(header=each.saved.header, parts=parts[each.place]))
+    with output():
+        sys.stdout.writelines(
+            f"{each.place}: offset {each.saved.header.offset:,}, from {each.path}\n"
+            for each in held
+        )
+        sys.stdout.writelines(taken)
 
 
 _COLUMNS: Mapping[str, str] = {
@@ -142,26 +198,6 @@ _COLUMNS: Mapping[str, str] = {
     "parts": "right",
     "kept": "right",
 }
-
-
-def shown(paths: Sequence[str], written_as: str) -> None:
-    """Print what stores hold; status 1 where a newest checkpoint is not valid.
-
-    Raises:
-        WrongCallError: a path is no store.
-        StoreError: one cannot be read.
-    """
-    stores = [_store(store_at(path)) for path in paths]
-    with output():
-        if written_as == "json":
-            sys.stdout.write(json.dumps(stores, indent=2) + "\n")
-        else:
-            sys.stdout.writelines(map(_text, stores))
-    faults = [fault for store in stores for place in store["places"] for fault in place["faults"]]
-    for fault in faults:
-        tell(fault)
-    if faults:
-        raise Exit(FAILED)
 
 
 def _store(store: AnyStore) -> dict[str, Any]:
@@ -242,26 +278,6 @@ def _settings(store: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
     return sorted({(key, json.dumps(value)) for each in found for key, value in each.items()})
 
 
-def verified(paths: Sequence[str]) -> None:
-    """Check every checkpoint of stores; says each fault, and ends with status 1 where there is one.
-
-    Raises:
-        WrongCallError: a path is no store.
-        StoreError: one cannot be read.
-    """
-    faults = 0
-    for store in map(store_at, paths):
-        checked = list(_checked(store))
-        found = [fault for fault in checked if fault is not None]
-        for fault in found:
-            tell(fault)
-        faults += len(found)
-        with output():
-            sys.stdout.write(_summary(store, len(checked), len(found)))
-    if faults:
-        raise Exit(FAILED)
-
-
 def _checked(store: AnyStore) -> Iterator[str | None]:
     """For each file: its fault, or None."""
     store.owner()
@@ -282,26 +298,6 @@ def _summary(store: AnyStore, checked: int, faults: int) -> str:
     places = len(store.places())
     verdict = f"{faults:,} not valid" if faults else "all valid"
     return f"{store.path}: {checked:,} checkpoints of {places:,} partitions, {verdict}\n"
-
-
-def exported(
-    paths: Sequence[str],
-    *,
-    partitions: Sequence[str],
-    config: Path | None,
-    written_as: str,
-) -> None:
-    """Write the readings of all states together.
-
-    Raises:
-        WrongCallError: there is no state.
-        StreamevalError: a state cannot be read, or not together with the others.
-    """
-    held = held_in(paths, partitions)
-    if not held:
-        raise WrongCallError(f"no state in {', '.join(paths)}.")
-    made_with, ingest = counted(held, config)
-    write_readings(of_ingest(ingest, labels=made_with.labels, now=time.time()), written_as)
 
 
 def moment(seconds: float) -> str:
@@ -338,3 +334,50 @@ def age_text(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:.0f}{unit}"
     return f"{seconds:.0f}s"
+
+
+def _clock(held: Held) -> tuple[bool, int]:
+    clock = held.saved.header.clock
+    return clock is not None, clock or 0
+
+
+def _with_backfills(
+    held: Sequence[Held], goal: int, paths: Sequence[Path]
+) -> tuple[list[Part], list[str]]:
+    """The parts of a state with its backfills, and a line for each.
+
+    Windows and lifetime are sums over all partitions, so one partition can take it all.
+    """
+    config, ingest = counted(held, None)
+    # In the order in which they were restored.
+    partition = list(ingest.partitions)[goal]
+    taken = []
+    for path in paths:
+        with wrong_call_where(BackfillError, SourceError, UnlikeStateError):
+            given = from_rows(stored(path), config.dimensions())
+            ingest.take_over(partition, given)
+        lists = sum(row.lists for row in given.rows)
+        taken.append(f"{path}: {lists:,} lists of {given.extent}, with {held[goal].place}\n")
+    sections = ingest.sections(partition)
+    return [Part(name=each.name, content=each.content()) for each in sections], taken
+
+
+def _owner(held: Sequence[Held], paths: Sequence[str]) -> tuple[str, str]:
+    if not held:
+        raise WrongCallError(f"no state in {', '.join(paths)}.")
+    owners = sorted({(each.saved.header.cluster, each.saved.header.group) for each in held})
+    if len(owners) > 1:
+        found = " and ".join(f"group {group!r} of cluster {cluster!r}" for cluster, group in owners)
+        raise WrongCallError(
+            f"the stores belong to {found}; offsets of one mean nothing to the other. To read "
+            "their values together, use `streameval state export` with all of them."
+        )
+    return owners[0]
+
+
+def _parts_of(held: Held) -> list[Part]:
+    return [Part(name=name, content=_content(held, name)) for name in sorted(held.saved.digests)]
+
+
+def _content(held: Held, name: str) -> Callable[[], Iterator[bytes]]:
+    return lambda: iter([held.saved.read(name)])

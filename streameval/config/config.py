@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -110,11 +110,37 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         )
 
     def families(self) -> tuple[Group, ...]:
-        """The metrics, grouped by labels, segment and windows."""
+        """The metrics by labels alone first, then by segment; in each the largest extent first."""
         spans = self.times().spans
-        extent = Extent(labels=self.labels, segments=self.segments, spans=spans)
-        everywhere = [MetricOptions(name=text) for text in self.metrics]
-        return grouped(extent, (_kept(each, extent) for each in [*everywhere, *self.metric]))
+        found: dict[tuple[frozenset[str], frozenset[int], str | None], list[Metric]] = {}
+        for each in (*(MetricOptions(name=text) for text in self.metrics), *self.metric):
+            labels = frozenset(self.labels if each.labels is None else each.labels)
+            read = frozenset(spans if each.windows is None else map(microseconds, each.windows))
+            chosen = self.segments if each.segments is None else each.segments
+            for segment in (None, *(name for name in self.segments if name in chosen)):
+                found.setdefault((labels, read, segment), []).append(parse(each.name))
+        groups = [self._group(*how, metrics) for how, metrics in found.items()]
+        place = {name: index for index, name in enumerate((None, *self.segments))}
+        return tuple(sorted(groups, key=lambda group: (place[group.segment], group.name)))
+
+    def _group(
+        self,
+        labels: frozenset[str],
+        spans: frozenset[int],
+        segment: str | None,
+        metrics: list[Metric],
+    ) -> Group:
+        some = "" if labels == set(self.labels) else f"({','.join(sorted(labels))})"
+        whole = spans == set(self.times().spans)
+        read = "" if whole else f"[{','.join(map(span_text, sorted(spans)))}]"
+        last = () if segment is None else (segment,)
+        return Group(
+            name=f"{segment or LABELS}{some}{read}",
+            segment=segment,
+            dimensions=(*(name for name in self.labels if name in labels), *last),
+            metrics=tuple(metrics),
+            spans=tuple(sorted(spans)),
+        )
 
     def accumulator(self) -> Accumulator:
         """A new accumulator of all metrics; reads the files that the configuration names.
@@ -188,34 +214,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         }
 
 
-def _kept(asked: MetricOptions, extent: Extent) -> Kept:
-    spans = extent.spans if asked.windows is None else map(microseconds, asked.windows)
-    return Kept(
-        metric=parse(asked.name),
-        labels=frozenset(extent.labels if asked.labels is None else asked.labels),
-        spans=frozenset(spans),
-        segments=frozenset(extent.segments if asked.segments is None else asked.segments),
-    )
-
-
 LABELS = "labels"
 """Name of the family split by all labels and no segment."""
-
-
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """The extent in which one metric is kept.
-
-    Attributes:
-        metric: which one.
-        labels: by which labels it is split.
-        spans: in which windows it is read, microseconds.
-        segments: by which segments it is split besides.
-    """
-
-    metric: Metric
-    labels: frozenset[str]
-    spans: frozenset[int]
-    segments: frozenset[str]
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
@@ -235,50 +235,6 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     dimensions: tuple[str, ...]
     metrics: tuple[Metric, ...]
     spans: tuple[int, ...]
-
-
-class Extent(msgspec.Struct, frozen=True, kw_only=True):
-    """The configured labels, segments and windows.
-
-    Attributes:
-        labels: as configured.
-        segments: likewise.
-        spans: of all windows, microseconds.
-    """
-
-    labels: Sequence[str]
-    segments: Sequence[str]
-    spans: Sequence[int]
-
-
-def grouped(extent: Extent, kept: Iterable[Kept]) -> tuple[Group, ...]:
-    """The groups: by labels alone first, then by segment; in each the largest extent first."""
-    found: dict[tuple[frozenset[str], frozenset[int], str | None], list[Metric]] = {}
-    for each in kept:
-        for segment in (None, *(name for name in extent.segments if name in each.segments)):
-            found.setdefault((each.labels, each.spans, segment), []).append(each.metric)
-    groups = [_group(extent, *how, metrics) for how, metrics in found.items()]
-    place = {name: index for index, name in enumerate((None, *extent.segments))}
-    return tuple(sorted(groups, key=lambda group: (place[group.segment], group.name)))
-
-
-def _group(
-    extent: Extent,
-    labels: frozenset[str],
-    spans: frozenset[int],
-    segment: str | None,
-    metrics: list[Metric],
-) -> Group:
-    some = "" if labels == set(extent.labels) else f"({','.join(sorted(labels))})"
-    read = "" if spans == set(extent.spans) else f"[{','.join(map(span_text, sorted(spans)))}]"
-    last = () if segment is None else (segment,)
-    return Group(
-        name=f"{segment or LABELS}{some}{read}",
-        segment=segment,
-        dimensions=(*(name for name in extent.labels if name in labels), *last),
-        metrics=tuple(metrics),
-        spans=tuple(sorted(spans)),
-    )
 
 
 _LEFT_OUT: Final = ("source", "registry", "state", "dead_letters", "log_level", "web")

@@ -65,18 +65,27 @@ def load(
 
 
 def _table(path: Path) -> dict[str, Any]:
+    text = text_of(path)
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise _syntax_error(str(path), text, str(error)) from None
+
+
+def text_of(path: Path) -> str:
+    """The content of a configuration file.
+
+    Raises:
+        ConfigError: it cannot be read, or is not UTF-8.
+    """
+    try:
+        return path.read_text(encoding="utf-8-sig")
     except OSError as error:
         problem = f"{(error.strerror or str(error)).lower()}; check the path and its permissions."
         raise ConfigError(str(path), "", problem) from error
     except UnicodeDecodeError as error:
         problem = f"byte {error.start} is not UTF-8; save the file as UTF-8 text."
         raise ConfigError(str(path), "", problem) from error
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise _syntax_error(str(path), text, str(error)) from None
 
 
 def _syntax_error(path: str, text: str, message: str) -> ConfigError:

@@ -11,7 +11,7 @@ import msgspec
 import yaml
 
 from streameval.config.options import WebOptions
-from streameval.config.reading import explained
+from streameval.config.reading import explained, text_of
 from streameval.errors import ConfigError
 from streameval.exporters.web.webconfig import TABLES, Security, WebConfig
 
@@ -51,15 +51,7 @@ def web_config(path: str) -> WebConfig:
 
 def _table(path: str) -> dict[str, Any]:
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-    except OSError as error:
-        problem = f"{(error.strerror or str(error)).lower()}; check the path and its permissions."
-        raise ConfigError(path, "", problem) from error
-    except UnicodeDecodeError as error:
-        problem = f"byte {error.start} is not UTF-8; save the file as UTF-8 text."
-        raise ConfigError(path, "", problem) from error
-    try:
-        loader = _Loader(text)
+        loader = _Loader(text_of(Path(path)))
         found = loader.get_single_data() or {}
     except yaml.MarkedYAMLError as error:
         raise _syntax_error(path, error) from None

@@ -31,12 +31,8 @@ STUCK = 60.0
 class Loop:
     """Counts what a source delivers, on one thread; another one reads copies of what was counted.
 
-    Args:
-        parts: what is read, counted and kept.
-        publish: handed each snapshot; must be quick.
-        clock: where time comes from.
-        reload: how the last reload ended; None where there are none.
-        reader: takes snapshots; None means a thread of its own.
+    `publish`: handed each snapshot; must be quick. `reload`: how the last reload ended; None where
+    there are none. `reader`: takes snapshots; None means a thread of its own.
     """
 
     def __init__(
@@ -172,11 +168,7 @@ class Loop:
 
 
 class OwnedShare:
-    """An owner that also knows how many partitions of its topics other processes own.
-
-    Args:
-        owner: that does the work.
-    """
+    """An owner that also knows how many partitions of its topics other processes own."""
 
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
@@ -215,11 +207,7 @@ _SHORTEST = 1.0
 class SnapshotReader:
     """Takes snapshots on a thread of its own, one at a time.
 
-    Args:
-        snapshots: takes them.
-        publish: handed each with what it was taken of, on that thread; must be quick.
-        clock: where time comes from.
-        thread: runs one after the other; shut down at the end.
+    `publish`: handed each with what it was taken of, on that thread; must be quick.
     """
 
     def __init__(
@@ -276,8 +264,7 @@ _PATIENCE = 2.0
 class InvalidRecords:
     """Logs the first few invalid records of each reason, and the number of the others.
 
-    Args:
-        clock: seconds that only grow; a summary comes every 10 of them, at most.
+    `clock`: seconds that only grow; a summary comes every 10 of them, at most.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -287,12 +274,7 @@ class InvalidRecords:
         self._next = clock()
 
     def observe(self, examples: Sequence[DeadLetter], counts: Mapping[str, int]) -> None:
-        """Log the records that the pipeline found invalid.
-
-        Args:
-            examples: some of the records since the last call.
-            counts: how many there were in all, by reason.
-        """
+        """Log the records that the pipeline found invalid."""
         for record in examples:
             if self._in_full[record.reason] < _IN_FULL:
                 self._in_full[record.reason] += 1
@@ -315,9 +297,6 @@ class SourceTrouble:
     """Logs when trouble of the source begins, changes and ends.
 
     Connecting takes a moment; only what lasts for two seconds is told.
-
-    Args:
-        clock: seconds that only grow.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:

@@ -68,11 +68,8 @@ class Decoder:
     Records in a plain form (lists of ids, no objects) take one call into C; all others are read
     by the general decoder. Which one did it never shows in the result.
 
-    Args:
-        fields: where in a record everything lies.
-        dimensions: names of the labels, then of the segments; in the order of `Event.labels`.
-        shown_only: whether records hold what was shown and not what was done with it; then users
-            are among the columns.
+    `shown_only`: whether records hold what was shown and not what was done with it; then users are
+    among the columns.
 
     Raises:
         ConfigError: the fields contradict each other, or a path is none.

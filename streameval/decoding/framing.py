@@ -25,7 +25,6 @@ class Encoding(msgspec.Struct, frozen=True):
     """How the records of a stream are written.
 
     Attributes:
-        format: of the records.
         time_unit: in which the timestamps that a schema declares become JSON.
     """
 

@@ -74,8 +74,6 @@ class InvalidEvent(msgspec.Struct, frozen=True):
     """An invalid record.
 
     Attributes:
-        reason: one of `REASONS`; what is counted.
-        detail: which field, and what was found there; for a person.
         engaged: whether the record says that the user did something.
     """
 

@@ -144,10 +144,7 @@ class Path:
 def compile_path(text: str, key: str, *, lists: bool = False) -> Path:
     """The path, checked.
 
-    Args:
-        text: the path as configured.
-        key: key of the configuration that it was given for.
-        lists: whether `[]` makes sense there.
+    `key`: key of the configuration that it was given for. `lists`: whether `[]` makes sense there.
 
     Raises:
         ConfigError: it is not written like a path, or leads through a list to a single value.

@@ -44,12 +44,7 @@ class Found(msgspec.Struct):
     """The records of a batch by what they are; places are places in the batch.
 
     Attributes:
-        rows: for each compiled form the records that have it.
         runs: for each compiled form the places of those, as ranges in ascending order.
-        events: records that the general decoder read.
-        event_places: the place of each of those.
-        invalid: place, and why it is no event.
-        tombstones: places of records without a value.
     """
 
     rows: list[list[Any]]

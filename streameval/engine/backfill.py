@@ -15,9 +15,7 @@ class BackfillRow(NamedTuple):
     """What the lists of one combination of label values and one span of event time came to.
 
     Attributes:
-        labels: values of all dimensions.
         start: of the span, microseconds since the epoch; None for lists without a time.
-        lists: how many there are.
         content: a table of one cell, as its `dump` gives it.
     """
 
@@ -49,7 +47,6 @@ class Backfill(msgspec.Struct, frozen=True, kw_only=True):
     """Rows that a state takes over at once.
 
     Attributes:
-        rows: by start and labels.
         every: length of their spans, microseconds; None where they are of all time.
     """
 

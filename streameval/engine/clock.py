@@ -77,8 +77,7 @@ class Clock:
     def advance(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
         """Take note of the next events of the log.
 
-        Args:
-            times: of each, microseconds.
+        `times`: of each, microseconds.
 
         Returns:
             The clock after each of them.
@@ -143,10 +142,7 @@ class Clock:
 def largest_median(times: Clocks, size: int, known: int) -> int:
     """The largest of a known time and the medians of all windows of so many consecutive times.
 
-    Args:
-        times: at least `size` of them, which is odd.
-        size: of a window.
-        known: the answer where no median is larger.
+    `known`: the answer where no median is larger.
 
     Example:
         >>> largest_median(np.array([1, 9, 2, 8, 3]), 3, 0)
@@ -204,9 +200,6 @@ class Ahead:
 
     A pane is confirmed when the clock reaches it. It is refuted when all its events are `recent`
     events old and the clock has not.
-
-    Args:
-        recent: as the clock has it.
     """
 
     def __init__(self, recent: int = RECENT) -> None:
@@ -218,10 +211,7 @@ class Ahead:
     ) -> Refuted:
         """Take note of the next events of the log.
 
-        Args:
-            starts: where the pane of each begins.
-            clocks: the clock after each.
-            counted: which of them are counted; the others only let time pass.
+        `counted`: which of them are counted; the others only let time pass.
         """
         rows = np.zeros(len(starts), dtype=np.bool_)
         ahead = np.flatnonzero((starts > clocks) & counted).tolist()

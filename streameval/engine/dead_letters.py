@@ -32,10 +32,6 @@ _NO_ORIGIN: Final = Origin(None, ())
 class Identity(NamedTuple):
     """Names a record: two letters with the same identity are about the same record.
 
-    Attributes:
-        partition: of the record.
-        offset: of the record in its partition.
-
     >>> str(Identity(Partition("events", 3), 14))
     'events/3/14'
     >>> Identity.of("events/3/14").partition
@@ -66,14 +62,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     """An invalid record as it was written, and why it is invalid.
 
     Attributes:
-        partition: of the record.
-        offset: of the record in its partition.
         timestamp_ms: when the log took it, milliseconds since the epoch; None where unknown.
-        key: as it was written.
-        headers: as they were written, in their order.
-        value: its bytes.
-        stage: what failed.
-        reason: one of `invalid.REASONS`.
         message: which field, and what was found there; at most `MESSAGE_BYTES` as UTF-8.
     """
 

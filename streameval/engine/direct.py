@@ -131,12 +131,7 @@ class Front(Protocol):
 
 
 class Direct:
-    """Every record is an event with its outcome; every log is counted for itself.
-
-    Args:
-        decoder: from bytes to events.
-        layout: what is kept of each partition.
-    """
+    """Every record is an event with its outcome; every log is counted for itself."""
 
     def __init__(self, decoder: BatchDecoder[Decoded], layout: Layout) -> None:
         self.layout = layout

@@ -18,10 +18,7 @@ from streameval.windows.views import Views
 class ExperimentReader:
     """Reads an experiment from the lifetime of every family that has its label.
 
-    Args:
-        experiment: what is compared.
-        intervals: confidence and precision.
-        views: of the families; those of segments are left out.
+    `views`: of the families; those of segments are left out.
     """
 
     def __init__(
@@ -36,9 +33,8 @@ class ExperimentReader:
     def report(self, unread: int) -> Report | None:
         """The experiment as it stands; None where no family has its label.
 
-        Args:
-            unread: partitions that another process counts: what is seen here is a part of the
-                users, and no verdict is given.
+        `unread`: partitions that another process counts: what is seen here is a part of the users,
+        and no verdict is given.
         """
         tables = [view.lifetime() for view in self._views]
         if not self._same(tables):
@@ -62,13 +58,7 @@ class ExperimentReader:
 def all_variants(
     views: Sequence[Views], tables: Sequence[Table], label: str
 ) -> tuple[list[Metric], dict[str, Variant]]:
-    """The metrics of several families, and the variants with all of these.
-
-    Args:
-        views: of families that have the label.
-        tables: of each.
-        label: theirs.
-    """
+    """The metrics of several families, and the variants with all of these."""
     variants: dict[str, Variant] = {}
     metrics: list[Metric] = []
     for view, table in zip(views, tables, strict=True):
@@ -80,13 +70,7 @@ def all_variants(
 
 
 def variants_of(view: Views, table: Table, label: str) -> dict[str, Variant]:
-    """The slices of a table by the values of one label; other labels are summed over.
-
-    Args:
-        view: of the family that the table is of.
-        table: with sums by user group.
-        label: one of the family's.
-    """
+    """The slices of a table by the values of one label; other labels are summed over."""
     groups = table.groups
     if groups is None or table.audience is None:
         return {}

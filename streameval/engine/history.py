@@ -28,11 +28,7 @@ _DENSE: Final = 24
 
 
 class History:
-    """The past of several families, read a piece at a time, the newest first.
-
-    Args:
-        views: of the families, in the order of the snapshot's.
-    """
+    """The past of several families, read a piece at a time, the newest first."""
 
     def __init__(self, views: Sequence[Views]) -> None:
         self._panes = [_Panes(view) for view in views]
@@ -42,11 +38,8 @@ class History:
     def take(self, now: float, clock: int | None, series: Sequence[Series]) -> Past:
         """The past until this moment.
 
-        Args:
-            now: wall-clock seconds since the epoch.
-            clock: largest event time, microseconds; None where there is none.
-            series: of the snapshot that is being taken; a quarter as many readings are spent on
-                panes that changed, and as many on those not read yet.
+        `series`: of the snapshot that is being taken; a quarter as many readings are spent on panes
+        that changed, and as many on those not read yet.
         """
         most = max(_LEAST, len(series) // 4)
         families = tuple(panes.take(clock, most) for panes in self._panes)
@@ -83,9 +76,7 @@ class _Panes:
     def take(self, clock: int | None, most: int) -> FamilyPast:
         """The panes as far as they are read, the newest first.
 
-        Args:
-            clock: largest event time, microseconds; None where there is none.
-            most: readings to be spent on panes that changed, and as many on those never read.
+        `most`: readings to be spent on panes that changed, and as many on those never read.
         """
         if not self._metrics or clock is None:
             return FamilyPast()

@@ -36,11 +36,8 @@ class IngestCopy(NamedTuple):
     """What was counted at one moment.
 
     Attributes:
-        families: by name, one of each partition, in the order of partitions.
         since: of each partition: "family:statistic" -> clock at which it was first kept.
         clock: event time at which windows are read, microseconds; None where unknown.
-        tally: outcomes of all records.
-        progress: how far each log was counted.
     """
 
     families: Mapping[str, Sequence[FamilyCopy]]
@@ -53,15 +50,9 @@ class IngestCopy(NamedTuple):
 class Ingest:
     """Counts batches of records, partition by partition; reads no clock, logs nothing.
 
-    Args:
-        front: makes of records what is counted.
-        keep_letters: whether invalid records are kept until they are taken.
-        in_turns: whether long work is left to `proceed`, a part at a time.
-        limits: when so many records are invalid that counting must stop; None: never.
-
-    Attributes:
-        layout: what is kept of each partition.
-        tally: outcomes of all records that this object was given.
+    `keep_letters`: whether invalid records are kept until they are taken. `in_turns`: whether long
+    work is left to `proceed`, a part at a time. `limits`: when so many records are invalid that
+    counting must stop; None: never.
     """
 
     def __init__(
@@ -86,8 +77,7 @@ class Ingest:
     def skip(self, records: Mapping[Identity, str]) -> None:
         """Count none of these records when they come, but make dead letters of them.
 
-        Args:
-            records: with the message of each letter.
+        `records`: with the message of each letter.
         """
         for (partition, offset), message in records.items():
             self._skips.setdefault(partition, {})[offset] = message

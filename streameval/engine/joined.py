@@ -17,10 +17,8 @@ class StreamHealth(msgspec.Struct, frozen=True, kw_only=True):
     """Outcomes of the records of one stream.
 
     Attributes:
-        name: its first topic or file.
         outcomes: records by outcome since the process started; those that were open
             when it started are among them as they end.
-        open: records that still wait.
         outside: interactions counted with items that their list did not show, likewise.
     """
 
@@ -32,9 +30,8 @@ class StreamHealth(msgspec.Struct, frozen=True, kw_only=True):
     def suspicion(self, *, by_request: bool) -> str | None:
         """A sentence when most of its interactions count in no list.
 
-        Args:
-            by_request: whether each names its list; where it does not, most may well be with
-                items that no list has shown.
+        `by_request`: whether each names its list; where it does not, most may well be with items
+        that no list has shown.
         """
         counted, lost = self.outcomes["counted"], {"are invalid": self.outcomes["invalid"]}
         kept = counted
@@ -58,11 +55,9 @@ class JoinHealth(msgspec.Struct, frozen=True, kw_only=True):
     """How a join is.
 
     Attributes:
-        streams: that of impressions first.
         bytes: approximate memory of the records that wait.
         clocks: newest event time of each log, microseconds; those that have none are absent.
         passed_by: how often a log was waited for no longer, because it was idle.
-        by_request: whether interactions name their lists.
     """
 
     streams: tuple[StreamHealth, ...]

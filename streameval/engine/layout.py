@@ -17,12 +17,8 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     """What is kept of each partition.
 
     Attributes:
-        families: groups of metrics, each with labels and windows of its own; names are distinct.
-        times: how event time is divided.
         dedup: for how long event ids are remembered, microseconds; None means not at all.
         max_ahead: so far ahead of recent events an event is believed at once, microseconds.
-        intervals: how sure values are; None where that is not kept.
-        experiment: variants that are compared; None where none are.
         recent: how many events of a log decide on its clock.
     """
 

@@ -21,9 +21,7 @@ class TooMany(msgspec.Struct, frozen=True, kw_only=True):
     """How many records were invalid when a limit was passed.
 
     Attributes:
-        invalid: so many.
         of: among so many, the last ones.
-        limit: which limit that is above, in words.
     """
 
     invalid: int
@@ -40,9 +38,7 @@ class Limits:
 
     It does not matter where one batch ends and the next begins.
 
-    Args:
-        max_ratio: most invalid records as a share of the last `WINDOW`, once there were `FEWEST`.
-        max_run: most invalid records in a row.
+    `max_ratio`: most invalid records as a share of the last `WINDOW`, once there were `FEWEST`.
 
     >>> limits = Limits(max_ratio=1, max_run=2)
     >>> limits.observe(4, [0, 1, 3])
@@ -62,9 +58,7 @@ class Limits:
     def observe(self, records: int, places: Sequence[int]) -> TooMany | None:
         """Take note of consecutive records.
 
-        Args:
-            records: how many.
-            places: which of them are invalid: from 0 on, ascending.
+        `places`: which of them are invalid: from 0 on, ascending.
 
         Returns:
             What was too many, the first time and ever after; None while all is within limits.

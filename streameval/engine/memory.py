@@ -31,9 +31,7 @@ class Memory:
     clock on. With ten million ids remembered, a chance collision is expected once in about 10^11
     events.
 
-    Args:
-        span: how long to remember, microseconds of event time.
-        recent: after so many events it is known whether one is from the future.
+    `span`: how long to remember, microseconds of event time.
     """
 
     def __init__(self, span: int, recent: int = RECENT) -> None:
@@ -52,10 +50,7 @@ class Memory:
     ) -> NDArray[np.bool_]:
         """Which events were not counted before; remembers them.
 
-        Args:
-            event_ids: of each event, in the order of the log.
-            times: of each event, microseconds.
-            clocks: the clock after each event, microseconds.
+        `clocks`: the clock after each event, microseconds.
         """
         novel = np.ones(len(event_ids), dtype=np.bool_)
         buckets = (times // self._width).tolist()

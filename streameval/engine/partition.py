@@ -35,12 +35,7 @@ META = "meta"
 
 
 class Applied(NamedTuple):
-    """Outcomes of a batch.
-
-    Attributes:
-        invalid: place, and why the record there is no event.
-        tally: how many records became what.
-    """
+    """Outcomes of a batch."""
 
     invalid: Sequence[tuple[int, InvalidEvent]]
     tally: Tally
@@ -62,12 +57,7 @@ class PartitionState:
     """The fold of one partition's log up to `position`: a function of its records alone.
 
     Attributes:
-        position: the next offset to be counted.
-        time: the clock of its log.
-        tally: outcomes of its records.
-        families: what is kept, by name.
         since: "family:statistic" -> clock at which it was first kept; those kept always are absent.
-        backfills: event time of what was taken over, in the order of taking over.
     """
 
     def __init__(self, layout: Layout, partition: Partition, position: int) -> None:

@@ -19,8 +19,6 @@ class PaneMeans(msgspec.Struct, frozen=True):
     """The means of one span of event time.
 
     Attributes:
-        start: where it begins, microseconds since the epoch.
-        size: how long it is, microseconds.
         rows: label values -> one mean for each of the family's metrics that is one.
         whole: whether every slice was read; where not, what is missing is unknown, not 0.
     """
@@ -35,11 +33,9 @@ class FamilyPast(msgspec.Struct, frozen=True):
     """What is kept of one family's past.
 
     Attributes:
-        means: texts of the metrics that are means, in the order of every row.
         panes: spans of event time, ascending and without a gap in what was read; empty where
             there is no event time or no window.
         since: event time from which on the panes are whole, microseconds.
-        spans: how long each window is, by its name, microseconds.
     """
 
     means: tuple[str, ...] = ()
@@ -74,7 +70,6 @@ class Past(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         clock: largest event time, microseconds; None where events carry none.
-        families: in the order of the snapshot's.
         seen: snapshots of this process, ascending; the last ones all, of older ones fewer and
             fewer, so that there are never more than some 200.
     """

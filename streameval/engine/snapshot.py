@@ -22,9 +22,6 @@ class Series(msgspec.Struct, frozen=True):
     """One metric of one slice in one window.
 
     Attributes:
-        metric: which metric.
-        labels: the slice's label values, in the order of its family's `label_names`.
-        reading: its value with evidence; may be undefined (NaN).
         window: span of event time like "5m", or "lifetime".
         family: place of its family in `Snapshot.families`.
         since: event time, in seconds since the epoch, from which on the value is complete; None
@@ -43,7 +40,6 @@ class SeriesFamily(msgspec.Struct, frozen=True):
     """Series that are divided in the same way.
 
     Attributes:
-        name: its identity in saved state, for example "labels".
         segment: the one dimension besides the labels; None in a family of labels alone.
         label_names: names of the labels on every series, a segment last.
         windows: names of its windows, ascending, without "lifetime".
@@ -65,8 +61,6 @@ class PartitionHealth(msgspec.Struct, frozen=True, kw_only=True):
     """How far one partition has been read.
 
     Attributes:
-        partition: which one.
-        position: next offset to be read.
         end: offset after its last record as last known; None where unknown.
         event_time: largest event time so far, microseconds since the epoch; None where unknown.
     """
@@ -88,7 +82,6 @@ class CheckpointHealth(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         last_success: when one was last written, wall-clock seconds since the epoch; None where
             this process has written none.
-        failures: attempts that failed: reason -> how often.
         offsets: the next offset to be counted after a crash, by partition.
         skipped: offsets that logs lost before they were counted, passed over as configured.
     """
@@ -103,7 +96,6 @@ class ReloadHealth(msgspec.Struct, frozen=True, kw_only=True):
     """The result of the last reload of the configuration.
 
     Attributes:
-        successful: whether it is in force.
         at: when it was read, wall-clock seconds since the epoch.
     """
 

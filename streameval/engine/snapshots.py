@@ -55,7 +55,6 @@ class _Read(NamedTuple):
     Attributes:
         table: what was read; the same object while nothing changed.
         since: from when on each metric is complete, seconds; None where it always was.
-        rows: slice -> one series for each metric.
         advice: label values and a sentence about what looks wrong with their events.
     """
 
@@ -70,17 +69,8 @@ class Snapshots:
 
     Not for two threads at once.
 
-    Args:
-        layout: what is kept of each partition.
-        source: what is being read, for a person.
-        labels: names of the labels; a dimension that is none of them is a segment.
-        started_at: wall-clock seconds since the epoch at which counting began.
-        idle: label values without an event for longer are left out, microseconds of event time;
-            None keeps them all.
-
-    Attributes:
-        started_at: as given.
-        version: of the last snapshot.
+    `idle`: label values without an event for longer are left out, microseconds of event time; None
+    keeps them all.
     """
 
     def __init__(
@@ -119,13 +109,7 @@ class Snapshots:
             self._experiment = ExperimentReader(layout.experiment, layout.intervals, compared)
 
     def take(self, counts: IngestCopy, now: float, around: Circumstances) -> Snapshot:
-        """All readings of what was counted.
-
-        Args:
-            counts: what was counted.
-            now: wall-clock seconds since the epoch.
-            around: what only the caller can know.
-        """
+        """All readings of what was counted."""
         for view, spec in zip(self._views, self._layout.families, strict=True):
             view.show(counts.families[spec.name])
         asleep = [self._asleep(view, counts.clock) for view in self._views]
@@ -256,14 +240,7 @@ class Snapshots:
 def of_ingest(
     ingest: Ingest, *, labels: Sequence[str], now: float, join: JoinHealth | None = None
 ) -> Snapshot:
-    """One snapshot of an ingest that nobody is waiting for: of files, or of saved states.
-
-    Args:
-        ingest: whose counts are read.
-        labels: names of the labels.
-        now: wall-clock seconds since the epoch.
-        join: how the join of streams is; None where nothing is joined.
-    """
+    """One snapshot of an ingest that nobody is waiting for: of files, or of saved states."""
     snapshots = Snapshots(ingest.layout, source="", labels=labels, started_at=0.0)
     return snapshots.take(ingest.copied(), now, Circumstances(health=Health(join=join)))
 
@@ -273,10 +250,7 @@ def variants_in(
 ) -> tuple[list[Metric], dict[str, Variant]]:
     """The metrics that are kept by a label, and its variants over the whole lifetime.
 
-    Args:
-        ingest: whose counts are read.
-        label: whose values are the variants.
-        labels: names of all labels; families of segments are left out.
+    `labels`: names of all labels; families of segments are left out.
     """
     layout, counts = ingest.layout, ingest.copied()
     views = [
@@ -290,12 +264,7 @@ def variants_in(
 
 
 class Beginnings:
-    """Since when what is kept of a family has been kept, in any of its partitions.
-
-    Args:
-        family: its name.
-        since: of each partition: "family:statistic" -> clock at which it was first kept.
-    """
+    """Since when what is kept of a family has been kept, in any of its partitions."""
 
     def __init__(self, family: str, since: Iterable[Mapping[str, int]]) -> None:
         self._found: dict[str, int] = {}
@@ -308,9 +277,7 @@ class Beginnings:
     def since(self, statistics: Iterable[str], start: int | None) -> float | None:
         """When what is read from these statistics became complete, seconds since the epoch.
 
-        Args:
-            statistics: their names.
-            start: of the window that is read, microseconds; None for the lifetime.
+        `start`: of the window that is read, microseconds; None for the lifetime.
 
         Returns:
             None where it always was.

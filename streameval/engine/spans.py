@@ -39,9 +39,7 @@ class Spans:
 
     Nothing is late: a span is the events in it, in whatever order they came.
 
-    Args:
-        families: what is kept of each span; windows do not matter.
-        every: length of a span, microseconds.
+    `every`: length of a span, microseconds.
     """
 
     def __init__(self, families: Sequence[FamilySpec], every: int) -> None:

@@ -17,12 +17,8 @@ class Tally(msgspec.Struct, gc=False):
     """Counts of records; `consumed == valid + invalid + tombstones + duplicates`, always.
 
     Attributes:
-        consumed: records read, whatever became of them.
-        valid: records that became events and were counted.
         late: those among them that were too late for every window.
         future: those among them whose time is ahead of their log, and was not confirmed by it.
-        tombstones: records without a value.
-        duplicates: records with an event id that was counted before.
         engaged: valid records with interactions.
         unusable: invalid records with interactions.
         invalid: records that are no event, by reason; every known reason is present.

@@ -30,18 +30,12 @@ class ShownBucket:
     """The lists of one short span of event time, as columns; one list after the other.
 
     Attributes:
-        times: event time of each, microseconds.
-        ends: where its items end in `items`.
-        items: numbers of the items of all lists.
-        dimensions: number of its label values.
         requests: its id; empty where the stream has none.
         users: who saw it; empty where nobody asks.
         positions: rank of each item; empty where they are 1, 2, 3, ...
         scores: of each item; NaN where the list has none; empty where no list has.
         baselines: numbers of the items of another recommender's lists; one a list, or none.
-        logs: number of the log of its record.
         offsets: of its record in that log; -1 where an earlier release did not keep it.
-        version: while it stays the same, so does the content.
     """
 
     __slots__ = (
@@ -110,13 +104,7 @@ class ShownBucket:
 
 
 def written(bucket: ShownBucket, items: Sequence[Id], labels: Sequence[tuple[str, ...]]) -> bytes:
-    """A bucket as bytes; equal lists in equal order give equal ones, whatever their numbers.
-
-    Args:
-        bucket: the lists.
-        items: number of an item -> the item.
-        labels: number of label values -> these.
-    """
+    """A bucket as bytes; equal lists in equal order give equal ones, whatever their numbers."""
     return msgspec.msgpack.encode(_saved(bucket, items, labels))
 
 
@@ -124,11 +112,6 @@ def read(
     content: bytes, item: Callable[[Id], int], label: Callable[[tuple[str, ...]], int]
 ) -> ShownBucket:
     """The bucket that was written.
-
-    Args:
-        content: what `written` gave.
-        item: an item -> its number here.
-        label: label values -> their number here.
 
     Raises:
         ValueError: it is none.

@@ -24,14 +24,7 @@ def events(
     waiting: Container[int],
     outcome: Callable[[int], tuple[Any, Any]],
 ) -> Decoded:
-    """Lists as events, in their order.
-
-    Args:
-        shown: all lists.
-        rows: which of them; those of one bucket follow each other.
-        waiting: those of them that have interactions.
-        outcome: the interactions of a row, and the same with types.
-    """
+    """Lists as events, in their order."""
     outcomes = [outcome(row) if row in waiting else _NOTHING for row in rows]
     acts = [each[0] for each in outcomes]
     found = [each[1] for each in outcomes]

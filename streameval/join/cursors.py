@@ -29,13 +29,7 @@ class RecordSlice(NamedTuple):
     """Consecutive records of one log that are next in order.
 
     Attributes:
-        log: number of the log.
-        content: the valid ones among them, without those from the future.
         before: clock of the log before each of these; NEVER where it had none.
-        offsets: of the records by their places.
-        records: how many there are, valid or not.
-        invalid: those that are no impression or interaction.
-        tombstones: how many have no value.
         future: the valid ones from the future; None where there are none.
     """
 
@@ -84,13 +78,8 @@ class LogCursor:
     have not and it is from the future; the records after it wait with it.
 
     Attributes:
-        number: of the log among all.
         stream: number of its stream; that of impressions is 0.
-        partition: of the log.
-        position: offset of the next record to be joined.
-        time: the clock of the log up to there.
         idle: whether the other logs do not wait for it.
-        ended: whether no more records come.
     """
 
     def __init__(

@@ -22,10 +22,6 @@ class ExplainedList(msgspec.Struct, frozen=True, kw_only=True):
     """A list that was shown.
 
     Attributes:
-        request: its id; empty where the stream has none.
-        time: when it was shown, microseconds since the epoch.
-        items: what was shown, rank 1 first.
-        labels: its label values.
         outcome: "counted" or "open".
         complete_at: event time that every log must pass before the list is counted, microseconds.
     """
@@ -42,14 +38,9 @@ class ExplainedRecord(msgspec.Struct, frozen=True, kw_only=True):
     """An interaction, or a rejected record.
 
     Attributes:
-        log: where it lies.
-        offset: in that log.
-        time: when it happened, microseconds since the epoch.
         item: of an interaction; None of an impression.
-        type: of an interaction that has one.
         rank: at which the item was shown, from 1; None where the list did not show it.
         outcome: where the record ended, or "open".
-        why: the same in a sentence.
     """
 
     log: Partition
@@ -63,24 +54,14 @@ class ExplainedRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """All that the logs hold about a request or a user.
-
-    Attributes:
-        lists: by time.
-        records: interactions with these lists, and rejected records; by time.
-    """
+    """All that the logs hold about a request or a user."""
 
     lists: Sequence[ExplainedList]
     records: Sequence[ExplainedRecord]
 
 
 class KeyTrace:
-    """Collects what a join does with the records of one key.
-
-    Args:
-        key: a request id, or a user where lists are joined by user.
-        users: whether lists are joined by user.
-    """
+    """Collects what a join does with the records of one key."""
 
     def __init__(self, key: str, *, users: bool) -> None:
         self._key = key
@@ -105,11 +86,7 @@ class KeyTrace:
             self._counted[each.log, each.offset] = each, _rank(items, each.item)
 
     def explanation(self, state: JoinedState) -> Explanation | None:
-        """What is known after the join has read its logs; None where nothing is.
-
-        Args:
-            state: the join that was traced.
-        """
+        """What is known after the join has read its logs; None where nothing is."""
         joiner, logs = state.joiner, state.logs.partitions
         lists = [*self._counted_lists(joiner), *self._open_lists(joiner)]
         records = [*self._ended(logs), *self._open(joiner, logs)]

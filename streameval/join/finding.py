@@ -73,13 +73,7 @@ class Index:
 
 
 class ByRequest:
-    """Interactions that name their list.
-
-    Args:
-        shown: the lists.
-        requests: their rows by id.
-        rules: of the join.
-    """
+    """Interactions that name their list."""
 
     def __init__(self, shown: Shown, requests: Index, rules: Rules) -> None:
         self._shown = shown
@@ -96,11 +90,7 @@ class ByRequest:
 class ByUserItem:
     """Interactions that name a user and an item: last touch.
 
-    Args:
-        shown: the lists.
-        users: their rows by user.
-        rules: of the join.
-        slack: so much older than one that came later may a list be, microseconds.
+    `slack`: so much older than one that came later may a list be, microseconds.
     """
 
     def __init__(self, shown: Shown, users: Index, rules: Rules, slack: int) -> None:

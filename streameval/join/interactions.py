@@ -26,17 +26,9 @@ class InteractionFields(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         key: path of the request id, or of the user, as the rules of the join say.
-        item: path of the item's id.
-        time: path of event time.
-        time_unit: how it is written.
-        type: path of the type; may be absent in a record where `types` is empty.
         gain: path of the gain; None where the type decides.
-        event_id: path of its identity; None where there is none.
         types: type -> gain; where this is not empty, others do not count.
         ignore: types that do not count.
-        ids: how ids of items are kept.
-        max_id_bytes: longest id accepted, in UTF-8.
-        max_label_bytes: longest type accepted, likewise.
     """
 
     key: str
@@ -99,10 +91,6 @@ class InteractionColumns(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 class InteractionDecoder:
     """Decodes records of interactions; compiled once from the configured fields.
-
-    Args:
-        fields: where everything lies.
-        key: what an interaction names; for messages.
 
     Raises:
         ConfigError: a path is none.

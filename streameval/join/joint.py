@@ -22,15 +22,7 @@ from streameval.join.state import JoinedState
 
 
 class Joint:
-    """Joins the logs of equal number of all streams, and counts them as one.
-
-    Args:
-        impressions: decodes lists shown.
-        interactions: decodes the records of each other stream.
-        streams: topics or files of each stream, that of impressions first.
-        rules: what is joined with what.
-        layout: what is kept of the events.
-    """
+    """Joins the logs of equal number of all streams, and counts them as one."""
 
     def __init__(
         self,
@@ -67,10 +59,7 @@ class Joint:
     ) -> JoinedState:
         """One that has counted nothing; the logs in the order of their streams and names.
 
-        Args:
-            offsets: where each begins.
-            sink: handed the events that are complete; None counts them.
-            trace: is told how each record ends; None where nobody asks.
+        `sink`: handed the events that are complete; None counts them.
 
         Raises:
             UnevenStreamsError: a stream has no log among them.

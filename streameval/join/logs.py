@@ -19,9 +19,7 @@ class Log(NamedTuple):
     """One log of one stream, and where to begin in it.
 
     Attributes:
-        partition: of the log.
         stream: number of its stream; that of impressions is 0.
-        offset: of the first record to be read.
     """
 
     partition: Partition
@@ -32,12 +30,9 @@ class Log(NamedTuple):
 class Logs:
     """Some logs that are joined; each has a number, by its place.
 
-    Args:
-        logs: which; their order is part of the meaning of what is saved.
-        clock: makes the clock of a log.
+    `logs`: which; their order is part of the meaning of what is saved.
 
     Attributes:
-        cursors: of the logs.
         has_more: whether the last `take` left records that are next in order.
     """
 

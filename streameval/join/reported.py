@@ -27,13 +27,7 @@ class Reported(NamedTuple):
     """One interaction that counts.
 
     Attributes:
-        time: when it happened, microseconds since the epoch.
         key: id of the list, or the user.
-        item: which item.
-        type: for example "click"; None where the stream has no types.
-        gain: of the interaction.
-        log: number of its log.
-        offset: of its record there.
     """
 
     time: int
@@ -66,11 +60,7 @@ class _Bucket:
 class ReportedShelf:
     """Interactions by buckets of event time; in each in the order of their logs.
 
-    Args:
-        width: span of event time of a bucket, microseconds.
-
-    Attributes:
-        size: rough bytes of all of them.
+    `width`: span of event time of a bucket, microseconds.
     """
 
     def __init__(self, width: int) -> None:
@@ -145,8 +135,7 @@ class ReportedShelf:
 class Deduplicator:
     """Finds interactions that came before, by the event ids of one stream.
 
-    Args:
-        span: event time for which ids are remembered, microseconds.
+    `span`: event time for which ids are remembered, microseconds.
 
     Attributes:
         newest: largest time so far; None before the first.
@@ -162,9 +151,7 @@ class Deduplicator:
     ) -> set[tuple[int, int]]:
         """The interactions whose ids came before; remembers the ids of the others.
 
-        Args:
-            found: interactions, slice by slice; without event ids none is a duplicate.
-            asked: slice and row of each, in the order of the join.
+        `asked`: slice and row of each, in the order of the join.
         """
         ids = [each.event_ids[row] for n, row in asked if (each := found[n]).event_ids is not None]
         if not ids:

@@ -94,12 +94,7 @@ class Shown:
 
     A list is known by its row: its bucket and its place in it.
 
-    Args:
-        width: span of event time of a bucket, microseconds.
-        users: whether it is kept who saw each list.
-
     Attributes:
-        buckets: number of the span since the epoch -> its lists.
         size: rough bytes of all of them.
     """
 
@@ -124,13 +119,6 @@ class Shown:
         offsets: Sequence[int],
     ) -> list[int]:
         """Keep some of the lists; returns their rows here.
-
-        Args:
-            decoded: lists that were shown.
-            rows: which of them.
-            times: event time of each of these, microseconds.
-            log: number of the log that they come from.
-            offsets: of the record of each of these in it.
 
         Raises:
             TooManyOpenError: more lists of one short span than can be told apart.

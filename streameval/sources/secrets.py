@@ -59,9 +59,7 @@ def names_a_file(value: object) -> bool:
 class FileText(str):
     """A text that was made from files, and can be made from them again.
 
-    Args:
-        text: as the files say now.
-        read: makes the text again; raises ValueError where it cannot.
+    `read`: makes the text again; raises ValueError where it cannot.
     """
 
     __slots__ = ("_read",)

@@ -91,10 +91,7 @@ class Groups(Statistic):
     def begin(self, batch: Batch | Coded, cells: Cells, times: IntArray | None) -> None:
         """These lists come next; every source takes all of them in order.
 
-        Args:
-            batch: the lists, which say who saw them.
-            cells: where each is counted.
-            times: event time of each, microseconds; by default as the batch says.
+        `times`: event time of each, microseconds; by default as the batch says.
         """
         for source in self._sources:
             source.first = self._viewers.waiting
@@ -191,10 +188,8 @@ class Groups(Statistic):
     ) -> None:
         """Take the place of the content by saved relations, which may be of other metrics.
 
-        Args:
-            saved: `Relation.saved` of each relation, in their order.
-            metrics: that they were saved of, in ascending order.
-            cells: the number here of each cell that was written.
+        `metrics`: that they were saved of, in ascending order. `cells`: the number here of each
+        cell that was written.
 
         Raises:
             ValueError: they are not what was saved.
@@ -284,11 +279,7 @@ class _Rows:
     def add_to(self, sums: IntArray, column: int, metrics: int, days: IntArray) -> None:
         """Add the numerators and denominators of a metric by day and group.
 
-        Args:
-            sums: shape (2, days times groups).
-            column: of the metric.
-            metrics: how many there are.
-            days: of the sums; what is older is summed with the first.
+        `days`: of the sums; what is older is summed with the first.
         """
         same = np.array_equal(days, self.days)
         rows = np.searchsorted(days, self.days) * self._width

@@ -22,8 +22,6 @@ class Statistic:
     """Counts events of many cells into relations.
 
     Attributes:
-        options: its identity; unlike ones do not merge.
-        items: codes of the items that it names.
         relations: what it remembers; to be read after `fold` only.
     """
 

@@ -27,9 +27,7 @@ class Summed(NamedTuple):
     """One metric whose lists are summed.
 
     Attributes:
-        column: its place among the metrics of the statistic.
         bounded: whether values are rounded to UNIT; without bounds they are summed exactly.
-        values: numerator and denominator of each list.
         items: how much each item that stands at a rank of its own adds to the denominator.
     """
 
@@ -40,14 +38,7 @@ class Summed(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What distinct outcomes add to the sums of one metric.
-
-    Attributes:
-        column: place of the metric among those of the statistic.
-        bounded: whether numerators are rounded to UNIT.
-        numerators: of each outcome, shape (n,).
-        denominators: likewise.
-    """
+    """What distinct outcomes add to the sums of one metric."""
 
     column: int
     bounded: bool
@@ -56,13 +47,7 @@ class Terms(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Outcomes of lists that wait.
-
-    Attributes:
-        rows: place of each list among all that wait.
-        codes: its outcome, an index of the terms.
-        terms: of each metric.
-    """
+    """Outcomes of lists that wait."""
 
     rows: IntArray
     codes: IntArray
@@ -86,13 +71,7 @@ class ListsOfUsers:
         self._ranks: list[tuple[int, int]] = []
 
     def take(self, outcomes: Iterable[Outcome], cells: Cells, count: int) -> None:
-        """Take the outcomes of so many lists.
-
-        Args:
-            outcomes: of each list.
-            cells: where each is counted.
-            count: how many there are.
-        """
+        """Take the outcomes of so many lists."""
         codes = np.fromiter(map(self._outcomes.__getitem__, outcomes), np.int64, count)
         self._coded.append((self.first, codes))
         self._uncounted.append((self._outcomes, cells, codes))
@@ -177,11 +156,6 @@ class Owners:
         keys: cell, day and group of each sum.
         sums: of each metric its numerators, then of each its denominators.
         exact: what is summed exactly: keys and counts of rows.
-
-    Args:
-        seen: who saw the lists.
-        width: number of groups.
-        metrics: how many.
     """
 
     def __init__(self, seen: Seen, width: int, metrics: int) -> None:
@@ -247,11 +221,6 @@ def _summed(
 ) -> IntArray:
     """The sum of each owner's values, by the code of each list.
 
-    Args:
-        values: of each code.
-        owner: of each list.
-        codes: likewise.
-        pairs: how many lists each owner has of each code; None where these are not counted.
-        owners: how many.
+    `pairs`: how many lists each owner has of each code; None where these are not counted.
     """
     return sums(owner, values[codes], owners) if pairs is None else pairs @ values

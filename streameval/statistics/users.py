@@ -92,10 +92,7 @@ class _Taken(NamedTuple):
     """Who saw the lists of one batch.
 
     Attributes:
-        cells: where each is counted.
-        days: of each.
         hashes: of the users; None where they wait to be hashed.
-        users: those that wait; may be empty where nobody is named.
         events: ids of the events, which stand for users who are not named; may be empty.
     """
 
@@ -110,10 +107,7 @@ class Seen(NamedTuple):
     """Who saw lists, and when; shape (lists,) each.
 
     Attributes:
-        cells: where each is counted.
         hashes: of the user; of the event's id where no user is named.
-        named: whether a user is named.
-        grouped: whether there is a hash at all.
         days: days since the epoch; 0 without event time.
     """
 
@@ -138,10 +132,7 @@ class Viewers:
     def take(self, batch: Batch | Coded, cells: Cells, times: IntArray | None = None) -> None:
         """Take who saw some lists.
 
-        Args:
-            batch: the lists.
-            cells: where each is counted.
-            times: event time of each, microseconds; by default as the batch says.
+        `times`: event time of each, microseconds; by default as the batch says.
         """
         if times is None:
             times = _times(batch)
@@ -177,7 +168,6 @@ class UserSample(NamedTuple):
     """Users of one cell.
 
     Attributes:
-        hashes: of the users below the threshold, ascending.
         threshold: 2^64 where all users are in it.
     """
 

@@ -95,15 +95,10 @@ class FamilySpec(msgspec.Struct, frozen=True, kw_only=True):
     """What one family of series is.
 
     Attributes:
-        name: its identity in saved state; without a slash.
-        metrics: what is read of every slice.
-        table: an empty table of what they need.
         slices: numbers the slices, for all partitions of the process.
         open: what was counted last, of all partitions of the process.
-        dimensions: names of what it is divided by.
         columns: the place of each of those among the dimensions of an event.
         spans: of its windows, microseconds, ascending; empty where only its lifetime is read.
-        folding: how many label values and combinations are kept apart.
     """
 
     name: str
@@ -121,10 +116,7 @@ class FamilyCopy(NamedTuple):
     """A family at one moment, for reading on any thread.
 
     Attributes:
-        version: while it stays the same, so does the content.
         panes: tables by pane; the very same objects while nothing changed in them.
-        folding: which label values are kept apart.
-        seen: when slices were seen, by number.
         kept: how far back from the clock panes are kept, microseconds.
         clock: of the partition, microseconds; None where it has none yet.
         users: what is kept by user over the lifetime; None without.
@@ -146,16 +138,8 @@ class Family:
     After an `advance` the content is a function of the events and of the clock.
 
     Attributes:
-        spec: what it is.
-        times: how event time is divided here.
         kept: how far back from the clock panes are kept, microseconds; 0 without windows.
         version: while it stays the same, so does the content.
-        folding: which label values are kept apart; for reading only.
-        clock: the one of the last `advance`, microseconds; None before the first.
-
-    Args:
-        spec: what it is.
-        times: how event time is divided; the family keeps panes for its own longest span only.
     """
 
     def __init__(self, spec: FamilySpec, times: Times) -> None:
@@ -185,12 +169,8 @@ class Family:
     ) -> None:
         """Count events, in the order of the log.
 
-        Args:
-            batch: the events.
-            dimensions: values of all dimensions of each; None where none are configured.
-            starts: start of the pane of each, PAST where it is late; None without event time.
-            times: event time of each, microseconds; None without.
-            seen: the same where the log confirms it, else the clock; by default `times`.
+        `starts`: start of the pane of each, PAST where it is late; None without event time. `seen`:
+        the same where the log confirms it, else the clock; by default `times`.
         """
         if not len(batch):
             return
@@ -206,8 +186,7 @@ class Family:
     def advance(self, clock: int) -> None:
         """Fold panes that have grown old into hours, and those no longer kept into the past.
 
-        Args:
-            clock: of the partition, microseconds. Panes that begin after it are in no window.
+        `clock`: of the partition, microseconds. Panes that begin after it are in no window.
         """
         size = self.times.pane
         if self.clock is None or self.clock // size != clock // size:
@@ -239,11 +218,7 @@ class Family:
     ) -> None:
         """Add what was counted elsewhere.
 
-        Args:
-            labels: values of all dimensions.
-            content: a table of one cell, as its `dump` gives it.
-            lists: how many there are in it.
-            span: of event time in which they all are: start and length, microseconds; None without.
+        `span`: of event time in which they all are: start and length, microseconds; None without.
 
         Raises:
             BackfillError: the span lies in several panes.
@@ -302,9 +277,6 @@ class Family:
 
     def restore(self, sections: Mapping[str, bytes]) -> frozenset[str]:
         """Replace the content by what the sections of a family of this name hold.
-
-        Args:
-            sections: bytes by name; those of other families may be among them.
 
         Returns:
             Names of statistics that some of them did not hold: they are kept from now on.

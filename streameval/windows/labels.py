@@ -46,9 +46,6 @@ class Cap(Generic[T]):
     Attributes:
         kept: value -> hash.
         edge: smallest hash that ever folded; None where none has.
-
-    Args:
-        size: most values kept.
     """
 
     __slots__ = ("edge", "kept", "size")

@@ -148,9 +148,7 @@ class Views:
         It begins at a whole pane, above two hours at a whole hour, so it has all of the span or
         more. Panes that begin after the clock, or after that of their partition, are not in it.
 
-        Args:
-            span: of the window, microseconds; at most the longest of the spec.
-            clock: of all partitions, microseconds; less the lateness at least.
+        `span`: of the window, microseconds; at most the longest of the spec.
         """
         size = unit(span, self._pane)
         start = (clock - span) // size * size

@@ -11,7 +11,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from streameval.cli.check import checked
+from streameval.cli.check import check
 from streameval.config import load
 from streameval.decoding.decode import Decoder
 from streameval.errors import ConfigError
@@ -69,7 +69,7 @@ def test_every_example_passes_the_check(
     path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     copy = _copied(path, tmp_path)
-    checked(copy, connect=False)
+    check(copy, connect=False)
     said = capsys.readouterr().out
     assert said.startswith(f"valid     {copy}\n")
     assert SURROUNDINGS["KAFKA_PASSWORD"] not in said
@@ -89,7 +89,7 @@ def test_what_is_missing_in_the_environment_is_told(
 ) -> None:
     environment.delenv(variable)
     with pytest.raises(ConfigError, match=f"the environment variable {variable} is not set"):
-        checked(_copied(DEPLOY / example, tmp_path), connect=False)
+        check(_copied(DEPLOY / example, tmp_path), connect=False)
 
 
 def test_every_example_says_first_what_it_is_for() -> None:
