@@ -13,9 +13,7 @@ from streameval.errors import CutoffExceedsDepthError, MetricError
 from streameval.statistics.exposures import Exposed, ExposuresOptions
 from streameval.statistics.pairings import PairingsOptions
 from streameval.statistics.profiles import HitsOptions
-from streameval.statistics.ranksums import RankSumsOptions
-from streameval.statistics.samples import Sampling
-from streameval.statistics.scores import ScoresOptions
+from streameval.statistics.scores import RankSumsOptions, Sampling, ScoresOptions
 
 WHOLE = 0
 """As a depth: keep whole lists, though the metrics need fewer ranks."""

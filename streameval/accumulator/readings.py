@@ -29,8 +29,7 @@ from streameval.statistics.distributions import Distribution, Values
 from streameval.statistics.exposures import ItemsShown
 from streameval.statistics.hits import Hits, HitsOfCells
 from streameval.statistics.intervals import Audience, GroupSums, Intervals, Kind
-from streameval.statistics.ranksums import RankSumsOfLists
-from streameval.statistics.scores import ScoredItems
+from streameval.statistics.scores import RankSumsOfLists, ScoredItems
 from streameval.statistics.statistic import Statistic
 
 S = TypeVar("S", bound=Statistic)

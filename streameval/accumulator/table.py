@@ -35,9 +35,13 @@ from streameval.statistics.hits import Hits, Listener
 from streameval.statistics.lists import GradedLists, Lists
 from streameval.statistics.pairings import ItemPairings, PairingsOptions
 from streameval.statistics.profiles import HitsOptions
-from streameval.statistics.ranksums import RankSumsOfLists, RankSumsOptions
 from streameval.statistics.relation import Relation, Shape, cells_of
-from streameval.statistics.scores import ScoredItems, ScoresOptions
+from streameval.statistics.scores import (
+    RankSumsOfLists,
+    RankSumsOptions,
+    ScoredItems,
+    ScoresOptions,
+)
 from streameval.statistics.statistic import Cells, Statistic
 from streameval.statistics.terms import EventsOfUsers, ListsOfUsers
 from streameval.statistics.users import Users, UsersOptions

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from streameval.catalogue.context import Catalog
 from streameval.events import Event, Id
-from streameval.statistics.samples import gains_of
+from streameval.statistics.scores import gains_of
 
 Repeats: TypeAlias = Literal["every", "compact_before_cut", "compact_after_cut"]
 """Whether an item counts each time, or the list is closed up to its first places before it is

@@ -19,7 +19,6 @@ from typer.core import TyperGroup
 
 from streameval.cli.ending import WrongCallError, output, reading, tell
 from streameval.cli.screen import printed
-from streameval.cli.state import moment
 from streameval.config import Config, load
 from streameval.dead_letters import replay as work
 from streameval.dead_letters.file import read_letters
@@ -30,11 +29,13 @@ from streameval.dead_letters.topic import topics_for
 from streameval.decoding.invalid import REASONS
 from streameval.engine.dead_letters import DeadLetter, Identity
 from streameval.errors import nearest
+from streameval.exporters.view import printable
 from streameval.sources.kafka.settings import (
     source_config,
     source_topics,
 )
 from streameval.sources.options import KafkaOptions
+from streameval.windows.times import SECOND, moment_text
 
 SAMPLES: Final = 3
 """Letters of each reason that are shown: the last ones."""
@@ -243,7 +244,7 @@ def _as_text(where: str, groups: Sequence[ReasonGroup]) -> str:
     count = sum(group.count for group in groups)
     lines = [f"{count:,} {'record' if count == 1 else 'records'} in {where}\n", _table(groups)]
     for group in groups:
-        lines.append(f"\n{_printable(group.reason)}, the last ones:\n")
+        lines.append(f"\n{printable(group.reason)}, the last ones:\n")
         lines.extend(map(_sample, group.samples))
     return "".join(lines)
 
@@ -254,15 +255,15 @@ def _table(groups: Sequence[ReasonGroup]) -> str:
         table.add_column(name, justify="right" if name == "records" else "left")
     for group in groups:
         first, last = _instant(group.first_ms), _instant(group.last_ms)
-        cells = (_printable(group.reason), group.stage, f"{group.count:,}", first, last)
+        cells = (printable(group.reason), group.stage, f"{group.count:,}", first, last)
         table.add_row(*map(Text, cells))
     return printed(table)
 
 
 def _sample(letter: DeadLetter) -> str:
     return (
-        f"  {_printable(str(letter.identity))}  {_instant(letter.timestamp_ms)}  "
-        f"{_printable(letter.message)}\n      {letter.preview}\n"
+        f"  {printable(str(letter.identity))}  {_instant(letter.timestamp_ms)}  "
+        f"{printable(letter.message)}\n      {letter.preview}\n"
     )
 
 
@@ -272,11 +273,7 @@ def _instant(milliseconds: int | None) -> str:
     >>> _instant(1_700_000_000_000), _instant(None)
     ('2023-11-14T22:13:20Z', 'unknown')
     """
-    return "unknown" if milliseconds is None else moment(milliseconds / 1000)
-
-
-def _printable(text: str) -> str:
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+    return "unknown" if milliseconds is None else moment_text(milliseconds // 1000 * SECOND)
 
 
 class _Wanted:

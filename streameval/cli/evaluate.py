@@ -27,8 +27,7 @@ from streameval.cli.tables import counted_tables, of_kind, reads
 from streameval.config import Config
 from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.ingest import Ingest
-from streameval.engine.joined import JoinHealth
-from streameval.engine.snapshot import SeriesFamily, Snapshot
+from streameval.engine.snapshot import JoinHealth, SeriesFamily, Snapshot
 from streameval.engine.snapshots import of_ingest
 from streameval.engine.spans import Slice
 from streameval.errors import InvalidEventError, SourceError

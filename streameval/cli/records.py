@@ -43,25 +43,6 @@ class Begun(Protocol):
         """Start with nothing counted."""
 
 
-class Counting(Begun, Protocol):
-    """Counts the records of files."""
-
-    tally: Tally
-
-    def apply(self, batch: RecordBatch) -> object:
-        """Count the records of a batch."""
-
-    def end(self, partitions: Collection[Partition]) -> None:
-        """Nothing more comes in these files."""
-
-    @property
-    def backpressured(self) -> Collection[Partition]:
-        """Files of which no more should be read now."""
-
-    def take_invalid(self) -> Sequence[DeadLetter]:
-        """Examples of invalid records since the last call."""
-
-
 def counted_records(config: Config, every: int | None, processes: int) -> Ingest | SpanCounting:
     """Count all records of the files, with a bar, and tell of those that are no event.
 
@@ -115,7 +96,7 @@ def _size(path: str) -> int:
     return size(path) or 0
 
 
-def _read(source: FilesSource, counting: Counting) -> Iterator[Sequence[DeadLetter]]:
+def _read(source: FilesSource, counting: Ingest | SpanCounting) -> Iterator[Sequence[DeadLetter]]:
     """Count the records of files, some at a time; gives examples of invalid ones."""
     while not source.finished:
         for batch in source.poll(_SECONDS):

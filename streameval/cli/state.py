@@ -6,7 +6,6 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -34,6 +33,7 @@ from streameval.errors import (
 )
 from streameval.partials import backfill as from_rows
 from streameval.partials import stored
+from streameval.windows.times import SECOND, moment_text
 
 _ABOUT = """Inspect, verify, export and merge stores of checkpoints ([state] path).
 
@@ -264,8 +264,8 @@ def _row(place: Mapping[str, Any]) -> Iterator[str]:
     else:
         yield f"{found['offset']:,}"
         yield f"{found['counted']:,}"
-        yield clock_text(found["clock"])
-        yield moment(found["written_at"])
+        yield "none" if found["clock"] is None else moment_text(found["clock"] // SECOND * SECOND)
+        yield moment_text(int(found["written_at"]) * SECOND)
         yield age_text(found["age_seconds"])
         yield f"{found['bytes']:,}"
         yield f"{len(found['parts']):,}"
@@ -298,29 +298,6 @@ def _summary(store: AnyStore, checked: int, faults: int) -> str:
     places = len(store.places())
     verdict = f"{faults:,} not valid" if faults else "all valid"
     return f"{store.path}: {checked:,} checkpoints of {places:,} partitions, {verdict}\n"
-
-
-def moment(seconds: float) -> str:
-    """A time as ISO 8601, UTC.
-
-    Example:
-        >>> moment(1750000000.25)
-        '2025-06-15T15:06:40Z'
-    """
-    try:
-        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    except (ValueError, OverflowError, OSError):
-        return f"{seconds:.0f}s"
-
-
-def clock_text(clock: int | None) -> str:
-    """An event time as ISO 8601.
-
-    Example:
-        >>> clock_text(1750000000_000000), clock_text(None)
-        ('2025-06-15T15:06:40Z', 'none')
-    """
-    return "none" if clock is None else moment(clock / 1e6)
 
 
 def age_text(seconds: float) -> str:

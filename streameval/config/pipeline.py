@@ -23,8 +23,8 @@ from streameval.decoding.framing import (
 )
 from streameval.engine.direct import Direct, Front
 from streameval.engine.ingest import Ingest
-from streameval.engine.layout import Layout
 from streameval.engine.limits import Limits
+from streameval.engine.partition import Layout
 from streameval.events.records import RecordBatch
 from streameval.join.interactions import InteractionDecoder, InteractionFields
 from streameval.join.joint import Joint

@@ -21,8 +21,8 @@ from streameval.dead_letters.queue import dead_letters_of
 from streameval.engine.dead_letters import DeadLetters
 from streameval.engine.evidence import Evidence
 from streameval.engine.ingest import Ingest
-from streameval.engine.layout import Layout
 from streameval.engine.limits import Limits
+from streameval.engine.partition import Layout
 from streameval.engine.snapshots import Snapshots
 from streameval.events.records import RecordBatch
 from streameval.schemas.loading import Schemas

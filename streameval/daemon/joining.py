@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from streameval.config.pipeline import joint, readable
 from streameval.daemon.assembly import Assembly
-from streameval.engine.joined import JoinHealth
+from streameval.engine.snapshot import JoinHealth
 from streameval.events.records import Owner, Partition
 from streameval.join.grouping import Grouped, require_together
 from streameval.join.state import JoinedState

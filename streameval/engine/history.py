@@ -14,8 +14,15 @@ from streameval.accumulator.readings import answers
 from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
-from streameval.engine.past import FamilyPast, Mean, PaneMeans, Past, SeenValues, SeriesKey
-from streameval.engine.snapshot import Series
+from streameval.engine.snapshot import (
+    FamilyPast,
+    Mean,
+    PaneMeans,
+    Past,
+    SeenValues,
+    Series,
+    SeriesKey,
+)
 from streameval.windows.labels import Labels
 from streameval.windows.times import Pane, span_text
 from streameval.windows.views import Views

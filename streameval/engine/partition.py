@@ -9,20 +9,21 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from streameval.accumulator.experiment import Experiment
 from streameval.decoding.decode import Decoded
 from streameval.decoding.invalid import InvalidEvent
 from streameval.engine.backfill import Backfill, Extent
-from streameval.engine.clock import NEVER, Ahead, Clock, Clocks
+from streameval.engine.clock import MAX_AHEAD, NEVER, RECENT, Ahead, Clock, Clocks
 from streameval.engine.dead_letters import Identity
-from streameval.engine.layout import Layout
 from streameval.engine.memory import PREFIX, Memory
 from streameval.engine.tally import Tally
 from streameval.errors import BackfillError, DamagedStateError, SourceError
 from streameval.events import Batch
 from streameval.events.records import Partition, RecordBatch
-from streameval.windows.family import Family
+from streameval.statistics.intervals import Intervals
+from streameval.windows.family import Family, FamilySpec
 from streameval.windows.sections import Section, next_version
-from streameval.windows.times import PAST, late, moment_text
+from streameval.windows.times import PAST, Times, late, moment_text
 
 ALL: Final = "*"
 """Stands for every statistic of a family that is new as a whole."""
@@ -32,6 +33,24 @@ PANES: Final = "panes"
 
 META = "meta"
 """Name of the section that holds everything but families and remembered ids."""
+
+
+class Layout(msgspec.Struct, frozen=True, kw_only=True):
+    """What is kept of each partition.
+
+    Attributes:
+        dedup: for how long event ids are remembered, microseconds; None means not at all.
+        max_ahead: so far ahead of recent events an event is believed at once, microseconds.
+        recent: how many events of a log decide on its clock.
+    """
+
+    families: Sequence[FamilySpec]
+    times: Times = Times()
+    dedup: int | None = None
+    max_ahead: int = MAX_AHEAD
+    intervals: Intervals | None = None
+    experiment: Experiment | None = None
+    recent: int = RECENT
 
 
 class Applied(NamedTuple):

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TypeAlias
+import math
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias
 
 import msgspec
 
 from streameval.accumulator.experiment import Report
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
-from streameval.engine.joined import JoinHealth
-from streameval.engine.past import Past
 from streameval.events.records import Partition
 
 LIFETIME = "lifetime"
@@ -103,6 +103,74 @@ class ReloadHealth(msgspec.Struct, frozen=True, kw_only=True):
     at: float
 
 
+_FEWEST: Final = 10
+"""Fewer records prove nothing."""
+
+
+class StreamHealth(msgspec.Struct, frozen=True, kw_only=True):
+    """Outcomes of the records of one stream.
+
+    Attributes:
+        outcomes: records by outcome since the process started; those that were open
+            when it started are among them as they end.
+        outside: interactions counted with items that their list did not show, likewise.
+    """
+
+    name: str
+    outcomes: Mapping[str, int]
+    open: int
+    outside: int
+
+    def suspicion(self, *, by_request: bool) -> str | None:
+        """A sentence when most of its interactions count in no list.
+
+        `by_request`: whether each names its list; where it does not, most may well be with items
+        that no list has shown.
+        """
+        counted, lost = self.outcomes["counted"], {"are invalid": self.outcomes["invalid"]}
+        kept = counted
+        if by_request or not counted:
+            lost["belong to no list"] = self.outcomes["orphan"]
+        else:
+            kept += self.outcomes["orphan"]
+        if not counted:
+            lost["are of no type that counts"] = self.outcomes["ignored"]
+        many = sum(lost.values())
+        if many < _FEWEST or many <= kept:
+            return None
+        told = ", ".join(f"{count:,} {how}" for how, count in lost.items() if count)
+        return (
+            f"{self.name}: {many:,} of {many + kept:,} interactions count in no list ({told}): "
+            "do the fields and types in [attribution] name what the records have?"
+        )
+
+
+class JoinHealth(msgspec.Struct, frozen=True, kw_only=True):
+    """How a join is.
+
+    Attributes:
+        bytes: approximate memory of the records that wait.
+        clocks: newest event time of each log, microseconds; those that have none are absent.
+        passed_by: how often a log was waited for no longer, because it was idle.
+    """
+
+    streams: tuple[StreamHealth, ...]
+    bytes: int
+    clocks: Mapping[Partition, int]
+    passed_by: int
+    by_request: bool
+
+    @property
+    def open_lists(self) -> int:
+        """Lists that are not counted yet."""
+        return self.streams[0].open
+
+    def suspicion(self) -> str | None:
+        """A sentence when most interactions of a stream count in no list."""
+        told = (each.suspicion(by_request=self.by_request) for each in self.streams[1:])
+        return next((each for each in told if each is not None), None)
+
+
 class Health(msgspec.Struct, frozen=True, kw_only=True):
     """The pipeline's own counts since the process started; without one, what was evaluated.
 
@@ -148,6 +216,76 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint: CheckpointHealth | None = None
     reload: ReloadHealth | None = None
     join: JoinHealth | None = None
+
+
+Mean: TypeAlias = tuple[float, int]
+"""Numerator and denominator; the first is NaN where there is no value."""
+SeriesKey: TypeAlias = tuple[int, str, tuple[str, ...], str]
+"""Place of the family, text of the metric, label values, window."""
+
+
+class PaneMeans(msgspec.Struct, frozen=True):
+    """The means of one span of event time.
+
+    Attributes:
+        rows: label values -> one mean for each of the family's metrics that is one.
+        whole: whether every slice was read; where not, what is missing is unknown, not 0.
+    """
+
+    start: int
+    size: int
+    rows: Mapping[tuple[str, ...], Sequence[Mean]]
+    whole: bool = True
+
+
+class FamilyPast(msgspec.Struct, frozen=True):
+    """What is kept of one family's past.
+
+    Attributes:
+        panes: spans of event time, ascending and without a gap in what was read; empty where
+            there is no event time or no window.
+        since: event time from which on the panes are whole, microseconds.
+    """
+
+    means: tuple[str, ...] = ()
+    panes: tuple[PaneMeans, ...] = ()
+    since: int = 0
+    spans: Mapping[str, int] = {}
+
+
+class SeenValues(msgspec.Struct, frozen=True):
+    """The values of one earlier snapshot.
+
+    Attributes:
+        at: when: event time if the stream has it, else wall clock; seconds since the epoch.
+        places: where each series is among the values; most snapshots share it.
+        values: NaN where undefined; for reading only.
+    """
+
+    at: float
+    places: Mapping[SeriesKey, int]
+    values: array[float]
+
+    def value(self, key: SeriesKey) -> float | None:
+        """The value then; None where there was none."""
+        place = self.places.get(key)
+        if place is None or math.isnan(self.values[place]):
+            return None
+        return self.values[place]
+
+
+class Past(msgspec.Struct, frozen=True, kw_only=True):
+    """What values were before; never changed once published.
+
+    Attributes:
+        clock: largest event time, microseconds; None where events carry none.
+        seen: snapshots of this process, ascending; the last ones all, of older ones fewer and
+            fewer, so that there are never more than some 200.
+    """
+
+    clock: int | None = None
+    families: tuple[FamilyPast, ...] = ()
+    seen: tuple[SeenValues, ...] = ()
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):

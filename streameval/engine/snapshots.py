@@ -14,14 +14,13 @@ from streameval.catalogue.metric import Metric
 from streameval.engine.experiments import ExperimentReader, all_variants
 from streameval.engine.history import History
 from streameval.engine.ingest import Ingest, IngestCopy
-from streameval.engine.joined import JoinHealth
-from streameval.engine.layout import Layout
-from streameval.engine.partition import ALL, PANES, Progress
+from streameval.engine.partition import ALL, PANES, Layout, Progress
 from streameval.engine.snapshot import (
     LIFETIME,
     Counted,
     CountedKey,
     Health,
+    JoinHealth,
     PartitionHealth,
     Series,
     SeriesFamily,

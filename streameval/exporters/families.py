@@ -11,11 +11,11 @@ import msgspec
 from streameval.catalogue.grammar import spelling
 from streameval.catalogue.metric import Metric, Value
 from streameval.engine.evidence import counts_up
+from streameval.exporters.view import COUNTED
 
 Kind: TypeAlias = Literal["summary", "counter", "gauge"]
 
 PREFIX: Final = "streameval_"
-_COUNTED: Final = {"list": "lists", "item": "items shown", "total": "lists", "slice": "lists"}
 
 
 class Sample(NamedTuple):
@@ -128,7 +128,7 @@ def summary_help(name: str, metric: Metric) -> str:
     """HELP of a mean's counters."""
     return (
         f"{metric.definition.summary} _sum adds up the numerators and _count the "
-        f"{_COUNTED[metric.definition.per]}, since the process started; the mean of five minutes "
+        f"{COUNTED[metric.definition.per]}, since the process started; the mean of five minutes "
         f"is rate({name}_sum[5m]) / rate({name}_count[5m])."
     )
 
@@ -143,7 +143,7 @@ def mean_help(metric: Metric) -> str:
 
 def support_help(name: str, metric: Metric) -> str:
     """HELP of the counts behind window means."""
-    return f"How many {_COUNTED[metric.definition.per]} are behind {name}_window_mean."
+    return f"How many {COUNTED[metric.definition.per]} are behind {name}_window_mean."
 
 
 def interval_help(name: str, end: str) -> str:

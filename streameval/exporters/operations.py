@@ -9,8 +9,13 @@ from pathlib import Path
 from typing import Final
 
 from streameval.catalogue.reading import UndefinedReading
-from streameval.engine.joined import JoinHealth
-from streameval.engine.snapshot import CheckpointHealth, Health, PartitionHealth, Snapshot
+from streameval.engine.snapshot import (
+    CheckpointHealth,
+    Health,
+    JoinHealth,
+    PartitionHealth,
+    Snapshot,
+)
 from streameval.events.records import Partition
 from streameval.exporters.experiment import comparison_families
 from streameval.exporters.families import Family, own_family

@@ -27,6 +27,7 @@ from streameval.exporters.families import (
     summary_help,
     support_help,
 )
+from streameval.exporters.view import has_windows
 
 Key: TypeAlias = tuple[str, tuple[str, ...], str]
 """A family's name, a slice's label values, a metric's text."""
@@ -199,9 +200,7 @@ class FamilySet:
 
 def is_windowed(snapshot: Snapshot) -> bool:
     """Whether gauges say their window: where there are windows, or state outlives the process."""
-    if snapshot.counted is not None or any(family.windows for family in snapshot.families):
-        return True
-    return any(entry.window != LIFETIME for entry in snapshot.series)
+    return snapshot.counted is not None or has_windows(snapshot)
 
 
 Labels: TypeAlias = dict[str, str]

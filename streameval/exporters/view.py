@@ -16,7 +16,7 @@ from streameval.engine.snapshot import LIFETIME, Series, SeriesFamily, Snapshot
 UNDEFINED = "\N{EN DASH}"
 """Stands where there was no evidence; never 0."""
 
-_COUNTED = {"list": "lists", "item": "items shown", "total": "lists", "slice": "lists"}
+COUNTED: Final = {"list": "lists", "item": "items shown", "total": "lists", "slice": "lists"}
 _WIDEST: Final = 4.0
 """Bounds further out than so many times the median are cut, or one metric would hide the others."""
 
@@ -84,7 +84,7 @@ def counted(metric: Metric) -> str:
     """
     if metric.values.get("empty") == "skip":
         return "lists with interactions"
-    return _COUNTED[metric.definition.per]
+    return COUNTED[metric.definition.per]
 
 
 def moment(seconds: float) -> str:

@@ -28,15 +28,6 @@ class Account(msgspec.Struct, kw_only=True, gc=False):
     """Records of one stream by outcome; `open` are those that still wait.
 
     Attributes:
-        records: all of them.
-        counted: part of an event that was counted.
-        duplicate: came before.
-        late: too old when they came.
-        future: ahead of their log.
-        orphan: belong to no list.
-        ignored: of a type that does not count.
-        invalid: no impression or interaction.
-        tombstone: without a value.
         outside: those of the counted that are with items which the list did not show.
 
     >>> account = Account(records=3, counted=1, late=1)

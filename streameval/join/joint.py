@@ -10,7 +10,7 @@ import numpy as np
 from streameval.decoding.decode import Decoded
 from streameval.decoding.framing import BatchDecoder
 from streameval.decoding.invalid import InvalidEvent
-from streameval.engine.layout import Layout
+from streameval.engine.partition import Layout
 from streameval.errors import UnevenStreamsError
 from streameval.events.records import Partition, RecordBatch
 from streameval.join.cursors import Content

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from streameval.engine.joined import JoinHealth, StreamHealth
+from streameval.engine.snapshot import JoinHealth, StreamHealth
 from streameval.events.records import Partition
 from streameval.join.account import OUTCOMES, Account
 from streameval.join.state import JoinedState

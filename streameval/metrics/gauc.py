@@ -2,7 +2,7 @@ import math
 from typing import Literal
 
 from streameval.catalogue.metric import metric
-from streameval.statistics.ranksums import RankSums
+from streameval.statistics.scores import RankSums
 
 
 @metric(

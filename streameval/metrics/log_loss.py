@@ -4,7 +4,7 @@ from typing import Literal
 
 from streameval.catalogue.metric import metric
 from streameval.events import Event
-from streameval.statistics.samples import gains_of
+from streameval.statistics.scores import gains_of
 
 _CLIP = 1e-15
 

@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 from streameval.catalogue.metric import metric
 from streameval.events import Event
-from streameval.statistics.samples import gains_of
+from streameval.statistics.scores import gains_of
 
 
 @metric(

@@ -3,7 +3,7 @@ from typing import Literal
 from streameval.catalogue.metric import metric
 from streameval.catalogue.rows import ranked
 from streameval.events import Event
-from streameval.statistics.samples import gains_of
+from streameval.statistics.scores import gains_of
 
 
 @metric(

@@ -15,8 +15,8 @@ from streameval.events import Batch, Event, Id, Interactions
 from streameval.events.ragged import Coded
 from streameval.statistics.arrays import IntArray, occurrences
 from streameval.statistics.relation import Columns, Shape
-from streameval.statistics.samples import gains_of
 from streameval.statistics.sampling import HALVINGS, Sampled, bounds_of
+from streameval.statistics.scores import gains_of
 from streameval.statistics.statistic import Cells
 from streameval.statistics.vocabulary import Items
 

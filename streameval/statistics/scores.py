@@ -1,22 +1,67 @@
-"""Outcomes by score, for AUC and calibration."""
+"""Scored items with their outcome, for AUC, calibration and rating metrics."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
+from collections.abc import Iterator, Mapping
+from typing import ClassVar, Literal, TypeAlias
 
 import msgspec
 import numpy as np
 
-from streameval.events import Batch
-from streameval.statistics.arrays import FloatArray, IntArray
+from streameval.events import Batch, Interactions
+from streameval.statistics.arrays import BoolArray, FloatArray, IntArray
 from streameval.statistics.binning import BINNED, CAP, Binned, middles, unordered
 from streameval.statistics.relation import Shape
-from streameval.statistics.samples import Sampling, samples
-from streameval.statistics.statistic import Cells
+from streameval.statistics.statistic import Cells, Statistic
 from streameval.statistics.vocabulary import Items
 
-_MOST_WAITING = 65_536
+Positive: TypeAlias = Literal["relevant", "one"]
+"""Which items are positive: those with a gain above 0 (an id's is 1), or with a gain of just 1."""
+
+
+class Sampling(msgspec.Struct, frozen=True, kw_only=True):
+    """How scored items are read.
+
+    Attributes:
+        positive: which items are positive; an item not interacted with is negative.
+        single: whether scores are rounded to 32-bit floats, so that more of them tie.
+        type: the type of interactions that count; "" for all of them.
+    """
+
+    positive: Positive = "relevant"
+    single: bool = False
+    type: str = ""
+
+
+def samples(
+    batch: Batch, sampling: Sampling, cells: int | IntArray
+) -> Iterator[tuple[int, FloatArray, BoolArray]]:
+    """For each list with scores: its cell, the scores, and which items are positive."""
+    if sampling.type:
+        batch = batch.of_type(sampling.type)
+    for row, scores in enumerate(batch.scores or ()):
+        if scores is not None and len(scores):
+            with np.errstate(over="ignore"):
+                values = np.array(scores, np.float32 if sampling.single else np.float64)
+            gains = gains_of(batch.interactions[row])
+            outcome = [gains.get(item, 0.0) for item in batch.recommendations[row]]
+            gain = np.array(outcome)
+            cell = cells if isinstance(cells, int) else int(cells[row])
+            yield (
+                cell,
+                values.astype(np.float64),
+                gain == 1 if sampling.positive == "one" else gain > 0,
+            )
+
+
+def gains_of(interactions: Interactions) -> Mapping[object, float]:
+    """Item -> gain; 1 where only the item is known."""
+    if isinstance(interactions, Mapping):
+        return interactions  # type: ignore[return-value]  # ids are objects
+    return dict.fromkeys(interactions, 1.0)
+
+
+_MOST_WAITING, _MOST_LISTS = 65_536, 8_192
 
 
 class ScoresOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,6 +175,79 @@ class Scores(msgspec.Struct, frozen=True, eq=False):
         twice = _dot(self.positives, 2 * below + self.negatives)
         bound = _dot(self.positives, self.negatives) / (2 * p * n) if self.estimated else 0.0
         return twice / (2 * p * n), bound
+
+
+class RankSumsOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Identity of a statistic of rank sums; unlike ones do not merge."""
+
+    sampling: Sampling = Sampling()
+
+
+class RankSumsOfLists(Statistic):
+    """Per list, twice the number of pairs in the right order (ties one half), an integer.
+
+    Kept as the sum over lists of equal numbers of positives and negatives: Mann and Whitney's U.
+
+    Relations:
+        sums: (cell, positives, negatives) -> twice the pairs in the right order, lists.
+
+    Example:
+        >>> sums = RankSumsOfLists(RankSumsOptions(), Items())
+        >>> batch = Batch(recommendations=[["a", "b"]], interactions=[["a"]], scores=[[0.9, 0.2]])
+        >>> sums.count(batch, 0)
+        >>> sums.view(np.array([0]))[0].twice.tolist()
+        [2]
+    """
+
+    shapes: ClassVar[Mapping[str, Shape]] = {"sums": Shape(keys=3, counts=2)}
+    options: RankSumsOptions
+
+    def __init__(self, options: RankSumsOptions, items: Items) -> None:
+        super().__init__(options, items)
+        self._waiting: list[tuple[int, int, int, int]] = []
+
+    def count(self, batch: Batch, cells: Cells) -> None:
+        """Count many lists; those without scores are left out."""
+        for cell, scores, positive in samples(batch, self.options.sampling, cells):
+            places = np.searchsorted(np.sort(scores[~positive]), scores[positive], "left")
+            ends = np.searchsorted(np.sort(scores[~positive]), scores[positive], "right")
+            p = int(positive.sum())
+            self._waiting.append((cell, p, scores.size - p, int((places + ends).sum())))
+        if len(self._waiting) >= _MOST_LISTS:
+            self.fold()
+
+    def fold(self) -> None:
+        """Move what is pending into the relation."""
+        if self._waiting:
+            cell, p, n, twice = np.array(self._waiting, np.int64).T
+            self._waiting = []
+            self.relations["sums"].add([cell, p, n], [twice, np.ones_like(p)])
+
+    def view(self, cells: IntArray) -> list[RankSums]:
+        """What metrics read, of each of these cells."""
+        self.fold()
+        return [RankSums(*columns) for columns in self.relations["sums"].apart(cells)]
+
+
+class RankSums(msgspec.Struct, frozen=True, eq=False):
+    """The rank sums of one cell, as columns of equal length; read by metrics as `ranksums`.
+
+    Attributes:
+        positives: positive items of a list.
+        negatives: its negative items.
+        twice: twice the pairs in the right order, over all such lists.
+        counts: how many such lists there are.
+    """
+
+    positives: IntArray
+    negatives: IntArray
+    twice: IntArray
+    counts: IntArray
+
+    @property
+    def lists(self) -> int:
+        """All lists with scores."""
+        return int(self.counts.sum())
 
 
 def _dot(left: IntArray, right: IntArray) -> int:

@@ -26,6 +26,7 @@ HOW: Final = "give a whole number and s, m, h or d, for example '90s', '5m', '1h
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST: Final = -62_135_596_800_000_000
+_LAST: Final = 253_402_300_799_000_000
 """The beginning of the year 1, microseconds."""
 
 _BEYOND: Final = "past"
@@ -175,13 +176,13 @@ def span_text(microseconds: int) -> str:
 
 
 def moment_text(microseconds: int) -> str:
-    """A time since the epoch as RFC 3339 has it; what lies before the year 1 is its beginning.
+    """A time since the epoch as RFC 3339 has it; beyond the years 1 to 9999, their first or last.
 
     Example:
         >>> moment_text(1_700_000_000_000_000)
         '2023-11-14T22:13:20Z'
     """
-    moment = _EPOCH + timedelta(microseconds=max(microseconds, _FIRST))
+    moment = _EPOCH + timedelta(microseconds=min(max(microseconds, _FIRST), _LAST))
     return f"{moment.replace(tzinfo=None).isoformat()}Z"
 
 

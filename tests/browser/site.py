@@ -7,8 +7,7 @@ from typing import Any
 import msgspec
 from playwright.sync_api import Locator, Page
 
-from streameval.engine.past import FamilyPast, PaneMeans, Past
-from streameval.engine.snapshot import Snapshot
+from streameval.engine.snapshot import FamilyPast, PaneMeans, Past, Snapshot
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web import Server, application
 from tests.exporters.pictures import (

@@ -12,7 +12,7 @@ from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
 from streameval.engine.direct import Direct
 from streameval.engine.ingest import Ingest
-from streameval.engine.layout import Layout
+from streameval.engine.partition import Layout
 from streameval.events.records import Partition, RecordBatch
 from streameval.windows.family import FamilySpec
 from streameval.windows.times import Times

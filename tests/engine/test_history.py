@@ -6,7 +6,7 @@ import pytest
 
 from streameval.engine import history as of_history
 from streameval.engine.ingest import Ingest
-from streameval.engine.past import Past
+from streameval.engine.snapshot import Past
 from streameval.engine.snapshots import Circumstances, Snapshots
 from tests.engine.counting import MINUTE, batch, layout, parts, record
 from tests.engine.counting import ingest as ingest_of

@@ -11,8 +11,7 @@ import msgspec
 import pytest
 
 from streameval.catalogue import catalogue, parse
-from streameval.engine.past import FamilyPast, PaneMeans, Past
-from streameval.engine.snapshot import Snapshot
+from streameval.engine.snapshot import FamilyPast, PaneMeans, Past, Snapshot
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web import Server, application
 from streameval.exporters.web.api import Api, definition

@@ -14,7 +14,7 @@ import pytest
 from streameval.catalogue import catalogue
 from streameval.config import load
 from streameval.decoding.invalid import REASONS
-from streameval.engine.joined import JoinHealth, StreamHealth
+from streameval.engine.snapshot import JoinHealth, StreamHealth
 from streameval.events.records import Partition
 from streameval.exporters.families import Family
 from streameval.exporters.operations import build_information, memory_limit, operations

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from streameval.decoding.decode import Decoded, Decoder
 from streameval.decoding.fields import EventFields
-from streameval.engine.layout import Layout
+from streameval.engine.partition import Layout
 from streameval.events.records import Partition, RecordBatch
 from streameval.join.interactions import InteractionDecoder, InteractionFields
 from streameval.join.joiner import Trace

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from streameval.engine.joined import StreamHealth
+from streameval.engine.snapshot import StreamHealth
 from streameval.join.account import OUTCOMES
 from streameval.testing.broker import Broker
 from tests.cli.program import ran

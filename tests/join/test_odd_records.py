@@ -10,7 +10,7 @@ import pytest
 
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
-from streameval.engine.layout import Layout
+from streameval.engine.partition import Layout
 from streameval.events.records import Partition, RecordBatch
 from streameval.join.interactions import InteractionDecoder, InteractionFields
 from streameval.join.joint import Joint

@@ -18,9 +18,13 @@ from streameval.statistics.exposures import ExposuresOptions, ItemsShown
 from streameval.statistics.hits import Hits
 from streameval.statistics.pairings import ItemPairings, PairingsOptions
 from streameval.statistics.profiles import HitsOptions
-from streameval.statistics.ranksums import RankSumsOfLists, RankSumsOptions
-from streameval.statistics.samples import Sampling
-from streameval.statistics.scores import ScoredItems, ScoresOptions
+from streameval.statistics.scores import (
+    RankSumsOfLists,
+    RankSumsOptions,
+    Sampling,
+    ScoredItems,
+    ScoresOptions,
+)
 from streameval.statistics.statistic import Statistic
 from streameval.statistics.vocabulary import Items
 from tests.metrics.preparation import Shown

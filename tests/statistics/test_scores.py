@@ -12,8 +12,13 @@ from hypothesis import strategies as st
 
 from streameval.events import Batch
 from streameval.statistics.pairings import ItemPairings, PairingsOptions
-from streameval.statistics.ranksums import RankSumsOfLists, RankSumsOptions
-from streameval.statistics.scores import ScoredItems, Scores, ScoresOptions
+from streameval.statistics.scores import (
+    RankSumsOfLists,
+    RankSumsOptions,
+    ScoredItems,
+    Scores,
+    ScoresOptions,
+)
 from streameval.statistics.vocabulary import Items
 from tests.metrics.samples import pairs_in_order
 

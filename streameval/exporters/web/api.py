@@ -18,11 +18,11 @@ from starlette.routing import Route
 from streameval.catalogue.conventions import CONVENTIONS
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import UndefinedReading
-from streameval.engine.joined import JoinHealth
 from streameval.engine.snapshot import (
     LIFETIME,
     CheckpointHealth,
     Health,
+    JoinHealth,
     PartitionHealth,
     Series,
     SeriesFamily,

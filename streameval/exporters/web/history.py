@@ -9,8 +9,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from streameval.engine.past import FamilyPast
-from streameval.engine.snapshot import LIFETIME, Series, Snapshot
+from streameval.engine.snapshot import LIFETIME, FamilyPast, Series, Snapshot
 from streameval.windows.times import FINE, HOUR, SECOND
 
 PANE: Final = "pane"

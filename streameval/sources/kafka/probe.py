@@ -13,10 +13,10 @@ from kafka.errors import KafkaError
 from streameval.errors import SourceError
 from streameval.events.records import Partition, RecordBatch
 from streameval.sources.kafka.client import UNUSABLE, connect, silence_client_log, unusable
-from streameval.sources.kafka.clients import try_reader
 from streameval.sources.kafka.cluster import EARLIEST, LATEST, Cluster, start_spec
 from streameval.sources.kafka.connections import failure_of
 from streameval.sources.kafka.kafka_python import batch_of
+from streameval.sources.kafka.member import try_reader
 from streameval.sources.kafka.settings import source_config, source_topics
 from streameval.sources.options import KafkaOptions
 

@@ -18,10 +18,9 @@ from streameval.sources.kafka.client import (
     unusable,
     warn_of_slow_checksums,
 )
-from streameval.sources.kafka.clients import subscribing
 from streameval.sources.kafka.cluster import start_offsets, start_spec
 from streameval.sources.kafka.connections import failure_of
-from streameval.sources.kafka.member import GroupMember
+from streameval.sources.kafka.member import GroupMember, subscribing
 from streameval.sources.kafka.settings import (
     KAFKA_PYTHON,
     client_of,
