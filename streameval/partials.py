@@ -43,7 +43,7 @@ VERSION: Final = 1
 
 
 class Known(TypedDict, total=False):
-    """What metrics may need to know of items, as for an Accumulator."""
+    """Inputs of metrics about items, as for an Accumulator."""
 
     catalog: int | Collection[Id] | None
     popularity: Popularity | None
@@ -51,7 +51,7 @@ class Known(TypedDict, total=False):
 
 
 class Inputs(Known, total=False):
-    """What else an Accumulator may be given."""
+    """Other arguments of an Accumulator."""
 
     depth: int | None
     max_items: int
@@ -59,7 +59,7 @@ class Inputs(Known, total=False):
 
 
 class Cell(NamedTuple):
-    """What a row is about: a slice, and a span of event time.
+    """The cell of a row: a slice, and a span of event time.
 
     Attributes:
         labels: values of the columns it was split by; `__missing__` stands for null.
@@ -72,10 +72,10 @@ class Cell(NamedTuple):
 
 
 class Partial(NamedTuple):
-    """What some of the lists of one cell came to.
+    """The counts of some lists of one cell.
 
     Attributes:
-        state: all that was counted, as bytes; equal content gives equal bytes.
+        state: the counts as bytes; equal counts give equal bytes.
     """
 
     labels: tuple[str, ...]
@@ -123,17 +123,17 @@ def partials(
         metrics: as for an Accumulator; one of your own by its "package.module:name@k".
         by: columns whose values tell slices apart: text, integers or booleans.
         every: length of spans, like "1h", aligned to the epoch; None for all time.
-        intervals: how intervals are made, where they are wanted.
+        intervals: settings of confidence intervals; None keeps none.
         inputs: catalog, popularity, similarity, depth, max_items and ids, as for an Accumulator.
 
     Returns:
         One row for each cell that has a list, by start and labels.
 
     Raises:
-        InvalidEventError: a table lacks a column, or something in it is no event.
-        MetricError: a metric cannot be understood, or lacks its inputs.
+        InvalidEventError: a table lacks a column, or has a row that is not a valid event.
+        MetricError: a metric is unknown, or lacks an input.
         MissingExtraError: pyarrow is not installed.
-        ValueError: `every` is no duration.
+        ValueError: `every` is not a duration.
 
     Example:
         >>> import pyarrow
@@ -155,13 +155,13 @@ def partials(
 
 
 class Counter:
-    """Counts as `partials` does, call after call; what the inputs take is done once.
+    """Counts as `partials` does, call after call; prepares the inputs once.
 
     `label_bytes`: of UTF-8 that a value may have.
 
     Raises:
-        MetricError: a metric cannot be understood, or lacks its inputs.
-        ValueError: `every` is no duration.
+        MetricError: a metric is unknown, or lacks an input.
+        ValueError: `every` is not a duration.
     """
 
     def __init__(
@@ -195,7 +195,7 @@ class Counter:
         """One row for each cell that has a list in these tables, by start and labels.
 
         Raises:
-            InvalidEventError: a table lacks a column, or something in it is no event.
+            InvalidEventError: a table lacks a column, or has a row that is not a valid event.
             MissingExtraError: pyarrow is not installed.
         """
         found: dict[Cell, Accumulator] = {}
@@ -246,7 +246,7 @@ def merged(
         known: catalog, popularity and similarity, as they were for `partials`.
 
     Returns:
-        What each cell came to, by start and labels: the bits that one Accumulator would have.
+        An Accumulator for each cell, by start and labels, with the bits of one process.
 
     Raises:
         UnlikeStateError: the rows were made with different metrics, columns, spans or inputs.
@@ -277,7 +277,7 @@ def merged(
 def repacked(
     rows: Iterable[Partial | Sequence[Any] | Mapping[str, Any]], **known: Unpack[Known]
 ) -> list[Partial]:
-    """Rows added up as rows: what a distributed reduction does at each step.
+    """Merge rows to fewer rows: a step of a distributed reduction.
 
     Raises:
         UnlikeStateError: the rows were made with different metrics, columns, spans or inputs.
@@ -292,7 +292,7 @@ def repacked(
 
 
 def arrow_table(rows: Iterable[Partial]) -> Any:
-    """Rows as a table of Arrow, which engines pass on and parquet keeps.
+    """The rows as an Arrow table, for engines and parquet.
 
     Raises:
         MissingExtraError: pyarrow is not installed.
@@ -328,7 +328,7 @@ def stored(path: str | PathLike[str]) -> Iterator[Partial]:
 def backfill(
     rows: Iterable[Partial | Sequence[Any] | Mapping[str, Any]], dimensions: Sequence[str]
 ) -> Backfill:
-    """Rows as the state of a daemon takes them.
+    """Convert rows to a backfill for the state of a daemon.
 
     `dimensions`: labels and segments of the daemon; the rows are split by all of them.
 

@@ -19,8 +19,8 @@ def row(start: float, reading: Reading, **labels: str) -> dict[str, Any]:
     """One reading of a span, as `streameval evaluate --every` has it.
 
     Args:
-        start: where it stands in time, seconds since the epoch.
-        reading: what the span's accumulator said; without a value the row has None.
+        start: of the span, seconds since the epoch.
+        reading: of the span; without a value the row has None.
         labels: of the slice.
 
     Example:
@@ -37,7 +37,7 @@ def row(start: float, reading: Reading, **labels: str) -> dict[str, Any]:
 
 
 def over_time(rows: Iterable[Mapping[str, Any]], metric: str, axes: Axes | None = None) -> Axes:
-    """Draw one metric of what `streameval evaluate --every 1h --format json` printed.
+    """Draw one metric over time, from `streameval evaluate --every 1h --format json`.
 
     Every slice has a line with a point for each span, at its start. Where a span has no value
     there is no point, and the line is broken: undefined is not zero.
@@ -75,10 +75,10 @@ def over_time(rows: Iterable[Mapping[str, Any]], metric: str, axes: Axes | None 
 
 
 def lifts(comparisons: Mapping[str, Comparison], axes: Axes | None = None) -> Axes:
-    """Draw the lift of each comparison with its interval, and where no lift would be.
+    """Draw the lift of each comparison with its interval, and a line at no lift.
 
     Verdicts that hold are green or red; the others are grey. A comparison without an interval has
-    its name and nothing else: nothing can be said.
+    only its name.
 
     Args:
         comparisons: by name, for example of the metric; drawn from top to bottom.

@@ -37,11 +37,11 @@ class Value(NamedTuple):
 
 
 class Evaluation:
-    """What Spark has counted, or will: nothing runs before something is asked for.
+    """A lazy evaluation: Spark counts when a result is read.
 
     Attributes:
         partials: a frame with a row for each cell, as `streameval.partials.merged` takes them.
-            Write it to keep what was counted; frames of several runs add up by union.
+            Write it to keep the counts; merge frames of several runs by union.
     """
 
     def __init__(self, partials: Any, known: Known) -> None:
@@ -78,14 +78,14 @@ def evaluate(
         metrics: as for `streameval.partials.partials`, like all that follows.
         by: columns whose values tell slices apart.
         every: length of spans, like "1h".
-        intervals: how intervals are made, where they are wanted.
+        intervals: settings of confidence intervals; None keeps none.
         inputs: catalog, popularity, similarity, depth, max_items and ids.
 
     Raises:
         InvalidEventError: the frame lacks a column.
-        MetricError: a metric cannot be understood, or lacks its inputs.
+        MetricError: a metric is unknown, or lacks an input.
         MissingExtraError: pyarrow is not installed.
-        ValueError: `every` is no duration.
+        ValueError: `every` is not a duration.
     """
     # Mistakes are told here, not by a stack trace of an executor.
     partials((), *metrics, by=by, every=every, intervals=intervals, **inputs)

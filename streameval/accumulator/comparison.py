@@ -54,19 +54,19 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """How treatment differs from control in one metric.
 
     Attributes:
-        difference: treatment less control, day by day; None where an arm has no lists.
-        low: lower bound of the difference; None where nothing can be said.
+        difference: treatment minus control, weighed by day; None if an arm has no lists.
+        low: lower bound of the difference; None without enough data.
         high: upper bound.
-        lift: relative difference, treatment / control - 1; None where either is not above 0.
-        lift_low: lower bound of the lift; None where nothing can be said.
+        lift: relative difference, treatment / control - 1; None unless both are above 0.
+        lift_low: lower bound of the lift; None without enough data.
         lift_high: upper bound.
         evidence: against "no difference", as an e-value: 1 is none, and without a difference it
             ever reaches 20 in at most one of 20 experiments, however often one looks; to 1e300.
         p_value: the same as a p-value; 1 / evidence for the method "anytime".
         groups: effective number of user groups, of the arm that has fewer.
-        heaviest: share of the variance that one user group has; 0 where nothing varies.
-        verdict: what follows.
-        kind: what the bounds hold for.
+        heaviest: largest share of the variance from one user group; 0 if nothing varies.
+        verdict: better, worse, no difference, ...
+        kind: method of the bounds: "fixed", "anytime" or "pointwise".
         confidence: how often such bounds cover the truth.
     """
 
@@ -86,14 +86,14 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether all bounds that there are lie on one side of no difference."""
+        """Whether the bounds exclude no difference."""
         return _one_sided(self.low, self.high) and (
             self.lift_low is None or _one_sided(self.lift_low, self.lift_high)
         )
 
     @property
     def largest_lift(self) -> float | None:
-        """The lift is not further from 0 than this; None where nothing can be said."""
+        """Upper bound of the absolute lift; None without enough data."""
         if self.lift_low is None or self.lift_high is None:
             return None
         return max(-self.lift_low, self.lift_high)
@@ -234,15 +234,14 @@ def compare(
     """Compare two accumulators in one metric.
 
     Args:
-        control: what is compared with; made with `intervals`, as the other one.
-        treatment: what is in question.
+        control: made with `intervals`.
+        treatment: made with the same `intervals`.
         metric: one that both were made with.
-        method: "fixed" holds for one planned look: the paired test by user that is known from
-            other evaluators. "anytime" may be looked at always.
+        method: "fixed" holds for one planned look; "anytime" holds however often you look.
         precision: lift at which anytime bounds are tightest; by default that of the intervals.
 
     Raises:
-        NotComparableError: the metric is no mean of lists or items, or nothing is kept by user.
+        NotComparableError: the metric is not a mean over lists or items, or has no sums by user.
         UnlikeStateError: they have different numbers of groups.
 
     Example:

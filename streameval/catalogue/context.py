@@ -24,7 +24,7 @@ class Popularity:
 
     Args:
         counts: item -> users (or interactions) of it.
-        users: users in all; by default the sum of the counts.
+        users: number of all users; by default the sum of the counts.
 
     Raises:
         MetricError: the ids of the items are not all text or all integers.
@@ -44,15 +44,15 @@ class Popularity:
         self._least: dict[float, frozenset[Id]] = {}
 
     def of(self, item: Id) -> float:
-        """How many users interacted with an item; 0 where it is unknown."""
+        """Number of users who interacted with an item; 0 if it is unknown."""
         return self.counts.get(item, 0)
 
     def share(self, item: Id) -> float:
-        """The part of all users that interacted with an item; 0 where it is unknown."""
+        """Share of all users who interacted with an item; 0 if it is unknown."""
         return self.of(item) / self.users if self.users else 0.0
 
     def most_of_tail(self, tail: float) -> float:
-        """The popularity of the most popular of the least popular items, at least one of them.
+        """The largest popularity in the tail of the least popular items.
 
         Args:
             tail: their share of all items known; 0 to 1.
@@ -83,7 +83,7 @@ class Popularity:
 
 
 class Similarity:
-    """How alike two items are.
+    """How similar two items are.
 
     Args:
         ids: the items, in the order of the rows.

@@ -186,7 +186,7 @@ def parse(text: str) -> Metric:
 
 
 def metric_at(function: Callable[..., Any], k: int | None = None, **parameters: Value) -> Metric:
-    """The metric that a function decorated with `@metric` is, with a cut-off and parameters.
+    """The metric of a function decorated with `@metric`, with a cut-off and parameters.
 
     Its canonical text is `module:name(parameters)@k`, the same as in a configuration.
 

@@ -92,9 +92,9 @@ class Definition(msgspec.Struct, frozen=True, eq=False):
         optional: those of them that may be None unless a parameter's value names them.
         parameters: keywords of its functions.
         bounds: smallest and largest possible value.
-        higher_is_better: direction; None where neither end is better.
-        per: what its mean is over.
-        empty: how lists without interactions count unless the text says otherwise.
+        higher_is_better: direction; None if neither is better.
+        per: unit of the mean: lists or items; or a total.
+        empty: default of the parameter `empty`: how lists without interactions count.
         graded: per-list formula for lists with gains, where the mean is not linear in the hits.
         finish: what the mean goes through at the end: the root of rmse, for example.
         listwise: parameter -> its values under which a mean of hits needs one list at a time.
@@ -238,21 +238,21 @@ def metric(
     list, from where its hits are), `event` (one value per event, from all it holds), `exposures`
     (items shown), `users` (users by where their first item or hit stood), `pairings` (items by
     length of the list), `scores` (of positive and negative items) or `ranksums` (pairs in the
-    right order). `k`, `catalog`, `popularity` and `similarity` are handed over where the signature
-    has them (may be missing where it says `| None`); keyword-only arguments are parameters:
+    right order). `k`, `catalog`, `popularity` and `similarity` are passed if the signature has
+    them (and may be missing if it says `| None`); keyword-only arguments are parameters:
     `Literal` has choices, `Annotated[float, Span(0, 1)]` limits.
 
     Args:
-        bare: nothing; the function itself where the parentheses were forgotten.
+        bare: not for use; it catches a decorator without parentheses.
         bounds: smallest and largest possible value; required.
         source: where the formula is from: a paper, a book, a named implementation; required.
-        higher_is_better: direction; None where neither end is better.
-        per: what its mean is over.
-        empty: how lists without interactions count unless the text says otherwise.
+        higher_is_better: direction; None if neither is better.
+        per: unit of the mean: lists or items; or a total.
+        empty: default of the parameter `empty`: how lists without interactions count.
         graded: per-list formula for lists with gains, where the mean is not linear in the hits.
-        finish: what the mean goes through at the end.
+        finish: function applied to the mean.
         listwise: parameter -> its values under which `hits` are read list by list.
-        interactions: whether what the user did plays a part, so that it can be of one type only.
+        interactions: whether the metric reads interactions, so that `type=` applies.
 
     Raises:
         MetricDeclarationError: bounds or source are missing, or the parentheses.

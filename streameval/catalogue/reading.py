@@ -24,18 +24,18 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         metric: canonical text of the metric, for example "ndcg@10".
-        value: the value; NaN where there is no evidence.
+        value: the value; NaN without evidence.
         count: the denominator of the mean (lists, or items shown for ctr).
         lists: lists behind the value.
         total: the numerator of the mean (value = total / count), or of a sum the value itself;
             None where the metric is neither (coverage, for example).
-        estimated: True where a cap was passed and the value is an estimate.
-        low: the value is not below this: certainly, or where it is estimated from a sample of items
-            at a confidence of 99.9 %; None where it is exact or nothing is known.
-        high: the value is not above this; likewise.
-        interval: where the true mean lies, so far as chance goes; None without `intervals`, and
-            where `no_interval` says why.
-        no_interval: why there is no interval though `intervals` are configured, in a sentence.
+        estimated: whether a cap was exceeded, so that the value is an estimate.
+        low: lower bound of an estimated value: certain, or of a sample of items with a confidence
+            of 99.9 %; None if the value is exact or no bound is known.
+        high: upper bound, likewise.
+        interval: confidence interval of the true mean; None without `intervals`, or for the
+            reason in `no_interval`.
+        no_interval: why there is no interval although `intervals` are configured.
 
     Example:
         >>> Reading(metric="hit_rate@10", value=0.5, count=4, lists=4, total=2.0).defined
@@ -55,7 +55,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def defined(self) -> bool:
-        """Whether there was evidence; an undefined value is NaN, never 0."""
+        """Whether there is evidence; an undefined value is NaN, never 0."""
         return not math.isnan(self.value)
 
 

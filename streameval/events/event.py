@@ -120,7 +120,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     event_ids: Sequence[str | None] | None = None
 
     def of_type(self, name: str) -> Batch:
-        """The same with interactions of one type only; of an item's gains the largest counts."""
+        """The batch with interactions of one type only; the largest gain of an item counts."""
         found: list[Interactions] = []
         for interactions in self.typed or [()] * len(self):
             gains: dict[Id, float] = {}
@@ -131,7 +131,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return msgspec.structs.replace(self, interactions=found)
 
     def take(self, rows: Sequence[int]) -> Batch:
-        """Only these events, in this order; a column that none of them has is None."""
+        """These events, in this order; a column without values becomes None."""
         return Batch(
             recommendations=[self.recommendations[row] for row in rows],
             interactions=[self.interactions[row] for row in rows],

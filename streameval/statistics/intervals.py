@@ -37,13 +37,13 @@ class Intervals(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class Interval(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the true mean lies.
+    """A confidence interval of the true mean.
 
     Attributes:
         low: lower bound, in the metric's unit.
         high: upper bound.
         confidence: how often such an interval covers the truth.
-        kind: what the promise holds for.
+        kind: method: "fixed", "anytime" or "pointwise".
         groups: effective number of user groups behind it.
     """
 

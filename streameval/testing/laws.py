@@ -314,19 +314,19 @@ def check_metric(
     events: int = 40,
     seeds: int = 5,
 ) -> None:
-    """Hold a metric to every law that the metrics of the catalogue are held to.
+    """Check that a metric keeps the laws of the metrics in the catalogue.
 
     Args:
         metric: its text, or the decorated function, as for an Accumulator.
         twin: the same metric again, slow and plain: from a sequence of Events to the value, NaN
             where there is none. `streameval.testing.INPUTS` has the catalogue, popularity and
             similarity that the metric is given.
-        events: how many are drawn for each law and seed.
-        seeds: how often they are drawn.
+        events: number of events for each law and seed.
+        seeds: number of seeds.
 
     Raises:
-        MetricLawError: it breaks a law; has the law and the smallest events found that show it.
-        MetricError: it cannot be understood.
+        MetricLawError: it breaks a law; names the law and the smallest events found.
+        MetricError: it is unknown.
 
     Example:
         >>> check_metric("ndcg@3")
