@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import tempfile
 import time
 import uuid
@@ -22,7 +23,7 @@ from streameval.sources.simulator import ITEMS
 from streameval.testing.broker import Broker
 from tests.benchmarks.daemon import PARTITIONS, RECORDS, filled
 
-ROUNDS = 3
+ROUNDS = 5
 RANKS = ["ctr", "hit_rate@10", "ndcg@10"]
 CASES = {
     "ranks, never saved": (RANKS, "1h"),
@@ -41,12 +42,14 @@ def main() -> None:
             tasks[name] = _counting(source, Path(folder), metrics, interval)
         rounds = [{name: task() for name, task in tasks.items()} for _ in range(ROUNDS)]
     print(f"{RECORDS:,} records, {PARTITIONS} partitions, 2 labels, 3 windows, {ROUNDS} rounds")
-    bare = _least(rounds, "bare client")
     for name in tasks:
         best = _least(rounds, name)
         print(f"{name:>31}: {1e6 / best.wall:9,.0f} records/s; {best.work:.1f} us of work each;")
-        print(f"{'':>31}  of the bare client {bare.wall / best.wall:.2f},", end=" ")
-        print(f"by processor time {bare.work / best.work:.2f}")
+        print(
+            f"{'':>31}  of the bare client by processor time {_ratio(rounds, 'bare client', name)}"
+        )
+    often, seldom = "ranks, saved every second", "ranks, saved every 10 s"
+    print(f"work where saved every second to every 10 s: {_ratio(rounds, often, seldom)}")
 
 
 class _Cost(NamedTuple):
@@ -79,6 +82,12 @@ class _Meter:
 
 def _least(rounds: Sequence[Mapping[str, _Cost]], name: str) -> _Cost:
     return _Cost(*(min(found) for found in zip(*(each[name] for each in rounds), strict=True)))
+
+
+def _ratio(rounds: Sequence[Mapping[str, _Cost]], one: str, other: str) -> str:
+    """Processor time of one to that of the other in each round: the median, least and most."""
+    found = [each[one].work / each[other].work for each in rounds]
+    return f"{statistics.median(found):.2f} ({min(found):.2f} to {max(found):.2f})"
 
 
 def _bare(source: KafkaOptions) -> _Cost:

@@ -60,6 +60,8 @@ def main() -> None:
             run.worker.shutdown()
         _print_restore(FolderStore(Path(folder) / "checkpoints"))
     turns.windows()
+    print("with item_coverage@20, 5,000 items:")
+    turns.windows("item_coverage@20")
     turns.join()
 
 
