@@ -13,7 +13,7 @@ import typer
 
 from streameval.cli.app import COMMANDS, app
 from tests.cli.program import command, ran
-from tests.effort import PATIENCE
+from tests.effort import PATIENCE, every_case
 
 
 def test_its_version_is_the_packages() -> None:
@@ -26,7 +26,7 @@ def test_without_a_command_it_explains_itself() -> None:
     assert [name for name in COMMANDS if name not in done.stdout] == []
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@every_case("name", COMMANDS)
 def test_every_command_explains_itself_with_examples_that_have_lines_of_their_own(
     name: str,
 ) -> None:
@@ -92,7 +92,7 @@ def test_its_help_loads_nothing_heavy() -> None:
     assert done.stderr == b"[]\n"
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@every_case("name", COMMANDS)
 def test_the_list_of_commands_says_what_their_help_says(name: str) -> None:
     program: Any = typer.main.get_command(app)
     _, command, _ = program.resolve_command(typer.Context(program), [name])

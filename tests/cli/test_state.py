@@ -13,6 +13,7 @@ from streameval.checkpoints.checkpoint import Place
 from streameval.checkpoints.folder import FolderStore
 from streameval.checkpoints.format import file_of, folder_of
 from tests.cli.program import ran
+from tests.effort import every_case
 from tests.stores.drafts import NOON, PLACE, draft, whole
 
 OTHER = Place("data/day 1.ndjson", "2049:77", 0)
@@ -43,7 +44,7 @@ def newest(path: Path, place: Place = PLACE) -> tuple[int, int]:
     return whole(saved, place), saved.header.counted
 
 
-@pytest.mark.parametrize("name", ["show", "verify", "export", "merge"])
+@every_case("name", ["show", "verify", "export", "merge"])
 def test_each_command_explains_itself_with_an_example(name: str) -> None:
     done = ran("state", name, "--help")
     assert (done.returncode, done.stderr) == (0, "")

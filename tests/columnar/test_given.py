@@ -142,7 +142,7 @@ def test_what_is_no_column_of_ids_is_refused(shown: Any, acts: Any, says: str) -
     assert accumulator.lists == 0
 
 
-@pytest.mark.parametrize("lengths", [[1], [1, 4], [-1, 2], [0.5, 1.0], 2])
+@every_case("lengths", [[1], [1, 4], [-1, 2], [0.5, 1.0], 2])
 def test_lengths_that_do_not_fit_are_refused(lengths: Any) -> None:
     shown = np.array([[1, 2, 3], [4, 5, 6]])
     with pytest.raises(InvalidEventError, match="2 whole numbers from 0 to 3"):

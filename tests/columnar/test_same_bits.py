@@ -15,7 +15,7 @@ from streameval import Accumulator, Columns
 from streameval.events import Id
 from streameval.statistics import hits, matching
 from tests.columnar.forms import FORMS, Pairs, bits, made, one_by_one
-from tests.effort import dear
+from tests.effort import dear, every_case
 
 WORDS: tuple[Id, ...] = ("a", "b", "c", "d", "e", "ü", "物", "x y", "0", "1", "", "\x00")
 NUMBERS: tuple[Id, ...] = tuple(range(12))
@@ -102,7 +102,7 @@ def test_estimated_exposures_are_the_same_too(pairs: Pairs) -> None:
     assert bits(accumulator) == bits(one_by_one(pairs, made(metrics, max_items=5)))
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("most", "kind"),
     [(40, np.uint64), (2**31, np.int64), (2**61, np.uint64), (2**63 - 1, np.int64)],
 )
@@ -120,7 +120,7 @@ def test_many_lists_are_many_events(most: int, kind: type[np.int64 | np.uint64])
     assert bits(columns) == bits(events)
 
 
-@pytest.mark.parametrize("kind", [pa.int8(), pa.uint16(), pa.int32(), pa.uint64()])
+@every_case("kind", [pa.int8(), pa.uint16(), pa.int32(), pa.uint64()])
 def test_integers_of_any_width_are_the_same_ids(kind: pa.DataType) -> None:
     wide, narrow = made(), made()
     shown, acts = [[1, 2, 3], [4], []], [[3, 1], [], [7]]

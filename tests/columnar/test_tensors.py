@@ -12,6 +12,7 @@ from streameval import Accumulator, Columns
 from streameval.errors import InvalidEventError
 from streameval.events.columns import plain
 from streameval.partials import merged, partials
+from tests.effort import every_case
 
 TOP = [[3, 1, 2], [5, 4, 6], [7, 8, 9]]
 TRUTH = [1, 9, 9]
@@ -73,7 +74,7 @@ class Stuck(Tensor):
         return self
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("top", "truth", "says"),
     [
         (Stuck(TOP, 2), Tensor(TRUTH), "recommendations: int64 of shape (3, 3) cannot be an array"),

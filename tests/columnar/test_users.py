@@ -10,6 +10,7 @@ import pytest
 
 from streameval import Accumulator, Batch, Columns, Intervals
 from streameval.errors import InvalidEventError
+from tests.effort import every_case
 
 SHOWN = [["a", "b"], ["c"], ["a", "c"], ["b"]]
 ACTS = [["b"], [], ["a"], ["b"]]
@@ -34,7 +35,7 @@ def _table(users: Any, times: Any) -> pa.Table:
     )
 
 
-@pytest.mark.parametrize("metric", ["ctr", "map(denominator=hits)", "user_novelty"])
+@every_case("metric", ["ctr", "map(denominator=hits)", "user_novelty"])
 def test_every_form_of_columns_says_who_saw_a_list(metric: str) -> None:
     of_lists = _sums(
         Batch(recommendations=SHOWN, interactions=ACTS, users=USERS, times=TIMES), metric
@@ -62,9 +63,7 @@ def test_users_and_items_of_integers_are_counted_without_lists_of_python() -> No
     assert _sums(columns) == _sums(batch)
 
 
-@pytest.mark.parametrize(
-    ("users", "times"), [(["u1"], None), (None, [1]), ([1.5] * 4, None), (None, [1.5] * 4)]
-)
+@every_case(("users", "times"), [(["u1"], None), (None, [1]), ([1.5] * 4, None), (None, [1.5] * 4)])
 def test_columns_that_are_no_users_or_times_are_refused(users: Any, times: Any) -> None:
     columns = Columns(
         recommendations=pa.array(SHOWN), interactions=pa.array(ACTS), users=users, times=times

@@ -11,6 +11,7 @@ from streameval.config import Config, load
 from streameval.errors import ConfigError
 from streameval.exporters.address import host_and_port
 from streameval.sources.options import FilesOptions, KafkaOptions, SimulatorOptions
+from tests.effort import every_case
 
 EXAMPLE = """\
 metrics = ["ctr", "hit_rate@10", "ndcg@10", "item_coverage@10"]
@@ -137,7 +138,7 @@ def test_reading_may_start_at_a_time(tmp_path: Path, start: str) -> None:
     assert source.start == start
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("listen", "meant"),
     [
         ("127.0.0.1:9877", ("127.0.0.1", 9877)),

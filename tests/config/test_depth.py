@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
-
 from streameval.checkpoints.restore import other_settings
 from streameval.config import Config
 from streameval.config.pipeline import fitted
 from streameval.sources.options import SimulatorOptions
+from tests.effort import every_case
 
 
 def _config(*metrics: str, depth: int | None = None) -> Config:
     return Config(metrics=[*metrics], depth=depth, catalog=100, source=SimulatorOptions())
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("old", "new", "depth"),
     [
         (["ndcg@20"], ["ndcg@10"], 20),
@@ -31,7 +30,7 @@ def test_what_is_kept_is_enough_and_stays(old: list[str], new: list[str], depth:
     assert other_settings(now.settings(), saved) is None
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("new", "depth"), [(["ndcg@10"], None), (["mrr"], None), (["ndcg@2"], 2), (["ndcg@2"], 9)]
 )
 def test_what_is_not_enough_is_refused_and_the_way_to_keep_it_is_told(

@@ -130,7 +130,7 @@ def test_settings_of_a_state_are_those_that_decide_what_is_counted() -> None:
     assert "format" not in settings["event"]
 
 
-@pytest.mark.parametrize("text", ["0s", "1s", "90s", "5m", "1h", "24h", "36h", "100h"])
+@every_case("text", ["0s", "1s", "90s", "5m", "1h", "24h", "36h", "100h"])
 def test_a_duration_is_read_and_written_alike(text: str) -> None:
     length = microseconds(text)
     assert microseconds(span_text(length)) == length

@@ -14,6 +14,7 @@ import pytest
 from tests.conformance.record import FOLDER, RECORDERS, recorded
 from tests.conformance.recorded import cases_in
 from tests.conformance.ways import streamed
+from tests.effort import every_case
 
 
 @pytest.mark.timeout(1800)
@@ -38,7 +39,7 @@ def test_the_installed_package_returns_our_numbers(package: str) -> None:
         assert named == [(row["metric"], row["name"]) for row in kept["cases"]]
 
 
-@pytest.mark.parametrize("package", RECORDERS)
+@every_case("package", RECORDERS)
 def test_what_a_package_returned_is_recorded_with_its_version(package: str) -> None:
     path = FOLDER / f"{RECORDERS[package].system}__recorded.json"
     content = json.loads(path.read_text(encoding="utf-8"))

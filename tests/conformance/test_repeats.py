@@ -11,11 +11,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
-
 from tests.conformance.claims import Tolerance
 from tests.conformance.recorded import case_of
 from tests.conformance.ways import Shared, every_way
+from tests.effort import every_case
 
 USERS = [
     {"user": "a", "recommendations": [1, 1, 2, 3], "relevant": [2, 3]},
@@ -78,7 +77,7 @@ def _mistakes(metric: str, row: Mapping[str, Any]) -> list[str | None]:
     ]
 
 
-@pytest.mark.parametrize("metric", AT_2)
+@every_case("metric", AT_2)
 def test_the_largest_cutoff_says_how_many_rows_there_are(metric: str) -> None:
     (two, three), (at_3, four) = AT_2[metric], AT_3[metric]
     alone = {"params": {"k": 2}, "expected": {"mean": two}}
@@ -88,7 +87,7 @@ def test_the_largest_cutoff_says_how_many_rows_there_are(metric: str) -> None:
         assert _mistakes(metric, row) == [None] * values
 
 
-@pytest.mark.parametrize("metric", [name for name in AT_2 if name != "Coverage"])
+@every_case("metric", [name for name in AT_2 if name != "Coverage"])
 def test_in_version_0_9_repeats_take_no_row(metric: str) -> None:
     later = {"mean": AT_3[metric][0]}
     row = {

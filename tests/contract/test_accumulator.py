@@ -23,7 +23,7 @@ from streameval.errors import (
 )
 from tests.contract import laws
 from tests.contract.metric_cases import a_text_of_each, stream
-from tests.effort import dear
+from tests.effort import dear, every_case
 from tests.metrics.preparation import Id, Shown
 from tests.strategies import streams, texts
 
@@ -125,7 +125,7 @@ def test_the_order_in_which_metrics_were_named_does_not_matter() -> None:
     assert laws.values(left) == laws.values(right) == laws.values(twice)
 
 
-@pytest.mark.parametrize("version", [0, 1, 3, "2", None])
+@every_case("version", [0, 1, 3, "2", None])
 def test_a_state_of_another_version_is_refused(version: object) -> None:
     state = {**laws.counted(ALL, stream()).state_dict(), "version": version}
     with pytest.raises(StateVersionError) as error:
@@ -149,7 +149,7 @@ def test_a_larger_depth_keeps_more_cutoffs_readable() -> None:
     assert deep.read("mrr@2").value == 0
 
 
-@pytest.mark.parametrize("name", ["ndcg", "dcg", "ndcg(gain=exp2)", "dcg(gain=exp2)"])
+@every_case("name", ["ndcg", "dcg", "ndcg(gain=exp2)", "dcg(gain=exp2)"])
 def test_gains_are_kept_for_the_cutoffs_that_were_named(name: str) -> None:
     accumulator = Accumulator(f"{name}@5")
     accumulator.update(["a", "b"], ["b"])
@@ -165,7 +165,7 @@ def test_a_meaning_of_repeats_that_was_not_kept_is_refused() -> None:
         Accumulator("mrr@5").read("mrr(repeats=every)@5")
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("catalog", "expected"),
     [(8, 3 / 8), (2, 1.5), (["a", "z"], 0.5), ({"a", "b", "c", "d"}, 0.75), (("z",), 0.0)],
 )
@@ -176,7 +176,7 @@ def test_a_catalogue_is_a_number_or_the_ids(catalog: Collection[Id] | int, expec
     assert accumulator.read("item_coverage@2").value == expected
 
 
-@pytest.mark.parametrize("catalog", [0, -1, "abc", b"abc", 8.5])
+@every_case("catalog", [0, -1, "abc", b"abc", 8.5])
 def test_what_is_no_catalogue_is_refused(catalog: object) -> None:
     with pytest.raises(MetricError, match="catalog="):
         Accumulator("item_coverage", catalog=catalog)  # type: ignore[arg-type]  # the mistake

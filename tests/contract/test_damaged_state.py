@@ -8,6 +8,7 @@ import pytest
 
 from streameval import Accumulator
 from streameval.errors import DamagedStateError, StreamevalError
+from tests.effort import every_case
 
 
 def _counted() -> Accumulator:
@@ -16,7 +17,7 @@ def _counted() -> Accumulator:
     return accumulator
 
 
-@pytest.mark.parametrize("key", sorted(_counted().state_dict()))
+@every_case("key", sorted(_counted().state_dict()))
 def test_a_state_without_a_part_is_refused_and_nothing_changes(key: str) -> None:
     accumulator = _counted()
     before = accumulator.state_dict()
@@ -29,7 +30,7 @@ def test_a_state_without_a_part_is_refused_and_nothing_changes(key: str) -> None
     assert accumulator.state_dict() == before
 
 
-@pytest.mark.parametrize("part", [None, {}, "text", "dGV4dA==", [1, 2]])
+@every_case("part", [None, {}, "text", "dGV4dA==", [1, 2]])
 def test_a_part_of_another_kind_is_refused(part: Any) -> None:
     accumulator = _counted()
     with pytest.raises(DamagedStateError, match="Nothing was loaded"):

@@ -70,15 +70,13 @@ def test_a_byte_that_breaks_the_structure_is_an_error_of_ours(place: int, other:
         assert dumped(accumulator) == empty
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"\xc0", b"\x95\x02\xc0\x90\x90\xc0", b"{}", b"\x91" * 5_000]
-)
+@every_case("data", [b"", b"\xc0", b"\x95\x02\xc0\x90\x90\xc0", b"{}", b"\x91" * 5_000])
 def test_what_is_no_dump_is_damaged(data: bytes) -> None:
     with pytest.raises(DamagedStateError):
         laws.made(ALL).adopt(data)
 
 
-@pytest.mark.parametrize("version", [0, 1, VERSION + 1, "2", None])
+@every_case("version", [0, 1, VERSION + 1, "2", None])
 def test_a_dump_of_another_version_is_refused(version: object) -> None:
     data = msgspec.msgpack.encode([version, "whatever", "follows", "there"])
     with pytest.raises(StateVersionError) as error:
@@ -147,7 +145,7 @@ def test_what_started_late_is_saved_and_merged_as_it_is() -> None:
     assert [twice.read(text).lists for text in ("mae", "rmse")] == [120, 60]
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("metric", "names"),
     [
         ("mrr@5", {"hits(depth=5)"}),
@@ -170,7 +168,7 @@ def test_a_reading_names_what_it_rests_on(metric: str, names: set[str]) -> None:
     assert accumulator.needs(metric) == names
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("old", "new", "begins"),
     [
         (["item_coverage@2"], ["item_coverage@2", "item_coverage@5"], {"exposures(cutoff=5)"}),
@@ -208,7 +206,7 @@ def test_another_metric_restarts_nothing_that_was_counted(
     assert any(not grown.needs(metric) & begins for metric in new)
 
 
-@pytest.mark.parametrize("metric", ["auc", "rmse", "distinct_items@2", "mrr(statistic=median)@5"])
+@every_case("metric", ["auc", "rmse", "distinct_items@2", "mrr(statistic=median)@5"])
 def test_what_is_not_kept_rests_on_nothing(metric: str) -> None:
     with pytest.raises(NotKeptError):
         Accumulator("mrr@5").needs(metric)

@@ -36,9 +36,7 @@ def test_any_collection_of_ids_is_an_event(shown: Any, acts: Any) -> None:
     assert _counted((shown, acts)) == _counted((["a", "b"], ["b"]))
 
 
-@pytest.mark.parametrize(
-    "mapping", [dict, OrderedDict, lambda gains: MappingProxyType(dict(gains))]
-)
+@every_case("mapping", [dict, OrderedDict, lambda gains: MappingProxyType(dict(gains))])
 def test_any_mapping_has_gains(mapping: Any) -> None:
     assert _counted((["a", "b"], mapping({"b": 2.0}))) == _counted((["a", "b"], {"b": 2.0}))
 
@@ -96,7 +94,7 @@ def test_positions_that_are_no_ranks_are_refused(positions: Any) -> None:
     _refused("invalid_positions", (["a", "b"], ["a"], positions))
 
 
-@pytest.mark.parametrize(
+@every_case(
     "event",
     [
         ("ab", ["a"]),
@@ -129,7 +127,7 @@ def _refused(reason: str, event: tuple[Any, ...]) -> None:
     assert accumulator.version == version
 
 
-@pytest.mark.parametrize(
+@every_case(
     "batch",
     [
         Batch(recommendations=[["a"], ["b"]], interactions=[["a"]]),
@@ -149,7 +147,7 @@ def test_a_batch_that_does_not_fit_is_refused_before_it_is_counted(batch: Any) -
     assert accumulator.state_dict() == _counted()
 
 
-@pytest.mark.parametrize(
+@every_case(
     "gains",
     [
         {"a": 5e-324, "b": 1e-320},

@@ -24,7 +24,7 @@ from streameval.errors import (
 )
 from streameval.events import Batch, Event, Interaction
 from tests.contract import laws
-from tests.effort import thorough
+from tests.effort import every_case, thorough
 from tests.metrics.preparation import Shown
 
 Door = Callable[[Accumulator, list[Any], list[Any]], None]
@@ -125,7 +125,7 @@ def test_the_first_event_decides_also_within_itself(door: Door) -> None:
     assert accumulator.read("hit_rate@2").value == 1.0
 
 
-@pytest.mark.parametrize("bad", NO_IDS)
+@every_case("bad", NO_IDS)
 def test_an_id_that_is_none_is_named_with_its_place(bad: Any) -> None:
     accumulator = Accumulator("mrr")
     with pytest.raises(InvalidEventError, match=r"recommendations\[1\] is .* text or integers"):
@@ -203,7 +203,7 @@ def test_baselines_and_typed_interactions_are_of_that_kind_too() -> None:
     assert accumulator.lists == 0
 
 
-@pytest.mark.parametrize(
+@every_case(
     "make",
     [
         lambda: Accumulator("item_coverage", catalog=["a", 1]),

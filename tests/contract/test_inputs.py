@@ -13,11 +13,12 @@ from streameval.errors import InvalidEventError, MetricError, MissingInputError,
 from streameval.events import Batch
 from tests.contract import laws
 from tests.contract.metric_cases import stream
+from tests.effort import every_case
 
 SCORED = ("auc", "gauc", "log_loss", "mae", "normalised_entropy", "expected_calibration_error")
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "missing"),
     [
         ("novelty@5", "popularity="),
@@ -42,7 +43,7 @@ def test_an_input_that_no_parameter_asks_for_may_be_missing() -> None:
         accumulator.read("gini(over=catalog)@2")
 
 
-@pytest.mark.parametrize(
+@every_case(
     "other",
     [
         {"popularity": Popularity({"a": 2, "b": 1}, users=3)},
@@ -75,7 +76,7 @@ def test_a_changed_input_is_refused_by_merge_and_load(other: dict[str, Any]) -> 
     assert here.lists == 2
 
 
-@pytest.mark.parametrize("text", SCORED)
+@every_case("text", SCORED)
 def test_lists_without_scores_are_no_evidence(text: str) -> None:
     accumulator = Accumulator(text)
     accumulator.update(["a", "b"], ["a"])
@@ -85,7 +86,7 @@ def test_lists_without_scores_are_no_evidence(text: str) -> None:
     assert reading.count == 0
 
 
-@pytest.mark.parametrize(
+@every_case(
     "scores", [[0.5], [0.5, 0.5, 0.5], [0.5, math.nan], [0.5, math.inf], [0.5, "1"], [0.5, None]]
 )
 def test_scores_that_are_not_one_number_an_item_are_refused(scores: Any) -> None:
@@ -101,7 +102,7 @@ def test_scores_that_are_not_one_number_an_item_are_refused(scores: Any) -> None
     assert accumulator.state_dict() == before
 
 
-@pytest.mark.parametrize(
+@every_case(
     "given",
     [
         {"vectors": [[1.0], [2.0]], "matrix": [[1.0, 0.0], [0.0, 1.0]]},

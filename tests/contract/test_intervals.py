@@ -185,7 +185,7 @@ def _traffic(users: int, lists: int, *, clicks: bool = True) -> list[Event]:
     ]
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("users", "lists", "clicks", "word"),
     [
         (1, 1_000, True, "Too few users"),
@@ -278,7 +278,7 @@ def test_values_without_bounds_are_summed_exactly() -> None:
     assert float(found[0].numerators.sum()) == pytest.approx(2e16 + 4, rel=1e-15)
 
 
-@pytest.mark.parametrize("missing", [None, 7])
+@every_case("missing", [None, 7])
 def test_users_of_a_large_batch_are_those_of_its_lists_one_by_one(missing: int | None) -> None:
     lists = 700
     shown = [["a", "b"]] * lists

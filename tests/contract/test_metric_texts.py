@@ -13,6 +13,7 @@ from streameval.errors import MetricParameterError, NotKeptError
 from streameval.events import Interaction
 from tests.contract import laws
 from tests.contract.metric_cases import CASES, NAMES, plain
+from tests.effort import every_case
 from tests.strategies import takes_k, texts_of
 
 RANKED = tuple(
@@ -59,7 +60,7 @@ def test_a_cutoff_beyond_the_depth_is_refused(subtests: pytest.Subtests) -> None
             laws.beyond_the_depth_is_refused(name)
 
 
-@pytest.mark.parametrize("name", RANKED)
+@every_case("name", RANKED)
 def test_any_cutoff_up_to_the_depth_can_be_read(name: str) -> None:
     if catalogue()[name].reads == "lists":
         with pytest.raises(NotKeptError, match="list by list"):
@@ -131,7 +132,7 @@ def test_what_the_user_did_can_be_of_one_type_wherever_it_plays_a_part(
                 assert parse(text).text == text
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("name", "clicks", "purchases"),
     [("auc", 1.0, 0.0), ("gauc", 1.0, 0.0), ("mae", 0.1, 0.7), ("bpref", 1.0, 0.0)],
 )

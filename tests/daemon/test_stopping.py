@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import signal
 
-import pytest
-
 from streameval.daemon import Stop
 from tests.daemon.hands import Hands
+from tests.effort import every_case
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@every_case("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_only_asks(number: signal.Signals) -> None:
     with Stop().on_signals() as stop:
         assert not stop()

@@ -9,6 +9,7 @@ from streameval.dead_letters.file import letter_in, line_of
 from streameval.dead_letters.topic import HEADERS, headers_of, letter_of
 from streameval.engine.dead_letters import DeadLetter
 from tests.dead_letters.samples import letter, letters
+from tests.effort import every_case
 
 
 @given(letters)
@@ -38,13 +39,13 @@ def test_the_added_headers_are_those_that_are_documented_in_their_order() -> Non
     }
 
 
-@pytest.mark.parametrize("missing", [name for name in HEADERS if not name.endswith("timestamp")])
+@every_case("missing", [name for name in HEADERS if not name.endswith("timestamp")])
 def test_a_record_without_these_headers_is_no_letter(missing: str) -> None:
     headers = [pair for pair in headers_of(letter()) if pair[0] != missing]
     assert letter_of(b"key", b"value", headers) is None
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("name", "value"),
     [("partition", b"one"), ("offset", b""), ("timestamp", b"\xff"), ("stage", b"elsewhere")],
 )
@@ -60,7 +61,7 @@ def test_a_line_shows_text_as_text_and_bytes_as_base64() -> None:
     assert shown["headers"] == [["h", "é"]]
 
 
-@pytest.mark.parametrize("line", [b"", b"{", b"{}", b'{"topic": 1}', b"\xff"])
+@every_case("line", [b"", b"{", b"{}", b'{"topic": 1}', b"\xff"])
 def test_a_line_that_holds_no_letter_is_refused(line: bytes) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         letter_in(line)

@@ -15,6 +15,7 @@ from streameval.sources.options import KafkaOptions
 from streameval.testing.broker import Broker
 from tests.dead_letters.places import destination, in_topic
 from tests.dead_letters.samples import letter
+from tests.effort import every_case
 from tests.kafka.topics import create, options, removed
 
 pytestmark = pytest.mark.kafka
@@ -135,7 +136,7 @@ def test_who_may_not_write_is_told_what_to_allow() -> None:
     assert "allow this user to describe, create and write the topic" in said
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("topics", "topic", "said"),
     [
         (["events"], "no topic!", "found 'no topic!': "),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +16,7 @@ from streameval.decoding.paths import FAILURES
 from streameval.decoding.rows import RowDecoder, row_decoders
 from streameval.events import Event, columns_of
 from tests.decoding.records import FIELDS, LABELS, mutilated, plain_records, records
-from tests.effort import rare
+from tests.effort import every_case, rare
 
 some_fields = st.sampled_from(FIELDS)
 some_labels = st.sampled_from(LABELS)
@@ -108,7 +107,7 @@ def test_what_came_before_never_changes_what_a_record_means(
     assert _rows(first) + _rows(second, len(values[:cut])) == _rows(whole)
 
 
-@pytest.mark.parametrize("item", [b"1", b'"a"', b'{"id": 1}', b'1, "a"'])
+@every_case("item", [b"1", b'"a"', b'{"id": 1}', b'1, "a"'])
 def test_hardly_a_record_of_a_steady_stream_is_tried_in_vain(item: bytes) -> None:
     decoder = Decoder(EventFields(), [])
     tried: list[bool] = []

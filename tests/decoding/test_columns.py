@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +16,7 @@ from streameval.decoding.fields import EventFields, TimeUnit
 from streameval.decoding.times import microsecond_column, microseconds
 from streameval.events import Event, columns_of
 from tests.decoding.records import FIELDS, LABELS, records
-from tests.effort import rare
+from tests.effort import every_case, rare
 
 FIRST, LAST = -62_135_596_800, 253_402_300_799
 usual = st.integers(536_000_000, 4_400_000_000)
@@ -87,7 +86,7 @@ def test_a_steady_batch_has_its_places_as_a_range() -> None:
     assert Decoder(EventFields(), []).decode_many([value] * 5).places == range(5)
 
 
-@pytest.mark.parametrize("rows", [[], [0], [1], [2, 0], [0, 0, 1]])
+@every_case("rows", [[], [0], [1], [2, 0], [0, 0, 1]])
 def test_events_taken_from_columns_are_those_events(rows: list[int]) -> None:
     events = [
         Event(recommendations=["a"], interactions=[], scores=[0.5]),
@@ -97,7 +96,7 @@ def test_events_taken_from_columns_are_those_events(rows: list[int]) -> None:
     assert columns_of(events).take(rows) == columns_of([events[row] for row in rows])
 
 
-@pytest.mark.parametrize("form", [["a", "b"], [1, 2], [{"id": "a"}, {"id": "b"}]])
+@every_case("form", [["a", "b"], [1, 2], [{"id": "a"}, {"id": "b"}]])
 def test_who_saw_a_list_is_counted_whatever_form_the_record_has(form: list[Any]) -> None:
     records = [
         json.dumps({"recommendations": form, "interactions": [], "user": user}).encode()

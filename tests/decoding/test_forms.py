@@ -123,13 +123,13 @@ def test_a_label_of_one_and_a_label_of_true_are_two_slices() -> None:
     assert dimensions == [(label,) for label in texts]
 
 
-@pytest.mark.parametrize("label", ["__missing__", "__other__", "___other__", "____missing__"])
+@every_case("label", ["__missing__", "__other__", "___other__", "____missing__"])
 def test_a_label_that_is_written_like_one_of_ours_is_not_taken_for_it(label: str) -> None:
     event = decoded({"variant": label}, ("variant",))
     assert event.labels == (f"_{label}",)
 
 
-@pytest.mark.parametrize("label", ["__missing", "_missing__", "__others__", "x__other__"])
+@every_case("label", ["__missing", "_missing__", "__others__", "x__other__"])
 def test_other_labels_stay_as_they_are(label: str) -> None:
     assert decoded({"variant": label}, ("variant",)).labels == (label,)
 
@@ -151,7 +151,7 @@ def test_a_longer_label_and_a_longer_id_are_accepted_where_configured() -> None:
     assert (event.recommendations, event.labels) == (["x" * 2_000], ("y" * 500,))
 
 
-@pytest.mark.parametrize("ranks", ["", ', "ranks": null', ', "ranks": [null, null]'])
+@every_case("ranks", ["", ', "ranks": null', ', "ranks": [null, null]'])
 def test_items_without_positions_stood_at_1_2_3(ranks: str) -> None:
     value = f'{{"recommendations": ["a", "b"], "interactions": []{ranks}}}'.encode()
     placed = b'{"recommendations": ["a", "b"], "interactions": [], "ranks": [3, 4]}'

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
 from streameval.decoding.invalid import InvalidEvent
 from streameval.events import Event
+from tests.effort import every_case
 
 _FIELDS = EventFields(scores="scores", baseline="expected")
 
@@ -25,7 +24,7 @@ def _record(**changed: Any) -> bytes:
     return json.dumps(plain | changed).encode()
 
 
-@pytest.mark.parametrize("items", [["a", "b"], [1, 2], [{"id": "a"}, {"id": "b"}]])
+@every_case("items", [["a", "b"], [1, 2], [{"id": "a"}, {"id": "b"}]])
 def test_every_form_of_list_has_its_scores_and_baseline(items: list[Any]) -> None:
     event = Decoder(_FIELDS, []).decode(_record(recommendations=items))
     assert isinstance(event, Event)
@@ -38,7 +37,7 @@ def test_columns_carry_them_too() -> None:
     assert batch.baselines == [["b", "c"], []]
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("changed", "reason"),
     [
         ({"scores": [0.5]}, "invalid_score"),

@@ -27,6 +27,7 @@ from tests.deploy.examples import (
     of_the_system,
     ran,
 )
+from tests.effort import every_case
 from tests.house.checkout import ROOT
 
 KUSTOMIZATIONS = {each.parent: document(each) for each in KUBERNETES.rglob("kustomization.yaml")}
@@ -45,7 +46,7 @@ LABELS = {"app.kubernetes.io/name": "streameval"}
 ENDPOINT = {"port", "path", "interval", "scheme", "tlsConfig", "basicAuth"}
 
 
-@pytest.mark.parametrize("release", ["1.30.0", "1.37.0"])
+@every_case("release", ["1.30.0", "1.37.0"])
 def test_every_manifest_is_what_kubernetes_allows(release: str) -> None:
     status, said = _judged(release, *MANIFESTS)
     assert status == 0, said

@@ -12,6 +12,7 @@ import typer
 
 from streameval.cli.app import app
 from tests.docs.markdown import fences, indented, label, pages
+from tests.effort import every_case
 
 PROGRAM = typer.main.get_command(app)
 _START = re.compile(r"(?:^|(?<=\|)|(?<=&&)|(?<=\bdo)) *(?:\S*/)?streameval(?= [a-z-])")
@@ -66,6 +67,6 @@ def test_commands_are_found_where_they_stand() -> None:
     assert list(_commands(text)) == ["evaluate -   -m ctr", "check a.toml"]
 
 
-@pytest.mark.parametrize("line", ["evaluate --nothing", "nothing", "state nothing", "run"])
+@every_case("line", ["evaluate --nothing", "nothing", "state nothing", "run"])
 def test_a_command_that_there_is_not_is_found(line: str) -> None:
     assert _problem(line) != ""

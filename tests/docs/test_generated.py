@@ -15,6 +15,7 @@ from streameval.exporters.web.webconfig import TABLES
 from tests.docs import configuration
 from tests.docs.generated import MIGRATE, REFERENCE, pages
 from tests.docs.markdown import label
+from tests.effort import every_case
 from tests.house.checkout import ROOT
 
 MADE = pages()
@@ -34,7 +35,7 @@ def test_every_table_of_the_configuration_has_a_section() -> None:
     assert "## `[[metric]]`" in page
 
 
-@pytest.mark.parametrize("struct", [Config, WebOptions])
+@every_case("struct", [Config, WebOptions])
 def test_every_key_has_its_sentence(struct: type[msgspec.Struct]) -> None:
     names = {field.name for field in msgspec.structs.fields(struct)}
     assert set(configuration.documented(struct)) >= names

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import unquote
 
-import pytest
-
 from tests.docs.markdown import anchors, label, links, pages
+from tests.effort import every_case
 from tests.house.checkout import ROOT, files
 
 
@@ -33,7 +32,7 @@ def test_every_link_inside_the_project_leads_somewhere() -> None:
     assert {name: found for name, found in broken.items() if found} == {}
 
 
-@pytest.mark.parametrize(
+@every_case(
     "link", ["gone.md", "README.md#nowhere", "#nowhere", "../elsewhere", "docs/README.md#x"]
 )
 def test_a_link_that_leads_nowhere_is_found(link: str) -> None:

@@ -14,6 +14,7 @@ from streameval.events.records import Origin, Partition, RecordBatch
 from tests.durability.counting import ingest
 from tests.durability.inline import Inline
 from tests.durability.keeping import P, assignment, batch
+from tests.effort import every_case
 
 WHOLE = RecordBatch(
     partition=P,
@@ -60,7 +61,7 @@ class Small:
         pass
 
 
-@pytest.mark.parametrize("offset", [4, 5])
+@every_case("offset", [4, 5])
 def test_a_batch_is_cut_with_all_that_belongs_to_its_records(offset: int) -> None:
     head, tail = split(WHOLE, offset)
     assert (head.values, head.offsets, head.next_offset) == ([b"a"], [3], offset)
@@ -70,7 +71,7 @@ def test_a_batch_is_cut_with_all_that_belongs_to_its_records(offset: int) -> Non
     assert tail.origin(1).key == b"c"
 
 
-@pytest.mark.parametrize("offset", [0, 3, 9, 12])
+@every_case("offset", [0, 3, 9, 12])
 def test_a_batch_on_one_side_stays_whole(offset: int) -> None:
     assert split(WHOLE, offset) == [WHOLE]
 

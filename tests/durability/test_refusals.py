@@ -13,6 +13,7 @@ from streameval.checkpoints.settings import CHOICES, Policies
 from streameval.errors import ForeignStoreError, RefusedStateError, StateVersionError
 from streameval.events.records import Partition
 from tests.durability.keeping import Kept, after, assignment, with_policy
+from tests.effort import every_case
 from tests.stores.memory import MemoryStore
 
 
@@ -95,7 +96,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("policy", CASES)
+@every_case("policy", CASES)
 def test_it_is_refused_with_a_sentence_that_names_the_policy(policy: str) -> None:
     case = CASES[policy]
     kept = Kept(case.store(), **case.settings)

@@ -14,6 +14,7 @@ from streameval.engine.snapshot import Series
 from streameval.errors import NotShownError
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.prometheus import Collector
+from tests.effort import every_case
 from tests.embedding.lists import lists, scraped
 from tests.exporters.pictures import picture
 from tests.prometheus.server import program
@@ -180,7 +181,7 @@ def test_a_registry_refuses_a_second_one_with_the_same_names() -> None:
         registry.register(Collector(Accumulator("ctr", "hits")))
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("accumulators", "labels"),
     [
         ({"a": Accumulator("ctr")}, ()),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
+from tests.effort import every_case
 
 _USE = """
 import logging
@@ -38,7 +38,7 @@ def test_nothing_is_printed_by_default() -> None:
     assert _said("") == ("", "")
 
 
-@pytest.mark.parametrize(
+@every_case(
     "listen",
     [
         "logging.basicConfig()",

@@ -93,7 +93,7 @@ def test_an_identity_is_read_back_from_its_text(topic: str, number: int, offset:
     assert Identity.of(str(identity)) == identity
 
 
-@pytest.mark.parametrize(
+@every_case(
     "text",
     ["", "events", "events/1", "/1/2", "events/1/", "events/-1/2", "events/1/2.0", "events/1/٣"],
 )
@@ -102,7 +102,7 @@ def test_what_names_no_record_is_refused(text: str) -> None:
         Identity.of(text)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("headers", "original"),
     [
         ([], "events/3/7"),

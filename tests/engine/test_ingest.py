@@ -15,6 +15,7 @@ from streameval.engine.ingest import Ingest
 from streameval.errors import SourceError, UncountableRecordError
 from streameval.events.records import Partition, RecordBatch
 from tests.decoding.records import mutilated, records
+from tests.effort import every_case
 from tests.engine.counting import FIELDS, batch, ingest, layout, lists, record, state
 
 values_of_any_kind = st.lists(st.none() | records() | mutilated(records()), max_size=30)
@@ -160,7 +161,7 @@ def _mistaken() -> Ingest:
     return Ingest(front, keep_letters=True)
 
 
-@pytest.mark.parametrize("place", range(7))
+@every_case("place", range(7))
 def test_a_record_that_cannot_be_counted_is_named_wherever_it_stands(place: int) -> None:
     values = [record()] * 7
     values[place] = b"poison"

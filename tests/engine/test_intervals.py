@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from streameval.engine.ingest import Ingest
 from streameval.engine.snapshot import LIFETIME, Series
 from streameval.engine.snapshots import Circumstances, Snapshots
 from streameval.events.records import Partition
+from tests.effort import every_case
 from tests.engine.counting import MINUTE, batch, ingest, layout, parts, record, views
 
 INTERVALS = Intervals(groups=256)
@@ -163,7 +163,7 @@ def test_sums_are_a_function_of_the_log_and_survive_a_restart(
     assert parts(restored) == parts(whole)
 
 
-@pytest.mark.parametrize("intervals", [None, INTERVALS])
+@every_case("intervals", [None, INTERVALS])
 def test_a_state_of_before_goes_on_with_intervals_that_begin_empty(
     intervals: Intervals | None,
 ) -> None:

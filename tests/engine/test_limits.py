@@ -3,12 +3,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from unittest.mock import patch
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.engine import limits as module
 from streameval.engine.limits import FEWEST, WINDOW, Limits, TooMany
+from tests.effort import every_case
 
 
 def _observed(limits: Limits, invalid: Sequence[bool]) -> TooMany | None:
@@ -89,6 +89,6 @@ def test_its_error_says_how_many_which_limit_and_an_example() -> None:
     assert "events[3] offset 14: not_json: found nothing" in str(error)
 
 
-@pytest.mark.parametrize("count", [0, 5])
+@every_case("count", [0, 5])
 def test_records_without_a_fault_are_within_limits(count: int) -> None:
     assert Limits(max_ratio=0.0001, max_run=1).observe(count, []) is None

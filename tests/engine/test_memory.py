@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from streameval.engine.clock import NEVER
 from streameval.engine.memory import Memory
 from streameval.errors import DamagedStateError
+from tests.effort import every_case
 
 MINUTE = 60_000_000
 SPAN = 10 * MINUTE
@@ -138,7 +139,7 @@ def test_a_section_that_did_not_change_keeps_its_version() -> None:
     assert [name for name in before if before[name] == after[name]] == ["seen/0"]
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("name", "held"), [("seen/x", b"\xc4\x00"), ("seen/1", b"\xc4\x03abc"), ("seen/1", b"\xff")]
 )
 def test_what_was_never_saved_is_refused(name: str, held: bytes) -> None:

@@ -13,6 +13,7 @@ from streameval.decoding.invalid import REASONS
 from streameval.engine.snapshot import Series
 from streameval.exporters.families import family_name, metric_labels, slice_labels
 from streameval.exporters.prometheus import PrometheusExporter
+from tests.effort import every_case
 from tests.exporters.expositions import Hands, at, samples
 from tests.exporters.pictures import health, mean, partition, picture, property_of_all, refused
 
@@ -94,7 +95,7 @@ def test_any_label_value_comes_back_as_it_was(value: str) -> None:
     assert at(read, "distinct_items", variant=value) == 3
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "name", "labels"),
     [
         ("ctr", "streameval_ctr", {}),

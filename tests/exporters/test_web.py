@@ -15,6 +15,7 @@ from streameval.engine.snapshot import Snapshot
 from streameval.errors import AddressInUseError
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web import Server, application, try_address
+from tests.effort import every_case
 from tests.exporters.pictures import health, mean, partition, picture, property_of_all
 from tests.ports import WEB
 
@@ -205,7 +206,7 @@ def test_a_port_in_use_is_said_with_the_address(site: Site, take: Callable[[str]
         take(busy)
 
 
-@pytest.mark.parametrize("listen", ["9877", "127.0.0.1:99999", "::1:80", "no.such.host.invalid:0"])
+@every_case("listen", ["9877", "127.0.0.1:99999", "::1:80", "no.such.host.invalid:0"])
 def test_an_address_that_is_none_is_said(listen: str) -> None:
     with pytest.raises(AddressInUseError, match="cannot listen on"):
         try_address(listen)

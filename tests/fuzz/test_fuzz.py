@@ -6,13 +6,14 @@ import time
 
 import pytest
 
+from tests.effort import every_case
 from tests.fuzz.__main__ import TARGETS, fuzz
 
 _FEW = 8
 _SECONDS = 600.0
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@every_case("target", TARGETS)
 def test_made_up_input_breaks_nothing(target: str) -> None:
     assert fuzz(target, 0, examples=_FEW) == 1
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 import tomllib
 
-import pytest
-
 from streameval.catalogue import catalogue
+from tests.effort import every_case
 from tests.house.checkout import PACKAGE, ROOT, files, functions, modules, texts
 
 TOP_LEVEL = {
@@ -32,7 +31,7 @@ def test_the_top_level_holds_what_was_agreed_and_nothing_else() -> None:
     assert {name for name in found if not name.startswith(".")} == TOP_LEVEL
 
 
-@pytest.mark.parametrize("what", FORBIDDEN)
+@every_case("what", FORBIDDEN)
 def test_no_file_holds(what: str) -> None:
     pattern = re.compile(FORBIDDEN[what])
     found = [
@@ -44,7 +43,7 @@ def test_no_file_holds(what: str) -> None:
     assert found == []
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("what", "text"),
     [
         ("a marker for later", "# todo: later".upper()),

@@ -13,6 +13,7 @@ from streameval.engine.snapshot import StreamHealth
 from streameval.join.account import OUTCOMES
 from streameval.testing.broker import Broker
 from tests.cli.program import ran
+from tests.effort import every_case
 from tests.kafka.topics import create, fill
 
 HOUR = 3_600_000
@@ -266,7 +267,7 @@ def test_interactions_that_a_wrong_field_loses_are_told_of_and_fail(
     assert (anyway.returncode, anyway.stdout) == (0, done.stdout)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("outcomes", "by_request", "is_told"),
     [
         ({"counted": 9, "orphan": 10}, True, True),

@@ -15,6 +15,7 @@ from streameval.join.joiner import AT_ONCE
 from streameval.join.logs import MAX_AHEAD
 from streameval.join.state import JoinedState
 from streameval.join.stats import JoinStats
+from tests.effort import every_case
 from tests.join.offline import Case
 from tests.join.streams import joint
 
@@ -78,7 +79,7 @@ def test_a_log_that_leads_by_an_hour_is_not_read_on() -> None:
     assert fed.state.accounts[0].counted > lists * 0.99
 
 
-@pytest.mark.parametrize("limit", [{"max_open": 3}, {"max_bytes": 900}])
+@every_case("limit", [{"max_open": 3}, {"max_bytes": 900}])
 def test_a_window_that_holds_too_much_is_refused_by_name(limit: dict[str, int]) -> None:
     fed = Fed(**limit)
     (name,) = limit
@@ -200,7 +201,7 @@ def test_what_is_complete_at_once_is_counted_in_parts() -> None:
     assert sum(map(bool, parts)) == 3
 
 
-@pytest.mark.parametrize("clicks", [0, 2 * AT_ONCE])
+@every_case("clicks", [0, 2 * AT_ONCE])
 def test_lists_and_clicks_of_many_moments_are_divided(clicks: int) -> None:
     fed, lists, parts = Fed(), 3 * AT_ONCE, list[int]()
     fed.feed(SHOWN, [shown(number // 400, f"r{number}") for number in range(lists)])

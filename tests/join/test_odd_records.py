@@ -6,8 +6,6 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
-
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
 from streameval.engine.partition import Layout
@@ -16,6 +14,7 @@ from streameval.join.interactions import InteractionDecoder, InteractionFields
 from streameval.join.joint import Joint
 from streameval.join.rules import Rules
 from streameval.join.state import JoinedState
+from tests.effort import every_case
 from tests.join.test_limits import DONE, SHOWN
 
 HUGE = 2**80
@@ -72,7 +71,7 @@ class Odd:
         return again
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("field", "value", "reason"),
     [
         ("request_id", "x" * 1_025, "id_too_long"),
@@ -113,7 +112,7 @@ def test_integers_of_any_length_are_saved_wherever_they_end() -> None:
     assert odd.state.accounts[1].counted == 2
 
 
-@pytest.mark.parametrize("at", [-62_135_596_800 + 100, 0, 2**32, 253_402_300_700])
+@every_case("at", [-62_135_596_800 + 100, 0, 2**32, 253_402_300_700])
 def test_every_time_that_is_accepted_has_a_place(at: int) -> None:
     odd = Odd(joint())
     odd.feed(SHOWN, [{"ts": at, "request_id": "r", "recommendations": ["a"]}])

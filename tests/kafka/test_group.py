@@ -16,6 +16,7 @@ from streameval.sources.kafka.settings import group_config
 from streameval.sources.kafka.source import KafkaSource
 from streameval.sources.source import Positions
 from streameval.testing.broker import Broker
+from tests.effort import every_case
 from tests.kafka.members import Reading, reading, until
 from tests.kafka.topics import (
     create,
@@ -262,7 +263,7 @@ def test_the_name_of_a_member_may_come_from_the_environment() -> None:
     assert group_config(table, {"POD": "2"}, shared=True)["group_instance_id"] == "replica-2"
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("table", "says"),
     [
         ({"group": ""}, "source: group: found an empty text"),

@@ -14,6 +14,7 @@ from streameval.sources.kafka.librdkafka import librdkafka_config
 from streameval.sources.kafka.settings import client_config, group_config
 from streameval.sources.kafka.source import KafkaSource
 from streameval.sources.secrets import redacted
+from tests.effort import every_case
 from tests.kafka.topics import options
 
 PLAIN = {
@@ -24,7 +25,7 @@ PLAIN = {
 }
 
 
-@pytest.mark.parametrize(
+@every_case(
     "written",
     [
         """
@@ -72,7 +73,7 @@ def test_a_list_of_servers_may_hold_variables() -> None:
     assert client_config(table, {"A": "a"}) == {"bootstrap_servers": ["a:1", "b:2"]}
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("table", "key", "says"),
     [
         ({"bootstrap_server": "x"}, "bootstrap_server", "did you mean 'bootstrap_servers'"),
@@ -131,7 +132,7 @@ def test_what_is_logged_holds_no_secret() -> None:
     assert shown["proxy_url"] == "socks5://***@host:1"
 
 
-@pytest.mark.parametrize(("topics", "says"), [([], "no topic is named"), (["a/b"], "is illegal")])
+@every_case(("topics", "says"), [([], "no topic is named"), (["a/b"], "is illegal")])
 def test_topics_that_cannot_be_are_refused(topics: list[str], says: str) -> None:
     with pytest.raises((ConfigError, SourceError), match=says):
         KafkaSource(options("127.0.0.1:1", *topics), {}, shared=False)
@@ -155,7 +156,7 @@ def _of_librdkafka(table: dict[str, Any]) -> dict[str, Any]:
     return librdkafka_config(source, {}, config)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("table", "name", "value"),
     [
         ({}, "bootstrap.servers", "127.0.0.1:1"),
@@ -182,7 +183,7 @@ def test_settings_reach_librdkafka_under_its_names(
     assert _of_librdkafka(table)[name] == value
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("table", "key", "says"),
     [
         ({"proxy_url": "socks5://a:1"}, "proxy_url", 'leave it out, or set client = "kafka-pyth'),

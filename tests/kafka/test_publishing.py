@@ -11,6 +11,7 @@ from kafka import KafkaConsumer, TopicPartition
 from streameval.errors import ConfigError, PublishError, SourceError
 from streameval.sources.kafka.publishing import Destination, Published, UserKey, publish
 from streameval.testing.broker import Broker
+from tests.effort import every_case
 from tests.kafka.topics import create, drained, opened, options
 
 pytestmark = pytest.mark.kafka
@@ -127,7 +128,7 @@ def test_a_setting_of_a_reader_is_none_of_a_writer() -> None:
         publish([], Destination(topic="t", kafka=settings), {})
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("record", "key"),
     [
         (b'{"user": "7"}', b"7"),

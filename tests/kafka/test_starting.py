@@ -9,6 +9,7 @@ from streameval.errors import ConfigError, SourceError
 from streameval.events.records import Partition
 from streameval.sources.kafka.source import KafkaSource
 from streameval.testing.broker import Broker
+from tests.effort import every_case
 from tests.kafka.topics import (
     awaited,
     by_partition,
@@ -118,7 +119,7 @@ def test_records_deleted_while_reading_are_not_passed_over_in_silence(broker: Br
     assert "retention" in raised.value.remedy
 
 
-@pytest.mark.parametrize("start", ["yesterday", "2026-01-31T08:00:00", "1900-01-01T00:00:00Z", ""])
+@every_case("start", ["yesterday", "2026-01-31T08:00:00", "1900-01-01T00:00:00Z", ""])
 def test_a_start_that_is_none_is_refused(start: str) -> None:
     with pytest.raises(ConfigError, match=r"source: start: found '.*write .earliest."):
         KafkaSource(options("127.0.0.1:1", "topic", start=start), {}, shared=False)

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from streameval import Accumulator
+from tests.effort import every_case
 
 DATASETS = Path(__file__).parents[3] / "shared" / "datasets"
 
@@ -52,13 +53,13 @@ def test_trec_eval_printed_the_same_digits() -> None:
     assert (readings["ctr"].total, readings["ctr"].count) == (131, 1500)
 
 
-@pytest.mark.parametrize(("variant", "hits"), [("recent", 410), ("pop", 162)])
+@every_case(("variant", "hits"), [("recent", 410), ("pop", 162)])
 def test_replayed_sessions_are_hit_as_often_as_expected(variant: str, hits: int) -> None:
     reading = _counted("otto_test_sample", "hit_rate@10", variant=variant).read("hit_rate@10")
     assert (reading.total, reading.count) == (hits, 842)
 
 
-@pytest.mark.parametrize(
+@every_case(
     "expected",
     [("bts", "men", 69), ("bts", "women", 46), ("random", "men", 46), ("random", "women", 46)],
 )

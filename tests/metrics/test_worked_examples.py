@@ -65,7 +65,7 @@ def test_lists_without_interactions_end_a_value_where_the_convention_says_so() -
 JUDGED: Interactions = {"a": 3, "b": 2, "c": 3, "d": 0, "e": 1, "f": 2, "g": 3, "h": 2}
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "printed"), [("dcg@6", "6.861"), ("ndcg@6", "0.785"), ("dcg(gain=exp2)@6", "13.848")]
 )
 def test_judged_documents_give_the_printed_digits(text: str, printed: str) -> None:
@@ -74,7 +74,7 @@ def test_judged_documents_give_the_printed_digits(text: str, printed: str) -> No
     assert f"{accumulator.read(text).value:.3f}" == printed
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("repeats", "rows", "expected"),
     [
         ("first", 0, 1 / 3),

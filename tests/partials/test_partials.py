@@ -23,7 +23,7 @@ from streameval.errors import (
     UnlikeStateError,
 )
 from streameval.partials import Cell, Partial, merged, partials, repacked
-from tests.effort import dear
+from tests.effort import dear, every_case
 
 METRICS = ("ndcg@3", "hit_rate@2", "auc", "shannon_entropy", "ctr")
 INTERVALS = Intervals(groups=16)
@@ -197,7 +197,7 @@ _WRONG: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", _WRONG)
+@every_case("case", _WRONG)
 def test_a_table_that_cannot_be_split_is_refused(case: str) -> None:
     options, message = _WRONG[case]
     shown = table(events(5))

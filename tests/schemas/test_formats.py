@@ -243,7 +243,7 @@ def test_a_local_timestamp_is_no_moment() -> None:
     assert found == "2026-09-21T14:13:20"
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "problem"),
     [
         ("nonsense", "not an Avro schema"),
@@ -350,7 +350,7 @@ def test_a_type_of_protobuf_becomes_json() -> None:
     assert read_protobuf(given, "s")["at"] == 1_790_000_000.25
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("path", "found"),
     [
         (b"\x00", {"id": ""}),
@@ -363,7 +363,7 @@ def test_a_path_names_the_message_of_the_file(path: bytes, found: object) -> Non
     assert json.loads(to_text(framed(1, path))) == found
 
 
-@pytest.mark.parametrize("path", [b"", b"\x02", b"\x02\x04", b"\x01", b"\xff" * 6, b"\x04\x00\x02"])
+@every_case("path", [b"", b"\x02", b"\x02\x04", b"\x01", b"\xff" * 6, b"\x04\x00\x02"])
 def test_a_path_that_names_none_is_refused(path: bytes) -> None:
     to_text = protobuf.reader(Definition("PROTOBUF", PROTO), "ms")
     with pytest.raises(Refusal) as found:
@@ -371,7 +371,7 @@ def test_a_path_that_names_none_is_refused(path: bytes) -> None:
     assert found.value.invalid.reason == "not_of_its_schema"
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "references", "problem"),
     [
         ("nonsense", {}, r"protoc refuses it \(streameval/record.proto:1:1: "),

@@ -29,6 +29,7 @@ from streameval.sources.simulator import (
     records,
 )
 from streameval.sources.source import Positions
+from tests.effort import every_case
 
 _SAMPLE = 25_000
 _SURE = 4.5
@@ -53,7 +54,7 @@ def _close(total: float, count: int, probability: float) -> bool:
     return abs(total - count * probability) < _SURE * error
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@every_case("variant", VARIANTS)
 def test_the_sample_has_the_true_click_rate_at_every_rank(variant: Variant) -> None:
     ranks = [rank for record in _sample()[variant] for rank in _hits(record)]
     lists = len(_sample()[variant])
@@ -68,7 +69,7 @@ def test_the_sample_has_the_true_hit_rate(variant: Variant, k: int) -> None:
     assert _close(sum(hits), len(hits), expected_hit_rate(variant, k))
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@every_case("variant", VARIANTS)
 def test_the_sample_has_the_true_click_through_rate(variant: Variant) -> None:
     clicks = sum(len(record["interactions"]) for record in _sample()[variant])
     assert _close(clicks, LENGTH * len(_sample()[variant]), expected_ctr(variant))
@@ -139,7 +140,7 @@ def test_another_seed_is_other_traffic() -> None:
     assert first["recommendations"] != second["recommendations"]
 
 
-@pytest.mark.parametrize("offset", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 5 * BLOCK + 7])
+@every_case("offset", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 5 * BLOCK + 7])
 def test_any_offset_gives_the_bytes_it_always_has(offset: int) -> None:
     source = SimulatorSource(SimulatorOptions(seed=9, partitions=1))
     source.open(Positions({Partition("simulator", 0): offset}))

@@ -30,6 +30,7 @@ from streameval.sources.simulated_streams import (
     streams,
 )
 from streameval.sources.simulator import Record, records
+from tests.effort import every_case
 from tests.sources.stream_truth import Counts, truth
 
 _PLAIN = StreamOptions(disorder=0, views=0, duplicates=0, late=0, orphans=0, outside=0, invalid=0)
@@ -50,7 +51,7 @@ def test_equal_options_give_equal_logs() -> None:
     assert _lines(streams(StreamOptions(seed=1))) != _lines(_usual())
 
 
-@pytest.mark.parametrize("seed", range(3))
+@every_case("seed", range(3))
 def test_every_kind_of_record_is_there(seed: int) -> None:
     known = truth(streams(StreamOptions(seed=seed)))
     shown, done = map(msgspec.to_builtins, (known.impressions, known.interactions))

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from streameval.statistics.distributions import Distribution, Values, ValuesOptions
 from streameval.statistics.vocabulary import Items
+from tests.effort import every_case
 from tests.statistics.kinds import state
 
 BIN = 1 / 2048
@@ -70,7 +71,7 @@ def test_a_standard_error_is_that_of_the_sample(content: list[int]) -> None:
     assert math.isclose(_of(content).standard_error, expected, rel_tol=1e-12)
 
 
-@pytest.mark.parametrize("offset", [1e8, 1e15])
+@every_case("offset", [1e8, 1e15])
 def test_a_small_spread_of_large_values_is_not_lost(offset: float) -> None:
     content = [offset + step for step in (0.0, 1.0, 2.0, 3.0)]
     assert _of(content).standard_error == pytest.approx(math.sqrt(5 / 12))
@@ -95,7 +96,7 @@ def test_negative_zero_is_zero() -> None:
     assert state(_values([-0.0])) == state(_values([0.0]))
 
 
-@pytest.mark.parametrize("parts", [1, 7, 40])
+@every_case("parts", [1, 7, 40])
 def test_above_the_cap_neither_order_nor_partition_shows(parts: int) -> None:
     draw = np.random.default_rng(3)
     content = draw.random(4_000) ** 4
@@ -120,14 +121,14 @@ def test_a_stream_that_never_repeats_a_value_is_bounded() -> None:
     assert distribution.count == 300_000
 
 
-@pytest.mark.parametrize("cap", [1, 65_536])
+@every_case("cap", [1, 65_536])
 def test_what_is_no_number_is_only_counted(cap: int) -> None:
     distribution = _of([math.nan, 1.0, math.nan, 3.0], cap)
     assert (distribution.undefined, distribution.count, distribution.total) == (2, 2, 4.0)
     assert distribution.quantile(0.5) in (1.0, pytest.approx(1.0, rel=BIN))
 
 
-@pytest.mark.parametrize("method", ["lower", "linear"])
+@every_case("method", ["lower", "linear"])
 def test_infinite_values_lie_at_the_ends(method: Any) -> None:
     distribution = _of([math.inf, 1.0, -math.inf, 2.0, math.inf, math.inf])
     assert distribution.quantile(0.0, method) == -math.inf

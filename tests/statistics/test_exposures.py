@@ -11,6 +11,7 @@ from streameval import Accumulator
 from streameval.events import Batch, Id
 from streameval.statistics.exposures import Exposures, ExposuresOptions, ItemsShown
 from streameval.statistics.vocabulary import Items
+from tests.effort import every_case
 from tests.metrics.preparation import Shown
 from tests.statistics.kinds import batch, state
 
@@ -34,7 +35,7 @@ def _of(statistic: ItemsShown) -> Exposures:
     return found
 
 
-@pytest.mark.parametrize("k", [1, 5, None])
+@every_case("k", [1, 5, None])
 def test_distinct_items_up_to_a_cutoff_are_exact_below_the_cap(k: int | None) -> None:
     shown = _lists(500)
     exposures = _of(_counted(shown, 1_000_000, k))
@@ -46,7 +47,7 @@ def test_distinct_items_up_to_a_cutoff_are_exact_below_the_cap(k: int | None) ->
     assert not exposures.estimated
 
 
-@pytest.mark.parametrize(("k", "distinct"), [(1, 1), (5, 2), (None, 3)])
+@every_case(("k", "distinct"), [(1, 1), (5, 2), (None, 3)])
 def test_items_at_ranks_of_their_own_count_there(k: int | None, distinct: int) -> None:
     statistic = ItemsShown(ExposuresOptions(cutoff=k), Items())
     statistic.count(batch(Shown(["a", "b", "c"], [], [5, 1, 6])), 0)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.statistics import arrays
 from streameval.statistics.arrays import grouped
+from tests.effort import every_case
 
 counts = st.one_of(st.integers(0, 5), st.integers(2**52 - 3, 2**53 + 3), st.integers(0, 2**58))
 rows = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9), counts, counts), max_size=12)
@@ -53,7 +53,7 @@ def test_the_dense_way_and_the_sorting_way_agree(table: list[tuple[int, int]]) -
     assert added.tolist() == summed.tolist()
 
 
-@pytest.mark.parametrize("count", [2**51, 2**52, 2**53 - 1, 2**53, 2**53 + 1, 2**60 + 1])
+@every_case("count", [2**51, 2**52, 2**53 - 1, 2**53, 2**53 + 1, 2**60 + 1])
 def test_a_count_beyond_the_exact_floats_keeps_its_last_bit(count: int) -> None:
     table = [(0, 1, count, 1), (0, 1, 1, 1), (0, 2, count, 1)]
     assert _grouped(table) == [[0, 1, count + 1, 2], [0, 2, count, 1]]
@@ -63,14 +63,14 @@ def test_far_keys_cost_no_memory() -> None:
     assert _grouped([(2**20, 2**31, 1, 2), (0, 0, 3, 4)]) == [[0, 0, 3, 4], [2**20, 2**31, 1, 2]]
 
 
-@pytest.mark.parametrize("low", [-(2**63), 0])
+@every_case("low", [-(2**63), 0])
 def test_keys_that_do_not_fit_into_one_integer_are_grouped_too(low: int) -> None:
     table = [(low, 2**62, 1, 2), (2**62, low, 3, 4), (low, 2**62, 5, 6), (low, low, 7, 8)]
     assert _grouped(table) == _by_hand(table)
     assert _grouped(table[:1]) == [[*table[0]]]
 
 
-@pytest.mark.parametrize("far", [5, 2**62])
+@every_case("far", [5, 2**62])
 def test_what_ascends_already_is_left_as_it_is(far: int) -> None:
     keys, counts = [np.array([0, 0, 2]), np.array([-far, far, 0])], [np.array([1, 1, 1])]
     found, _ = grouped(keys, counts)

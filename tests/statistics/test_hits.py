@@ -17,7 +17,7 @@ from streameval.statistics.statistic import Cells
 from streameval.statistics.vocabulary import Items
 from tests.contract import laws
 from tests.contract.metric_cases import a_text_of_each, stream
-from tests.effort import sampled
+from tests.effort import every_case, sampled
 from tests.metrics.preparation import Outcome, Reader, Shown
 from tests.statistics.kinds import batch
 
@@ -150,7 +150,7 @@ def test_every_view_counts_the_hits_that_there_are(
         assert cells.ordinals.sum() == ordinals.total()
 
 
-@pytest.mark.parametrize("k", [1, 4, None])
+@every_case("k", [1, 4, None])
 def test_the_first_hits_are_counted_once_a_list(k: int | None) -> None:
     hits = Hits(HitsOptions(), Items())
     hits.count(batch(*stream(200)), 0)

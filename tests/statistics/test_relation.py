@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from msgspec.msgpack import Ext
 
 from streameval.statistics.relation import Relation, Shape, column_of, integers
+from tests.effort import every_case
 
 _SIZES = (1, 63, 1_023, 1_025, 3_000)
 """Below, at and beyond what may wait."""
@@ -33,7 +34,7 @@ def _expected(*relations: tuple[int, int]) -> list[list[int]]:
     return [[key, total[key]] for key in sorted(total)]
 
 
-@pytest.mark.parametrize("shift", [0, 1, 1_000])
+@every_case("shift", [0, 1, 1_000])
 def test_relations_add_up(shift: int) -> None:
     for first, second in product(_SIZES, repeat=2):
         whole = _relation(first)
@@ -42,14 +43,14 @@ def test_relations_add_up(shift: int) -> None:
         assert whole.rows() == _expected((first, 0), *[(second, shift)] * 3), (first, second)
 
 
-@pytest.mark.parametrize("size", _SIZES)
+@every_case("size", _SIZES)
 def test_a_relation_added_to_itself_is_twice_it(size: int) -> None:
     relation = _relation(size)
     relation.merge(relation)
     assert relation.rows() == _expected((size, 0), (size, 0))
 
 
-@pytest.mark.parametrize("size", _SIZES)
+@every_case("size", _SIZES)
 def test_whoever_shares_a_part_does_not_notice(size: int) -> None:
     part = _relation(size)
     whole = Relation(Shape(keys=1))
@@ -92,7 +93,7 @@ def test_any_integers_return_in_the_fewest_bytes(values: list[int]) -> None:
     assert saved.code == next(width for width in (1, 2, 4, 8) if bits <= 8 * width)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("saved", "message"),
     [
         ([Ext(3, b"abc"), Ext(1, b"a")], "integers of 3 bytes"),

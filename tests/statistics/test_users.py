@@ -5,13 +5,13 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.statistics.intervals import Audience
 from streameval.statistics.users import Users, UsersOptions, user_hashes
 from streameval.statistics.vocabulary import Items
+from tests.effort import every_case
 from tests.metrics.user_hash import user_hash
 from tests.statistics.kinds import state
 
@@ -28,7 +28,7 @@ GOLDEN = {
 """Groups of users are saved: another hash would put users of one state into other groups."""
 
 
-@pytest.mark.parametrize(("user", "expected"), GOLDEN.items())
+@every_case(("user", "expected"), GOLDEN.items())
 def test_the_hash_of_a_user_never_changes(user: str, expected: int) -> None:
     assert user_hashes([user]).tolist() == [expected]
 
@@ -48,7 +48,7 @@ def test_an_integer_is_the_user_of_its_decimal_text() -> None:
     assert user_hashes(numbers).tolist() == user_hashes(list(map(str, numbers))).tolist()
 
 
-@pytest.mark.parametrize(
+@every_case(
     "pattern", ["{}", "user{}", "{:032x}", "{:08d}@example.org", "{0:04x}-{0:04x}", "k{}\0"]
 )
 def test_sequential_users_fall_into_groups_evenly(pattern: str) -> None:

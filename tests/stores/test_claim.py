@@ -12,6 +12,7 @@ import pytest
 
 from streameval.checkpoints.folder import FolderStore
 from streameval.errors import ForeignStoreError, StateVersionError, StoreError
+from tests.effort import every_case
 from tests.stores.drafts import PLACE, draft, whole
 from tests.stores.forgetful import Crash, ForgetfulDisk, failing_at, refusing
 
@@ -87,7 +88,7 @@ def test_without_links_the_first_still_wins(
         FolderStore(tmp_path).claim("c2", "g1")
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("number", "remedy"),
     [
         (errno.ENOSPC, "no space left on device; free some space there"),

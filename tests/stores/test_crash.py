@@ -10,7 +10,7 @@ import pytest
 
 from streameval.checkpoints.folder import FolderStore
 from streameval.errors import StoreError
-from tests.effort import sampled
+from tests.effort import every_case, sampled
 from tests.stores import crashing
 from tests.stores.crashing import AFTER, BEFORE, STORE, prepared, steps
 from tests.stores.drafts import PLACE, draft, whole
@@ -52,7 +52,7 @@ def test_a_crash_in_the_tenth_save_leaves_two_to_choose_from() -> None:
         assert whole(again.checked(PLACE, older[-1])) == older[-1]
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS])
+@every_case("number", [errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS])
 def test_an_error_at_every_step_is_told_and_the_state_stays(number: int) -> None:
     for step in range(steps(BEFORE, AFTER)):
         disk, store = prepared(step)

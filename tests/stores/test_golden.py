@@ -15,6 +15,7 @@ from streameval.catalogue import parse
 from streameval.checkpoints.folder import FolderStore
 from streameval.statistics.arrays import IntArray
 from streameval.windows.views import Views
+from tests.effort import every_case
 from tests.metrics.user_hash import user_hash
 from tests.stores import golden
 
@@ -69,7 +70,7 @@ def test_what_was_saved_reads_as_the_events_say(intervals: Intervals | None, var
         assert reading.value == pytest.approx(value, abs=1e-12), text
 
 
-@pytest.mark.parametrize("variant", ["a", "b"])
+@every_case("variant", ["a", "b"])
 def test_the_saved_sums_by_user_group_are_those_of_the_events(variant: str) -> None:
     table, own = _read(Intervals(), variant)
     events = [golden.event(number) for number in range(golden.EVENTS)]

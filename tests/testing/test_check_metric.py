@@ -15,7 +15,7 @@ from streameval import Event, metric, metric_at
 from streameval.catalogue import catalogue
 from streameval.errors import MetricLawError, StreamevalError
 from streameval.testing import LAWS, check_metric, traffic
-from tests.effort import sampled
+from tests.effort import every_case, sampled
 from tests.house.checkout import ROOT
 from tests.testing import declared
 
@@ -60,7 +60,7 @@ def test_a_metric_of_somebodys_own_keeps_every_law_and_equals_its_twin() -> None
     check_metric(declared.length)
 
 
-@pytest.mark.parametrize("law", BROKEN)
+@every_case("law", BROKEN)
 def test_the_law_that_is_broken_is_named_with_the_events_that_show_it(law: str) -> None:
     with pytest.raises(MetricLawError) as raised:
         check_metric(BROKEN[law])
@@ -69,7 +69,7 @@ def test_the_law_that_is_broken_is_named_with_the_events_that_show_it(law: str) 
     assert isinstance(raised.value, (AssertionError, StreamevalError))
 
 
-@pytest.mark.parametrize("law", BREAKS)
+@every_case("law", BREAKS)
 def test_every_law_says_what_is_wrong(law: str) -> None:
     found = metric_at(BREAKS[law])
     try:
@@ -98,7 +98,7 @@ def test_a_metric_that_changes_its_events_is_found() -> None:
         check_metric(declared.spoils_events)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("broken", "smallest"),
     [
         (declared.divides, Event(recommendations=[], interactions=[])),

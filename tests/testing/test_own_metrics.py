@@ -23,7 +23,7 @@ from streameval.errors import (
 )
 from streameval.exporters.families import family_name
 from streameval.metrics.ndcg import ndcg
-from tests.effort import PATIENCE
+from tests.effort import PATIENCE, every_case
 from tests.testing import declared
 
 MODULE = "tests.testing.declared"
@@ -93,13 +93,13 @@ def test_a_declaration_without_parentheses_or_source_says_how_to_write_it() -> N
         metric(bounds=(0, 1))
 
 
-@pytest.mark.parametrize("given", [len, 7, None, "ndcg@10".split])
+@every_case("given", [len, 7, None, "ndcg@10".split])
 def test_what_is_no_metric_is_refused(given: object) -> None:
     with pytest.raises(UndeclaredMetricError, match="is not a metric; give its text"):
         Accumulator(given)  # type: ignore[arg-type]  # the mistake under test
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "error", "said"),
     [
         (f"{MODULE}:dcg3", UnknownMetricError, f"or '{MODULE}:dcg2'"),

@@ -10,6 +10,7 @@ import pytest
 from streameval import Accumulator, Batch, Intervals, compare
 from streameval.accumulator.uncertainty import log_student_tail
 from streameval.errors import NotComparableError, UnlikeStateError
+from tests.effort import every_case
 
 ITEMS = [f"i{place}" for place in range(5)]
 
@@ -38,7 +39,7 @@ def paired_t(ranks: tuple[list[int], list[int]]) -> float:
     return 2 * math.exp(log_student_tail(float(t), change.size - 1.0))
 
 
-@pytest.mark.parametrize("lift", [0.0, 0.02])
+@every_case("lift", [0.0, 0.02])
 def test_fixed_agrees_with_a_paired_t_test_by_user(lift: float) -> None:
     ours, theirs = [], []
     for run in range(40):

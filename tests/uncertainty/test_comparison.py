@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from streameval.accumulator.comparison import Comparison, Method, compare_days, compare_sums
 from streameval.errors import UnlikeStateError
 from streameval.statistics.intervals import GroupSums
+from tests.effort import every_case
 from tests.uncertainty.worlds import binomial, sums
 
 
@@ -64,7 +65,7 @@ def test_users_in_both_arms_are_compared_with_themselves() -> None:
     assert same.verdict == "better"
 
 
-@pytest.mark.parametrize("method", ["anytime", "fixed"])
+@every_case("method", ["anytime", "fixed"])
 def test_the_arms_change_places(method: Method) -> None:
     one, other = binomial(3, 0.1), binomial(4, 0.12)
     there, back = (compare_sums(*pair, method=method) for pair in ((one, other), (other, one)))

@@ -21,6 +21,7 @@ from streameval.accumulator.experiment import (
 from streameval.catalogue import parse
 from streameval.errors import ConfigError
 from streameval.statistics.intervals import Audience, GroupSums, Intervals
+from tests.effort import every_case
 from tests.uncertainty.worlds import binomial, sums
 
 METRICS = ["ctr", "hit_rate@10", "ndcg@10"]
@@ -126,7 +127,7 @@ def _with(found: Variant, ctr: GroupSums) -> Variant:
     return found._replace(sums={**found.sums, "ctr": ctr})
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("lift", "limit", "expected"),
     [
         (1.00, -0.05, "kept"),
@@ -144,7 +145,7 @@ def test_a_guardrail_has_a_verdict_of_its_own(lift: float, limit: float, expecte
     assert row(found, "ndcg@10").guardrail is None
 
 
-@pytest.mark.parametrize(("lift", "expected"), [(1.2, "broken"), (1.0, "kept"), (0.8, "kept")])
+@every_case(("lift", "expected"), [(1.2, "broken"), (1.0, "kept"), (0.8, "kept")])
 def test_where_lower_is_better_a_guardrail_is_above(lift: float, expected: str) -> None:
     texts = ["log_loss"]
     variants = {
@@ -248,7 +249,7 @@ def test_audiences_are_thinned_to_the_same_threshold() -> None:
     assert found.checks.users["treatment"] == pytest.approx(20_000, rel=0.05)
 
 
-@pytest.mark.parametrize(("anonymous", "alarms"), [(200, 0), (210, 1)])
+@every_case(("anonymous", "alarms"), [(200, 0), (210, 1)])
 def test_lists_without_a_user_are_trusted_up_to_a_fifth(anonymous: int, alarms: int) -> None:
     treatment = variant(20)._replace(audience=audience(crowd(20), anonymous=anonymous))
     found = report(Experiment(), {"control": variant(10), "treatment": treatment})
@@ -277,7 +278,7 @@ def _later(table: GroupSums, first: int) -> GroupSums:
     return table._replace(days=table.days + first)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("experiment", "message"),
     [
         (Experiment(primary=["mrr"]), "experiment: primary: 'mrr' is not compared; choose of ctr,"),
@@ -294,7 +295,7 @@ def test_what_does_not_fit_together_is_refused(experiment: Experiment, message: 
     assert message in str(raised.value)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("arms", "beginning"),
     [
         ((variant(1), variant(2, 0.2)), "treatment is better than control: at least +"),

@@ -18,6 +18,7 @@ from streameval.accumulator.uncertainty import (
     standard_error,
 )
 from streameval.statistics.intervals import Intervals, Kind
+from tests.effort import every_case
 from tests.uncertainty.worlds import binomial, sums
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -52,7 +53,7 @@ def test_a_fixed_interval_is_students() -> None:
     assert found.groups == pytest.approx(256 / (1 + 1 / 400) - 1, rel=0.01)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@every_case("kind", KINDS)
 def test_a_wider_promise_is_a_wider_interval(kind: Kind) -> None:
     narrow = interval(binomial(4, 0.1), Intervals(confidence=0.9), kind)
     wide = interval(binomial(4, 0.1), Intervals(confidence=0.99), kind)
@@ -75,7 +76,7 @@ def test_the_boundary_is_where_the_evidence_is_enough(alpha: float, relative: fl
     assert found == pytest.approx(-math.log(alpha), rel=1e-9)
 
 
-@pytest.mark.parametrize("relative", [1.0, 3.0, 50.0])
+@every_case("relative", [1.0, 3.0, 50.0])
 def test_evidence_is_fair_where_there_is_no_effect(relative: float) -> None:
     z = np.linspace(-60, 60, 6_001)
     fair = np.array([log_evidence(each, 0.05, relative) for each in z]) - z * z / 2
@@ -107,18 +108,18 @@ def test_one_user_who_is_nearly_everything_counts_as_one() -> None:
     assert interval(sums(lists * 0.3, lists), Intervals()) is None
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@every_case("kind", KINDS)
 def test_without_a_click_there_is_no_interval(kind: Kind) -> None:
     table = sums(np.zeros(256), np.full(256, 10))
     assert interval(table, Intervals(), kind, bounds=(0, 1)) is None
 
 
-@pytest.mark.parametrize("kind", ["anytime", "fixed"])
+@every_case("kind", ["anytime", "fixed"])
 def test_users_who_do_not_differ_have_no_interval(kind: Kind) -> None:
     assert interval(sums(np.full(256, 10), np.full(256, 10)), Intervals(), kind) is None
 
 
-@pytest.mark.parametrize("rate", [0.001, 0.03, 0.5, 0.97, 0.999, 1.0])
+@every_case("rate", [0.001, 0.03, 0.5, 0.97, 0.999, 1.0])
 def test_a_window_stays_from_0_to_1(rate: float) -> None:
     table = binomial(6, rate, groups=64, lists=20)
     found = interval(table, Intervals(), "pointwise", bounds=(0, 1))

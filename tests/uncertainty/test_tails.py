@@ -15,6 +15,7 @@ from streameval.accumulator.uncertainty import (
     normal_reach,
     student_reach,
 )
+from tests.effort import every_case
 
 # The logarithm of erfc(z / sqrt(2)) / 2.
 NORMAL = [
@@ -45,17 +46,17 @@ REACH = [
 ]
 
 
-@pytest.mark.parametrize(("z", "expected"), NORMAL)
+@every_case(("z", "expected"), NORMAL)
 def test_the_tail_of_the_normal(z: float, expected: float) -> None:
     assert log_normal_tail(z) == pytest.approx(expected, rel=1e-13)
 
 
-@pytest.mark.parametrize(("t", "groups", "expected"), STUDENT)
+@every_case(("t", "groups", "expected"), STUDENT)
 def test_the_tail_of_student(t: float, groups: float, expected: float) -> None:
     assert log_student_tail(t, groups) == pytest.approx(expected, rel=1e-11)
 
 
-@pytest.mark.parametrize(("z", "groups", "expected"), REACH)
+@every_case(("z", "groups", "expected"), REACH)
 def test_as_rare_for_student_as_for_the_normal(z: float, groups: float, expected: float) -> None:
     assert student_reach(z, groups) == pytest.approx(expected, rel=1e-11)
 

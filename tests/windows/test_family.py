@@ -12,6 +12,7 @@ from streameval.errors import DamagedStateError, UnlikeStateError
 from streameval.windows.family import Family
 from streameval.windows.labels import FoldingOptions
 from streameval.windows.times import BEYOND, HOUR, Pane
+from tests.effort import every_case
 from tests.windows.logs import (
     MINUTE,
     TIMES,
@@ -111,7 +112,7 @@ def test_a_copied_section_stays_as_it_was() -> None:
     assert {name: b"".join(dump()) for name, dump in dumps.items()} == before
 
 
-@pytest.mark.parametrize("own", [(), (MINUTE,), HOURS])
+@every_case("own", [(), (MINUTE,), HOURS])
 def test_without_event_time_everything_is_in_the_lifetime(own: tuple[int, ...]) -> None:
     family = Family(spec_of(own), TIMES)
     family.update(batch(2), [("a", "p"), ("b", "p")], None, None)
