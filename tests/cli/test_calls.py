@@ -38,7 +38,7 @@ def test_every_command_explains_itself_with_examples_that_have_lines_of_their_ow
     assert [line for line in examples if line.count("streameval ") > 1 + line.count("|")] == []
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("arguments", "said"),
     [
         (["evalute"], "no such command 'evalute'"),

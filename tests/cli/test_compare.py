@@ -16,6 +16,7 @@ import pytest
 from streameval import Accumulator, Intervals, compare
 from tests.cli.program import ran
 from tests.daemon.running import running
+from tests.effort import every_case
 
 METRICS = ("ctr", "ndcg@3")
 DAY = 86_400
@@ -201,7 +202,7 @@ def test_without_users_nothing_is_said(tmp_path: Path) -> None:
     assert "--column user=FIELD" in told
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("arguments", "message"),
     [
         (["--by", "arm"], "no event in"),

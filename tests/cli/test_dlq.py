@@ -15,6 +15,7 @@ from tests.cli.program import ran
 from tests.dead_letters.places import destination
 from tests.dead_letters.records import records_in
 from tests.dead_letters.samples import letter
+from tests.effort import every_case
 from tests.kafka.topics import create, options
 
 
@@ -75,7 +76,7 @@ def test_it_shows_the_same_as_json(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("arguments", "said"),
     [
         (["no-such.toml"], "no-such.toml: no such file"),

@@ -23,6 +23,7 @@ from streameval.engine.spans import Spans
 from streameval.windows.family import FamilySpec
 from streameval.windows.labels import FoldingOptions
 from tests.cli.program import ran
+from tests.effort import every_case
 
 _TIME = ("--time", "at", "--time-unit", "iso8601")
 EVENTS = [
@@ -213,7 +214,7 @@ def test_an_event_of_the_first_year_is_in_the_first_span(tmp_path: Path) -> None
     assert found["start"] == "0001-01-01T00:00:00Z"
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("arguments", "sentence"),
     [
         (("--every", "1h"), "--every needs event time: name its field and unit with --time"),

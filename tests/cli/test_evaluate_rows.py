@@ -15,6 +15,7 @@ import pytest
 from streameval import Accumulator
 from streameval.cli.app import status
 from tests.cli.program import dataset, ran
+from tests.effort import every_case
 
 RECOMMENDATIONS = """user_id:token\titem_id:token\tscore:float
 u1\ta\t0.25
@@ -212,7 +213,7 @@ def test_the_trec_eval_sample_has_its_printed_digits_from_its_own_files() -> Non
     assert digits == [f"{float(values[name]):.4f}" for name in names]
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("recommendations", "truth", "says"),
     [
         ("user,item,score\n1,2,x\n", "user,item\n", "recs.csv: line 2, column 'score': found 'x'"),

@@ -21,6 +21,7 @@ from streameval.decoding.fields import EventFields
 from streameval.errors import SourceError
 from streameval.tables.events import Form, event_rows
 from streameval.tables.files import table_file, tables_of
+from tests.effort import every_case
 
 METRICS = ("mrr", "recall@2", "ndcg@3", "distinct_items@2", "ctr")
 SHOWN = [[1, 2, 3], [2], [], [3, 1]]
@@ -156,7 +157,7 @@ def test_each_column_may_have_a_separator_and_a_name_of_its_own(tmp_path: Path) 
     assert values(found(path, *named, *both)) == expected([0, 1, 2, 3])
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("columns", "option", "says"),
     [
         (("1|2|3", "4;5"), None, "separated by ';'; read it with --separator 'interactions=;'"),
@@ -308,7 +309,7 @@ def test_parquet_and_json_lines_give_the_same_bits(
         assert found(table) == found(lines)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("content", "says"),
     [
         ("recommendations\na\n", "no column 'interactions'; its columns: recommendations"),
@@ -327,7 +328,7 @@ def test_what_is_no_table_of_events_is_explained(
     assert says in told(capsys, path)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("shown", "says"),
     [
         (pa.array([7]), "column 'recommendations' holds int64"),

@@ -22,7 +22,7 @@ from streameval.config.options import (
 from streameval.decoding.fields import EventFields
 from streameval.errors import ConfigError
 from streameval.sources.options import FilesOptions, KafkaOptions, SimulatorOptions
-from tests.effort import rare
+from tests.effort import every_case, rare
 
 _TABLES_OF = (WindowsOptions, MetricOptions, StateOptions, DeadLetterOptions)
 _STRUCTS = (Config, EventFields, KafkaOptions, FilesOptions, SimulatorOptions, *_TABLES_OF)
@@ -85,7 +85,7 @@ def _answered(file: Path, table: Any) -> None:
         assert answer.accumulator().metrics
 
 
-@pytest.mark.parametrize("content", ["", "\n", "# nothing\n", "metrics", "=", "[[source]]\n"])
+@every_case("content", ["", "\n", "# nothing\n", "metrics", "=", "[[source]]\n"])
 def test_next_to_nothing_is_answered_too(tmp_path: Path, content: str) -> None:
     file = tmp_path / "streameval.toml"
     file.write_text(content, encoding="utf-8")

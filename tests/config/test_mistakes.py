@@ -472,7 +472,7 @@ def test_a_slip_is_answered_with_one_sentence(slip: str, tmp_path: Path) -> None
     assert caught.value.path == str(file)
 
 
-@pytest.mark.parametrize("text", ["ndcg@0", "ndcg@-1", "@10", "ndcg(gain=square)@10", "un:ctr"])
+@every_case("text", ["ndcg@0", "ndcg@-1", "@10", "ndcg(gain=square)@10", "un:ctr"])
 def test_a_metric_that_cannot_be_is_answered_as_everywhere(tmp_path: Path, text: str) -> None:
     file = tmp_path / "streameval.toml"
     file.write_text(f'metrics = ["ctr", "{text}"]\n{_SOURCE}', encoding="utf-8")

@@ -25,7 +25,7 @@ def test_one_address_or_several(tmp_path: Path) -> None:
     assert several.addresses == ["127.0.0.1:1", "[::1]:1", "a:0", "a:0"]
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("given", "prefix"), [("/", ""), ("/eval", "/eval"), ("/eval/", "/eval"), ("/a/b", "/a/b")]
 )
 def test_a_prefix_has_no_slash_at_its_end(tmp_path: Path, given: str, prefix: str) -> None:

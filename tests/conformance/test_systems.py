@@ -26,12 +26,12 @@ from tests.conformance.ways import (
     shared,
     streamed,
 )
-from tests.effort import thorough
+from tests.effort import every_case, thorough
 
 PUBLIC = 1_191
 
 
-@pytest.mark.parametrize("path", files(), ids=lambda path: path.stem)
+@every_case("path", files())
 def test_the_ways_give_the_recorded_numbers_and_the_same_bits(path: Path) -> None:
     found = [(case, part) for case in cases_of(path) for part in case.parts]
     for same in map(Shared.of, found) if thorough() else shared(found):
@@ -53,7 +53,7 @@ def _check(case: Case, part: Part, ways: Mapping[str, Accumulator]) -> None:
             assert len({reading.value.hex() for reading in read.values()}) == 1, case.name
 
 
-@pytest.mark.parametrize("path", files(), ids=lambda path: path.stem)
+@every_case("path", files())
 def test_all_together_and_each_user_alone_have_the_recorded_number(path: Path) -> None:
     found = readings(path)
     for case in cases_of(path):

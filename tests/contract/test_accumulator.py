@@ -78,7 +78,7 @@ def test_unchanged_content_is_read_once() -> None:
     assert accumulator.read("ndcg@10") is accumulator.read("ndcg@10")
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("left", "right"),
     [
         (Accumulator("mrr@5"), Accumulator("mrr@6")),
@@ -90,7 +90,6 @@ def test_unchanged_content_is_read_once() -> None:
         (Accumulator("item_coverage", catalog=5), Accumulator("item_coverage", catalog=["a"])),
         (Accumulator("item_coverage", catalog=["b"]), Accumulator("item_coverage", catalog=["a"])),
     ],
-    ids=["depth", "catalog", "repeats", "graded", "exposures", "max_items", "kind", "ids"],
 )
 def test_unlike_accumulators_are_not_merged_and_both_are_named(
     left: Accumulator, right: Accumulator

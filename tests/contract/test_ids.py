@@ -161,7 +161,7 @@ def test_integers_of_numpy_are_integers_everywhere() -> None:
     assert found[0] == found[1]
 
 
-@pytest.mark.parametrize(
+@every_case(
     "given",
     [
         {"catalog": [1, 2]},
@@ -170,7 +170,6 @@ def test_integers_of_numpy_are_integers_everywhere() -> None:
         {"similarity": Similarity.of_pairs({(1, 2): 0.5})},
         {"ids": "integer"},
     ],
-    ids=["catalog", "popularity", "similarity", "pairs", "ids"],
 )
 def test_inputs_decide_and_refuse_the_other_kind(given: dict[str, Any]) -> None:
     accumulator = Accumulator("mrr", **given)

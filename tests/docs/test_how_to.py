@@ -8,6 +8,7 @@ import pytest
 
 from tests.docs.markdown import fences, label, pages
 from tests.docs.playing import Player, matches, player
+from tests.effort import every_case
 from tests.house.checkout import ROOT
 
 _FOLDERS = (ROOT / "docs" / "how-to", ROOT / "docs" / "explanation")
@@ -25,7 +26,7 @@ def test_a_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
         assert playing.play(page.read_text(encoding="utf-8")) == ""
 
 
-@pytest.mark.parametrize("page", PLAYED, ids=label)
+@every_case("page", PLAYED)
 def test_files_are_named_where_their_reader_sees_it(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert [

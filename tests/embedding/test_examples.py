@@ -12,6 +12,7 @@ import pytest
 
 from streameval import Accumulator
 from streameval.exporters.web import Server
+from tests.effort import every_case
 from tests.embedding.examples import EXAMPLES, imported, started
 from tests.embedding.lists import lists, samples
 from tests.house.checkout import ROOT
@@ -93,13 +94,13 @@ def test_the_loop_is_scraped_by_a_real_prometheus_and_no_list_is_lost(tmp_path: 
         assert loop.wait(300) == 0
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.*")), ids=lambda path: path.name)
+@every_case("path", sorted(EXAMPLES.glob("*.*")))
 def test_every_example_is_in_the_documents(path: Path) -> None:
     text = (ROOT / "docs" / "how-to" / "embedding.md").read_text(encoding="utf-8")
     assert f"](../examples/{path.name})" in text
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
+@every_case("path", sorted(EXAMPLES.glob("*.py")))
 def test_an_example_says_what_it_needs(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     needs = re.findall(r"# dependencies = \[(.*)\]", text)

@@ -14,6 +14,7 @@ from streameval.engine.ingest import Ingest
 from streameval.engine.partition import META
 from streameval.errors import DamagedStateError
 from streameval.events.records import Partition
+from tests.effort import every_case
 from tests.engine.counting import MINUTE, batch, ingest, layout, lists, parts, record, state
 
 PLACE = Partition("events", 0)
@@ -89,7 +90,7 @@ def test_a_state_without_its_meta_is_damaged() -> None:
         ingest().restore(PLACE, {PLACE: 1}, held)
 
 
-@pytest.mark.parametrize(
+@every_case(
     "wrong",
     [
         {"kept": {"labels": None}},
@@ -100,7 +101,6 @@ def test_a_state_without_its_meta_is_damaged() -> None:
         {"ahead": [7]},
         {"tally": []},
     ],
-    ids=str,
 )
 def test_a_state_of_another_form_is_damaged_whatever_is_wrong(wrong: dict[str, object]) -> None:
     of = ingest()

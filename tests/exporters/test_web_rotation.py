@@ -13,6 +13,7 @@ import pytest
 from cryptography import x509
 
 from streameval.errors import ConfigError
+from tests.effort import every_case
 from tests.exporters.certificates import Authority
 from tests.exporters.guarded import Guarded, guarded, hashed, trusting
 from tests.exporters.test_web_tls import REFUSED
@@ -196,7 +197,7 @@ def scoped(tmp_path: Path) -> Iterator[Guarded]:
 READ = ("/", "/experiment", "/api/v1/metrics", "/static/page.css")
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("user", "allowed"),
     [
         ("scraper", {"/metrics"}),

@@ -13,6 +13,7 @@ import bcrypt
 import pytest
 
 from streameval.exporters.web.auth import Users, Verdict
+from tests.effort import every_case
 from tests.exporters.guarded import Guarded, guarded, hashed
 
 PATHS = ("/", "/metrics", "/api/v1/metrics", "/-/healthy", "/-/ready", "/static/page.css", "/no")
@@ -33,7 +34,7 @@ def header(user: str, password: str) -> str:
     return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
-@pytest.mark.parametrize("path", PATHS)
+@every_case("path", PATHS)
 def test_nothing_is_answered_without_a_password(site: Guarded, path: str) -> None:
     answer = site.get(path)
     assert answer.status_code == 401
@@ -41,7 +42,7 @@ def test_nothing_is_answered_without_a_password(site: Guarded, path: str) -> Non
     assert answer.headers["content-security-policy"].startswith("default-src 'self';")
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("user", "password", "status"),
     [
         ("ana", "s3cret", 200),
@@ -61,9 +62,7 @@ def test_a_user_reads_with_the_own_password_only(
         assert site.get(auth=(user, password)).status_code == status
 
 
-@pytest.mark.parametrize(
-    "value", ["", "Basic", "Basic !", "Basic YW5h", "Bearer x", "Basic YW5h OnMzY3JldA=="]
-)
+@every_case("value", ["", "Basic", "Basic !", "Basic YW5h", "Bearer x", "Basic YW5h OnMzY3JldA=="])
 def test_what_is_no_name_and_password_is_refused(site: Guarded, value: str) -> None:
     assert site.get(headers={"Authorization": value}).status_code == 401
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.effort import every_case
 from tests.grafana.__main__ import FOLDER, dashboards
 from tests.grafana.asking import failures, questions, read, values
 from tests.house.checkout import ROOT
@@ -24,7 +25,7 @@ def test_the_dashboards_are_those_that_the_code_makes() -> None:
     assert late == [], "write them: python -m tests.grafana --write"
 
 
-@pytest.mark.parametrize("path", FILES, ids=_NAMES)
+@every_case("path", FILES)
 def test_a_panel_says_what_it_shows_in_which_unit_and_where_to_read_on(path: Path) -> None:
     for panel in read(path)["panels"]:
         if panel["type"] == "row":
@@ -37,7 +38,7 @@ def test_a_panel_says_what_it_shows_in_which_unit_and_where_to_read_on(path: Pat
         assert f"## {section}\n" in RUNBOOK.lower() or not section, panel["title"]
 
 
-@pytest.mark.parametrize("path", FILES, ids=_NAMES)
+@every_case("path", FILES)
 def test_a_panel_asks_the_chosen_data_source(path: Path) -> None:
     dashboard = read(path)
     targets = [target for panel in dashboard["panels"] for target in panel.get("targets", [])]
@@ -51,14 +52,14 @@ def test_a_panel_asks_the_chosen_data_source(path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("path", FILES, ids=_NAMES)
+@every_case("path", FILES)
 def test_no_panel_averages_averages(path: Path) -> None:
     assert [each for each in questions(read(path)) if re.search(r"\bavg|\bmean\(", each[1])] == []
     shown = path.read_text(encoding="utf-8")
     assert set(re.findall(r'"calcs": \[\s*([^\]]*?)\s*\]', shown)) == {'"lastNotNull"'}
 
 
-@pytest.mark.parametrize("path", FILES, ids=_NAMES)
+@every_case("path", FILES)
 def test_nothing_is_drawn_from_less_than_five_minutes(path: Path) -> None:
     dashboard = read(path)
     spans = {span for each in questions(dashboard) for span in re.findall(r"\[(.*?)\]", each[1])}
@@ -67,7 +68,7 @@ def test_nothing_is_drawn_from_less_than_five_minutes(path: Path) -> None:
     assert all(each["query"].split(",") == ["5m", "15m", "1h", "6h", "1d"] for each in offered)
 
 
-@pytest.mark.parametrize("path", FILES, ids=_NAMES)
+@every_case("path", FILES)
 def test_panels_lie_beside_each_other_and_fill_the_width(path: Path) -> None:
     taken: set[tuple[int, int]] = set()
     for panel in read(path)["panels"]:

@@ -19,6 +19,7 @@ from streameval.events.records import Partition
 from streameval.exporters.families import Family
 from streameval.exporters.operations import build_information, memory_limit, operations
 from streameval.sources.kafka.connections import REASONS as CONNECTION_REASONS
+from tests.effort import every_case
 from tests.exporters.pictures import busy_health, picture, refused
 from tests.house.checkout import ROOT
 
@@ -60,7 +61,7 @@ def test_the_documents_have_a_script_of_several_processes() -> None:
     assert any("ProcessPoolExecutor" in code and "merge" in code for _, code in _blocks("python"))
 
 
-@pytest.mark.parametrize(("name", "code"), _blocks("toml"))
+@every_case(("name", "code"), _blocks("toml"))
 def test_a_configuration_in_the_documents_loads(name: str, code: str, tmp_path: Path) -> None:
     path = tmp_path / "streameval.toml"
     metrics = "" if "metrics" in tomllib.loads(code) else 'metrics = ["mrr"]\n'

@@ -193,7 +193,7 @@ def test_spans_of_joined_files(folder: Path) -> None:
     assert values == [0.5, 0.5]
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("change", "said"),
     [
         (('impressions = "impressions.ndjson"', 'impressions = "lists.ndjson"'), "is not among"),

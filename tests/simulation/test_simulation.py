@@ -18,7 +18,7 @@ def test_every_promise_is_kept() -> None:
     assert broken(1, 20, System()) == []
 
 
-@pytest.mark.parametrize("name", sampled(MISTAKES, 3))
+@pytest.mark.parametrize("name", sampled(MISTAKES, 6))
 def test_a_mistake_is_found(name: str) -> None:
     assert any(not bar.passed for bar in Simulation(2, 30, MISTAKES[name]).bars())
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.errors import UnlikeStateError
-from tests.effort import dear
+from tests.effort import dear, every_case
 from tests.statistics.kinds import KINDS, Kind, Piece, batch, state
 
 every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
@@ -106,9 +106,7 @@ def _check_handed_out(kind: Kind, pieces: list[Piece], known: list[Piece]) -> No
         assert state(part) == state(kind.counted(own))
 
 
-@pytest.mark.parametrize(
-    "kind", [kind for kind in KINDS if not kind.name.startswith("values")], ids=lambda k: k.name
-)
+@every_case("kind", [kind for kind in KINDS if not kind.name.startswith("values")])
 def test_one_batch_of_many_cells_is_event_by_event(kind: Kind) -> None:
     @dear()
     @given(_pieces(kind))
