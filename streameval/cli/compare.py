@@ -200,11 +200,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     fail_on: Sequence[str]
 
     def experiment(self, known: Experiment) -> Experiment:
-        """An experiment with these options in place of its own.
-
-        Raises:
-            WrongCallError: a text is none that can be read.
-        """
+        """An experiment with these options in place of its own."""
         said = {
             "control": self.control,
             "since": _date(self.since),
@@ -259,14 +255,7 @@ class _Counted(NamedTuple):
 
 
 def compared_files(request: Request, asked: Asked) -> None:
-    """Compare the variants in files or saved states, and write the report.
-
-    Raises:
-        WrongCallError: files or options cannot be used.
-        ConfigError: what is asked for does not fit together.
-        MetricError: a metric cannot be understood.
-        SourceError: a file is damaged.
-    """
+    """Compare the variants in files or saved states, and write the report."""
     experiment, intervals, counted = (
         _of_states(request, asked) if is_state(request.files) else _of_files(request, asked)
     )
@@ -319,11 +308,7 @@ def is_state(paths: Sequence[str]) -> bool:
 
 
 def _of_states(request: Request, asked: Asked) -> tuple[Experiment, Intervals, _Counted]:
-    """The lifetime counts of saved states, all partitions together.
-
-    Raises:
-        WrongCallError: there is no state, or it was made without intervals or that label.
-    """
+    """The lifetime counts of saved states, all partitions together."""
     held = held_in(request.files)
     if not held:
         raise WrongCallError(f"no state in {', '.join(request.files)}.")
@@ -378,11 +363,7 @@ def _of_tables(request: Request, config: Config, label: str) -> Found:
 def _refuse_what_cannot_be_compared(
     variants: Mapping[str, Variant], request: Request, experiment: Experiment
 ) -> None:
-    """Refuse files without variants or users.
-
-    Raises:
-        WrongCallError: it says what is missing, and which option names it.
-    """
+    """Refuse files without variants or users."""
     files, label = ", ".join(request.files), experiment.label
     if not variants:
         raise WrongCallError(f"no valid event in {files}.")

@@ -395,12 +395,7 @@ def _moved(record: Impression | Interaction, shift: int) -> Impression | Interac
 
 @contextmanager
 def through_kafka(traffic: SimulatorOptions) -> Iterator[KafkaOptions]:
-    """Start a broker and publish the traffic to it, at its pace.
-
-    Raises:
-        MissingExtraError: the extra "broker" is not installed.
-        BrokerError: the broker does not start.
-    """
+    """Start a broker and publish the traffic to it, at its pace."""
     tell("starting a Kafka broker; the first time its 46 jars are fetched.")
     with Broker() as broker:
         kafka = {"bootstrap_servers": broker.bootstrap_servers}

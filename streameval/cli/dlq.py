@@ -152,13 +152,7 @@ class _Letters(NamedTuple):
 
 
 def _opened(path: Path) -> tuple[Config, _Letters]:
-    """A configuration and its dead letters.
-
-    Raises:
-        ConfigError: the configuration is invalid.
-        WrongCallError: it keeps no dead letters.
-        SourceError: no broker answers, or the topic cannot be read.
-    """
+    """A configuration and its dead letters."""
     config = load(path)
     options = config.dead_letters
     if options is not None and options.path is not None:
@@ -293,11 +287,7 @@ class _Wanted:
             yield letter
 
     def require_found(self, where: str, topics: Collection[str]) -> None:
-        """Report what was not replayed.
-
-        Raises:
-            WrongCallError: a record that was asked for has no letter.
-        """
+        """Report what was not replayed."""
         others = ", ".join(sorted(self._topics.difference(topics)))
         if others:
             tell(f"letters of {others} were skipped: [source] topics does not name it.")

@@ -94,11 +94,7 @@ def reading(path: Path) -> Iterator[None]:
 
 @contextmanager
 def output() -> Iterator[None]:
-    """Around writing to standard output, whose reader may leave early (`| head`).
-
-    Raises:
-        OutputError: what was written cannot be kept: a full disk, for example.
-    """
+    """Around writing to standard output, whose reader may leave early (`| head`)."""
     try:
         yield
         sys.stdout.flush()

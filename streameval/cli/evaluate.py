@@ -165,14 +165,7 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
 
 
 def evaluate_records(request: Request) -> None:
-    """Evaluate the files and write the readings.
-
-    Raises:
-        WrongCallError: no metric is asked for, or a file cannot be read.
-        ConfigError: what is asked for does not fit together.
-        MetricError: a metric cannot be understood.
-        SourceError: a file is damaged.
-    """
+    """Evaluate the files and write the readings."""
     config = configured(request)
     counting = counted_records(config, _span_length(config, request), request.processes)
     join = _join_health(counting, config)
@@ -199,11 +192,7 @@ def _files(config: Config) -> list[str]:
 
 
 def _span_length(config: Config, request: Request) -> int | None:
-    """The length of a span, microseconds; None where everything is read as one.
-
-    Raises:
-        WrongCallError: it is no span, or events have no time.
-    """
+    """The length of a span, microseconds; None where everything is read as one."""
     if request.every is None:
         return None
     try:
@@ -245,14 +234,7 @@ def _tell_of_absent_labels(snapshots: Sequence[Snapshot]) -> None:
 
 
 def evaluate_tables(request: Request) -> None:
-    """Evaluate files with one event a row, and write the readings.
-
-    Raises:
-        WrongCallError: a file cannot be read as a table.
-        ConfigError: what is asked for does not fit together.
-        MetricError: a metric cannot be understood.
-        MissingExtraError: pyarrow is not installed.
-    """
+    """Evaluate files with one event a row, and write the readings."""
     config = configured(request)
     _span_length(config, request)
     counted = counted_tables(request, config)
@@ -260,14 +242,7 @@ def evaluate_tables(request: Request) -> None:
 
 
 def evaluate_pair(request: Request) -> None:
-    """Evaluate recommendations against the truth, and write the readings.
-
-    Raises:
-        WrongCallError: the options contradict each other, or a file cannot be read.
-        ConfigError: what is asked for does not fit together.
-        MetricError: a metric cannot be understood.
-        MissingExtraError: pyarrow is not installed.
-    """
+    """Evaluate recommendations against the truth, and write the readings."""
     paths = _pair(request)
     config = configured(request)
     if config.labels:

@@ -129,11 +129,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def found_files(paths: Iterable[str]) -> list[str]:
-    """The files of paths, which may be folders or patterns.
-
-    Raises:
-        WrongCallError: one means no file, or two mean the same one.
-    """
+    """The files of paths, which may be folders or patterns."""
     with wrong_call_where(SourceError):
         found = [each for path in paths for each in expanded(path, _holds_events)]
     for path, count in Counter(found).most_common(1):
@@ -148,13 +144,7 @@ def _holds_events(path: str) -> bool:
 
 
 def configured(request: Request) -> Config:
-    """The configuration of a request; files on the command line replace its source.
-
-    Raises:
-        WrongCallError: no metric is asked for, or options contradict each other.
-        ConfigError: what is asked for does not fit together.
-        MetricError: a metric cannot be understood.
-    """
+    """The configuration of a request; files on the command line replace its source."""
     if request.config is None and not request.metrics:
         raise WrongCallError(
             "no metric asked for; give some, for example -m ctr -m ndcg@10 (`streameval metrics` "
@@ -200,9 +190,6 @@ def _streams(config: Config, attribution: AttributionOptions, paths: Sequence[st
     """The configuration with files in place of its streams.
 
     A file is the stream of which it has the name: "clicks.ndjson.gz" is the topic "clicks".
-
-    Raises:
-        WrongCallError: a file belongs to no stream, or a stream has no file.
     """
     named = {_stem(name): name for stream in attribution.streams for name in stream}
     files = {named.get(_stem(path)): path for path in paths}

@@ -138,12 +138,7 @@ class _TracedJoins:
 
 
 def _source(config: Config, since: str | None) -> Source:
-    """The source to read from its beginning, or from `since` on.
-
-    Raises:
-        WrongCallError: `since` cannot be used.
-        SourceError: the broker does not answer, or a topic cannot be read.
-    """
+    """The source to read from its beginning, or from `since` on."""
     options = config.source
     if not isinstance(options, KafkaOptions):
         if since is not None:

@@ -16,9 +16,9 @@ from streameval.engine.clock import Clock
 from streameval.engine.dead_letters import DeadLetter, Examples
 from streameval.engine.ingest import Ingest
 from streameval.engine.memory import Memory
+from streameval.engine.partition import Tally
 from streameval.engine.snapshot import SeriesFamily
 from streameval.engine.spans import Dumped, Spans
-from streameval.engine.tally import Tally
 from streameval.errors import SourceError
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 from streameval.join.grouping import Grouped
@@ -48,13 +48,6 @@ def counted_records(config: Config, every: int | None, processes: int) -> Ingest
 
     `every`: length of a span, microseconds; None for what the daemon counts. `processes`: how many
     count, where there are several files that can be read more than once.
-
-    Raises:
-        ConfigError: the fields of an event contradict each other.
-        MetricError: a metric cannot be understood, or lacks its inputs.
-        SourceError: a file cannot be read.
-        WrongCallError: a file is not there.
-        LostProcessError: a process was ended.
     """
     counting = _new(config, every)
     source = FilesSource(cast("FilesOptions", config.source))
@@ -147,11 +140,7 @@ class FileCounting:
         self._config, self._every = config, every
 
     def __call__(self, paths: Sequence[str]) -> CountedFiles:
-        """Count some files.
-
-        Raises:
-            SourceError: one cannot be read.
-        """
+        """Count some files."""
         counting = _new(self._config, self._every)
         source = FilesSource(FilesOptions(paths=list(paths)))
         source.open(beginning(self._config, counting))
@@ -188,11 +177,6 @@ class SpanCounting:
     Args:
         config: what is counted, and how; its windows are not read.
         every: length of a span, microseconds.
-
-    Raises:
-        ConfigError: the fields of an event contradict each other.
-        MetricError: a metric cannot be understood, or lacks its inputs.
-        SourceError: a file that the configuration names cannot be read.
     """
 
     def __init__(self, config: Config, every: int) -> None:

@@ -112,11 +112,7 @@ def _live(made: Iterator[bytes], pace: float) -> Iterator[bytes]:
 
 
 def _write_streams(folder: Path, events: int | None, seed: int) -> None:
-    """Write both streams and a configuration that joins them; say where.
-
-    Raises:
-        WrongCallError: the folder holds a file of such a name, or cannot be written to.
-    """
+    """Write both streams and a configuration that joins them; say where."""
     there = [name for name in (_IMPRESSIONS, _INTERACTIONS, _CONFIG) if _is(folder / name)]
     if there:
         raise WrongCallError(

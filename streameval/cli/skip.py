@@ -106,11 +106,7 @@ def _letter(config: Config, record: Identity, message: str) -> DeadLetter:
 
 
 def _store(path: Path, config: Config) -> AnyStore:
-    """Where the daemon of a configuration keeps its checkpoints.
-
-    Raises:
-        WrongCallError: it keeps no state, or no dead letters.
-    """
+    """Where the daemon of a configuration keeps its checkpoints."""
     if config.state is None:
         raise WrongCallError(f"{path}: no [state], so there is nothing to resume from.")
     letters = config.dead_letters
@@ -122,11 +118,7 @@ def _store(path: Path, config: Config) -> AnyStore:
 
 
 def _noted(store: AnyStore, record: Identity) -> _Noted:
-    """What was noted of the record.
-
-    Raises:
-        WrongCallError: no process stopped there.
-    """
+    """What was noted of the record."""
     notes = [_Noted(place, stop) for place in store.places() for stop in store.stops(place)]
     notes.sort(key=lambda each: each.stop.at)
     here = [each for each in notes if each.stop.record.partition == record.partition]

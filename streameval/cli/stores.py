@@ -32,11 +32,6 @@ def held_in(paths: Sequence[str], partitions: Sequence[str] = ()) -> list[Held]:
     Of a topic that was deleted and made again, only the state written last.
 
     `partitions`: which ones, as TOPIC/NUMBER; none means all.
-
-    Raises:
-        WrongCallError: a path is no store, or there is no such partition.
-        StoreError: a store cannot be read.
-        StateVersionError: a newer release wrote a state.
     """
     newest: dict[tuple[str, str, int], Held] = {}
     for each in _all(paths):
@@ -59,11 +54,6 @@ def counted(held: Sequence[Held], config_path: Path | None) -> tuple[Config, Ing
     """The configuration of the states, and one ingest that has loaded all of them.
 
     `config_path`: a configuration to use instead of the saved one.
-
-    Raises:
-        ConfigError: the configuration cannot be used.
-        UnlikeStateError: a state was made with other settings, or others than the others.
-        DamagedStateError: a state is not what was written.
     """
     newest = max(held, key=lambda each: each.saved.header.written_at)
     config = load(config_path) if config_path else from_schema(newest.saved.header.schema)
@@ -95,13 +85,7 @@ def _all(paths: Iterable[str]) -> Iterator[Held]:
 
 
 def store_at(path: str, options: BucketOptions = AS_ENVIRONMENT) -> AnyStore:
-    """The store in a folder or bucket.
-
-    Raises:
-        WrongCallError: there is none.
-        MissingExtraError: it is a bucket, and the extra is not installed.
-        StoreError: the bucket cannot be read.
-    """
+    """The store in a folder or bucket."""
     if is_url(path):
         try:
             url_of(path)

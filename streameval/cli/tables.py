@@ -29,14 +29,7 @@ class CountedTables(NamedTuple):
 
 
 def counted_tables(request: Request, config: Config) -> CountedTables:
-    """Count the files, which hold one event a row, with a bar.
-
-    Raises:
-        WrongCallError: a file cannot be read as a table of events.
-        MetricError: a metric cannot be understood, or lacks its inputs.
-        MissingExtraError: pyarrow is not installed.
-        LostProcessError: a process was ended.
-    """
+    """Count the files, which hold one event a row, with a bar."""
     others = [path for path in request.paths if not is_table(path)]
     if others:
         raise WrongCallError(

@@ -36,12 +36,6 @@ class OptionError(ConfigError, ValueError):
         super().__init__("", key, problem)
 
 
-def _refuse(problems: Iterator[tuple[str, str]]) -> None:
-    """Raise the first problem; a pair of a key and what is wrong with it."""
-    for key, problem in problems:
-        raise OptionError(key, problem)
-
-
 def duration_problem(text: str, least: int = SECOND) -> str | None:
     """Why a text is not a duration of at least so many microseconds, or None."""
     try:
@@ -57,7 +51,18 @@ def _durations(named: Mapping[str, str | None], least: int = SECOND) -> Iterator
             yield key, problem
 
 
-class WebOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A table that refuses what its types cannot, with the key and what is wrong with it."""
+
+    def __post_init__(self) -> None:
+        for key, problem in self._problems():
+            raise OptionError(key, problem)
+
+    def _problems(self) -> Iterator[tuple[str, str]]:
+        return iter(())
+
+
+class WebOptions(_Table, frozen=True, kw_only=True):
     """Where the page, the API and /metrics are served, and to whom.
 
     Attributes:
@@ -83,14 +88,8 @@ class WebOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     max_connections: Annotated[int, Meta(ge=1)] = 512
     first_exposure: str = "60s"
 
-    def __post_init__(self) -> None:
-        """Refuse addresses, host names and a prefix that are not valid.
-
-        It does not read the web configuration file: only the daemon may be permitted to.
-        """
-        _refuse(self._problems())
-
     def _problems(self) -> Iterator[tuple[str, str]]:
+        # The file of certificates and users is not read: only the daemon may be permitted to.
         if not self.addresses:
             yield "listen", 'found []; give at least one address, for example "127.0.0.1:9877".'
         for each in self.addresses:
@@ -126,7 +125,7 @@ class WebOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return self.route_prefix.rstrip("/")
 
 
-class WindowsOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class WindowsOptions(_Table, frozen=True, kw_only=True):
     """Spans of event time beside the lifetime.
 
     Attributes:
@@ -138,10 +137,6 @@ class WindowsOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     spans: list[str]
     lateness: str = "2m"
     pane: str = "1m"
-
-    def __post_init__(self) -> None:
-        """Refuse durations that are not valid, and panes and spans that do not divide."""
-        _refuse(self._problems())
 
     def _problems(self) -> Iterator[tuple[str, str]]:
         spans = {f"spans[{index}]": span for index, span in enumerate(self.spans)}
@@ -162,7 +157,7 @@ class WindowsOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
                 yield key, f"{text!r}: above 2h, where hours are kept, give a multiple of 1h."
 
 
-class MetricOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MetricOptions(_Table, frozen=True, kw_only=True):
     """A metric that is kept for some labels or windows only.
 
     Attributes:
@@ -177,13 +172,12 @@ class MetricOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     windows: list[str] | None = None
     segments: list[str] | None = None
 
-    def __post_init__(self) -> None:
-        """Refuse windows that are not durations."""
+    def _problems(self) -> Iterator[tuple[str, str]]:
         windows = enumerate(self.windows or [])
-        _refuse(_durations({f"windows[{index}]": text for index, text in windows}))
+        return _durations({f"windows[{index}]": text for index, text in windows})
 
 
-class StateOptions(Policies, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class StateOptions(Policies, _Table, frozen=True, kw_only=True):
     """Where state is kept, how often, and what to do if it does not fit the log.
 
     Attributes:
@@ -206,10 +200,9 @@ class StateOptions(Policies, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     allow_http: bool = False
     timeout: str = "15s"
 
-    def __post_init__(self) -> None:
-        """Refuse what is not a duration, and a connection that does not fit the path."""
-        _refuse(_durations({"interval": self.interval, "timeout": self.timeout}))
-        _refuse(bucket_problems(self.path, self.bucket))
+    def _problems(self) -> Iterator[tuple[str, str]]:
+        yield from _durations({"interval": self.interval, "timeout": self.timeout})
+        yield from bucket_problems(self.path, self.bucket)
 
     @property
     def bucket(self) -> BucketOptions:
@@ -218,7 +211,7 @@ class StateOptions(Policies, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return BucketOptions(self.endpoint, self.region, self.allow_http, timeout)
 
 
-class DeadLetterOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class DeadLetterOptions(_Table, frozen=True, kw_only=True):
     """Where invalid records go, and how many are too many.
 
     Attributes:
@@ -233,15 +226,14 @@ class DeadLetterOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     max_ratio: Annotated[float, Meta(gt=0, le=1)] = 0.05
     max_run: Annotated[int, Meta(ge=1)] = 1000
 
-    def __post_init__(self) -> None:
-        """Refuse two destinations, and one that cannot be appended to."""
+    def _problems(self) -> Iterator[tuple[str, str]]:
         if self.topic is not None and self.path is not None:
-            raise OptionError("", "give either topic or path, not both.")
+            yield "", "give either topic or path, not both."
         if self.path is not None and is_url(self.path):
-            raise OptionError("path", f"found {self.path!r}; give a file here, or a topic.")
+            yield "path", f"found {self.path!r}; give a file here, or a topic."
 
 
-class InteractionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class InteractionOptions(_Table, frozen=True, kw_only=True):
     """A stream of interactions; at least one.
 
     Attributes:
@@ -272,10 +264,6 @@ class InteractionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     types: dict[str, float] = {}
     ignore: list[str] = []
 
-    def __post_init__(self) -> None:
-        """Refuse half a time, gains beyond the range, and types that are ignored and counted."""
-        _refuse(self._problems())
-
     def _problems(self) -> Iterator[tuple[str, str]]:
         if (self.time is None) != (self.time_unit is None):
             yield "time", "give time and time_unit together, or neither."
@@ -292,7 +280,7 @@ class InteractionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         return [self.source] if isinstance(self.source, str) else self.source
 
 
-class AttributionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AttributionOptions(_Table, frozen=True, kw_only=True):
     """Streams of impressions and interactions that are joined to events.
 
     Records of impressions are read as [event] says, without interactions.
@@ -324,10 +312,6 @@ class AttributionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     per: list[str] = []
     max_open: Annotated[int, Meta(ge=1)] = 1_000_000
     max_bytes: Annotated[int, Meta(ge=1)] = 1_000_000_000
-
-    def __post_init__(self) -> None:
-        """Refuse durations that are not valid, and `per` where a request id names the list."""
-        _refuse(self._problems())
 
     def _problems(self) -> Iterator[tuple[str, str]]:
         yield from _durations({"window": self.window, "idle_timeout": self.idle_timeout})
@@ -377,7 +361,7 @@ class PopularityOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     users: Annotated[float, Meta(gt=0)] | None = None
 
 
-class SimilarityOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SimilarityOptions(_Table, frozen=True, kw_only=True):
     """How similar two items are; one of the two files.
 
     Attributes:
@@ -388,10 +372,9 @@ class SimilarityOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     vectors: str | None = None
     pairs: str | None = None
 
-    def __post_init__(self) -> None:
-        """Refuse both files, or none."""
+    def _problems(self) -> Iterator[tuple[str, str]]:
         if (self.vectors is None) == (self.pairs is None):
-            raise OptionError("", "give either vectors or pairs.")
+            yield "", "give either vectors or pairs."
 
 
 def popularity(options: PopularityOptions, as_id: Callable[[str], Id]) -> Popularity:

@@ -104,16 +104,18 @@ def assembled(
     schemas = schemas_of(config, environment)
     source = with_schemas(source, config, schemas)
     options = _letters(config)
-    letters = None
+    letters = limits = None
     if options is not None:
         topic, path = options.topic, options.path
         letters = dead_letters_of(config.source, environment, topic=topic, path=path)
+        # Beyond these, so many records are invalid that counting must stop.
+        limits = Limits(options.max_ratio, options.max_run)
     ingest = counting(
         config,
         schemas=schemas,
         keep_letters=letters is not None,
         in_turns=True,
-        limits=limits(config),
+        limits=limits,
     )
     worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoints")
     parts = Assembly(
@@ -130,23 +132,22 @@ def assembled(
         schemas=schemas,
     )
     if kept is not None and config.state is not None:
-        settings = checkpoint_settings(config, config.state, source)
-        parts.owner = _checkpointer(parts, kept, settings, clock, worker)
+        parts.owner = _checkpointer(parts, kept, config.state, clock)
     return parts
 
 
 def _checkpointer(
-    parts: Assembly, kept: AnyStore, settings: CheckpointSettings, clock: Clock, worker: Executor
+    parts: Assembly, kept: AnyStore, options: StateOptions, clock: Clock
 ) -> Checkpointer:
     return Checkpointer(
         parts.ingest,
         kept,
-        settings,
+        checkpoint_settings(parts.config, options, parts.source),
         commit=parts.source.commit,
         evidence=Evidence(parts.ingest),
         letters=parts.letters,
         clock=clock,
-        worker=worker,
+        worker=parts.worker,
     )
 
 
@@ -186,12 +187,6 @@ def checkpoint_settings(
         events=options.events,
         budget=getattr(source, "budget", _BUDGET),
     )
-
-
-def limits(config: Config) -> Limits | None:
-    """When so many records are invalid that counting must stop; None: never."""
-    options = _letters(config)
-    return None if options is None else Limits(options.max_ratio, options.max_run)
 
 
 def _letters(config: Config) -> DeadLetterOptions | None:

@@ -11,8 +11,7 @@ from streameval.decoding.invalid import InvalidEvent
 from streameval.engine.backfill import Backfill, Extent
 from streameval.engine.clock import Clock
 from streameval.engine.dead_letters import Identity
-from streameval.engine.partition import Layout, PartitionState, Progress
-from streameval.engine.tally import Tally
+from streameval.engine.partition import Layout, PartitionState, Progress, Tally
 from streameval.events.records import Partition, RecordBatch
 from streameval.windows.family import Family
 from streameval.windows.sections import Section

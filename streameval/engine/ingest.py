@@ -15,8 +15,7 @@ from streameval.engine.clock import provisional
 from streameval.engine.dead_letters import DeadLetter, Examples, Identity, letters_of
 from streameval.engine.direct import Front, State
 from streameval.engine.limits import Limits
-from streameval.engine.partition import Progress
-from streameval.engine.tally import Tally
+from streameval.engine.partition import Progress, Tally
 from streameval.errors import DamagedStateError, StreamevalError, UncountableRecordError
 from streameval.events.records import Partition, RecordBatch
 from streameval.windows.family import FamilyCopy

@@ -12,8 +12,7 @@ from streameval.engine.backfill import Backfill, Extent
 from streameval.engine.clock import NEVER, Clock
 from streameval.engine.dead_letters import Identity
 from streameval.engine.ingest import SKIPPABLE, told
-from streameval.engine.partition import Applied, Layout, PartitionState, Progress
-from streameval.engine.tally import Tally
+from streameval.engine.partition import Applied, Layout, PartitionState, Progress, Tally
 from streameval.errors import DamagedStateError, StreamevalError, UncountableRecordError
 from streameval.events.records import Partition, RecordBatch
 from streameval.join.account import Account
