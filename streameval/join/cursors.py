@@ -6,7 +6,6 @@ does not matter, and a log that is ahead waits without losing a record.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
@@ -15,14 +14,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from streameval.decoding.decode import Decoded
 from streameval.decoding.invalid import InvalidEvent
 from streameval.engine.clock import NEVER, Clock
 from streameval.events.records import Partition, RecordBatch
+from streameval.join.impressions import Impressions
 from streameval.join.interactions import InteractionColumns
 from streameval.join.rules import FOREVER
 
-Content: TypeAlias = Decoded | InteractionColumns
+Content: TypeAlias = Impressions | InteractionColumns
 
 
 class RecordSlice(NamedTuple):
@@ -30,30 +29,37 @@ class RecordSlice(NamedTuple):
 
     Attributes:
         before: clock of the log before each of these; NEVER where it had none.
+        offsets: of the records by their places; those of the content are `own_offsets`.
         future: the valid ones from the future; None where there are none.
     """
 
     log: int
     content: Content
     before: NDArray[np.int64]
-    offsets: Sequence[int]
+    offsets: NDArray[np.int64]
     records: int
     invalid: Sequence[tuple[int, InvalidEvent]]
     tombstones: int
     future: Content | None
 
-    def offset(self, row: int) -> int:
-        """The offset of a valid record."""
-        return self.offsets[self.content.places[row]]
+    @property
+    def own_offsets(self) -> NDArray[np.int64]:
+        """Of the content's records."""
+        return self.offsets[self.content.places]
 
 
 class _Chunk(msgspec.Struct, gc=False):
-    """A batch of which some records wait; `done` of them do not any more."""
+    """A batch of which some records wait; `done` of them do not any more.
+
+    Attributes:
+        behind: the clock of the log after the batch.
+    """
 
     content: Content
-    offsets: Sequence[int]
+    offsets: NDArray[np.int64]
     next_offset: int
     before: NDArray[np.int64]
+    behind: Clock
     refuted: set[int]
     done: int = 0
 
@@ -136,13 +142,15 @@ class LogCursor:
         times = np.full(len(batch.values) + 1, NEVER, dtype=np.int64)
         times[0] = self._tail.now
         clocks = np.empty(0, dtype=np.int64)
-        if content.times is not None and len(content.places):
+        if len(content.places):
             clocks = self._tail.advance(content.times)
-            times[np.array(content.places) + 1] = clocks
+            times[content.places + 1] = clocks
         before = np.maximum.accumulate(times)[:-1]
         self._next = batch.next_offset
         if batch.values or self._chunks:
-            chunk = _Chunk(content, batch.offsets, batch.next_offset, before, set())
+            offsets = np.array(batch.offsets, dtype=np.int64)
+            behind = self._tail.copy()
+            chunk = _Chunk(content, offsets, batch.next_offset, before, behind, set())
             self._chunks.append(chunk)
             self._judge(chunk, clocks)
         else:
@@ -171,11 +179,11 @@ class LogCursor:
     def _judge(self, chunk: _Chunk, clocks: NDArray[np.int64]) -> None:
         """Which records are ahead of the clock; and what these ones say of earlier ones."""
         times, first = chunk.content.times, self._events
-        if times is None or not len(clocks):
+        if not len(clocks):
             return
         self._events += len(clocks)
         for row in np.flatnonzero(times > clocks).tolist():
-            place = chunk.content.places[row]
+            place = int(chunk.content.places[row])
             self._claims.append(_Claim(first + row, int(times[row]), chunk, place))
         claims, self._claims = self._claims, deque()
         for claim in claims:
@@ -191,21 +199,23 @@ class LogCursor:
         start, chunk.done = chunk.done, stop
         content, future = chunk.content, None
         places = content.places
-        first, last = bisect_left(places, start), bisect_left(places, stop)
-        if content.times is not None and first < last:
-            self.time.advance(content.times[first:last])
+        first, last = np.searchsorted(places, (start, stop)).tolist()
+        if stop == len(chunk.offsets):
+            self.time, self.position = chunk.behind, chunk.next_offset
+        else:
+            self.position = int(chunk.offsets[stop - 1]) + 1
+            if first < last:
+                self.time.advance(content.times[first:last])
         if (first, last) != (0, len(places)) or chunk.refuted:
-            ahead = np.array([place in chunk.refuted for place in places], dtype=np.bool_)
-            own = np.arange(len(places))
-            own_rows = (first <= own) & (own < last)
-            future = content.keep(own_rows & ahead) if ahead[first:last].any() else None
-            content = content.keep(own_rows & ~ahead)
-        whole = stop == len(chunk.offsets)
-        self.position = chunk.next_offset if whole else chunk.offsets[stop - 1] + 1
+            ahead = np.isin(places, list(chunk.refuted))
+            own = np.zeros(len(places), dtype=np.bool_)
+            own[first:last] = True
+            future = content.keep(own & ahead) if ahead[first:last].any() else None
+            content = content.keep(own & ~ahead)
         return RecordSlice(
             log=self.number,
             content=content,
-            before=chunk.before[np.array(content.places, dtype=np.intp)],
+            before=chunk.before[content.places],
             offsets=chunk.offsets,
             records=stop - start,
             invalid=[each for each in content.invalid if start <= each[0] < stop],

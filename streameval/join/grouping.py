@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from streameval.errors import SplitKeyError, UnevenStreamsError
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
-from streameval.join.cursors import Content
 from streameval.join.interactions import InteractionColumns
 from streameval.join.joint import Joint
+from streameval.join.state import Content
 
 
 class Grouped:

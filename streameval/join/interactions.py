@@ -61,7 +61,7 @@ class InteractionColumns(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         tombstones: places of records without a value, ascending.
     """
 
-    places: Sequence[int]
+    places: NDArray[np.int64]
     times: NDArray[np.int64]
     keys: Sequence[str]
     items: Sequence[Id]
@@ -78,7 +78,7 @@ class InteractionColumns(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         ids = self.event_ids
         return msgspec.structs.replace(
             self,
-            places=[self.places[row] for row in listed],
+            places=self.places[rows],
             times=self.times[rows],
             keys=[self.keys[row] for row in listed],
             items=[self.items[row] for row in listed],
@@ -180,7 +180,7 @@ class InteractionDecoder:
         types = [row.type for row in rows]
         has_ids = self._fields.event_id is not None
         return InteractionColumns(
-            places=places,
+            places=np.array(places, dtype=np.int64),
             times=microsecond_column([row.time for row in rows], self._fields.time_unit),
             keys=[str(row.key) for row in rows],
             items=self._ids.each([row.item for row in rows], self._fields.item),

@@ -19,41 +19,40 @@ from streameval.join.bucket import PLACES
 from streameval.join.closing import events
 from streameval.join.cursors import RecordSlice
 from streameval.join.finding import ByRequest, ByUserItem, Index, forgotten, slack
+from streameval.join.impressions import Impressions
 from streameval.join.interactions import InteractionColumns
 from streameval.join.reported import PREFIX as REPORTED
 from streameval.join.reported import Deduplicator, Reported, ReportedShelf
 from streameval.join.rules import FOREVER, Rules
 from streameval.join.shown import PREFIX as SHOWN
 from streameval.join.shown import Shown
-from streameval.statistics.arrays import IntArray
+from streameval.statistics.arrays import BoolArray, IntArray
 from streameval.windows.sections import Section
 
 
-def runs(slices: Sequence[RecordSlice]) -> Iterator[tuple[int, Sequence[int]]]:
+def runs(slices: Sequence[RecordSlice]) -> Iterator[tuple[int, IntArray]]:
     """The records in the order of the join: a slice, and rows of it that follow each other."""
-    if len({part.log for part in slices}) == 1:
-        yield from ((number, range(len(part.before))) for number, part in enumerate(slices))
-        return
     sizes = [len(part.before) for part in slices]
+    if len({part.log for part in slices}) == 1:
+        yield from ((number, np.arange(size)) for number, size in enumerate(sizes))
+        return
     logs = np.repeat([part.log for part in slices], sizes)
     order = np.lexsort((logs, np.concatenate([part.before for part in slices])))
     numbers = np.repeat(np.arange(len(slices)), sizes)[order]
     rows = np.concatenate([np.arange(size) for size in sizes])[order]
     edges = np.flatnonzero(np.diff(numbers, prepend=-1, append=-1)).tolist()
     for start, stop in pairwise(edges):
-        yield int(numbers[start]), rows[start:stop].tolist()
+        yield int(numbers[start]), rows[start:stop]
 
 
-def late_in(slices: Sequence[RecordSlice], lateness: int, watermark: int) -> list[list[bool]]:
+def late_in(slices: Sequence[RecordSlice], lateness: int, watermark: int) -> list[BoolArray]:
     """Which are late: by the clock of their own log; and never before what is counted already."""
-    bounds = [np.maximum(part.before - lateness, watermark) for part in slices]
-    times = [cast("IntArray", part.content.times) for part in slices]
-    return [(own < bound).tolist() for own, bound in zip(times, bounds, strict=True)]
+    return [part.content.times < np.maximum(part.before - lateness, watermark) for part in slices]
 
 
 def reported_in(part: RecordSlice, found: InteractionColumns) -> list[Reported]:
     """The interactions of a slice."""
-    offsets = map(part.offsets.__getitem__, found.places)
+    offsets = part.offsets[found.places].tolist()
     columns = (found.times.tolist(), found.keys, found.items, found.types, found.gains)
     return list(map(Reported, *columns, repeat(part.log), offsets))
 
@@ -318,37 +317,40 @@ class Joiner:
         late = late_in(slices, self.rules.lateness, self.watermark)
         for number, rows in runs(slices):
             part = slices[number]
-            decoded = cast("Decoded", part.content)
-            column: list[int] = cast("IntArray", decoded.times).tolist()
-            times = [column[row] for row in rows]
-            kept = self._novel(part, rows, times, late[number])
-            if len(kept) == len(rows):
-                self._keep(part, rows, times)
-            elif kept:
-                self._keep(part, [rows[each] for each in kept], [times[each] for each in kept])
+            lists = cast("Impressions", part.content)
+            own, lateness = part.own_offsets, late[number]
+            if len(rows) < len(own):
+                lists, own, lateness = lists.take(rows), own[rows], lateness[rows]
+            kept = self._novel(lists, part.log, own, lateness)
+            if kept is not None:
+                lists, own = lists.take(kept), own[kept]
+            if len(own):
+                self._keep(lists, part.log, own)
 
     def _leave_out(self, stream: int, part: RecordSlice) -> None:
         """End records from the future."""
-        times = cast("IntArray", part.content.times).tolist()
         if stream:
             for each in reported_in(part, cast("InteractionColumns", part.content)):
                 self._refuse(stream, "future", each)
             return
-        for row, time in enumerate(times):
-            self._end(0, "future")
-            if self._trace is not None:
-                self._trace.rejected("future", _rejected_list(part, row, time))
+        lists, offsets = cast("Impressions", part.content), part.own_offsets
+        for row in range(len(offsets)):
+            self._refuse_list("future", lists, row, part.log, int(offsets[row]))
 
     def _novel(
-        self, part: RecordSlice, rows: Sequence[int], times: Sequence[int], late: Sequence[bool]
-    ) -> Sequence[int]:
-        """Which of these lists are in time, and came for the first time; ends the others."""
-        ids = part.content.event_ids
+        self, lists: Impressions, log: int, offsets: IntArray, late: BoolArray
+    ) -> IntArray | None:
+        """Which of these lists are in time, and came for the first time; ends the others.
+
+        Returns:
+            Their rows; None where all are.
+        """
+        ids = lists.event_ids
+        if not late.any() and self._all_new(ids):
+            return None
         fresh: dict[str, list[int]] = {}
-        if True not in late and self._all_new(ids, rows):
-            return range(len(rows))
         kept = []
-        for place, (row, time) in enumerate(zip(rows, times, strict=True)):
+        for row, time in enumerate(lists.times.tolist()):
             request = None if ids is None else ids[row]
             outcome: Outcome | None = "late" if late[row] else None
             if request is not None and outcome is None:
@@ -359,37 +361,32 @@ class Joiner:
                 else:
                     before.append(time)
             if outcome is None:
-                kept.append(place)
+                kept.append(row)
             else:
-                self._end(0, outcome)
-                if self._trace is not None:
-                    self._trace.rejected(outcome, _rejected_list(part, row, time))
-        return kept
+                self._refuse_list(outcome, lists, row, log, int(offsets[row]))
+        return np.array(kept, dtype=np.int64)
 
-    def _all_new(self, ids: Sequence[str] | None, rows: Sequence[int]) -> bool:
+    def _all_new(self, ids: Sequence[str] | None) -> bool:
         """Whether all ids are new and distinct: the usual case, and quick to check."""
-        if ids is None:
-            return True
-        asked = [ids[row] for row in rows]
-        return len(set(asked)) == len(asked) and self._requests.has_none(asked)
+        return ids is None or (len(set(ids)) == len(ids) and self._requests.has_none(ids))
 
-    def _keep(self, part: RecordSlice, rows: Sequence[int], times: Sequence[int]) -> None:
-        decoded = cast("Decoded", part.content)
-        kept = self.shown.add(decoded, rows, times, part.log, [part.offset(row) for row in rows])
-        if decoded.event_ids is not None:
-            self._requests.extend([decoded.event_ids[row] for row in rows], kept)
-        if self._users is not None and decoded.users is not None:
-            self._users.extend([decoded.users[row] or "" for row in rows], kept)
+    def _keep(self, lists: Impressions, log: int, offsets: IntArray) -> None:
+        rows = self.shown.add(lists, log, offsets)
+        if lists.event_ids is not None:
+            self._requests.extend(lists.event_ids, rows)
+        if self._users is not None and lists.users is not None:
+            self._users.extend([user or "" for user in lists.users], rows)
 
     def _again(self, known: Sequence[int], time: int) -> bool:
         """Lists of one id are one list, unless their windows are apart."""
         return any(abs(each - time) <= self.rules.window for each in known)
 
     def _report(self, stream: int, slices: Sequence[RecordSlice]) -> None:
-        late = late_in(slices, self.rules.lateness, self.watermark)
+        late = [each.tolist() for each in late_in(slices, self.rules.lateness, self.watermark)]
         found = [cast("InteractionColumns", part.content) for part in slices]
-        turns = [(n, row) for n, rows in runs(slices) for row in rows]
-        asked = [(n, row) for n, row in turns if not late[n][row] and found[n].counts[row]]
+        counts = [each.counts.tolist() for each in found]
+        turns = [(n, row) for n, rows in runs(slices) for row in rows.tolist()]
+        asked = [(n, row) for n, row in turns if not late[n][row] and counts[n][row]]
         again = self._deduplicators[stream].duplicates(found, asked)
         reported = [reported_in(*each) for each in zip(slices, found, strict=True)]
         if len(asked) == len(turns) and not again:
@@ -402,7 +399,7 @@ class Joiner:
                 self.reported.extend([each])
             elif late[number][row]:
                 self._refuse(stream, "late", each)
-            elif not found[number].counts[row]:
+            elif not counts[number][row]:
                 self._refuse(stream, "ignored", each)
             else:
                 self._refuse(stream, "duplicate", each)
@@ -455,6 +452,17 @@ class Joiner:
             )
             self._trace.rejected(outcome, record)
 
+    def _refuse_list(
+        self, outcome: Outcome, lists: Impressions, row: int, log: int, offset: int
+    ) -> None:
+        self._end(0, outcome)
+        if self._trace is not None:
+            request = None if lists.event_ids is None else lists.event_ids[row]
+            user = None if lists.users is None else lists.users[row]
+            time = int(lists.times[row])
+            record = RejectedRecord(log, offset, time, request or "", user or "")
+            self._trace.rejected(outcome, record)
+
     def _end(self, stream: int, outcome: Outcome) -> None:
         account = self.accounts[stream]
         setattr(account, outcome, getattr(account, outcome) + 1)
@@ -487,13 +495,6 @@ class Joiner:
             for row in wanted.intersection(self._finder.find(reported)):
                 found.setdefault(row, []).append(reported)
         return found
-
-
-def _rejected_list(part: RecordSlice, row: int, time: int) -> RejectedRecord:
-    decoded = cast("Decoded", part.content)
-    request = None if decoded.event_ids is None else decoded.event_ids[row]
-    user = None if decoded.users is None else decoded.users[row]
-    return RejectedRecord(part.log, part.offset(row), time, request or "", user or "")
 
 
 def _of(parts: Mapping[str, bytes], prefix: str) -> dict[str, bytes]:

@@ -13,12 +13,11 @@ from streameval.decoding.invalid import InvalidEvent
 from streameval.engine.partition import Layout
 from streameval.errors import UnevenStreamsError
 from streameval.events.records import Partition, RecordBatch
-from streameval.join.cursors import Content
 from streameval.join.interactions import InteractionColumns
 from streameval.join.joiner import Trace
 from streameval.join.logs import Log
 from streameval.join.rules import Rules
-from streameval.join.state import JoinedState
+from streameval.join.state import Content, JoinedState
 
 
 class Joint:

@@ -4,80 +4,21 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, chain, pairwise
-from typing import Any, Final, Generic, TypeAlias, TypeVar, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Final, TypeAlias
 
 import msgspec
 import numpy as np
 
 from streameval.decoding.decode import Decoded
 from streameval.errors import DamagedStateError, TooManyOpenError
-from streameval.events import Batch, Id
+from streameval.events import Id
 from streameval.events.ragged import Ragged
 from streameval.join.bucket import PLACES, ShownBucket, read, written
+from streameval.join.impressions import Impressions, Interner, compacted
+from streameval.statistics.arrays import IntArray
 from streameval.windows.sections import Section, next_version
-
-V = TypeVar("V", bound=Hashable)
-
-
-class _Codes(dict[V, int], Generic[V]):
-    def __init__(self, values: list[V]) -> None:
-        super().__init__({value: code for code, value in enumerate(values)})
-        self._values = values
-
-    def __missing__(self, value: V) -> int:
-        code = self[value] = len(self._values)
-        self._values.append(value)
-        return code
-
-
-class Interner(Generic[V]):
-    """Gives each distinct value a number from 0 on, in the order in which they come.
-
-    Attributes:
-        code: value -> its number; one that is new gets the next.
-        known: value -> its number; None where it has none.
-        value: number -> its value.
-
-    >>> ids = Interner()
-    >>> ids.code("a"), ids.code("b"), ids.code("a"), ids.value(1)
-    (0, 1, 0, 'b')
-    """
-
-    __slots__ = ("code", "known", "value", "values")
-
-    code: Callable[[V], int]
-    known: Callable[[V], int | None]
-    value: Callable[[int], V]
-
-    def __init__(self, values: Iterable[V] = ()) -> None:
-        self.values = list(values)
-        codes = _Codes(self.values)
-        self.code, self.known = codes.__getitem__, codes.get
-        self.value = self.values.__getitem__
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-
-def compacted(
-    interner: Interner[V], columns: Sequence[array[int]]
-) -> tuple[Interner[V], Iterator[array[int]]]:
-    """An interner of only those values that occur, and the columns with their numbers in it.
-
-    >>> fresh, columns = compacted(Interner("abcd"), [array("I", [3, 1]), array("I", [3])])
-    >>> fresh.values, [column.tolist() for column in columns]
-    (['b', 'd'], [[1, 0], [1]])
-    """
-    views = [np.array(column, dtype=np.int64) for column in columns]
-    occurs = np.zeros(len(interner), dtype=np.bool_)
-    for view in views:
-        occurs[view] = True
-    numbers = (np.cumsum(occurs) - 1).astype(np.uint32)
-    kept = [interner.value(code) for code in np.flatnonzero(occurs).tolist()]
-    return Interner(kept), (array("I", numbers[view].tobytes()) for view in views)
-
 
 PREFIX: Final = "~join/shown/"
 _PLACE: Final = (1 << PLACES) - 1
@@ -110,34 +51,30 @@ class Shown:
     def __len__(self) -> int:
         return sum(map(len, self.buckets.values()))
 
-    def add(
-        self,
-        decoded: Decoded,
-        rows: Sequence[int],
-        times: Sequence[int],
-        log: int,
-        offsets: Sequence[int],
-    ) -> list[int]:
-        """Keep some of the lists; returns their rows here.
+    def impressions(self, decoded: Decoded) -> Impressions:
+        """Decoded lists with the numbers that their items have here."""
+        return Impressions.of(decoded, self._items)
+
+    def add(self, lists: Impressions, log: int, offsets: IntArray) -> list[int]:
+        """Keep lists; returns their rows here.
 
         Raises:
             TooManyOpenError: more lists of one short span than can be told apart.
         """
-        numbers = np.array(times, dtype=np.int64) // self._width
-        kept = np.zeros(len(rows), dtype=np.int64)
+        numbers = lists.times // self._width
+        rows = np.zeros(numbers.size, dtype=np.int64)
         for number in np.unique(numbers).tolist():
             mine = np.flatnonzero(numbers == number)
-            chosen = mine.tolist()
             bucket = self.buckets.setdefault(number, ShownBucket())
-            if len(bucket) + len(chosen) > _PLACE:
-                raise TooManyOpenError("max_open", len(bucket) + len(chosen), _PLACE)
-            kept[mine] = (number << PLACES) + len(bucket) + np.arange(mine.size)
-            self._extend(bucket, decoded, [rows[each] for each in chosen])
-            bucket.times.extend([times[each] for each in chosen])
-            bucket.logs.extend([log] * len(chosen))
-            bucket.offsets.extend([offsets[each] for each in chosen])
+            begin = len(bucket)
+            if begin + mine.size > _PLACE:
+                raise TooManyOpenError("max_open", begin + mine.size, _PLACE)
+            rows[mine] = (number << PLACES) + begin + np.arange(mine.size)
+            self._extend(bucket, lists if mine.size == numbers.size else lists.take(mine))
+            bucket.logs.extend([log] * mine.size)
+            bucket.offsets.frombytes(offsets[mine].tobytes())
             bucket.version = next_version()
-        found: list[int] = kept.tolist()
+        found: list[int] = rows.tolist()
         return found
 
     def time(self, row: int) -> int:
@@ -186,7 +123,7 @@ class Shown:
 
     def codes(self, items: Iterable[Id]) -> list[int]:
         """The numbers of items; one that no list has shown gets the next."""
-        return list(map(self._items.code, items))
+        return self._items.codes(items).tolist()
 
     @property
     def names(self) -> Sequence[Id]:
@@ -295,45 +232,47 @@ class Shown:
     def _bytes(bucket: ShownBucket) -> int:
         return _ROW_BYTES * len(bucket) + 4 * len(bucket.items) + sum(map(len, bucket.requests))
 
-    def _extend(self, bucket: ShownBucket, decoded: Decoded, rows: Sequence[int]) -> None:
-        """Append lists, but for their times."""
-        batch, code = cast("Batch", decoded.batch), self._items.code
-        lists = [batch.recommendations[row] for row in rows]
-        begin = len(bucket.items)
-        codes = np.fromiter(map(code, chain.from_iterable(lists)), np.uint32)
-        bucket.items.frombytes(codes.tobytes())
-        bucket.ends.extend(accumulate(map(len, lists[1:]), initial=begin + len(lists[0])))
-        labels = decoded.dimensions
-        named = [labels[row] for row in rows] if labels is not None else [()] * len(rows)
-        bucket.dimensions.extend(map(self._labels.code, named))
-        if decoded.event_ids is not None:
-            requests = [decoded.event_ids[row] for row in rows]
-            bucket.requests.extend(requests)
-            self.size += sum(map(len, requests))
-        if self._keeps_users and decoded.users is not None:
+    def _extend(self, bucket: ShownBucket, lists: Impressions) -> None:
+        """Append lists, but for where their records are."""
+        begin, before, size = len(bucket.items), len(bucket), len(lists.times)
+        bucket.times.frombytes(lists.times.tobytes())
+        bucket.items.frombytes(self._numbers(lists).tobytes())
+        bucket.ends.frombytes((lists.items.offsets[1:] + begin).astype(np.uint32).tobytes())
+        labels = lists.labels if lists.labels is not None else [()] * size
+        bucket.dimensions.extend(self._labels.codes(labels))
+        if lists.event_ids is not None:
+            bucket.requests.extend(lists.event_ids)
+            self.size += sum(map(len, lists.event_ids))
+        if self._keeps_users and lists.users is not None:
             # A bucket may have been saved by a configuration that did not ask for users.
-            bucket.users.extend([""] * (len(bucket) - len(bucket.users)))
-            bucket.users.extend([decoded.users[row] or "" for row in rows])
-        self.size += _ROW_BYTES * len(rows) + 4 * (len(bucket.items) - begin)
-        self._extend_beside(bucket, batch, rows, begin)
+            bucket.users.extend([""] * (before - len(bucket.users)))
+            bucket.users.extend([user or "" for user in lists.users])
+        self.size += _ROW_BYTES * size + 4 * (len(bucket.items) - begin)
+        self._extend_beside(bucket, lists, before, begin)
+
+    def _numbers(self, lists: Impressions) -> IntArray:
+        """Items of all lists; they have other numbers if some were forgotten meanwhile."""
+        values = lists.items.values
+        if lists.interner is self._items:
+            return values
+        named = map(lists.interner.value, values.tolist())
+        return np.asarray(self._items.codes(named))
 
     def _extend_beside(
-        self, bucket: ShownBucket, batch: Batch, rows: Sequence[int], begin: int
+        self, bucket: ShownBucket, lists: Impressions, before: int, begin: int
     ) -> None:
         """Positions, scores and baselines: of all lists of a bucket in which any has them."""
-        lengths = [len(batch.recommendations[row]) for row in rows]
-        if batch.positions is not None or bucket.positions:
-            ranks = [None if batch.positions is None else batch.positions[row] for row in rows]
+        lengths: list[int] = lists.items.lengths.tolist()
+        if lists.positions is not None or bucket.positions:
+            ranks = lists.positions or [None] * len(lengths)
             _extend_beside(bucket.positions, ranks, lengths, begin, 0)
-        if batch.scores is not None or bucket.scores:
-            scores = [None if batch.scores is None else batch.scores[row] for row in rows]
+        if lists.scores is not None or bucket.scores:
+            scores = lists.scores or [None] * len(lengths)
             _extend_beside(bucket.scores, scores, lengths, begin, math.nan)
-        baselines = [None if batch.baselines is None else batch.baselines[row] for row in rows]
-        if bucket.baselines or any(baselines):
-            missing = len(bucket) - len(bucket.baselines)
-            bucket.baselines.extend(array("I") for _ in range(missing))
-            code = self._items.code
-            bucket.baselines.extend(array("I", map(code, each or ())) for each in baselines)
+        if bucket.baselines or any(lists.baselines or ()):
+            bucket.baselines.extend(array("I") for _ in range(before - len(bucket.baselines)))
+            baselines = lists.baselines or [None] * len(lengths)
+            bucket.baselines.extend(self._items.codes(each or ()) for each in baselines)
 
     def _compact(self) -> None:
         """Forget items and label values that no list has any more, once many may be such."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -16,7 +16,8 @@ from streameval.engine.partition import Applied, Layout, PartitionState, Progres
 from streameval.errors import DamagedStateError, StreamevalError, UncountableRecordError
 from streameval.events.records import Partition, RecordBatch
 from streameval.join.account import Account
-from streameval.join.cursors import Content, RecordSlice
+from streameval.join.cursors import RecordSlice
+from streameval.join.interactions import InteractionColumns
 from streameval.join.joiner import AT_ONCE, Joiner, Trace
 from streameval.join.logs import Log, Logs
 from streameval.join.rules import Rules
@@ -24,6 +25,9 @@ from streameval.windows.family import Family
 from streameval.windows.sections import Section, next_version
 
 PREFIX: Final = "~join"
+
+Content: TypeAlias = Decoded | InteractionColumns
+"""Impressions or interactions, as they were decoded."""
 
 
 class JoinedState:
@@ -145,7 +149,9 @@ class JoinedState:
         Raises:
             SourceError: it begins before what was handed over already.
         """
-        self.logs.push(batch, content)
+        shown = self.joiner.shown
+        found = shown.impressions(content) if isinstance(content, Decoded) else content
+        self.logs.push(batch, found)
         self.unfinished = True
         tally = Tally(consumed=len(batch.values), tombstones=len(content.tombstones))
         tally.valid = len(content.places)

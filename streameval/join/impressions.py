@@ -1,0 +1,160 @@
+"""Lists shown as columns, with numbers for their items: what waits, and is kept, of a record."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any, Generic, TypeVar, cast
+
+import msgspec
+import numpy as np
+
+from streameval.decoding.decode import Decoded
+from streameval.decoding.invalid import InvalidEvent
+from streameval.events import Batch, Id
+from streameval.events.ragged import Ragged
+from streameval.statistics.arrays import BoolArray, IntArray
+
+V = TypeVar("V", bound=Hashable)
+
+
+class _Codes(dict[V, int], Generic[V]):
+    def __init__(self, values: list[V]) -> None:
+        super().__init__({value: code for code, value in enumerate(values)})
+        self._values = values
+
+    def __missing__(self, value: V) -> int:
+        code = self[value] = len(self._values)
+        self._values.append(value)
+        return code
+
+
+class Interner(Generic[V]):
+    """Gives each distinct value a number from 0 on, in the order in which they come.
+
+    Attributes:
+        code: value -> its number; one that is new gets the next.
+        known: value -> its number; None where it has none.
+        value: number -> its value.
+
+    >>> ids = Interner()
+    >>> ids.code("a"), ids.code("b"), ids.code("a"), ids.value(1)
+    (0, 1, 0, 'b')
+    """
+
+    __slots__ = ("code", "known", "value", "values")
+
+    code: Callable[[V], int]
+    known: Callable[[V], int | None]
+    value: Callable[[int], V]
+
+    def __init__(self, values: Iterable[V] = ()) -> None:
+        self.values = list(values)
+        codes = _Codes(self.values)
+        self.code, self.known = codes.__getitem__, codes.get
+        self.value = self.values.__getitem__
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def codes(self, values: Iterable[V]) -> array[int]:
+        """The numbers of many values."""
+        return array("I", map(self.code, values))
+
+
+def compacted(
+    interner: Interner[V], columns: Sequence[array[int]]
+) -> tuple[Interner[V], Iterator[array[int]]]:
+    """An interner of only those values that occur, and the columns with their numbers in it.
+
+    >>> fresh, columns = compacted(Interner("abcd"), [array("I", [3, 1]), array("I", [3])])
+    >>> fresh.values, [column.tolist() for column in columns]
+    (['b', 'd'], [[1, 0], [1]])
+    """
+    views = [np.array(column, dtype=np.int64) for column in columns]
+    occurs = np.zeros(len(interner), dtype=np.bool_)
+    for view in views:
+        occurs[view] = True
+    numbers = (np.cumsum(occurs) - 1).astype(np.uint32)
+    kept = [interner.value(code) for code in np.flatnonzero(occurs).tolist()]
+    return Interner(kept), (array("I", numbers[view].tobytes()) for view in views)
+
+
+class Impressions(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """Outcomes of the records of a batch; a place is a record's place in it.
+
+    Attributes:
+        places: of each list, ascending.
+        times: event time of each, microseconds since the epoch.
+        items: what each shows, as numbers of `interner`.
+        interner: of the items.
+        labels: label values of each; None where none are configured.
+        event_ids: of each; None where there are none.
+        users: who saw each; None where nobody asks.
+        positions: rank of each item; None where no list has any.
+        scores: of each item; likewise.
+        baselines: items of another recommender; likewise.
+        invalid: place, and why the record there is no list; ascending.
+        tombstones: places of records without a value, ascending.
+    """
+
+    places: IntArray
+    times: IntArray
+    items: Ragged
+    interner: Interner[Id]
+    labels: Sequence[tuple[str, ...]] | None
+    event_ids: Sequence[str] | None
+    users: Sequence[str | None] | None
+    positions: Sequence[Sequence[int] | None] | None
+    scores: Sequence[Sequence[float] | None] | None
+    baselines: Sequence[Sequence[Id] | None] | None
+    invalid: Sequence[tuple[int, InvalidEvent]]
+    tombstones: Sequence[int]
+
+    @classmethod
+    def of(cls, decoded: Decoded, interner: Interner[Id]) -> Impressions:
+        """Lists as they were decoded, while the processor's cache still has their ids."""
+        batch = cast("Batch", decoded.batch)
+        lists = batch.recommendations
+        codes = interner.codes(chain.from_iterable(lists))
+        return cls(
+            places=np.array(decoded.places, dtype=np.int64),
+            times=cast("IntArray", decoded.times),
+            items=Ragged.of_lengths(
+                np.asarray(codes), np.fromiter(map(len, lists), np.int64, len(lists))
+            ),
+            interner=interner,
+            labels=decoded.dimensions,
+            event_ids=decoded.event_ids,
+            users=decoded.users,
+            positions=batch.positions,
+            scores=batch.scores,
+            baselines=batch.baselines,
+            invalid=decoded.invalid,
+            tombstones=decoded.tombstones,
+        )
+
+    def keep(self, rows: BoolArray) -> Impressions:
+        """Only these lists: one truth value for each."""
+        return self.take(np.flatnonzero(rows))
+
+    def take(self, rows: IntArray) -> Impressions:
+        """Only these lists, in this order."""
+        listed: list[int] = rows.tolist()
+
+        def taken(column: Sequence[Any] | None) -> list[Any] | None:
+            return None if column is None else [column[row] for row in listed]
+
+        return msgspec.structs.replace(
+            self,
+            places=self.places[rows],
+            times=self.times[rows],
+            items=self.items.take(rows),
+            labels=taken(self.labels),
+            event_ids=taken(self.event_ids),
+            users=taken(self.users),
+            positions=taken(self.positions),
+            scores=taken(self.scores),
+            baselines=taken(self.baselines),
+        )
