@@ -66,12 +66,13 @@ class RowDecoder:
 
     def columns(self, rows: Sequence[Any]) -> Columns:
         """Rows as columns, in their order."""
+        users = self._users(rows)
         return Columns(
-            batch=self._batch(rows),
+            batch=self._batch(rows, users),
             times=self._times(rows),
             dimensions=self._dimensions(rows),
             event_ids=self._event_ids(rows),
-            users=self._users(rows) if self._shown_only else None,
+            users=users if self._shown_only else None,
         )
 
     def _times(self, rows: Sequence[Any]) -> NDArray[np.int64] | None:
@@ -111,8 +112,7 @@ class RowDecoder:
         text = self._as_text
         return [each if type(each) is dict else text.each(each, "") for each in lists]
 
-    def _batch(self, rows: Sequence[Any]) -> Batch:
-        users = self._users(rows)
+    def _batch(self, rows: Sequence[Any], users: Sequence[str | None]) -> Batch:
         return Batch(
             recommendations=self._columns([row.recommendations for row in rows]),
             interactions=self._interactions(rows),

@@ -318,7 +318,8 @@ class Assigner:
         try:
             numbers = np.fromiter(map(self._known.__getitem__, raws), np.int64, events)
         except KeyError:
-            numbers = np.array([self._number(raw, moves) for raw in raws], np.int64)
+            own = {raw: self._number(raw, moves) for raw in dict.fromkeys(raws)}
+            numbers = np.fromiter(map(own.__getitem__, raws), np.int64, events)
         by_number = self._slices.moves(moves)
         if by_number:
             numbers = renamed(numbers, by_number)
