@@ -45,8 +45,9 @@ class RowDecoder:
         self._parallel = [name for name in self._mapped if name != "baseline"]
         self._has_event_id = fields.event_id is not None
         self._slots = dimension_slots(dimensions)
-        self._longest_label = fields.max_label_bytes
         self._key = attrgetter(*self._slots) if self._slots else None
+        single, most = len(self._slots) == 1, fields.max_label_bytes
+        self._texts = Remembered(lambda found: label_texts((found,) if single else found, most))
         plain: Callable[[bytes], Any] = msgspec.json.Decoder(row).decode
         self.decode = _parallel(plain, self._parallel) if self._parallel else plain
 
@@ -57,7 +58,7 @@ class RowDecoder:
             interactions=[] if self._shown_only else self._items(row.interactions),
             user=None if row.user is None else text_id(row.user, "user"),
             ts=microseconds(row.time, self._unit) if self._unit else None,
-            labels=self._texts(self._key(row)) if self._key else (),
+            labels=self._texts[self._key(row)] if self._key else (),
             positions=self._optional(row, "positions"),
             scores=self._optional(row, "scores"),
             baseline=self._items(row.baseline) if "baseline" in self._mapped else None,
@@ -83,8 +84,7 @@ class RowDecoder:
     def _dimensions(self, rows: Sequence[Any]) -> list[tuple[str, ...]] | None:
         if self._key is None:
             return None
-        # Each combination becomes text once in a batch.
-        return list(map(Remembered(self._texts).__getitem__, map(self._key, rows)))
+        return list(map(self._texts.__getitem__, map(self._key, rows)))
 
     def _event_ids(self, rows: Sequence[Any]) -> Sequence[Any] | None:
         if not self._has_event_id:
@@ -93,15 +93,12 @@ class RowDecoder:
 
     def _users(self, rows: Sequence[Any]) -> list[str | None]:
         users = [row.user for row in rows]
-        return users if set(map(type, users)) == {str} else list(map(_text_or_none, users))
+        return list(map(_text_or_none, users)) if int in set(map(type, users)) else users
 
     def _interactions(self, rows: Sequence[Any]) -> Sequence[Any]:
         if self._shown_only:
             return [()] * len(rows)
         return self._columns([row.interactions for row in rows])
-
-    def _texts(self, found: Any) -> tuple[str, ...]:
-        return label_texts((found,) if len(self._slots) == 1 else found, self._longest_label)
 
     def _items(self, found: Any) -> Any:
         return self._columns([found])[0]
@@ -121,7 +118,7 @@ class RowDecoder:
             baselines=self._columns([row.baseline for row in rows])
             if "baseline" in self._mapped
             else None,
-            users=users if any(user is not None for user in users) else None,
+            users=None if users.count(None) == len(users) else users,
         )
 
     def _optional(self, row: Any, name: str) -> Any:

@@ -121,17 +121,24 @@ def label_texts(values: Iterable[object], most: int = MAX_LABEL_BYTES) -> tuple[
 class Remembered(dict[Any, tuple[str, ...]]):
     """Values as they were decoded -> the same as text; what is asked for first is made then.
 
+    Args:
+        make: of values their texts.
+        most: so many are remembered; beyond it all are made again.
+
     Example:
         >>> texts = Remembered(label_texts)
         >>> texts["a", 7], texts
         (('a', '7'), {('a', 7): ('a', '7')})
     """
 
-    def __init__(self, make: Callable[[Any], tuple[str, ...]]) -> None:
+    def __init__(self, make: Callable[[Any], tuple[str, ...]], most: int = 4_096) -> None:
         super().__init__()
         self._make = make
+        self._most = most
 
     def __missing__(self, values: Any) -> tuple[str, ...]:
+        if len(self) >= self._most:
+            self.clear()
         made = self[values] = self._make(values)
         return made
 

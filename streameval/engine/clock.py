@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 RECENT: Final = 21
@@ -127,7 +126,7 @@ class Clock:
         ):
             self._agreed = largest_median(log, self.size, agreed)
             return np.maximum(newest, self.now)
-        windows = sliding_window_view(log, self.size)
+        windows = log[np.arange(len(newest))[:, np.newaxis] + np.arange(self.size)]
         medians = np.partition(windows, self.size // 2, axis=1)[:, self.size // 2]
         settled = np.maximum(np.maximum.accumulate(medians), agreed)
         self._agreed = int(settled[-1])

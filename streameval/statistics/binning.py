@@ -126,12 +126,13 @@ class Binned(Statistic):
         """Add what another one counted; cells binned in either one are binned."""
         self.fold()
         other.fold()
-        mine, theirs = self.binned, other.binned
-        self.bin(theirs[~among(theirs, mine)])
-        missing = mine[~among(mine, theirs)]
-        if among(missing, other.relations[self.rows].cells).any():
-            other = other.made(lambda relation: relation.copy())
-            other.bin(missing)
+        if self.reduced or other.reduced:
+            mine, theirs = self.binned, other.binned
+            self.bin(theirs[~among(theirs, mine)])
+            missing = mine[~among(mine, theirs)]
+            if among(missing, other.relations[self.rows].cells).any():
+                other = other.made(lambda relation: relation.copy())
+                other.bin(missing)
         super().merge(other)
 
     @property

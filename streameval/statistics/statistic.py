@@ -104,12 +104,15 @@ class Statistic:
         """Add what was counted to others of one vocabulary; see `Table.hand_out`."""
         self.fold()
         plain = self.added_up and all(goal.options == self.options for goal in goals.values())
-        parts = goals if plain else {upper: self.empty() for upper in goals}
+        parts = dict[int, Self]()
         for name, relation in self.relations.items():
-            for upper, rows in relation.split(bits) if parts else ():
-                if upper in parts:
-                    parts[upper].relations[name].merge(rows)
-        if parts is not goals:
+            for upper, rows in relation.split(bits) if goals else ():
+                if upper not in goals:
+                    continue
+                if upper not in parts:
+                    parts[upper] = goals[upper] if plain else self.empty()
+                parts[upper].relations[name].merge(rows)
+        if not plain:
             for upper, part in parts.items():
                 goals[upper].merge(part)
 

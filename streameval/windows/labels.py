@@ -61,7 +61,7 @@ class Cap(Generic[T]):
         if self.edge is not None and hashed >= self.edge:
             return (value,)
         self.kept[value] = hashed
-        return self._shrunk()
+        return self._shrunk() if len(self.kept) > self.size else ()
 
     def merge(self, other: Cap[T]) -> None:
         """Keep what one that saw the values of both would have kept."""
@@ -173,9 +173,11 @@ class Folding:
         """See a combination; what it folds stays folded."""
         moves: dict[Labels, Labels] = {}
         stale = False
-        for place, value in enumerate(raw):
-            if value not in self._fixed[place] and value not in self.values[place].kept:
-                for gone in self.values[place].add(value):
+        for place, (value, fixed, cap) in enumerate(
+            zip(raw, self._fixed, self.values, strict=True)
+        ):
+            if value not in cap.kept and value not in fixed:
+                for gone in cap.add(value):
                     stale = stale or gone != value
                     self._leave(place, gone, moves)
         key = self._placed(self._by_values(raw), moves)
@@ -226,12 +228,13 @@ class Folding:
 
     def _by_values(self, raw: Labels) -> Labels:
         each = zip(raw, self._fixed, self.values, strict=True)
-        return tuple(v if v in fixed or v in cap.kept else OTHER for v, fixed, cap in each)
+        return tuple([v if v in cap.kept or v in fixed else OTHER for v, fixed, cap in each])
 
     def _never_folds(self, key: Labels) -> bool:
-        if key == self._all:
-            return True
-        return all(v != OTHER and v in fixed for v, fixed in zip(key, self._fixed, strict=True))
+        for value, fixed in zip(key, self._fixed, strict=True):
+            if value == OTHER or value not in fixed:
+                return key == self._all
+        return True
 
     def _placed(self, key: Labels, moves: dict[Labels, Labels]) -> Labels:
         if key in self.series.kept or self._never_folds(key):

@@ -28,3 +28,23 @@ def test_numbers_of_items_are_given_anew(monkeypatch: pytest.MonkeyPatch) -> Non
     again.restore(fed.held())
     content = {each.name: b"".join(each.content()()) for each in again.sections()}
     assert content == fed.held()
+
+
+def test_lists_that_wait_keep_their_items_when_numbers_are_given_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_MANY", 20)
+    fed, plain = Fed(), Fed()
+    shows = [{**shown(minute * 60, f"r{minute}"), "shown": [f"i{minute}"]} for minute in range(40)]
+    clicks = [click(minute * 60 + 3, f"r{minute}") for minute in range(40)]
+    for each in (fed, plain):
+        for start in (0, 30):
+            each.feed(SHOWN, shows[start : start + 30])
+    for minute in range(40):
+        fed.feed(DONE, clicks[minute : minute + 1])
+    assert len(fed.state.joiner.shown._items) < 20
+    monkeypatch.setattr(module, "_MANY", 10**9)
+    for minute in range(40):
+        plain.feed(DONE, clicks[minute : minute + 1])
+    assert fed.events == plain.events > 0
+    assert fed.held() == plain.held()
