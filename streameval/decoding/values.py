@@ -121,9 +121,7 @@ def label_texts(values: Iterable[object], most: int = MAX_LABEL_BYTES) -> tuple[
 class Remembered(dict[Any, tuple[str, ...]]):
     """Values as they were decoded -> the same as text; what is asked for first is made then.
 
-    Args:
-        make: of values their texts.
-        most: so many are remembered; beyond it all are made again.
+    `most`: so many are remembered; beyond it all are made again.
 
     Example:
         >>> texts = Remembered(label_texts)

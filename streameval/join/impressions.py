@@ -86,17 +86,12 @@ class Impressions(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     Attributes:
         places: of each list, ascending.
-        times: event time of each, microseconds since the epoch.
         items: what each shows, as numbers of `interner`.
-        interner: of the items.
         labels: label values of each; None where none are configured.
-        event_ids: of each; None where there are none.
         users: who saw each; None where nobody asks.
         positions: rank of each item; None where no list has any.
-        scores: of each item; likewise.
         baselines: items of another recommender; likewise.
         invalid: place, and why the record there is no list; ascending.
-        tombstones: places of records without a value, ascending.
     """
 
     places: IntArray

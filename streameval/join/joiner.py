@@ -340,11 +340,7 @@ class Joiner:
     def _novel(
         self, lists: Impressions, log: int, offsets: IntArray, late: BoolArray
     ) -> IntArray | None:
-        """Which of these lists are in time, and came for the first time; ends the others.
-
-        Returns:
-            Their rows; None where all are.
-        """
+        """Rows of those lists that are in time and new, or None where all are; ends the others."""
         ids = lists.event_ids
         if not late.any() and self._all_new(ids):
             return None

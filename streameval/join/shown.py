@@ -117,8 +117,10 @@ class Shown:
         for bucket, places in parts:
             offsets = np.zeros(len(bucket) + 1, dtype=np.int64)
             offsets[1:] = bucket.ends
-            items = Ragged(np.array(bucket.items, dtype=np.int64), offsets)
-            found.append(items.take(np.array(places, dtype=np.int64)))
+            items = Ragged(np.asarray(bucket.items), offsets)
+            taken = items.take(np.array(places, dtype=np.int64))
+            # A copy: the bucket cannot grow while anything looks into it.
+            found.append(Ragged(taken.values.astype(np.int64), taken.offsets))
         return Ragged.joined(found)
 
     def codes(self, items: Iterable[Id]) -> list[int]:
