@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -23,6 +24,7 @@ from streameval.cli.ending import FAILED, WrongCallError, output, tell, wrong_ca
 from streameval.cli.readings import write_readings
 from streameval.cli.screen import printed
 from streameval.cli.stores import Held, counted, held_in, store_at
+from streameval.engine.partition import META, backfills_in
 from streameval.engine.snapshots import of_ingest
 from streameval.errors import (
     BackfillError,
@@ -164,12 +166,14 @@ def merge(
         raise WrongCallError(f"--into {into}: exists already; give a path that does not.")
     # Where several stores have a partition, the highest offset wins, as it does for a daemon.
     best: dict[Place, Held] = {}
-    for each in held_in(paths):
+    found = held_in(paths)
+    for each in found:
         known = best.get(each.place)
         if known is None or known.saved.header.offset < each.saved.header.offset:
             best[each.place] = each
     held = [each for _, each in sorted(best.items())]
     cluster, group = _owner(held, paths)
+    _check_backfills(found, best)
     parts = {each.place: _parts_of(each) for each in held}
     taken: list[str] = []
     if backfill:
@@ -337,6 +341,27 @@ def _with_backfills(
         taken.append(f"{path}: {lists:,} lists of {given.extent}, with {held[goal].place}\n")
     sections = ingest.sections(partition)
     return [Part(name=each.name, content=each.content()) for each in sections], taken
+
+
+def _check_backfills(found: Sequence[Held], best: Mapping[Place, Held]) -> None:
+    """Refuse stores of which a backfill would be lost, or count twice."""
+    known = {(each.path, each.place): backfills_in(each.saved.read(META)) for each in found}
+    for each in found:
+        newer = best[each.place]
+        for extent in known[each.path, each.place]:
+            if extent not in known[newer.path, each.place]:
+                raise WrongCallError(
+                    f"{each.path} has a backfill of {extent} with {each.place}, which {newer.path} "
+                    "has not, and the latter is merged, for its offset is higher. Merge without "
+                    f"{each.path}, and give the backfill again with --backfill."
+                )
+    taken = [(each, extent) for each in best.values() for extent in known[each.path, each.place]]
+    for (one, extent), (other, again) in combinations(taken, 2):
+        if one.place != other.place and extent.overlaps(again):
+            raise WrongCallError(
+                f"{one.path} has a backfill of {extent}, and {other.path} one of {again}: lists in "
+                "both would count twice. Merge the stores as they were before one of them."
+            )
 
 
 def _owner(held: Sequence[Held], paths: Sequence[str]) -> tuple[str, str]:

@@ -338,9 +338,15 @@ class PartitionState:
             self.time.restore(state["clock"])
             self._ahead.restore(state["ahead"])
             self.since = state["since"]
-            self.backfills = [Extent(*each) for each in state.get("backfills", ())]
+            self.backfills = backfills_in(parts[META])
             kept: dict[str, int] = state["kept"]
             self.tally = Tally.from_state_dict(state["tally"])
         except (KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:
             raise DamagedStateError(META, f"{type(error).__name__}: {error}") from error
         return kept
+
+
+def backfills_in(meta: bytes) -> list[Extent]:
+    """The event time of each backfill that a state has, by its section `META`."""
+    state: dict[str, Any] = msgspec.msgpack.decode(meta)
+    return [Extent(*each) for each in state.get("backfills", ())]

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
 from streameval import Intervals
+from streameval.checkpoints.checkpoint import Draft, Part
+from streameval.checkpoints.stores import store_of
+from streameval.cli.stores import Held, held_in
 from streameval.partials import arrow_table, partials
 from tests.cli.program import ran
 from tests.daemon.running import exact, readings, running
@@ -162,6 +167,43 @@ def test_the_same_backfill_again_is_refused_and_so_is_one_that_overlaps(world: W
         assert not (world.folder / f"twice-{number}").exists()
     both = world.merged(world.backfill, world.backfill, into="both")
     assert (both.returncode, "count twice" in both.stderr) == (2, True)
+
+
+def test_no_merge_of_stores_loses_a_backfill_or_counts_it_twice(world: World) -> None:
+    assert world.merged(world.backfill, into="with").returncode == 0
+    into = world.folder / "of-two"
+    later = saved_as(world.folder / "later", world.state, more=1)
+    lost = ran("state", "merge", world.folder / "with", later, "--into", into)
+    assert lost.returncode == 2
+    assert "has a backfill of 2026-03-01T20:00:00Z to 2026-03-02T01:00:00Z with" in lost.stderr
+    assert f"Merge without {world.folder / 'with'}, and give the backfill again" in lost.stderr
+    other = saved_as(world.folder / "other-number", world.folder / "with", number=1)
+    twice = ran("state", "merge", world.folder / "with", other, "--into", into)
+    assert twice.returncode == 2
+    assert "lists in both would count twice" in twice.stderr
+    assert not into.exists()
+    earlier = saved_as(world.folder / "earlier", world.state, more=-1)
+    kept = ran("state", "merge", world.folder / "with", earlier, "--into", into)
+    assert (kept.returncode, kept.stderr) == (0, "")
+
+
+def saved_as(path: Path, other: Path, *, more: int = 0, number: int = 0) -> Path:
+    """A store with the state of another, so many offsets further on, of a partition so numbered."""
+    store = store_of(str(path))
+    for held in held_in([str(other)]):
+        header = held.saved.header
+        store.claim(header.cluster, header.group)
+        place = header.place._replace(number=number)
+        header = msgspec.structs.replace(header, place=place, offset=header.offset + more)
+        parts = [
+            Part(name=name, content=partial(_content, held, name)) for name in held.saved.digests
+        ]
+        store.save(Draft(header=header, parts=parts))
+    return path
+
+
+def _content(held: Held, name: str) -> Iterator[bytes]:
+    yield held.saved.read(name)
 
 
 _UNLIKE: dict[str, tuple[tuple[str, ...], dict[str, Any], str]] = {
