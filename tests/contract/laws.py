@@ -1,6 +1,7 @@
-"""What holds for every metric, as functions that raise AssertionError where it does not.
+"""What holds for many metrics in one accumulator, as functions that raise AssertionError if not.
 
-They are functions so that the tests can also show that each of them is able to fail.
+They share statistics there. What holds for a metric by itself says `streameval.testing`. They are
+functions so that the tests can also show that each of them is able to fail.
 """
 
 from __future__ import annotations
@@ -230,23 +231,6 @@ def other_metrics_adopt_what_they_need(few: Texts, many: Texts, events: Events) 
         elif grown.needs(metric) <= missing and "no_lists" not in metric.options:
             assert not grown.read(metric.text).count
     assert not any(grown.needs(metric) & missing for metric in small.metrics)
-
-
-def within_bounds(texts: Texts, events: Events) -> None:
-    for text, reading in values(counted(texts, events)).items():
-        low, high = parse(text).definition.bounds
-        last_bit = 1e-12
-        assert math.isnan(reading.value) or low - last_bit <= reading.value <= high + last_bit, text
-
-
-def reading_changes_nothing(texts: Texts, events: Events) -> None:
-    accumulator = counted(texts, events)
-    unread = accumulator.copy()
-    version = accumulator.version
-    first = bits(accumulator)
-    assert bits(accumulator) == first
-    assert accumulator.version == version
-    assert bits(unread) == first
 
 
 def a_copy_is_independent(texts: Texts, events: Events) -> None:

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.catalogue import catalogue
+from streameval.testing import check_metric
 from tests.contract import laws
 from tests.contract.metric_cases import DUMPED, NAMES, stream
-from tests.effort import dear, sampled, thorough
+from tests.effort import dear, every_case, sampled, thorough
 from tests.metrics import preparation
 from tests.metrics.preparation import Shown
 from tests.metrics.twins import twins
@@ -103,17 +104,11 @@ def test_every_metric_returns_from_a_dump_whatever_else_is_asked_for(
     laws.other_metrics_adopt_what_they_need(few, [*few, *others], events)
 
 
-@dear()
-@given(k=st.sampled_from(CUTOFFS), events=streams(repeats=False))
-def test_every_value_lies_within_its_bounds(k: int | None, events: list[Shown]) -> None:
-    cut = "" if k is None else f"@{k}"
-    laws.within_bounds([f"{name}{cut}" if takes_k(name) else name for name in NAMES], events)
-
-
-@dear()
-@given(texts=texts(), events=streams())
-def test_reading_changes_nothing(texts: Texts, events: list[Shown]) -> None:
-    laws.reading_changes_nothing(texts, events)
+@every_case("k", sampled([3, None, 1, 10], 4))
+def test_every_metric_keeps_what_users_hold_their_own_to(k: int | None) -> None:
+    events, seeds = (40, 5) if thorough() else (12, 1)
+    for name in NAMES:
+        check_metric(f"{name}@{k}" if k and takes_k(name) else name, events=events, seeds=seeds)
 
 
 @pytest.mark.parametrize("k", sampled(reversed(CUTOFFS), 3))
