@@ -3,7 +3,9 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import tempfile
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from kafka import KafkaAdminClient
@@ -34,6 +36,25 @@ def _poll_for_ever(source: Source) -> None:
     """For what must end by an error; the run's own time limit guards it."""
     while True:
         source.poll(0.1)
+
+
+@on_each_client
+def test_a_record_that_fails_its_checksum_ends_reading_after_what_stands_before(
+    broker: Broker,
+) -> None:
+    topic = filled(broker, {0: [b"whole"]})
+    fill(broker, topic, {0: [b"damaged"]})
+    (log,) = Path(tempfile.gettempdir()).glob(f"streameval-broker-*/**/{topic}-0/*.log")
+    content = log.read_bytes()
+    with log.open("r+b") as file:
+        file.seek(content.index(b"damaged"))
+        file.write(b"D")
+    found: list[bytes | None] = []
+    with opened(options(broker, topic)) as source:
+        with pytest.raises(SourceError, match="fails its checksum .* restore the record, or"):
+            while True:
+                found += [value for batch in source.poll(0.1) for value in batch.values]
+        assert found == [b"whole"]
 
 
 @on_each_client
