@@ -105,6 +105,8 @@ def equals_its_twin(texts: Texts, events: Events) -> None:
         # What lies between nearly equal values is nothing but their last bits.
         spread = metric.values.get("statistic") in ("standard_error", "half_width")
         near = 1e-12 if spread or metric.definition.per == "slice" else 0.0
+        if spread:
+            near *= _largest_gain(events)
         if "similarity" in metric.definition.inputs:
             # 1 minus a cosine: of what lies near 0 there are only the last bits.
             near = 1e-12
@@ -114,6 +116,14 @@ def equals_its_twin(texts: Texts, events: Events) -> None:
             found is not None and expected is not None and same(found, expected, near)
         )
         assert alike, f"{text}: {found}, by its twin {expected}"
+
+
+def _largest_gain(events: Events) -> float:
+    """At least 1: an error of values so large has no digits below their last bits."""
+    acts = [event.interactions for event in events if isinstance(event.interactions, dict)]
+    gains = [gain for each in acts for gain in each.values()]
+    gains += [each.gain for event in events for each in event.typed]
+    return max([1.0, *map(abs, gains)])
 
 
 def any_order(
