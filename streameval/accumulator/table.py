@@ -174,6 +174,13 @@ class Table:
             statistic.fold()
 
     @property
+    def waiting(self) -> int:
+        """Items shown of many cells that the next `fold` moves."""
+        return sum(
+            each.waiting for each in self.statistics.values() if isinstance(each, ItemsShown)
+        )
+
+    @property
     def cells(self) -> IntArray:
         """The cells that counted any event, ascending."""
         self.fold()

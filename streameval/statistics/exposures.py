@@ -57,6 +57,9 @@ class ItemsShown(Sampled):
         halvings: as of `Sampled`.
         lost: (cell) -> times that items were shown which are not kept.
 
+    Attributes:
+        waiting: items shown of many cells that the next `fold` moves.
+
     Example:
         >>> shown = ItemsShown(ExposuresOptions(cutoff=1), Items())
         >>> shown.count(Batch(recommendations=[["a", "b"], ["a"]], interactions=[[], []]), 0)
@@ -78,7 +81,7 @@ class ItemsShown(Sampled):
         self._lists: Counter[int] = Counter()
         self._pending: dict[int, Counter[Id]] = {}
         self._mixed: list[tuple[IntArray, IntArray]] = []
-        self._waiting = 0
+        self.waiting = 0
 
     @property
     def most(self) -> int:
@@ -143,7 +146,7 @@ class ItemsShown(Sampled):
             self.relations["shown"].add([np.full_like(codes, cell), codes], [found])
         if self._mixed:
             cells, items = map(np.concatenate, zip(*self._mixed, strict=True))
-            self._mixed, self._waiting = [], 0
+            self._mixed, self.waiting = [], 0
             self.relations["shown"].add([cells, items], [np.ones_like(items)])
         super().fold()
 
@@ -187,8 +190,8 @@ class ItemsShown(Sampled):
 
     def _wait(self, cells: IntArray, codes: IntArray) -> None:
         self._mixed.append((cells, codes))
-        self._waiting += codes.size
-        if self._waiting >= _MOST_WAITING:
+        self.waiting += codes.size
+        if self.waiting >= _MOST_WAITING:
             self.fold()
 
 

@@ -49,6 +49,8 @@ _USERS: Final = "users"
 _SLICE_BITS: Final = 20
 _SLICE: Final = (1 << _SLICE_BITS) - 1
 _LENGTH: Final = 4
+_MOST_OPEN: Final = 131_072
+"""Items shown; to settle those of a few thousand lists takes some milliseconds."""
 
 
 class Open:
@@ -75,6 +77,8 @@ class Open:
         if self._table is None:
             self._table = spec.table.empty()
         self._table.count(batch, cells, times)
+        if self._table.waiting >= _MOST_OPEN:
+            self.settle()
 
     def settle(self) -> None:
         """Move everything into the panes that it belongs to by now."""

@@ -1,0 +1,46 @@
+"""What families counted is moved into their panes a part at a time."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from streameval.accumulator.table import Table
+from streameval.config import Config
+from streameval.config.pipeline import counting
+from streameval.events.records import Partition, RecordBatch
+from streameval.sources.options import SimulatorOptions
+from streameval.windows import family
+
+LISTS, LENGTH, MOST = 2_000, 5, 1_000
+HERE = Partition("here", 0)
+
+
+def test_items_shown_do_not_wait_for_a_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    settled: list[int] = []
+    hand_out = Table.hand_out
+
+    def noted(table: Table, *where: object) -> None:
+        settled.append(table.waiting)
+        hand_out(table, *where)  # type: ignore[arg-type]  # whatever it is given
+
+    monkeypatch.setattr(Table, "hand_out", noted)
+    monkeypatch.setattr(family, "_MOST_OPEN", MOST)
+    ingest = counting(
+        Config(metrics=[f"distinct_items@{LENGTH}"], labels=["variant"], source=SimulatorOptions())
+    )
+    values = [
+        msgspec.json.encode(
+            {
+                "variant": f"v{number % 7}",
+                "recommendations": [f"i{number + rank}" for rank in range(LENGTH)],
+                "interactions": [],
+            }
+        )
+        for number in range(LISTS)
+    ]
+    batch = RecordBatch(partition=HERE, values=values, offsets=range(LISTS), next_offset=LISTS)
+    for piece in batch.pieces(100):
+        ingest.apply(piece)
+    assert len(settled) == LISTS * LENGTH // MOST
+    assert max(settled) <= MOST + 100 * LENGTH
