@@ -121,7 +121,7 @@ def equals_its_twin(texts: Texts, events: Events) -> None:
 def _largest_gain(events: Events) -> float:
     """At least 1: an error of values so large has no digits below their last bits."""
     acts = [event.interactions for event in events if isinstance(event.interactions, dict)]
-    gains = [gain for each in acts for gain in each.values()]
+    gains: list[float] = [gain for each in acts for gain in each.values()]
     gains += [each.gain for event in events for each in event.typed]
     return max([1.0, *map(abs, gains)])
 
