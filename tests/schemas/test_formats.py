@@ -133,7 +133,7 @@ def test_interactions_are_those_of_json(registry: SmallRegistry, schemas: Schema
     expected = of_json.decode_many([*as_json(in_us), None, b"{}"])
     assert (found.keys, found.items) == (expected.keys, expected.items)
     assert found.times.tolist() == expected.times.tolist()
-    assert (found.places, found.tombstones) == (expected.places, [30])
+    assert (found.places.tolist(), found.tombstones) == (expected.places.tolist(), [30])
     assert [(place, each.reason) for place, each in found.invalid] == [(31, "not_framed")]
 
 
