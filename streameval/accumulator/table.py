@@ -175,10 +175,8 @@ class Table:
 
     @property
     def waiting(self) -> int:
-        """Items shown of many cells that the next `fold` moves."""
-        return sum(
-            each.waiting for each in self.statistics.values() if isinstance(each, ItemsShown)
-        )
+        """Rows of many cells that the next `fold` moves."""
+        return sum(statistic.waiting for statistic in self.statistics.values())
 
     @property
     def cells(self) -> IntArray:

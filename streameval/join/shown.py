@@ -168,12 +168,7 @@ class Shown:
     def between(self, begin: int, end: int) -> list[int]:
         """Rows of the lists shown in [begin, end), by time; then as they came."""
         found: list[int] = []
-        for number in sorted(self.buckets):
-            if (number + 1) * self._width <= begin:
-                continue
-            if number * self._width >= end:
-                break
-            times = np.array(self.buckets[number].times)
+        for number, times in self._times_in(begin, end):
             order = np.argsort(times, kind="stable")
             ordered = times[order]
             first, last = np.searchsorted(ordered, [begin, end])
@@ -186,19 +181,23 @@ class Shown:
         Some were, where there are any; all those of one moment are on one side of it.
         """
         left, lowest = most, None
-        for number in sorted(self.buckets):
-            if (number + 1) * self._width <= begin:
-                continue
-            if number * self._width >= end:
-                break
-            times = np.array(self.buckets[number].times)
-            times = times[(begin <= times) & (times < end)]
+        for _, column in self._times_in(begin, end):
+            times = column[(begin <= column) & (column < end)]
             if times.size and lowest is None:
                 lowest = int(times.min())
             if lowest is not None and times.size > left:
                 return max(int(np.partition(times, left)[left]), lowest + 1)
             left -= times.size
         return end
+
+    def _times_in(self, begin: int, end: int) -> Iterator[tuple[int, IntArray]]:
+        """Buckets that overlap with [begin, end), ascending: number, and times of all lists."""
+        for number in sorted(self.buckets):
+            if (number + 1) * self._width <= begin:
+                continue
+            if number * self._width >= end:
+                break
+            yield number, np.array(self.buckets[number].times)
 
     def drop(self, before: int) -> list[tuple[int, ShownBucket]]:
         """Forget all buckets that end at or before a moment; returns them."""

@@ -57,9 +57,6 @@ class ItemsShown(Sampled):
         halvings: as of `Sampled`.
         lost: (cell) -> times that items were shown which are not kept.
 
-    Attributes:
-        waiting: items shown of many cells that the next `fold` moves.
-
     Example:
         >>> shown = ItemsShown(ExposuresOptions(cutoff=1), Items())
         >>> shown.count(Batch(recommendations=[["a", "b"], ["a"]], interactions=[[], []]), 0)

@@ -23,8 +23,10 @@ class Statistic:
 
     Attributes:
         relations: what it remembers; to be read after `fold` only.
+        waiting: rows of many cells that the next `fold` moves, where these may be many.
     """
 
+    waiting = 0
     shapes: ClassVar[Mapping[str, Shape]]
 
     def __init__(self, options: object, items: Items) -> None:

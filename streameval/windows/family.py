@@ -50,7 +50,7 @@ _SLICE_BITS: Final = 20
 _SLICE: Final = (1 << _SLICE_BITS) - 1
 _LENGTH: Final = 4
 _MOST_OPEN: Final = 131_072
-"""Items shown; to settle those of a few thousand lists takes some milliseconds."""
+"""Rows that wait, such as items shown: to settle so many takes some milliseconds."""
 
 
 class Open:

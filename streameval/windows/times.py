@@ -27,7 +27,7 @@ HOW: Final = "give a whole number and s, m, h or d, for example '90s', '5m', '1h
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST: Final = -62_135_596_800_000_000
 _LAST: Final = 253_402_300_799_000_000
-"""The beginning of the year 1, microseconds."""
+"""The first and the last second that a `datetime` can have, microseconds since the epoch."""
 
 _BEYOND: Final = "past"
 _UNITS: Final = {"d": DAY, "h": HOUR, "m": 60 * SECOND, "s": SECOND}

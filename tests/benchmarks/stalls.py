@@ -23,7 +23,7 @@ from streameval.config.pipeline import counting
 from streameval.decoding.fields import EventFields
 from streameval.engine.evidence import Evidence
 from streameval.engine.ingest import Ingest
-from streameval.events.records import Assignment, Partition, RecordBatch
+from streameval.events.records import Partition, RecordBatch
 from streameval.sources.options import SimulatorOptions
 from streameval.sources.simulator import EPOCH
 from tests.benchmarks import turns
@@ -51,7 +51,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name, interval in (("without checkpoints", 1e9), ("checkpoints", INTERVAL)):
             run = _made(FolderStore(Path(folder) / name), interval)
-            run.checkpointer.assigned([_assignment(each) for each in PARTITIONS])
+            run.checkpointer.assigned([turns.assignment(each) for each in PARTITIONS])
             batches = _batches()
             while min(map(run.ingest.positions.__getitem__, PARTITIONS)) * 20 < CELLS * 2:
                 run.checkpointer.apply(next(batches))
@@ -90,7 +90,7 @@ def _print_restore(store: FolderStore) -> None:
     run = _made(store, 1e9)
     sizes = [sum(len(saved.read(part)) for part in saved.digests) for saved in _saved(store)]
     wall, work = time.perf_counter(), time.process_time()
-    run.checkpointer.assigned([_assignment(each) for each in PARTITIONS])
+    run.checkpointer.assigned([turns.assignment(each) for each in PARTITIONS])
     wall, work = time.perf_counter() - wall, time.process_time() - work
     print(
         f"restored {sum(sizes) / 1e6:.0f} MB of {len(sizes)} partitions in {wall:.2f} s;", end=" "
@@ -133,17 +133,6 @@ def _made(store: FolderStore, interval: float) -> _Run:
         worker=worker,
     )
     return _Run(ingest, checkpointer, worker)
-
-
-def _assignment(partition: Partition) -> Assignment:
-    return Assignment(
-        partition=partition,
-        identity="benchmark",
-        begin=0,
-        end=1 << 40,
-        start=0,
-        partitions=len(PARTITIONS),
-    )
 
 
 def _batches() -> Iterator[RecordBatch]:

@@ -90,7 +90,7 @@ class Scripted:
     def poll(self, seconds: float) -> Sequence[RecordBatch]:
         if not self.joined and self._owner is not None:
             self.joined = True
-            self._owner.assigned([self._assignment(each) for each in self.logs])
+            self._owner.assigned([assignment(each) for each in self.logs])
         found = next(self.polls, None)
         if found is None:
             time.sleep(min(seconds, 0.01))
@@ -108,16 +108,17 @@ class Scripted:
     def close(self) -> None:
         return
 
-    @staticmethod
-    def _assignment(log: Partition) -> Assignment:
-        return Assignment(
-            partition=log,
-            identity="benchmark",
-            begin=0,
-            end=1 << 40,
-            start=0,
-            partitions=PARTITIONS,
-        )
+
+def assignment(log: Partition) -> Assignment:
+    """A log of four that is read from its beginning."""
+    return Assignment(
+        partition=log,
+        identity="benchmark",
+        begin=0,
+        end=1 << 40,
+        start=0,
+        partitions=PARTITIONS,
+    )
 
 
 class Running:

@@ -187,15 +187,22 @@ def test_counts_stay_when_a_partition_goes() -> None:
     assert stats.health({SHOWN: restored}).streams[0].outcomes == first.streams[0].outcomes
 
 
-def test_what_is_complete_at_once_is_counted_in_parts() -> None:
-    fed, lists, parts = Fed(), 3 * AT_ONCE + 10, list[int]()
-    fed.feed(DONE, [click(0, "r0")])
-    fed.feed(SHOWN, [shown(number % 3, f"r{number}") for number in range(lists)])
-    fed.state.end([SHOWN, DONE])
+def counted_in_parts(fed: Fed) -> list[int]:
+    """Events that each part of what is unfinished counts."""
+    parts = []
     while fed.state.unfinished:
         before = fed.events
         fed.state.proceed()
         parts.append(fed.events - before)
+    return parts
+
+
+def test_what_is_complete_at_once_is_counted_in_parts() -> None:
+    fed, lists = Fed(), 3 * AT_ONCE + 10
+    fed.feed(DONE, [click(0, "r0")])
+    fed.feed(SHOWN, [shown(number % 3, f"r{number}") for number in range(lists)])
+    fed.state.end([SHOWN, DONE])
+    parts = counted_in_parts(fed)
     assert fed.events == lists
     assert max(parts) <= 2 * AT_ONCE, "lists of one moment are not divided"
     assert sum(map(bool, parts)) == 3
@@ -203,14 +210,11 @@ def test_what_is_complete_at_once_is_counted_in_parts() -> None:
 
 @every_case("clicks", [0, 2 * AT_ONCE])
 def test_lists_and_clicks_of_many_moments_are_divided(clicks: int) -> None:
-    fed, lists, parts = Fed(), 3 * AT_ONCE, list[int]()
+    fed, lists = Fed(), 3 * AT_ONCE
     fed.feed(SHOWN, [shown(number // 400, f"r{number}") for number in range(lists)])
     fed.feed(DONE, [click(number // 400, f"r{number}") for number in range(clicks)])
     fed.state.end([SHOWN, DONE])
-    while fed.state.unfinished:
-        before = fed.events
-        fed.state.proceed()
-        parts.append(fed.events - before)
+    parts = counted_in_parts(fed)
     assert fed.events == lists
     assert fed.state.accounts[1].counted == clicks
     assert max(parts) <= AT_ONCE

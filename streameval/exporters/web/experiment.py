@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from html import escape
 from typing import Final
 
 from streameval.accumulator.checks import ALARM, Checks
@@ -18,6 +17,7 @@ from streameval.accumulator.comparison import (
 )
 from streameval.accumulator.experiment import Compared, Report
 from streameval.exporters.view import UNDEFINED, figure, forest_scale
+from streameval.exporters.web.markup import Markup, tag
 
 _HALF: Final = 100.0
 """Half of a forest plot's width, in its own units."""
@@ -30,33 +30,6 @@ _DECADES: Final = (-1.0, 5.0)
 """Evidence from 0.1 to 100,000 is drawn; what is beyond lies on the edge."""
 
 _YEAR: Final = 365
-
-
-class Markup(str):
-    """Text that is already HTML."""
-
-    __slots__ = ()
-
-
-def tag(name: str, *content: str, kind: str = "", **attributes: str) -> Markup:
-    """An element; content that is not `Markup` is escaped. Without a name, the content alone.
-
-    `kind`: its class. `attributes`: `aria_label` becomes aria-label, `class_` becomes class.
-
-    Example:
-        >>> tag("th", "a<b", scope="col")
-        '<th scope="col">a&lt;b</th>'
-    """
-    inner = "".join(part if isinstance(part, Markup) else escape(part) for part in content)
-    if not name:
-        return Markup(inner)
-    given = {"class": kind, **attributes} if kind else attributes
-    written = "".join(f' {_name(key)}="{escape(value)}"' for key, value in given.items())
-    return Markup(f"<{name}{written}>{inner}</{name}>")
-
-
-def _name(key: str) -> str:
-    return key.rstrip("_").replace("_", "-")
 
 
 def section(report: Report) -> Markup:

@@ -30,8 +30,9 @@ from streameval.exporters.view import (
     moment,
     span,
 )
-from streameval.exporters.web.experiment import Markup, section, tag
+from streameval.exporters.web.experiment import section
 from streameval.exporters.web.health import State
+from streameval.exporters.web.markup import Markup, tag
 
 _HERE: Final = Path(__file__).parent
 _UPLOT: Final = """<link rel="stylesheet" href="static/uplot/uPlot.min.css">
