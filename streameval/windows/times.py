@@ -181,6 +181,8 @@ def moment_text(microseconds: int) -> str:
     Example:
         >>> moment_text(1_700_000_000_000_000)
         '2023-11-14T22:13:20Z'
+        >>> moment_text(-(10**18)), moment_text(10**18)
+        ('0001-01-01T00:00:00Z', '9999-12-31T23:59:59Z')
     """
     moment = _EPOCH + timedelta(microseconds=min(max(microseconds, _FIRST), _LAST))
     return f"{moment.replace(tzinfo=None).isoformat()}Z"
