@@ -78,8 +78,9 @@ def run(
     settings = read()
     web_security(settings.web)
     configure(level_of(settings.log_level))
-    # A watchdog ends what is stuck with SIGABRT: where it was stuck is then in the log.
-    faulthandler.enable()
+    # A watchdog ends what is stuck with SIGABRT: where it was stuck is then in the log. A thread
+    # that goes on meanwhile can crash its dump, so only the thread of the signal is dumped.
+    faulthandler.enable(all_threads=False)
     try:
         with reading(config):
             daemon = Daemon(settings, os.environ, reread=read, lifecycle=enable_lifecycle)

@@ -95,6 +95,7 @@ def test_a_daemon_says_when_it_serves_lives_reloads_and_stops(tmp_path: Path) ->
 
 def test_what_a_watchdog_ends_says_where_it_was(tmp_path: Path) -> None:
     with running(SIMULATED, tmp_path, "--web.listen", "127.0.0.1:0") as daemon:
+        daemon.consumed(10)
         assert daemon.stop(signal.SIGABRT) == -signal.SIGABRT
     assert "Fatal Python error: Aborted\n" in daemon.log
     assert any("daemon/loop.py" in line and "in run" in line for line in daemon.log)
