@@ -22,8 +22,8 @@ def _table(name: str) -> str:
     rows = sorted(_rows(name, convention), key=str.lower)
     return "\n".join(
         [
-            f"\n| {convention.system} | here | differs from our `name@k` in |",
-            "|---|---|---|",
+            f"\n| {convention.system} | here, with what differs |",
+            "|---|---|",
             *rows,
             "",
         ]
@@ -36,7 +36,7 @@ def _rows(name: str, convention: Convention) -> Iterator[str]:
     for theirs, ours in {**own, **others}.items():
         cut = "@10" if _cuts(ours) else ""
         text = parse(f"{name}:{ours}{cut}").text
-        yield f"| `{theirs}` | `{text}` | {', '.join(chosen(name, ours)) or 'nothing'} |"
+        yield f"| `{theirs}` | [`{text}`](../reference/metrics/{ours}.md#values) |"
 
 
 def _cuts(metric: str) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 from streameval import Accumulator, Event
@@ -18,6 +19,7 @@ from streameval.catalogue.reading import UndefinedReading
 from streameval.cli.metrics import STATISTICS
 from streameval.events import Id
 from streameval.exporters.families import family_name
+from streameval.exporters.view import counted
 from tests.docs.migration import chosen
 from tests.house.checkout import ROOT
 
@@ -77,6 +79,7 @@ _SHARED = {
     "single": "whether scores are rounded to 32 bits",
 }
 """The parameters that several metrics take, with their meaning."""
+_EXAMPLE = "of [this example](../metrics.md#the-worked-example)"
 _KINDS = {str: "a word", int: "a whole number", float: "a number", bool: "true or false"}
 
 
@@ -129,8 +132,7 @@ def page(definition: Definition) -> str:
         _glance(definition),
         "## Parameters",
         "\n".join(_parameters(definition)),
-        "## The worked example",
-        "Of [these three events](../metrics.md#the-worked-example).",
+        "## Values",
         "\n".join(_values(definition)),
     ]
     if others:
@@ -139,11 +141,9 @@ def page(definition: Definition) -> str:
 
 
 def _documentation(text: str) -> Iterator[str]:
-    explained, _, example = text.partition("\n\nExample:\n")
-    for block in explained.split("\n\n"):
+    for block in text.partition("\n\nExample:\n")[0].split("\n\n"):
         formula = block.startswith("    ")
         yield f"```text\n{_dedented(block)}\n```" if formula else block
-    yield f"```pycon\n{_dedented(example).rstrip()}\n\n```"
 
 
 def _dedented(block: str) -> str:
@@ -168,7 +168,9 @@ def _glance(definition: Definition) -> str:
 def _family(definition: Definition) -> str:
     metric = parse(definition.name)
     name = family_name(metric)
-    return f"`{name}_sum`, `{name}_count`" if metric.is_mean else f"`{name}`"
+    if not metric.is_mean:
+        return f"gauge `{name}`"
+    return f"`{name}_sum`, and `{name}_count` of {counted(metric)}"
 
 
 def _range(definition: Definition) -> str:
@@ -181,10 +183,12 @@ def _parameters(definition: Definition) -> Iterator[str]:
     known = parameters(definition)
     own = [each for name, each in known.items() if name in definition.parameters or name == "empty"]
     yield from (f"- `{each.name}={written(each.default)}`: {_allowed(each)}" for each in own)
-    names = {each.name for each in own}
-    shared = ", ".join(f"`{name}`" for name in known if name not in names)
+    shared = set(known) - {each.name for each in own}
     if shared:
-        yield f"- [shared](../metrics.md#shared-parameters): {shared}"
+        every = shared == {name for name in _SHARED if definition.reads in _takers(name)}
+        of = f"all of `{definition.reads}`"
+        names = of if every else ", ".join(f"`{name}`" for name in known if name in shared)
+        yield f"- [shared](../metrics.md#shared-parameters): {names}"
     elif not own:
         yield "None."
 
@@ -206,11 +210,13 @@ def _values(definition: Definition) -> Iterator[str]:
     cut = definition.takes_k
     cuts = CUTOFFS if cut else ("",)
     heads = [cut or "no cut-off" for cut in cuts] if len(cuts) > 1 else ["value"]
-    yield f"| written as | differs in | {' | '.join(heads)} |"
+    yield f"| {_EXAMPLE} | differs in | {' | '.join(heads)} |"
     yield f"|---|---|{'---:|' * len(cuts)}"
+    rows: dict[str, list[str]] = {}
     for text, difference in _spellings(definition):
         found = [_value(f"{text}{cut}") for cut in cuts]
-        yield f"| `{text}` | {difference} | {' | '.join(found)} |"
+        rows.setdefault(f"{difference} | {' | '.join(found)}", []).append(f"`{text}`")
+    yield from (f"| {', '.join(names)} | {row} |" for row, names in rows.items())
 
 
 def _spellings(definition: Definition) -> Iterator[tuple[str, str]]:
@@ -280,11 +286,30 @@ def _shared_parameters() -> str:
         for name, each in parameters(found).items()
         if name not in found.parameters
     }
-    rows = [f"{_parameter(known[name])} {meaning} |" for name, meaning in _SHARED.items()]
+    rows = [
+        f"{_parameter(known[name])} {meaning} | {', '.join(map('`{}`'.format, _takers(name)))} |"
+        for name, meaning in _SHARED.items()
+    ]
     assert set(known) == set(_SHARED)
     return "\n".join(
-        ["| parameter | usually | allowed | meaning |", "|---|---|---|---|", *rows, ""]
+        [
+            "| parameter | usually | allowed | meaning | of metrics that read |",
+            "|---|---|---|---|---|",
+            *rows,
+            "",
+        ]
     )
+
+
+@cache
+def _takers(parameter: str) -> Sequence[str]:
+    """What the metrics read that share a parameter."""
+    takers = (
+        found.reads
+        for found in catalogue().values()
+        if parameter in set(parameters(found)) - {*found.parameters, "empty"}
+    )
+    return list(dict.fromkeys(takers))
 
 
 def _example() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import typing
 from collections.abc import Mapping
 from pathlib import Path
@@ -34,8 +35,8 @@ def test_a_page_has_the_value_under_every_convention(made: Mapping[Path, str]) -
     for name in catalogue():
         text = made[pages.FOLDER / f"{name}.md"]
         known = [system for system, each in CONVENTIONS.items() if name in each.metrics]
-        assert [name for system in known if f"| `{system}:{name}` |" not in text] == []
-        assert f"| `{name}` | " in text
+        named = re.findall(rf"`((?:\w+:)?{name})`", text.partition("\n## Values\n")[2])
+        assert sorted(named) == sorted([name, *(f"{system}:{name}" for system in known)])
 
 
 def test_what_every_metric_reads_is_explained() -> None:

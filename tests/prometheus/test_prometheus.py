@@ -22,7 +22,6 @@ from tests.exporters.pictures import (
     windowed,
 )
 from tests.ports import WEB
-from tests.prometheus.exposition import PAGE, with_table
 from tests.prometheus.server import program, prometheus, running
 
 pytestmark = pytest.mark.prometheus
@@ -78,11 +77,6 @@ def test_promtool_finds_nothing_to_say_about_windows_segments_and_what_is_kept()
     )
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, b"", b"")
     assert found.count(b"_window_mean{") > len(catalogue())
-
-
-def test_the_page_names_every_metric_as_the_program_does() -> None:
-    found = PAGE.read_text(encoding="utf-8")
-    assert with_table(found) == found, "python -m tests.prometheus.exposition --write"
 
 
 _WINDOWS = ("5m", LIFETIME)

@@ -9,14 +9,16 @@ from pathlib import Path
 import pytest
 
 from deploy.prometheus.generate import METRICS, rules
+from streameval.catalogue import catalogue, parse
+from streameval.exporters.families import family_name
 from tests.house.checkout import ROOT
-from tests.prometheus.exposition import PAGE
 from tests.prometheus.remembering import Remembering
 from tests.prometheus.server import program
 
 RULES = ROOT / "deploy" / "prometheus"
 FILES = (RULES / "metrics.yml", RULES / "pipeline.yml")
 CASES = sorted((Path(__file__).parent / "cases").glob("*.yml"))
+PAGE = ROOT / "docs" / "reference" / "prometheus.md"
 RUNBOOK = (ROOT / "docs" / "runbook.md").read_text(encoding="utf-8")
 _ALERT = re.compile(r"^ +- alert: (\w+)\n((?:(?! +- (?:alert|record):).*\n)*)", re.MULTILINE)
 ALERTS = {
@@ -68,8 +70,8 @@ def test_every_alert_says_what_it_is_and_has_its_section_of_the_runbook() -> Non
 
 
 def test_the_rules_ask_for_nothing_that_is_not_exported() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    exported = set(re.findall(r"\| `(streameval_\w+)` \|", page))
+    exported = set(re.findall(r"\| `(streameval_\w+)` \|", PAGE.read_text(encoding="utf-8")))
+    exported |= {family_name(parse(name)) for name in catalogue()}
     means = {f"streameval_{metric}" for metric in METRICS}
     parts = {f"{name}_{part}" for name in means for part in ("sum", "count")}
     parts |= {f"{name}_window_{part}" for name in means for part in ("mean", "support")}
