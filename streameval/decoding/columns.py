@@ -45,6 +45,17 @@ def concatenated(parts: Sequence[Columns]) -> Columns:
     )
 
 
+def picked(column: Sequence[Any] | None, rows: NDArray[np.int64] | slice) -> Any:
+    """These rows of a column, in this order; None where there is no column.
+
+    >>> picked("abcd", np.array([3, 0])), picked("abcd", slice(1, 3))
+    (['d', 'a'], 'bc')
+    """
+    if column is None:
+        return None
+    return column[rows] if isinstance(rows, slice) else [column[row] for row in rows.tolist()]
+
+
 def _batches(parts: Sequence[Batch]) -> Batch:
     def column(name: str, absent: object = None) -> list[Any] | None:
         found = [getattr(part, name) for part in parts]

@@ -3,77 +3,125 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
 from streameval.decoding.decode import Decoded
-from streameval.events import Batch, Id
+from streameval.events import LARGEST_GAIN, Batch, Id, Interaction
 from streameval.events.ragged import Coded, Ragged
 from streameval.join.bucket import ShownBucket
+from streameval.join.reported import Reported
 from streameval.join.shown import Parts, Shown
 
 _NOTHING: Final = ((), ())
 
 
-def events(
-    shown: Shown,
-    rows: Sequence[int],
-    waiting: Container[int],
-    outcome: Callable[[int], tuple[Any, Any]],
-) -> Decoded:
-    """Lists as events, in their order."""
-    outcomes = [outcome(row) if row in waiting else _NOTHING for row in rows]
-    acts = [each[0] for each in outcomes]
-    found = [each[1] for each in outcomes]
-    typed = found if any(found) else None
-    parts = list(shown.by_bucket(rows))
-    times = [np.array(bucket.times, dtype=np.int64)[places] for bucket, places in parts]
-    labels = (np.array(bucket.dimensions)[places].tolist() for bucket, places in parts)
-    return Decoded(
-        batch=_coded(shown, parts, acts, typed) or _named(shown, parts, acts, typed),
-        places=range(len(rows)),
-        times=np.concatenate(times),
-        dimensions=[each for codes in labels for each in shown.labelled(codes)],
-        event_ids=None,
-        invalid=(),
-        tombstones=(),
-    )
+class Closing:
+    """Lists whose window is over, with the interactions attributed to each."""
+
+    def __init__(
+        self, shown: Shown, rows: Sequence[int], attributed: Sequence[Sequence[Reported]]
+    ) -> None:
+        self._shown = shown
+        self._attributed = attributed
+        self._parts = [*shown.by_bucket(rows)]
+        self._lists = shown.lists(self._parts)
+
+    def events(self, how: Literal["max", "sum"]) -> Decoded:
+        """The lists as events, in their order.
+
+        `how`: what several interactions with one item are worth together.
+        """
+        outcomes = [combined(found, how) if found else _NOTHING for found in self._attributed]
+        acts = [each[0] for each in outcomes]
+        found = [each[1] for each in outcomes]
+        typed = found if any(found) else None
+        parts = self._parts
+        times = [np.array(bucket.times, dtype=np.int64)[places] for bucket, places in parts]
+        labels = (np.array(bucket.dimensions)[places].tolist() for bucket, places in parts)
+        return Decoded(
+            batch=self._coded(acts, typed) or self._named(acts, typed),
+            places=range(len(acts)),
+            times=np.concatenate(times),
+            dimensions=[each for codes in labels for each in self._shown.labelled(codes)],
+            event_ids=None,
+            invalid=(),
+            tombstones=(),
+        )
+
+    def within(self) -> list[bool]:
+        """Of each interaction, list by list: whether the list shows its item."""
+        items = [each.item for found in self._attributed for each in found]
+        if not items:
+            return []
+        owners = np.repeat(np.arange(len(self._lists)), [*map(len, self._attributed)])
+        lists = self._lists.take(owners)
+        alike = lists.values == lists.spread(self._shown.codes(items))
+        found = np.zeros(len(items), dtype=np.bool_)
+        found[lists.owners(np.flatnonzero(alike))] = True
+        return found.tolist()
+
+    def _coded(self, acts: Sequence[Any], typed: Any) -> Coded | None:
+        """The numbers that items have in the join, where nothing but ids is to be counted."""
+        columns = ("positions", "scores", "baselines")
+        beside = any(getattr(bucket, name) for bucket, _ in self._parts for name in columns)
+        if beside or dict in set(map(type, acts)):
+            return None
+        return Coded(
+            recommendations=self._lists,
+            interactions=Ragged.of_lengths(
+                self._shown.codes(chain.from_iterable(acts)),
+                np.fromiter(map(len, acts), np.int64, len(acts)),
+            ),
+            ids=self._shown.names,
+            typed=typed,
+            users=_beside(self._parts, "users", _user),
+            event_ids=_requests(self._parts),
+        )
+
+    def _named(self, acts: Sequence[Any], typed: Any) -> Batch:
+        shown, parts = self._shown, self._parts
+        return Batch(
+            recommendations=self._lists.cut(shown.named(self._lists.values.tolist())),
+            interactions=acts,
+            typed=typed,
+            positions=_beside(parts, "positions", _positions),
+            scores=_beside(parts, "scores", _scores),
+            baselines=_beside(parts, "baselines", _baseline(shown)),
+            users=_beside(parts, "users", _user),
+            event_ids=_requests(parts),
+        )
 
 
-def _coded(shown: Shown, parts: Parts, acts: Sequence[Any], typed: Any) -> Coded | None:
-    """The numbers that items have in the join, where nothing but ids is to be counted."""
-    columns = ("positions", "scores", "baselines")
-    beside = any(getattr(bucket, name) for bucket, _ in parts for name in columns)
-    if beside or dict in set(map(type, acts)):
-        return None
-    return Coded(
-        recommendations=shown.lists(parts),
-        interactions=Ragged.of_lengths(
-            np.array(shown.codes(chain.from_iterable(acts)), np.int64),
-            np.fromiter(map(len, acts), np.int64, len(acts)),
-        ),
-        ids=shown.names,
-        typed=typed,
-        users=_beside(parts, "users", _user),
-        event_ids=_requests(parts),
-    )
+def combined(found: Sequence[Reported], how: Literal["max", "sum"]) -> tuple[Any, Any]:
+    """Gains by item, or ids where each is worth 1; and by item and type."""
+    if len(found) == 1:
+        return _alone(found[0])
+    gains: dict[Id, list[float]] = {}
+    typed: dict[tuple[Id, str | None], list[float]] = {}
+    for each in found:
+        gains.setdefault(each.item, []).append(each.gain)
+        typed.setdefault((each.item, each.type), []).append(each.gain)
+    combine = max if how == "max" else _sum
+    whole = {item: combine(all_of) for item, all_of in gains.items()}
+    beside = tuple(Interaction(item, combine(some), kind) for (item, kind), some in typed.items())
+    known = any(each.type is not None for each in beside)
+    plain = set(whole.values()) == {1.0}
+    return (list(whole) if plain else whole), (beside if known else ())
 
 
-def _named(shown: Shown, parts: Parts, acts: Sequence[Any], typed: Any) -> Batch:
-    lists = shown.lists(parts)
-    return Batch(
-        recommendations=lists.cut(shown.named(lists.values.tolist())),
-        interactions=acts,
-        typed=typed,
-        positions=_beside(parts, "positions", _positions),
-        scores=_beside(parts, "scores", _scores),
-        baselines=_beside(parts, "baselines", _baseline(shown)),
-        users=_beside(parts, "users", _user),
-        event_ids=_requests(parts),
-    )
+def _sum(gains: Sequence[float]) -> float:
+    """The sum, rounded once; the largest gain there is, where it is larger."""
+    return max(-LARGEST_GAIN, min(LARGEST_GAIN, math.fsum(gains)))
+
+
+def _alone(each: Reported) -> tuple[Any, Any]:
+    """The same of one, as most are."""
+    worth = [each.item] if each.gain == 1.0 else {each.item: each.gain}
+    return worth, () if each.type is None else (Interaction(each.item, each.gain, each.type),)
 
 
 def _beside(

@@ -197,21 +197,18 @@ class LogCursor:
 
     def _slice(self, chunk: _Chunk, stop: int) -> RecordSlice:
         start, chunk.done = chunk.done, stop
-        content, future = chunk.content, None
-        places = content.places
+        places = chunk.content.places
         first, last = np.searchsorted(places, (start, stop)).tolist()
         if stop == len(chunk.offsets):
             self.time, self.position = chunk.behind, chunk.next_offset
         else:
             self.position = int(chunk.offsets[stop - 1]) + 1
             if first < last:
-                self.time.advance(content.times[first:last])
-        if (first, last) != (0, len(places)) or chunk.refuted:
-            ahead = np.isin(places, list(chunk.refuted))
-            own = np.zeros(len(places), dtype=np.bool_)
-            own[first:last] = True
-            future = content.keep(own & ahead) if ahead[first:last].any() else None
-            content = content.keep(own & ~ahead)
+                self.time.advance(chunk.content.times[first:last])
+        content, future = chunk.content.rows(first, last), None
+        ahead = np.isin(content.places, list(chunk.refuted))
+        if ahead.any():
+            content, future = content.keep(~ahead), content.keep(ahead)
         return RecordSlice(
             log=self.number,
             content=content,

@@ -65,11 +65,10 @@ class Index:
         """Remove a row of each of these keys: `first` and those that follow it."""
         rows = self._rows
         for row, key in enumerate(keys, first):
-            known = rows.get(key)
+            known = rows.pop(key, None)
             if isinstance(known, deque) and len(known) > 1:
                 known.remove(row)  # near its front
-            elif known is not None:
-                del rows[key]
+                rows[key] = known
 
 
 class ByRequest:
@@ -83,8 +82,10 @@ class ByRequest:
     def find(self, reported: Reported) -> list[int]:
         """The list of that id that was shown in the window before; two cannot be."""
         earliest = reported.time - self._window
-        rows = self._requests.rows(reported.key)
-        return [row for row in rows if earliest <= self._shown.time(row) <= reported.time][-1:]
+        for row in reversed(self._requests.rows(reported.key)):
+            if earliest <= self._shown.time(row) <= reported.time:
+                return [row]
+        return []
 
 
 class ByUserItem:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any, Generic, TypeVar, cast
+from typing import Generic, TypeVar, cast
 
 import msgspec
 import numpy as np
 
+from streameval.decoding.columns import picked
 from streameval.decoding.decode import Decoded
 from streameval.decoding.invalid import InvalidEvent
 from streameval.events import Batch, Id
@@ -35,7 +36,7 @@ class Interner(Generic[V]):
 
     Attributes:
         code: value -> its number; one that is new gets the next.
-        known: value -> its number; None where it has none.
+        known: value, default -> its number, or the default where it has none.
         value: number -> its value.
 
     >>> ids = Interner()
@@ -46,7 +47,7 @@ class Interner(Generic[V]):
     __slots__ = ("code", "known", "value", "values")
 
     code: Callable[[V], int]
-    known: Callable[[V], int | None]
+    known: Callable[[V, int], int]
     value: Callable[[int], V]
 
     def __init__(self, values: Iterable[V] = ()) -> None:
@@ -136,20 +137,22 @@ class Impressions(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     def take(self, rows: IntArray) -> Impressions:
         """Only these lists, in this order."""
-        listed: list[int] = rows.tolist()
+        return self._of(rows, self.items.take(rows))
 
-        def taken(column: Sequence[Any] | None) -> list[Any] | None:
-            return None if column is None else [column[row] for row in listed]
+    def rows(self, start: int, stop: int) -> Impressions:
+        """The lists from start up to stop."""
+        return self._of(slice(start, stop), self.items.rows(start, stop))
 
+    def _of(self, rows: IntArray | slice, items: Ragged) -> Impressions:
         return msgspec.structs.replace(
             self,
             places=self.places[rows],
             times=self.times[rows],
-            items=self.items.take(rows),
-            labels=taken(self.labels),
-            event_ids=taken(self.event_ids),
-            users=taken(self.users),
-            positions=taken(self.positions),
-            scores=taken(self.scores),
-            baselines=taken(self.baselines),
+            items=items,
+            labels=picked(self.labels, rows),
+            event_ids=picked(self.event_ids, rows),
+            users=picked(self.users, rows),
+            positions=picked(self.positions, rows),
+            scores=picked(self.scores, rows),
+            baselines=picked(self.baselines, rows),
         )

@@ -10,6 +10,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
+from streameval.decoding.columns import picked
 from streameval.decoding.fields import TimeUnit
 from streameval.decoding.invalid import InvalidEvent, Refusal, check_bytes, shown
 from streameval.decoding.paths import FAILURES, Path, TopLevel, compile_path, is_plain
@@ -74,17 +75,22 @@ class InteractionColumns(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     def keep(self, rows: NDArray[np.bool_]) -> InteractionColumns:
         """Only these interactions: one truth value for each."""
-        listed: list[int] = np.flatnonzero(rows).tolist()
-        ids = self.event_ids
+        return self._of(np.flatnonzero(rows))
+
+    def rows(self, start: int, stop: int) -> InteractionColumns:
+        """The interactions from start up to stop."""
+        return self._of(slice(start, stop))
+
+    def _of(self, rows: NDArray[np.int64] | slice) -> InteractionColumns:
         return msgspec.structs.replace(
             self,
             places=self.places[rows],
             times=self.times[rows],
-            keys=[self.keys[row] for row in listed],
-            items=[self.items[row] for row in listed],
-            types=[self.types[row] for row in listed],
-            gains=[self.gains[row] for row in listed],
-            event_ids=None if ids is None else [ids[row] for row in listed],
+            keys=picked(self.keys, rows),
+            items=picked(self.items, rows),
+            types=picked(self.types, rows),
+            gains=picked(self.gains, rows),
+            event_ids=picked(self.event_ids, rows),
             counts=self.counts[rows],
         )
 

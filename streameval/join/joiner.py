@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import pairwise, repeat
-from typing import Any, Final, Literal, NamedTuple, Protocol, cast
+from typing import Any, Final, NamedTuple, Protocol, cast
 
 import msgspec
 import numpy as np
@@ -13,10 +13,10 @@ import numpy as np
 from streameval.decoding.decode import Decoded
 from streameval.engine.clock import NEVER
 from streameval.errors import DamagedStateError, TooManyOpenError
-from streameval.events import LARGEST_GAIN, Id, Interaction
+from streameval.events import Id
 from streameval.join.account import Account, Outcome
 from streameval.join.bucket import PLACES
-from streameval.join.closing import events
+from streameval.join.closing import Closing
 from streameval.join.cursors import RecordSlice
 from streameval.join.finding import ByRequest, ByUserItem, Index, forgotten, slack
 from streameval.join.impressions import Impressions
@@ -55,34 +55,6 @@ def reported_in(part: RecordSlice, found: InteractionColumns) -> list[Reported]:
     offsets = part.offsets[found.places].tolist()
     columns = (found.times.tolist(), found.keys, found.items, found.types, found.gains)
     return list(map(Reported, *columns, repeat(part.log), offsets))
-
-
-def combined(found: Sequence[Reported], how: Literal["max", "sum"]) -> tuple[Any, Any]:
-    """Gains by item, or ids where each is worth 1; and by item and type."""
-    if len(found) == 1:
-        return _alone(found[0])
-    gains: dict[Id, list[float]] = {}
-    typed: dict[tuple[Id, str | None], list[float]] = {}
-    for each in found:
-        gains.setdefault(each.item, []).append(each.gain)
-        typed.setdefault((each.item, each.type), []).append(each.gain)
-    combine = max if how == "max" else _sum
-    whole = {item: combine(all_of) for item, all_of in gains.items()}
-    beside = tuple(Interaction(item, combine(some), kind) for (item, kind), some in typed.items())
-    known = any(each.type is not None for each in beside)
-    plain = set(whole.values()) == {1.0}
-    return (list(whole) if plain else whole), (beside if known else ())
-
-
-def _sum(gains: Sequence[float]) -> float:
-    """The sum, rounded once; the largest gain there is, where it is larger."""
-    return max(-LARGEST_GAIN, min(LARGEST_GAIN, math.fsum(gains)))
-
-
-def _alone(each: Reported) -> tuple[Any, Any]:
-    """The same of one, as most are."""
-    worth = [each.item] if each.gain == 1.0 else {each.item: each.gain}
-    return worth, () if each.type is None else (Interaction(each.item, each.gain, each.type),)
 
 
 _SEEN: Final = "~join/seen/"
@@ -154,9 +126,9 @@ class Joiner:
             if self._users is None
             else ByUserItem(self.shown, self._users, rules, slack(rules, streams))
         )
-        self._found: dict[int, list[Reported]] = {}
+        self._found: defaultdict[int, list[Reported]] = defaultdict(list)
         self._ending: Sequence[int] = ()
-        self._last: dict[tuple[int, int], int] = {}
+        self._later: set[tuple[int, Reported]] = set()
         self._deduplicators = [Deduplicator(rules.window + rules.lateness) for _ in self.accounts]
 
     def add(self, stream: int, slices: Sequence[RecordSlice]) -> None:
@@ -202,12 +174,11 @@ class Joiner:
             if reported.time < watermark:
                 self._attribute(reported)
         self._ending = rows = self.shown.between(self._closed(before), self._closed(watermark))
-        if self._trace is not None:
-            for row in rows:
-                self._trace.counted(self.shown, row, self._found.get(row, ()))
         if rows:
-            sink(events(self.shown, rows, self._found, self._outcome))
-        self.accounts[0].counted += len(rows)
+            attributed = [self._found.pop(row, ()) for row in rows]
+            closing = Closing(self.shown, rows, attributed)
+            self._account(rows, attributed, closing.within())
+            sink(closing.events(self.rules.combine))
         self._drop(min(watermark, newest))
         if watermark == goal:
             self._refuse_too_many()
@@ -223,7 +194,8 @@ class Joiner:
         found = self._attributed(self._ending)
         for row in self._ending:
             try:
-                sink(events(self.shown, [row], found, lambda row: self._combined(found[row])))
+                closing = Closing(self.shown, [row], [found.get(row, ())])
+                sink(closing.events(self.rules.combine))
             except Exception:  # noqa: BLE001  whatever the first attempt raised
                 return self.shown.origin(row)
         return None
@@ -402,26 +374,34 @@ class Joiner:
 
     def _attribute(self, reported: Reported) -> None:
         rows = self._finder.find(reported)
-        for row in rows:
-            self._found.setdefault(row, []).append(reported)
-        if rows:  # it is counted with the last of its lists
-            self._last[reported.log, reported.offset] = rows[-1]
+        if rows:
+            self._wait(reported, rows)
         else:
             self._refuse(self._streams[reported.log], "orphan", reported)
 
-    def _outcome(self, row: int) -> tuple[Any, Any]:
-        """The interactions of a list that is counted now."""
-        found = self._found.pop(row)
-        for each in found:
-            if self._last.get((each.log, each.offset)) == row:
-                del self._last[each.log, each.offset]
-                account = self.accounts[self._streams[each.log]]
-                account.counted += 1
-                account.outside += not self.shown.holds(row, each.item)
-        return self._combined(found)
+    def _wait(self, reported: Reported, rows: Sequence[int]) -> None:
+        """Keep an interaction until its lists are counted: it is with the last of them."""
+        for row in rows:
+            self._found[row].append(reported)
+        for row in rows[:-1]:
+            self._later.add((row, reported))
 
-    def _combined(self, found: Sequence[Reported]) -> tuple[Any, Any]:
-        return combined(found, self.rules.combine)
+    def _account(
+        self, rows: Sequence[int], attributed: Sequence[Sequence[Reported]], within: Sequence[bool]
+    ) -> None:
+        """Note that lists are counted, with interactions; each of those with its last list."""
+        self.accounts[0].counted += len(rows)
+        pairs = [(row, each) for row, own in zip(rows, attributed, strict=True) for each in own]
+        for pair, inside in zip(pairs, within, strict=True):
+            if pair in self._later:
+                self._later.remove(pair)
+                continue
+            account = self.accounts[self._streams[pair[1].log]]
+            account.counted += 1
+            account.outside += not inside
+        if self._trace is not None:
+            for row, own in zip(rows, attributed, strict=True):
+                self._trace.counted(self.shown, row, own)
 
     def _closed(self, watermark: int) -> int:
         """Lists shown before it are complete."""
@@ -475,14 +455,11 @@ class Joiner:
                 if self._users is not None:
                     self._users.add(user, number << PLACES | place)
         closed = self._closed(self.watermark)
-        self._found, self._last = {}, {}
+        self._found.clear()
+        self._later.clear()
         for reported in self.reported.between(NEVER, self.watermark):
             rows = self._finder.find(reported)
-            still = [row for row in rows if self.shown.time(row) >= closed]
-            for row in still:
-                self._found.setdefault(row, []).append(reported)
-            if still:
-                self._last[reported.log, reported.offset] = rows[-1]
+            self._wait(reported, [row for row in rows if self.shown.time(row) >= closed])
 
     def _attributed(self, rows: Collection[int]) -> dict[int, list[Reported]]:
         """Interactions of these lists, whose windows are over."""

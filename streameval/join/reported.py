@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 import msgspec
@@ -98,7 +99,7 @@ class ReportedShelf:
                 found += [each for each in own if begin <= each.time < end]
                 if len(found) > most:
                     break
-        return sorted(found, key=lambda each: (each.time, each.log))
+        return sorted(found, key=attrgetter("time", "log"))
 
     def drop(self, before: int) -> None:
         """Drop all buckets that end at or before a moment."""

@@ -123,9 +123,9 @@ class Shown:
             found.append(Ragged(taken.values.astype(np.int64), taken.offsets))
         return Ragged.joined(found)
 
-    def codes(self, items: Iterable[Id]) -> list[int]:
+    def codes(self, items: Iterable[Id]) -> IntArray:
         """The numbers of items; one that no list has shown gets the next."""
-        return self._items.codes(items).tolist()
+        return np.array(self._items.codes(items), dtype=np.int64)
 
     @property
     def names(self) -> Sequence[Id]:
@@ -140,7 +140,7 @@ class Shown:
     def holds(self, row: int, item: Id) -> bool:
         """Whether a list shows an item."""
         bucket, place = self.buckets[row >> PLACES], row & _PLACE
-        return self._items.known(item) in bucket.items[bucket.span(place)]
+        return self._items.known(item, -1) in bucket.items[bucket.span(place)]
 
     def origin(self, row: int) -> tuple[int, int] | None:
         """Number of the log and offset of its record; None where an earlier release kept it."""

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from streameval.join import joiner
+from streameval.join import closing, joiner
+from streameval.join.closing import combined
 from streameval.join.cursors import LogCursor
-from streameval.join.joiner import Joiner, combined, late_in
+from streameval.join.joiner import Joiner, late_in
 from streameval.join.logs import Logs
 from tests.join.offline import Case, joined
 from tests.join.streams import cases, told
@@ -22,7 +23,7 @@ def _counts_early(patch: pytest.MonkeyPatch) -> None:
 
 
 def _drops_the_earlier_interaction(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(joiner, "combined", lambda found, how: combined(found[-1:], how))
+    patch.setattr(closing, "combined", lambda found, how: combined(found[-1:], how))
 
 
 def _evicts_instead_of_pausing(patch: pytest.MonkeyPatch) -> None:
