@@ -163,6 +163,10 @@ class Checkpointer:
             and checkpoints.offset >= position
         )
 
+    def waited(self, seconds: float) -> None:
+        """Note that there was nothing to do for so long."""
+        self._scheduler.idle += seconds
+
     def checkpoint_soon(self) -> None:
         """Begin the next checkpoints at the next call of `advance`."""
         self._scheduler.checkpoint_soon()
@@ -359,6 +363,9 @@ class MemoryOnly:
     def saved(self, _partition: Partition, _position: int) -> bool:
         """Always true: there is no checkpoint to wait for."""
         return True
+
+    def waited(self, _seconds: float) -> None:
+        """Do nothing: there are no checkpoints to pace."""
 
     def checkpoint_soon(self) -> None:
         """Do nothing: there are no checkpoints."""

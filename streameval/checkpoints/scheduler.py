@@ -51,10 +51,13 @@ class Clock(NamedTuple):
 class CheckpointScheduler:
     """Writes checkpoints in rounds: at each interval, one of every partition that has changed.
 
-    Rounds take at most 5 % of the time, so that a process with much state does fewer of them.
+    Rounds take at most 5 % of the time of the polling thread, so that a process with much state
+    does fewer of them. That time is what it works and what it has nothing to do, not what it waits
+    for a processor: a starved process would spend a larger share of its work on checkpoints.
 
     Attributes:
         events: records counted since the last round began.
+        idle: seconds in which the polling thread waited for records.
         failures: failed checkpoints by reason; the next round tries again.
         last_success: time of the last written checkpoint, seconds since the epoch, or None.
     """
@@ -70,6 +73,7 @@ class CheckpointScheduler:
         worker: Executor,
     ) -> None:
         self.events = 0
+        self.idle = 0.0
         self.failures = dict.fromkeys(_REASONS, 0)
         self.last_success: float | None = None
         self._store = store
@@ -78,7 +82,7 @@ class CheckpointScheduler:
         self._settings = settings
         self._clock = clock
         self._worker = worker
-        self._began_at = clock.monotonic()
+        self._began_at, self._began_own = clock.monotonic(), self._own_time
         self._soon = False
         self._queue: list[Partition] = []
         self._pace = Pace(0.0)
@@ -95,7 +99,8 @@ class CheckpointScheduler:
             self._pace.note(sum(self._spent))
             self._spent = []
         if self._due():
-            self._began_at, self.events, self._soon = self._clock.monotonic(), 0, False
+            self._began_at, self._began_own = self._clock.monotonic(), self._own_time
+            self.events, self._soon = 0, False
             self._queue = sorted(partition for partition, each in owned.items() if each.changed)
             log_events += self._commit()
         if self._queue and not any(each.job for each in owned.values()):
@@ -149,9 +154,16 @@ class CheckpointScheduler:
             return False
         if self._soon:
             return True
+        if self._own_time - self._began_own < self._pace.interval:
+            return False
         elapsed = self._clock.monotonic() - self._began_at
         enough = self._settings.events is not None and self.events >= self._settings.events
-        return elapsed >= self._pace.interval and (enough or elapsed >= self._settings.interval)
+        return enough or elapsed >= self._settings.interval
+
+    @property
+    def _own_time(self) -> float:
+        """Seconds in which the polling thread worked, or had nothing to do."""
+        return self._clock.busy() + self.idle
 
     def _submitted(self, checkpoints: PartitionCheckpoints) -> Future[DurableCheckpoint]:
         with self._measured():

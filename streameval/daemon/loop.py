@@ -120,10 +120,17 @@ class Loop:
         self._parts.pulse.beat()
 
     def _poll(self, seconds: float) -> Sequence[RecordBatch]:
+        began, worked = self._clock.monotonic(), self._clock.busy()
+        found: Sequence[RecordBatch] = ()
         if self._parts.source.finished:
             self._clock.sleep(seconds)
-            return ()
-        return self._parts.source.poll(seconds)
+        else:
+            found = self._parts.source.poll(seconds)
+        # What brings many records had them already: it waited for a processor, if for anything.
+        if sum(len(batch.values) for batch in found) < AT_ONCE:
+            waited = self._clock.monotonic() - began - (self._clock.busy() - worked)
+            self._parts.owner.waited(waited)
+        return found
 
     def _show_when_due(self) -> None:
         if self._reader.due_in <= 0:

@@ -99,6 +99,14 @@ def test_a_large_batch_is_counted_in_pieces_and_the_loop_beats_between_them() ->
     assert tally.consumed == 3 * AT_ONCE + 1
 
 
+def test_only_a_poll_that_brings_little_has_waited(monkeypatch: pytest.MonkeyPatch) -> None:
+    hands, waited = Hands(), list[float]()
+    parts = assembled(CONFIG, {}, hands.clock, Script(hands, [[HIT] * AT_ONCE, [HIT]]))
+    monkeypatch.setattr(parts.owner, "waited", waited.append)
+    Loop(parts, lambda _: None, hands.clock, lambda: None, Inline()).run(Countdown(3))
+    assert waited == pytest.approx([0.2, 0.2])
+
+
 class Logged(Script):
     """Many lists of an impression log; then the end of it, and of an empty log of clicks."""
 

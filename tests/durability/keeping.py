@@ -84,8 +84,9 @@ class Kept:
         self.checkpointer.apply(batch(start, stop))
 
     def checkpoint(self) -> None:
-        """Let a round take place."""
+        """Let a round take place, after a time without records."""
         self.now += SETTINGS.interval
+        self.checkpointer.waited(SETTINGS.interval)
         for _ in range(5):
             self.checkpointer.advance()
 

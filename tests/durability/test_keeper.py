@@ -68,20 +68,42 @@ class Unreadable(MemorySaved):
         raise DamagedStateError(part, "a bit has flipped")
 
 
-def test_rounds_take_no_more_than_a_twentieth_of_the_time() -> None:
-    class Costly(Recorded):
-        def save(self, draft: Draft) -> Any:
-            kept.spent += 2.0
-            return super().save(draft)
+class Costly(Recorded):
+    """Each checkpoint takes two seconds of a processor."""
 
+    kept: Kept
+
+    def save(self, draft: Draft) -> Any:
+        self.kept.spent += 2.0
+        return super().save(draft)
+
+    @property
+    def took(self) -> float:
+        return 2.0 * len(self.drafts)
+
+
+def test_rounds_take_no_more_than_a_twentieth_of_the_time() -> None:
     kept = Kept(store := Costly())
+    store.kept = kept
     kept.assign()
     before = kept.now
     for offset in range(100):
         kept.count(offset, offset + 1)
         kept.checkpoint()
-    took = 2.0 * len(store.drafts)
-    assert 2.0 < took <= 3 * 2.0 + (kept.now - before) / 20
+    assert 2.0 < store.took <= 3 * 2.0 + (kept.now - before) / 20
+
+
+def test_a_starved_process_spends_no_larger_share_of_its_work_on_rounds() -> None:
+    kept = Kept(store := Costly())
+    store.kept = kept
+    kept.assign()
+    for offset in range(400):
+        kept.count(offset, offset + 1)
+        # It has a tenth of a processor, and always work to do.
+        kept.now += 10.0
+        kept.spent += 1.0
+        kept.checkpointer.advance()
+    assert 2.0 < store.took <= 3 * 2.0 + kept.spent / 20
 
 
 def test_what_is_damaged_after_it_was_chosen_is_passed_over() -> None:
