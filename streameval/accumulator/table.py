@@ -27,7 +27,7 @@ from streameval.errors import UnlikeStateError
 from streameval.events import Batch, Id, Interactions
 from streameval.events.ids import IdKind
 from streameval.events.ragged import Coded
-from streameval.statistics.arrays import IntArray
+from streameval.statistics.arrays import IntArray, distinct
 from streameval.statistics.distributions import Values, ValuesOptions
 from streameval.statistics.exposures import ExposuresOptions, ItemsShown
 from streameval.statistics.groups import Groups, GroupsOptions
@@ -230,28 +230,27 @@ class Table:
         """What a statistic of this name in another table is here; there may be fewer groups."""
         return self.groups if name.startswith(_GROUPS) else self.statistics.get(name)
 
-    def add(self, other: Table, names: Mapping[int, int] | None = None) -> None:
-        """Add what another one counted, which stays as it is.
+    def add(self, *others: Table) -> None:
+        """Add what others counted, which stay as they are; many at once are quicker.
 
         Args:
-            other: of the same plan, or one that keeps more by user.
-            names: cells of the other one that have another number here.
+            others: of the same plan, or with more by user.
 
         Raises:
-            UnlikeStateError: it keeps other statistics, or counted ids of the other kind.
+            UnlikeStateError: one keeps other statistics, or counted ids of the other kind.
         """
-        if not self.plan.within(other.plan):
-            raise UnlikeStateError("statistics", self.plan.names, other.plan.names)
-        kinds = one_kind("ids", self.ids, other.ids), one_kind("users", self.users, other.users)
-        self.ids, self.users = kinds
-        if names:
-            other = other.copy()
-            other.rename(names)
+        ids, users = self.ids, self.users
+        for other in others:
+            if not self.plan.within(other.plan):
+                raise UnlikeStateError("statistics", self.plan.names, other.plan.names)
+            ids, users = one_kind("ids", ids, other.ids), one_kind("users", users, other.users)
+            other.fold()
+        self.ids, self.users = ids, users
         self.fold()
-        other.fold()
-        self.events.merge(other.events)
-        for statistic, added in self._beside(other):
-            statistic.merge(added)
+        self.events.merge(*(other.events for other in others))
+        for name, statistic in self.statistics.items():
+            beside: list[Any] = [other.counterpart(name) for other in others]
+            statistic.merge(*beside)
         self.version = next(_VERSIONS)
 
     def subtract(self, other: Table) -> None:
@@ -259,8 +258,9 @@ class Table:
         self.fold()
         other.fold()
         self.events.subtract(other.events)
-        for statistic, added in self._beside(other):
-            statistic.subtract(added)
+        for name, statistic in self.statistics.items():
+            beside: Any = other.counterpart(name)
+            statistic.subtract(beside)
         self.version = next(_VERSIONS)
 
     def rename(self, names: Mapping[int, int]) -> None:
@@ -368,11 +368,6 @@ class Table:
             return None
         return self.groups.of_events(texts.index(metric.per_list), bounded=bounded(metric))
 
-    def _beside(self, other: Table) -> Iterator[tuple[Statistic, Any]]:
-        """Each statistic with that of another table, which may have more user groups."""
-        for name, statistic in self.statistics.items():
-            yield statistic, other.groups if statistic is self.groups else other.statistics[name]
-
     def _count_lists(self, lists: int, cells: Cells) -> None:
         if isinstance(cells, int):
             self._counted[cells] = self._counted.get(cells, 0) + lists
@@ -439,10 +434,10 @@ class Table:
 
 def _count_by_cell(counting: Sequence[Statistic], batch: Batch | Coded, cells: Cells) -> None:
     if isinstance(cells, np.ndarray) and isinstance(batch, Batch) and len(batch) >= _ALONE:
-        known, places = np.unique(cells, return_inverse=True)
+        known = distinct(cells)
         if known.size * _ALONE <= len(batch):
-            for place, cell in enumerate(known.tolist()):
-                own = batch.take(np.flatnonzero(places == place).tolist())
+            for cell in known.tolist():
+                own = batch.take(np.flatnonzero(cells == cell).tolist())
                 _count(counting, own, cell)
             return
     _count(counting, batch, cells)

@@ -122,18 +122,23 @@ class Binned(Statistic):
         largest = min(self.cap, int(counts.max(initial=0)))
         self._room = relation.size + self.cap - largest
 
-    def merge(self, other: Self) -> None:
-        """Add what another one counted; cells binned in either one are binned."""
-        self.fold()
-        other.fold()
-        if self.reduced or other.reduced:
-            mine, theirs = self.binned, other.binned
-            self.bin(theirs[~among(theirs, mine)])
-            missing = mine[~among(mine, theirs)]
-            if among(missing, other.relations[self.rows].cells).any():
-                other = other.made(lambda relation: relation.copy())
-                other.bin(missing)
-        super().merge(other)
+    def merge(self, *others: Self) -> None:
+        """Add what others counted; cells binned in any one are binned."""
+        for each in (self, *others):
+            each.fold()
+        if any(each.reduced for each in (self, *others)):
+            for other in others:
+                self.bin(other.binned[~among(other.binned, self.binned)])
+            others = tuple(map(self._binned_alike, others))
+        super().merge(*others)
+
+    def _binned_alike(self, other: Self) -> Self:
+        """Another one, in which the cells that are binned here are binned."""
+        missing = self.binned[~among(self.binned, other.binned)]
+        if among(missing, other.relations[self.rows].cells).any():
+            other = other.copy()
+            other.bin(missing)
+        return other
 
     @property
     def added_up(self) -> bool:

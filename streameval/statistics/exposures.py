@@ -13,7 +13,7 @@ import numpy as np
 
 from streameval.events import Batch, Event, Id, Interactions
 from streameval.events.ragged import Coded
-from streameval.statistics.arrays import IntArray, occurrences
+from streameval.statistics.arrays import IntArray, grouped, occurrences, placed
 from streameval.statistics.relation import Columns, Shape
 from streameval.statistics.sampling import HALVINGS, Sampled, bounds_of
 from streameval.statistics.scores import gains_of
@@ -77,7 +77,7 @@ class ItemsShown(Sampled):
         super().__init__(options, items)
         self._lists: Counter[int] = Counter()
         self._pending: dict[int, Counter[Id]] = {}
-        self._mixed: list[tuple[IntArray, IntArray]] = []
+        self._mixed: list[tuple[IntArray, IntArray, IntArray]] = []
         self.waiting = 0
 
     @property
@@ -112,7 +112,7 @@ class ItemsShown(Sampled):
         lists = shown if isinstance(shown, Sequence) else list(shown)
         lengths = np.fromiter(map(len, lists), np.int64, len(lists))
         codes = self.items.codes(chain.from_iterable(lists), int(lengths.sum()))
-        self._wait(np.repeat(cells, lengths), codes)
+        self._wait(cells, lengths, codes)
 
     def count_coded(self, coded: Coded, cells: Cells) -> None:
         """Count the items of many lists whose ids are numbers; the same content as one by one."""
@@ -128,7 +128,7 @@ class ItemsShown(Sampled):
             return
         known, places = np.unique(shown.values, return_inverse=True)
         codes = self.items.codes_of(coded.named(known))
-        self._wait(shown.spread(cells), codes[places])
+        self._wait(cells, shown.lengths, codes[places])
 
     def fold(self) -> None:
         """Move what is pending into the relations, and thin what has become too much."""
@@ -142,9 +142,13 @@ class ItemsShown(Sampled):
             found = np.fromiter(counts.values(), np.int64, len(counts))
             self.relations["shown"].add([np.full_like(codes, cell), codes], [found])
         if self._mixed:
-            cells, items = map(np.concatenate, zip(*self._mixed, strict=True))
+            cells, lengths, codes = map(np.concatenate, zip(*self._mixed, strict=True))
             self._mixed, self.waiting = [], 0
-            self.relations["shown"].add([cells, items], [np.ones_like(items)])
+            # Cells are few but far apart: their places leave no gaps, so that nothing is sorted.
+            known, places = placed(cells)
+            rows = [np.repeat(places, lengths), codes]
+            (places, codes), shown = grouped(rows, [np.ones_like(codes)])
+            self.relations["shown"].add([known[places], codes], shown)
         super().fold()
 
     def note_lost(self, columns: Columns) -> None:
@@ -185,8 +189,8 @@ class ItemsShown(Sampled):
         else:
             self.relations["lists"].add([cells], [np.ones_like(cells)])
 
-    def _wait(self, cells: IntArray, codes: IntArray) -> None:
-        self._mixed.append((cells, codes))
+    def _wait(self, cells: IntArray, lengths: IntArray, codes: IntArray) -> None:
+        self._mixed.append((cells, lengths, codes))
         self.waiting += codes.size
         if self.waiting >= _MOST_WAITING:
             self.fold()

@@ -114,14 +114,14 @@ class Groups(Statistic):
                 self.relations["exact"].add(keys, counts)
         self._sum_up_days()
 
-    def merge(self, other: Self) -> None:
-        """Add what another one summed, which may have more groups, or days."""
-        if not self.options.within(other.options):
-            raise UnlikeStateError("groups", self.options, other.options)
-        other.fold()
+    def merge(self, *others: Self) -> None:
+        """Add what others summed, which may have more groups, or days."""
+        for other in others:
+            if not self.options.within(other.options):
+                raise UnlikeStateError("groups", self.options, other.options)
+            other.fold()
         for name, relation in self.relations.items():
-            theirs = other.relations[name]
-            relation.merge(theirs if self.options == other.options else self._coarse(theirs))
+            relation.merge(*(self._of(other, name) for other in others))
         self.fold()
 
     def by_day(self, bits: int) -> dict[int, Self]:
@@ -225,7 +225,11 @@ class Groups(Statistic):
                 [each[some] for each in keys], [each[some] for each in counts]
             )
 
-    def _coarse(self, relation: Relation) -> Relation:
+    def _of(self, other: Self, name: str) -> Relation:
+        """A relation of another one, with the groups and days of this one."""
+        relation = other.relations[name]
+        if self.options == other.options:
+            return relation
         cells, days, *columns = (each.astype(np.int64) for each in relation.columns)
         if not self.options.daily:
             days[:] = 0

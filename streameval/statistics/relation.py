@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 from msgspec.msgpack import Ext
 
-from streameval.statistics.arrays import IntArray, among, grouped, narrowed
+from streameval.statistics.arrays import IntArray, among, distinct, grouped, narrowed
 
 Columns: TypeAlias = list[IntArray]
 """Key columns, then count columns; never changed, so that several relations may share them."""
@@ -72,9 +72,14 @@ class Relation:
         return self._parts[0]
 
     @property
+    def parts(self) -> Sequence[Columns]:
+        """The rows in the parts that they came in; to be read only."""
+        return self._parts
+
+    @property
     def cells(self) -> IntArray:
         """The cells that have rows, ascending."""
-        return np.unique(self.columns[0]).astype(np.int64)
+        return distinct(self.columns[0]).astype(np.int64)
 
     def add(self, keys: Sequence[IntArray], counts: Sequence[IntArray]) -> None:
         """Add counts (shape (n,) each) at keys (shape (n,) each), which may repeat."""
@@ -82,9 +87,9 @@ class Relation:
             found_keys, found_counts = grouped(keys, counts, self.shape.combine)
             self._note([narrowed([*found_keys, *found_counts])])
 
-    def merge(self, other: Relation) -> None:
-        """Add another relation of the same shape."""
-        self._note(other._parts)
+    def merge(self, *others: Relation) -> None:
+        """Add other relations of the same shape; many at once are put together once."""
+        self._note([part for other in others for part in other.parts])
 
     def subtract(self, other: Relation) -> None:
         """Take away what was added before; a row without any count left vanishes."""

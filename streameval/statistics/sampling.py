@@ -51,10 +51,10 @@ class Sampled(Statistic):
         """Whether the items of any cell are a sample."""
         return self.relations["halvings"].size > 0
 
-    def merge(self, other: Self) -> None:
-        """Add what another one counted; the lower limit holds."""
-        super().merge(other)
-        if other.reduced:
+    def merge(self, *others: Self) -> None:
+        """Add what others counted; the lowest limit holds."""
+        super().merge(*others)
+        if any(other.reduced for other in others):
             self._room = -1
 
     def rename(self, names: Mapping[int, int]) -> None:

@@ -49,18 +49,21 @@ class Statistic:
     def fold(self) -> None:
         """Move what is pending into the relations; changes no content."""
 
-    def merge(self, other: Self) -> None:
-        """Add what another one counted.
+    def merge(self, *others: Self) -> None:
+        """Add what others counted; many at once are quicker than one by one.
 
         Raises:
-            UnlikeStateError: its options differ.
+            UnlikeStateError: the options of one differ.
         """
-        if other.options != self.options:
-            raise UnlikeStateError(type(self).__name__.lower(), self.options, other.options)
+        for other in others:
+            if other.options != self.options:
+                raise UnlikeStateError(type(self).__name__.lower(), self.options, other.options)
+            other.fold()
         self.fold()
-        other.fold()
-        for name, relation in other.relations.items():
-            self.relations[name].merge(_translated(relation, other.items, self.items))
+        for name, relation in self.relations.items():
+            relation.merge(
+                *(_translated(each.relations[name], each.items, self.items) for each in others)
+            )
 
     def subtract(self, other: Self) -> None:
         """Take away what was added; nothing in it was thinned or binned."""

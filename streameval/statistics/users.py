@@ -237,8 +237,12 @@ class Users(Sampled):
         self.relations["users"].add([cells, codes], [])
         self.fold()
 
-    def merge(self, other: Self) -> None:
-        """Add what another one saw; users who are known already change no version."""
+    def merge(self, *others: Self) -> None:
+        """Add what others saw; users who are known already change no version."""
+        for other in others:
+            self._merge(other)
+
+    def _merge(self, other: Self) -> None:
         if other.options != self.options:
             raise UnlikeStateError("users", self.options, other.options)
         theirs, mine = (each.relations["halvings"] for each in (other, self))

@@ -16,7 +16,7 @@ from streameval.catalogue.metric import Metric
 from streameval.errors import BackfillError, DamagedStateError, UnlikeStateError
 from streameval.events import Batch
 from streameval.events.ragged import Coded
-from streameval.statistics.arrays import IntArray
+from streameval.statistics.arrays import IntArray, placed
 from streameval.statistics.statistic import Cells
 from streameval.statistics.users import Users
 from streameval.windows.labels import (
@@ -366,12 +366,9 @@ class Family:
         """A small number for the pane of each event."""
         if starts is None or not self.spec.spans:
             return np.array(self._open.number(self, PAST))
-        if (starts == starts[0]).all():
-            return np.array(self._open.number(self, int(starts[0])))
-        distinct, inverse = np.unique(starts, return_inverse=True)
-        known = [self._open.number(self, start) for start in distinct.tolist()]
-        numbers: NDArray[np.int64] = np.array(known)[inverse]
-        return numbers
+        known, places = placed(starts)
+        numbers = np.array([self._open.number(self, start) for start in known.tolist()])
+        return numbers[places]
 
     def goal(self, start: int) -> Table:
         """The table of the pane or hour that events of a pane belong to by now."""

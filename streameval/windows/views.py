@@ -60,8 +60,7 @@ class RunningSum:
             (self._whole,) = parts.values()
             return self._whole
         self._whole = self._sum.copy()
-        for part in moving:
-            self._whole.add(part)
+        self._whole.add(*moving)
         return self._whole
 
     def _settle(self, steady: _Parts) -> None:
@@ -71,8 +70,7 @@ class RunningSum:
             self._sum, gone, come = self._empty.empty(), [], list(steady.values())
         for part in gone:
             self._sum.subtract(part)
-        for part in come:
-            self._sum.add(part)
+        self._sum.add(*come)
         self._settled = steady
 
 
@@ -257,7 +255,7 @@ class Views:
         return moved
 
     def _renamed(self, counted: _C) -> _C:
-        if self._moves.keys().isdisjoint(counted.cells.tolist()):
+        if not self._moves or self._moves.keys().isdisjoint(counted.cells.tolist()):
             return counted
         folded = counted.copy()
         folded.rename(self._moves)

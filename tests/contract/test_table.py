@@ -111,6 +111,16 @@ def test_all_cells_are_read_in_one_pass_with_the_bits_of_each() -> None:
 
 
 @dear()
+@given(st.lists(places, max_size=4))
+def test_tables_added_at_once_are_those_added_one_by_one(parts: list[list[int]]) -> None:
+    together, in_turn = _table(), _table()
+    together.add(*map(_counted, parts))
+    for part in parts:
+        in_turn.add(_counted(part))
+    assert together == in_turn
+
+
+@dear()
 @given(places, places)
 def test_added_up_cells_are_counted_in_one(first: list[int], second: list[int]) -> None:
     """Whether they share a vocabulary or not."""
@@ -118,9 +128,12 @@ def test_added_up_cells_are_counted_in_one(first: list[int], second: list[int]) 
     here, there = _counted(first), _counted(second)
     shared = here.empty()
     shared.count(_batch(EVENTS), np.array(second))
+    shared.rename(names)
+    moved = there.copy()
+    moved.rename(names)
     both = here.copy()
-    both.add(there, names)
-    here.add(shared, names)
+    both.add(moved)
+    here.add(shared)
     renamed = [names.get(cell, cell) for cell in second]
     expected = _table()
     expected.count(_batch(EVENTS), np.array(first))
