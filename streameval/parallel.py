@@ -37,7 +37,7 @@ class LostProcessError(StreamevalError):
         self.status = status
         how = f" by signal {-status}" if status is not None and status < 0 else ""
         super().__init__(
-            f"a process that counted was ended{how}, most often for want of memory; "
+            f"a process that counted was ended{how}, most often because memory ran out; "
             "run it again with fewer processes."
         )
 
@@ -205,7 +205,7 @@ class TableCounting:
         """Count pieces, in their order.
 
         Raises:
-            SourceError: a file cannot be read, or a row of it is no event.
+            SourceError: a file cannot be read, or a row of it is not an event.
         """
         at: list[tuple[Table, Any]] = []
         try:
@@ -226,7 +226,7 @@ class TableCounting:
                 yield events
 
     def _refused(self, table: Table, events: Any, error: InvalidEventError) -> SourceError:
-        """Which row is no event: the first with which those before it cannot be counted."""
+        """Which row is not an event: the first that makes counting fail."""
         counted, failing = 0, events.num_rows
         while failing - counted > 1:
             middle = (counted + failing) // 2

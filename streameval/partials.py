@@ -62,7 +62,7 @@ class Cell(NamedTuple):
     """The cell of a row: a slice, and a span of event time.
 
     Attributes:
-        labels: values of the columns it was split by; `__missing__` stands for null.
+        labels: values of the columns it was split by; `__missing__` for null.
         start: of its span of event time, microseconds since the epoch; None for all time, and for
             lists without a time.
     """
@@ -333,7 +333,7 @@ def backfill(
     `dimensions`: labels and segments of the daemon; the rows are split by all of them.
 
     Raises:
-        BackfillError: there is no row, or they are not split by a dimension.
+        BackfillError: there are no rows, or they are not split by a dimension.
         UnlikeStateError: the rows were made with different metrics, columns, spans or inputs.
         StateVersionError: another release wrote them.
         DamagedStateError: a state is not what `partials` gave.
@@ -393,7 +393,7 @@ def _length(every: str) -> int:
 
 
 def _coded(table: Any, name: str) -> tuple[IntArray, list[Any]]:
-    """A column as codes, and what each stands for; the last one for null."""
+    """A column as codes, and the value of each; the last is null."""
     column = _column(table, name).combine_chunks()
     if not arrow().types.is_dictionary(column.type):
         if column.type.num_fields:

@@ -39,8 +39,8 @@ def row(start: float, reading: Reading, **labels: str) -> dict[str, Any]:
 def over_time(rows: Iterable[Mapping[str, Any]], metric: str, axes: Axes | None = None) -> Axes:
     """Draw one metric over time, from `streameval evaluate --every 1h --format json`.
 
-    Every slice has a line with a point for each span, at its start. Where a span has no value
-    there is no point, and the line is broken: undefined is not zero.
+    Every slice has a line with a point for each span, at its start. If a span has no value,
+    the point is missing and the line is broken: undefined is not zero.
 
     Args:
         rows: its objects, or what `row` made: `start`, `metric`, `labels`, and `value`, which may

@@ -87,7 +87,7 @@ def evaluate(
         MissingExtraError: pyarrow is not installed.
         ValueError: `every` is not a duration.
     """
-    # Mistakes are told here, not by a stack trace of an executor.
+    # Raise mistakes here, not as a stack trace of an executor.
     partials((), *metrics, by=by, every=every, intervals=intervals, **inputs)
     needed = ["recommendations", "interactions", *by, *(["times"] if every else [])]
     for name in needed:

@@ -180,7 +180,7 @@ class Accumulator:
                 if interactions:
                     self._check(interactions)
             except TypeError:
-                pass  # What follows says why, or takes what is no plain id.
+                pass  # The general path below raises the error, or accepts other types of ids.
             else:
                 self._keep(self._row_of(recommendations, interactions))
                 self._room -= 1
@@ -359,7 +359,7 @@ class Accumulator:
     def dump(self) -> Iterator[bytes]:
         """The counts as bytes, piece by piece.
 
-        Equal counts give equal bytes. Count nothing before the last piece; to go on counting,
+        Equal counts give equal bytes. Count nothing before the last piece; to count meanwhile,
         dump a copy.
 
         Example:

@@ -37,7 +37,7 @@ class Checks(msgspec.Struct, frozen=True, kw_only=True):
         shared_evidence: against that being an accident, likewise.
         same_users: whether users meet several variants by design.
         anonymous: largest share of a variant's lists that have no user id.
-        left_out: values of the label that are no variant of the experiment.
+        left_out: values of the label that are not variants of the experiment.
         trouble: reasons not to trust any verdict, one sentence each.
     """
 

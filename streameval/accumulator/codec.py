@@ -65,7 +65,7 @@ def dumped(content: Content, order: Sequence[int]) -> Iterator[bytes]:
 def restored(
     content: Content, data: bytes, cells: Sequence[int]
 ) -> tuple[IdKind | None, Relation, frozenset[str]]:
-    """Fill empty statistics with what there is for them in what `dumped` gave.
+    """Fill empty statistics from the bytes of `dumped`.
 
     Args:
         content: of an empty table; its items and statistics are filled.

@@ -39,10 +39,10 @@ Verdict: TypeAlias = Literal[
     "too few users",
     "do not trust",
 ]
-"""What a comparison says; "different" of a metric of which neither end is better."""
+"""The verdicts of a comparison; "different" is for a metric without a better direction."""
 
 _LARGEST_LOG: Final = 700.0
-"""Of a lift: the exponential of more is no number."""
+"""Largest logarithm of a lift whose exponential is finite."""
 
 MOST_ANONYMOUS: Final = 0.2
 """Share of lists without a user id above which nothing is trusted."""

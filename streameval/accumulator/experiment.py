@@ -30,10 +30,10 @@ from streameval.errors import ConfigError
 from streameval.statistics.intervals import Audience, GroupSums, Intervals
 
 _APART: Final = frozenset({"__other__", "__missing__"})
-"""Label values that are no variant: a mixture, and what had no label."""
+"""Label values that are not variants: folded values, and events without the label."""
 
 Kept: TypeAlias = Literal["kept", "broken", "not enough evidence", "too few users", "do not trust"]
-"""What is said of a guardrail."""
+"""The verdicts of a guardrail."""
 
 
 class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -72,7 +72,9 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             for name in names:
                 if name not in known:
                     told = ", ".join(known)
-                    raise ConfigError(where, key, f"{name!r} is not compared; choose of {told}.")
+                    raise ConfigError(
+                        where, key, f"{name!r} is not compared; choose one of {told}."
+                    )
         for name, limit in self.guardrails.items():
             falls = known[name].definition.higher_is_better is not False
             if not math.isfinite(limit) or limit <= -1 or (limit > 0) is falls:
@@ -371,4 +373,4 @@ def _not_enough(row: Compared, control: str) -> str:
         where = (
             f"lift lies between {percent(found.lift_low, '+')} and {percent(found.lift_high, '+')}"
         )
-    return f"not enough evidence yet: the {where}, so nobody knows which side of {control} it is."
+    return f"not enough evidence yet: the {where}, so it may be better or worse than {control}."

@@ -105,10 +105,10 @@ def of_one_kind(kind: IdKind | None, batch: Batch | Coded) -> tuple[IdKind | Non
     `kind`: that they must have; None where the first id decides.
 
     Returns:
-        The kind, None where there is no id; and the columns.
+        The kind, None without ids; and the columns.
 
     Raises:
-        InvalidEventError: an id is no id, or of the other kind; nothing has been counted.
+        InvalidEventError: an id is invalid or of the other kind; nothing has been counted.
     """
     if isinstance(batch, Coded):
         if batch.texts is not None:

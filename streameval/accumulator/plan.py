@@ -108,11 +108,11 @@ def planned(metrics: Sequence[Metric], depth: int | None, max_items: int, groups
     that sums are kept by; 0 for none.
 
     Raises:
-        MetricError: there is no metric.
+        MetricError: no metric is given.
         CutoffExceedsDepthError: a metric lies beyond a depth that was asked for.
     """
     if not metrics:
-        raise MetricError("no metric was named; give at least one, for example 'ndcg@10'")
+        raise MetricError("no metric was given; name at least one, for example 'ndcg@10'")
     if max_items < 1:
         raise MetricError(f"max_items={max_items}: at least one item must be kept")
     ranked = [metric for metric in metrics if metric.definition.reads in ("hits", "lists")]

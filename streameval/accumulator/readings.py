@@ -48,7 +48,7 @@ class How(NamedTuple):
 
 
 _SUSPICIOUS = 1_000
-"""So many lists with interactions and not one hit: the ids are probably of two kinds."""
+"""So many lists with interactions and no hit: the ids are probably of two kinds."""
 
 _LEVELS = ("mean", "median", "quantile")
 """Statistics in the unit of the values; what lies between values goes through no root."""
@@ -94,7 +94,9 @@ def ungrouped(metric: Metric, table: Table) -> str | None:
     if not metric.has_interval:
         return f"{metric.text} is not a mean over lists or items, so it has no interval."
     if metric.per_list not in {each.per_list for each in table.plan.grouped}:
-        return f"{metric.text} was not asked for from the start, so nothing is kept by user."
+        return (
+            f"{metric.text} was not configured from the start, so its sums by user were not kept."
+        )
     return None
 
 
@@ -142,8 +144,8 @@ def advice(table: Table, cells: IntArray, before: int = 0) -> list[str | None]:
         engaged = view.count - view.without_interactions
         for at in np.flatnonzero((engaged >= _SUSPICIOUS) & (view.hits == 0)).tolist():
             found[at] = (
-                f"{int(engaged[at]):,} lists with interactions and not one hit: do "
-                "recommendations and interactions name items in the same way?"
+                f"{int(engaged[at]):,} lists with interactions and no hit: do "
+                "recommendations and interactions use the same ids?"
             )
     return found
 
@@ -175,7 +177,7 @@ def _unscored(table: Table, cells: IntArray, before: int) -> Iterator[tuple[int,
     scored = [[one.lists for one in each.view(cells)] for each in needing]
     for at in np.flatnonzero(lists >= _SUSPICIOUS).tolist() if needing else ():
         if not any(each[at] for each in scored):
-            told = "lists and not one with scores, which auc and the like are made of"
+            told = "lists without scores, which auc and similar metrics need"
             yield at, f"{int(lists[at]):,} {told}"
 
 
@@ -188,7 +190,7 @@ def _overfull(table: Table, cells: IntArray) -> Iterator[tuple[int, str]]:
         for at, exposures in enumerate(shown.view(cells) if shown.options.of == "items" else ()):
             if exposures.distinct > catalog:
                 shared = f"{exposures.distinct:,.0f} distinct items, and catalog = {catalog:,}"
-                yield at, f"{shared}: is the catalogue larger, or does a list stand in one id?"
+                yield at, f"{shared}: is the catalogue larger, or is a whole list one id?"
 
 
 def _of_kind(table: Table, kind: type[S]) -> list[S]:
@@ -212,7 +214,7 @@ def _kept(metric: Metric, table: Table) -> Statistic:
     options = _options(metric, table)
     if options is None or options not in table.plan.needs:
         problem = "what it needs was not counted at that cut-off"
-        refused = "hits are not counted in that way here"
+        refused = "hits were counted with other parameters"
         raise NotKeptError(metric.text, refused if ranked else problem)
     return table.statistics[name_of(options)]
 

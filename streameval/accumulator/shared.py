@@ -85,7 +85,7 @@ class SharedAccumulator(Accumulator):
             super().merge(theirs)
 
     def dump(self) -> Iterator[bytes]:
-        """The counts as bytes, made at once: other threads may go on counting."""
+        """The counts as bytes, made at once: other threads may count meanwhile."""
         with self._lock:
             return iter([*super().dump()])
 

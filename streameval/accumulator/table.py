@@ -71,7 +71,7 @@ class _Ways(NamedTuple):
     """How a table counts.
 
     Attributes:
-        told: statistics that take lists in their order, whatever cells they are of.
+        told: statistics that take lists in their order, of any cells.
     """
 
     told: list[Statistic]

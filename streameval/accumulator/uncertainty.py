@@ -1,7 +1,7 @@
 """How sure a value is: a jackknife over user groups, and bounds that hold while people look.
 
-A user's lists resemble each other, so lists are no independent sample. All lists of a user are in
-one of G groups, and leaving one group out after the other shows how far the value moves. The sums
+A user's lists resemble each other, so lists are not an independent sample. All lists of a user
+are in one of G groups, and leaving out one group at a time shows how far the value moves. The sums
 are those of the table; nothing here counts events.
 """
 
@@ -24,7 +24,7 @@ from streameval.statistics.intervals import (
 )
 
 FEWEST_GROUPS: Final = 12
-"""Effective groups below which there is no interval."""
+"""With fewer effective groups there is no interval."""
 
 LARGEST_EVIDENCE: Final = 1e300
 

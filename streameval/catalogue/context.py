@@ -166,7 +166,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
         Raises:
             MetricError: two of them have ids of unlike kinds, or of another than asked for; or that
-                is no kind.
+                is not a kind.
         """
         if asked not in (None, "text", "integer"):
             raise MetricError(f"ids={asked!r}: choose 'text' or 'integer'.")
@@ -185,7 +185,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def identity(self) -> dict[str, int | str | None]:
-        """What tells it apart from another: states of unlike ones do not merge."""
+        """Its identity: states with different ones do not merge."""
         ids = self.catalog
         return {
             "catalog": ids if not isinstance(ids, frozenset) else _digest(sorted(map(_named, ids))),

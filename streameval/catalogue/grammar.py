@@ -94,7 +94,7 @@ def _parameters(text: str, inside: str | None) -> Mapping[str, str | int | float
         if found is None:
             raise MetricSyntaxError(text, f"{part.strip()!r} is not of the form parameter=value")
         if found["name"] in chosen:
-            raise MetricSyntaxError(text, f"{found['name']!r} stands there twice")
+            raise MetricSyntaxError(text, f"{found['name']!r} appears twice")
         chosen[found["name"]] = _value(found["value"])
     return chosen
 
@@ -107,6 +107,6 @@ def _value(text: str) -> str | int | float | bool:
             number = kind(text)
         except ValueError:
             continue
-        # "nan" is a word that parameters may choose; infinity is no value of any.
+        # "nan" is a word that parameters may choose; infinity is not a value of any.
         return number if abs(number) < math.inf else text
     return text

@@ -72,7 +72,7 @@ ALIASES: Mapping[str, str] = {
     "success": "hit_rate",
     "surprisal": "novelty(unit=share)",
 }
-"""Another name -> the catalogue's, with the parameter values that the name stands for."""
+"""Another name -> the catalogue's, with the parameter values that it implies."""
 
 
 def aliases(name: str) -> list[str]:

@@ -241,7 +241,7 @@ def _missed(path: Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise DamagedStateError(str(path), "it has gone") from error
+        raise DamagedStateError(str(path), "it is missing") from error
 
 
 def offsets_in(disk: Disk, folder: Path) -> list[int]:

@@ -165,7 +165,7 @@ class FolderStore:
             try:
                 return read_checked(self.disk, path, place, seen)
             except FileNotFoundError as error:
-                raise DamagedStateError(str(path), "it has gone") from error
+                raise DamagedStateError(str(path), "it is missing") from error
 
     def newest(self, place: Place) -> Found:
         """See `Store.newest`."""
@@ -285,7 +285,7 @@ class FolderStore:
                 self.disk.size(self.path / CLAIM)
             except FileNotFoundError as error:
                 raise StoreError(
-                    str(self.path), f"{CLAIM} has gone", "check that the disk is mounted"
+                    str(self.path), f"{CLAIM} is missing", "check that the disk is mounted"
                 ) from error
 
 
@@ -333,7 +333,7 @@ def decoded_claim(path: str, content: bytes) -> Claim:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise StoreError(
             path,
-            f"it does not say whose state this is ({error})",
+            f"it names no cluster and group ({error})",
             "bring it back from a copy, or remove it once you have seen that the store is right",
         ) from error
 

@@ -131,7 +131,7 @@ def opening(what: str, read: Read) -> tuple[int, Mapping[str, Any]]:
     """Version and header of a file, of any version; quick, and without a check of the rest.
 
     Raises:
-        DamagedStateError: it does not begin as a checkpoint does.
+        DamagedStateError: its first line is not that of a checkpoint.
     """
     size = _HEAD
     while (found := read(0, size)).count(b"\n") < 2 and len(found) == size:
@@ -140,7 +140,7 @@ def opening(what: str, read: Read) -> tuple[int, Mapping[str, Any]]:
     header, ended, _ = rest.partition(b"\n")
     digits = first.removeprefix(MAGIC)
     if not (first.startswith(MAGIC) and digits.isdigit() and ended):
-        raise DamagedStateError(what, "it does not begin as a checkpoint does")
+        raise DamagedStateError(what, "its first line is not that of a checkpoint")
     return int(digits), _decoded(what, header, dict[str, Any])
 
 
@@ -163,7 +163,7 @@ def check_whole(what: str, read: Read, size: int) -> None:
         DamagedStateError: it is not.
     """
     if read(0, len(MAGIC)) != MAGIC:
-        raise DamagedStateError(what, "it does not begin as a checkpoint does")
+        raise DamagedStateError(what, "its first line is not that of a checkpoint")
     if size < SEAL or read(size - SEAL, SEAL) != digest_of(read, size - SEAL).encode() + b"\n":
         raise DamagedStateError(what, "its bytes do not have the digest that it ends with")
 
@@ -172,7 +172,7 @@ def _version_2(what: str, read: Read, size: int) -> Content:
     tail = read(size - _TAIL, _TAIL)
     position = tail[:20]
     if len(tail) < _TAIL or not position.isdigit():
-        raise DamagedStateError(what, "it does not say where its table of parts is")
+        raise DamagedStateError(what, "the position of its table of parts is missing")
     start = int(position)
     entries = _decoded(what, read(start, max(size - _TAIL - start, 0)), list[Entry])
     _check_positions(what, entries, start)
@@ -184,7 +184,7 @@ def header_of(what: str, read: Read) -> Header:
 
     Raises:
         StateVersionError: its version is not one that this release reads.
-        DamagedStateError: it does not begin as a checkpoint does.
+        DamagedStateError: its first line is not that of a checkpoint.
     """
     version, header = opening(what, read)
     if version not in READERS:

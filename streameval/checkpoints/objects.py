@@ -110,7 +110,7 @@ class ObjectStore:
         """
         found = self._owner()
         if found is None:
-            raise StoreError(self.path, f"{CLAIM} has gone", "check bucket and prefix")
+            raise StoreError(self.path, f"{CLAIM} is missing", "check bucket and prefix")
         return found
 
     def claimed(self) -> bool:
@@ -204,7 +204,7 @@ class ObjectStore:
         try:
             return self._read(place, offset, set() if seen is None else seen)
         except FileNotFoundError as error:
-            raise DamagedStateError(str(error), "it has gone") from error
+            raise DamagedStateError(str(error), "it is missing") from error
 
     def _read(self, place: Place, offset: int, seen: set[Blob]) -> CheckpointObject:
         key = f"{_folder(place)}/{file_of(offset)}"

@@ -351,7 +351,7 @@ class PartitionCheckpoints:
 def _reread(store: Store, place: Place, part: str) -> Iterator[bytes]:
     saved = store.newest(place).saved
     if saved is None or part not in saved.digests:
-        problem = f"{part} of {place}, which an earlier checkpoint wrote, is gone"
+        problem = f"{part} of {place}, which an earlier checkpoint wrote, is missing"
         raise StoreError("state", problem, "the next checkpoint writes it again")
     yield saved.read(part)
 

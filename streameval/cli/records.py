@@ -211,7 +211,7 @@ class SpanCounting:
 
     @property
     def backpressured(self) -> Collection[Partition]:
-        """Files of which no more should be read now."""
+        """Files that should be paused now."""
         return () if self._joined is None else self._joined.backpressured
 
     def end(self, partitions: Collection[Partition]) -> None:

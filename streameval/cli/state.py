@@ -344,7 +344,7 @@ def _with_backfills(
 
 
 def _check_backfills(found: Sequence[Held], best: Mapping[Place, Held]) -> None:
-    """Refuse stores of which a backfill would be lost, or count twice."""
+    """Refuse stores whose backfill would be lost or count twice."""
     known = {(each.path, each.place): backfills_in(each.saved.read(META)) for each in found}
     for each in found:
         newer = best[each.place]

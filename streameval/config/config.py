@@ -186,7 +186,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
         Raises:
             SourceError: the file of the catalogue cannot be read.
-            ValueError: an id in it is no integer where `ids` says "integer", or no text.
+            ValueError: an id in it is not an integer where `ids` says "integer", or no text.
         """
         if not isinstance(self.catalog, str):
             return self.catalog
@@ -200,7 +200,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """What an accumulator is made with besides metrics and depth; reads the files named.
 
         Raises:
-            MetricError: what a file holds cannot be used.
+            MetricError: the content of a file cannot be used.
             SourceError: a file cannot be read.
         """
         as_id = int if self.event.ids == "integer" else str

@@ -407,7 +407,7 @@ def _rows(path: str, columns: int, read: Callable[[list[str]], T]) -> Iterator[T
         try:
             if len(row) < columns:
                 problem = f"{len(row)} columns where {columns} are needed"
-                raise ValueError(problem)  # noqa: TRY301  told with the line's number, like others
+                raise ValueError(problem)  # noqa: TRY301  caught below, which adds the line's number
             yield read(row)
         except ValueError as error:
             if number > 1:

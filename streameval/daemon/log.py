@@ -15,7 +15,7 @@ _BARE: Final = re.compile(r"[^\s\"=\\\x00-\x1f\x7f]+")
 
 
 def emit(level: int, event: str, **fields: Any) -> None:
-    """Log an event by its name, with what there is to know about it.
+    """Log an event by its name, with its data.
 
     `event`: a name that never changes, such as "invalid_records"; what one searches for. `fields`:
     shown in the order given; None is left out.
@@ -47,7 +47,7 @@ class Logfmt(logging.Formatter):
 def configure(level: int = logging.INFO, stream: TextIO | None = None) -> None:
     """Send every log of this process, warnings included, to one stream.
 
-    The web server's own news of starting and stopping is left out; the daemon tells them.
+    The web server's own messages of starting and stopping are left out; the daemon logs them.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(Logfmt())

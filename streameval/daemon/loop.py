@@ -60,7 +60,7 @@ class Loop:
         """Whether the loop has made progress lately; safe to call from any thread.
 
         A batch that is counted is progress, and so is each part of a checkpoint that is read or
-        written: a long restore or a backlog is no standstill.
+        written: a long restore or a backlog is not a standstill.
         """
         return self._parts.pulse.silence < STUCK
 
@@ -72,7 +72,7 @@ class Loop:
         state is saved that was not saved before.
 
         Raises:
-            StreamevalError: the source cannot be read, state must not go on, or too many records
+            StreamevalError: the source cannot be read, state must not resume, or too many records
                 are invalid; waiting will not help. Or the last checkpoint could not be written.
         """
         try:
@@ -197,12 +197,12 @@ class OwnedShare:
         return found
 
     def revoked(self, partitions: Sequence[Partition]) -> None:
-        """These are no longer ours."""
+        """Forget partitions that another member owns now."""
         self._owner.revoked(partitions)
         self._mine.difference_update(partitions)
 
     def lost(self, partitions: Sequence[Partition]) -> None:
-        """These are no longer ours."""
+        """Forget partitions that another member owns now."""
         self._owner.lost(partitions)
         self._mine.difference_update(partitions)
 
@@ -303,7 +303,7 @@ class InvalidRecords:
 class SourceTrouble:
     """Logs when trouble of the source begins, changes and ends.
 
-    Connecting takes a moment; only what lasts for two seconds is told.
+    Connecting takes a moment; only trouble of two seconds is logged.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:

@@ -37,7 +37,7 @@ SINCE_START = (
 class Daemon:
     """Counts what a source delivers, and serves it. It listens from the moment it is made.
 
-    `environment`: what ${NAME} in the configuration stands for, usually `os.environ`. `reread`:
+    `environment`: values of ${NAME} in the configuration, usually `os.environ`. `reread`:
     reads the configuration anew for a reload; None where it cannot change. `observe`: handed each
     snapshot after it is published, on the ingest thread.
 
@@ -101,7 +101,7 @@ class Daemon:
         return self._current
 
     def run(self, until: Callable[[], bool]) -> bool:
-        """Count until told to stop or to reload, then end in order.
+        """Count until asked to stop or to reload, then end in order.
 
         `until`: asked between batches, several times a second.
 

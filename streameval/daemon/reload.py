@@ -118,7 +118,7 @@ def _check_state(new: Config, options: StateOptions) -> None:
     """Load a checkpoint as a start would: one is enough, for all have the same settings.
 
     Raises:
-        RefusedStateError: the state cannot go on under the configuration.
+        RefusedStateError: the state does not fit the configuration.
     """
     checkpoints = store(options)
     saved = checkpoints.settings()

@@ -65,7 +65,7 @@ class Supervisor:
     def _send(self, message: str) -> None:
         if not self._socket:
             return
-        # A leading "@" stands for the abstract namespace of Linux.
+        # A leading "@" means Linux's abstract namespace.
         address = self._socket.replace("@", "\0", 1) if self._socket[0] == "@" else self._socket
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:

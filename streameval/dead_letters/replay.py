@@ -194,7 +194,7 @@ class _Replay:
         self._topic = topic
         known = producer.partitions_for(topic)
         if number not in known:
-            raise self.failure(f"it has no partition {number} any more")
+            raise self.failure(f"it no longer has partition {number}")
         headers = [pair for pair in letter.headers if pair[0] != ORIGINAL]
         headers.append((ORIGINAL, str(letter.original).encode()))
         self._unanswered.append(producer.send(topic, letter.value, letter.key, headers, number))

@@ -163,7 +163,7 @@ class InteractionReader:
             return Interaction(item)
         gain, kind = self._gain.of(value), self._type.of(value)
         if kind is not None and type(kind) is not str:
-            raise Refusal("wrong_type", f"{where}.{self._type.text}: {shown(kind)} is no string")
+            raise Refusal("wrong_type", f"{where}.{self._type.text}: {shown(kind)} is not a string")
         if kind is not None:
             check_bytes(kind, self._longest_type, f"{where}.{self._type.text}", "label_too_long")
         gain = 1.0 if gain is None else finite(gain, f"{where}.{self._gain.text}", "invalid_gain")

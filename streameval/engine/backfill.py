@@ -72,5 +72,5 @@ class Backfill(msgspec.Struct, frozen=True, kw_only=True):
                 raise BackfillError(
                     f"it covers {self.extent}, and the state has a backfill of {known} already: "
                     "lists in both would count twice",
-                    "take over only spans that are new, or begin with the state as it was before",
+                    "merge only new spans, or start from the state before the backfill",
                 )

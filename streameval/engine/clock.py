@@ -70,7 +70,7 @@ class Clock:
 
     @property
     def latest(self) -> int | None:
-        """The clock as far as can be told: before it is final, what the few events say."""
+        """The clock; before it is final, an estimate from the few events so far."""
         return self.now if self.is_final else provisional(self.recent, self.max_ahead)
 
     def advance(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -82,7 +82,7 @@ class Clock:
             The clock after each of them.
         """
         if not self.is_final and len(times) > self.size:
-            # What can be told quickly, can be told once there is a clock.
+            # The quick check needs a clock.
             parts = [self.advance(times[: self.size]), self.advance(times[self.size :])]
             return np.concatenate(parts)
         log = np.concatenate([self._recent, times])

@@ -22,7 +22,7 @@ class Applied(Protocol):
 
     @property
     def invalid(self) -> Sequence[tuple[int, InvalidEvent]]:
-        """Place of each record that is no event, and why."""
+        """Place and reason of each invalid record."""
 
     @property
     def tally(self) -> Tally:
@@ -72,7 +72,7 @@ class State(Protocol):
 
     @property
     def unfinished(self) -> bool:
-        """Whether what is complete is not counted yet; whoever reads the state counts it first."""
+        """Whether complete lists are not counted yet; count them before reading the state."""
 
     def proceed(self) -> None:
         """Count a part of that: some milliseconds of work."""
@@ -85,7 +85,7 @@ class State(Protocol):
 
         Raises:
             DamagedStateError: the parts are not what `sections` gave.
-            UnlikeStateError: they were made with inputs or options that cannot go on.
+            UnlikeStateError: they were made with other inputs or options.
         """
 
     def remove(self, record: Identity) -> bool:

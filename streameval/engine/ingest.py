@@ -23,7 +23,7 @@ from streameval.windows.labels import Folding
 from streameval.windows.sections import Section
 
 _UNLIKE_OURS: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""Raised by bytes that have the right digest and are no state: another program wrote them."""
+"""Raised for bytes with a valid digest that are not a state: another program wrote them."""
 SKIPPABLE: Final = "Report this, with the record; where state is kept, an operator can skip it"
 """What to do about a record that is known to be at fault."""
 
@@ -167,7 +167,7 @@ class Ingest:
         return any(state.unfinished for state in self._partitions.values())
 
     def proceed(self) -> None:
-        """Count a part of what is left; whoever reads a state counts all of it first.
+        """Count a part of the rest; read a state only after all of it is counted.
 
         Raises:
             StreamevalError: as `apply`.
@@ -192,7 +192,7 @@ class Ingest:
 
         Raises:
             DamagedStateError: the parts are not what `sections` gave; nothing has changed.
-            UnlikeStateError: they were made with inputs or options that cannot go on.
+            UnlikeStateError: they were made with other inputs or options.
         """
         state = self._front.state(offsets)
         try:

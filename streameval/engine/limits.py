@@ -14,7 +14,7 @@ WINDOW: Final = 10_000
 """The share of invalid records is that of so many of the last ones."""
 
 FEWEST: Final = 1_000
-"""Before so many records there is no share to speak of."""
+"""Fewer records than this have no meaningful share."""
 
 
 class TooMany(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,7 +29,7 @@ class TooMany(msgspec.Struct, frozen=True, kw_only=True):
     limit: str
 
     def error(self, example: object) -> TooManyInvalidError:
-        """The error that says so; `example` tells of one of the records."""
+        """The error for it; `example` describes one of the records."""
         return TooManyInvalidError(self.invalid, self.of, self.limit, str(example))
 
 

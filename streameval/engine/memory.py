@@ -153,7 +153,7 @@ def _bucket(name: str) -> int:
     try:
         return int(name.removeprefix(PREFIX))
     except ValueError as error:
-        raise DamagedStateError(name, "its name ends in no number") from error
+        raise DamagedStateError(name, "its name does not end in a number") from error
 
 
 def _digests(name: str, content: bytes) -> list[bytes]:
@@ -162,5 +162,5 @@ def _digests(name: str, content: bytes) -> list[bytes]:
     except msgspec.MsgspecError as error:
         raise DamagedStateError(name, str(error)) from error
     if len(joined) % _DIGEST:
-        raise DamagedStateError(name, f"{len(joined)} bytes are no whole number of digests")
+        raise DamagedStateError(name, f"{len(joined)} bytes are not whole digests")
     return [joined[start : start + _DIGEST] for start in range(0, len(joined), _DIGEST)]

@@ -64,7 +64,7 @@ class Tally(msgspec.Struct, gc=False):
         future: valid ones whose time is ahead of their log, and was not confirmed by it.
         engaged: valid records with interactions.
         unusable: invalid records with interactions.
-        invalid: records that are no event, by reason; every known reason is present.
+        invalid: invalid records by reason; every known reason is present.
     """
 
     consumed: int = 0
@@ -78,7 +78,7 @@ class Tally(msgspec.Struct, gc=False):
     invalid: dict[str, int] = msgspec.field(default_factory=lambda: dict.fromkeys(REASONS, 0))
 
     def refuse(self, invalid: list[InvalidEvent]) -> None:
-        """Count records that are no event."""
+        """Count invalid records."""
         for event in invalid:
             self.invalid[event.reason] = self.invalid.get(event.reason, 0) + 1
             self.unusable += event.engaged
@@ -90,7 +90,7 @@ class Tally(msgspec.Struct, gc=False):
         reason = max(self.invalid, key=lambda each: self.invalid[each])
         return (
             f"{self.unusable:,} of {self.unusable + self.engaged:,} records with interactions are "
-            f"invalid, most often {reason}, so the values are of lists that led to nothing: do "
+            f"invalid, most often {reason}, so the values miss most interactions: do "
             "interactions, interaction_item and gain in [event] name the right fields?"
         )
 
@@ -165,7 +165,8 @@ class PartitionState:
         """
         first = batch.offsets[0] if batch.offsets else batch.next_offset
         if first < self.position:
-            problem = f"record {first} came again, although all before {self.position} are counted"
+            counted = f"although all before {self.position} are counted"
+            problem = f"record {first} was delivered again, {counted}"
             raise SourceError(str(batch.partition), problem, "start again from the beginning")
         tally = Tally(consumed=len(batch.values), tombstones=len(decoded.tombstones))
         clocks = None if decoded.times is None else self.time.advance(decoded.times)
@@ -204,7 +205,7 @@ class PartitionState:
             raise BackfillError(
                 f"it covers {backfill.extent}, and the newest event of the state is of "
                 f"{moment_text(self.time.now)}",
-                "leave out what the log has or will have",
+                "leave out the time that the log covers",
             )
         for family in self.families.values():
             for row in backfill.rows:
@@ -264,7 +265,7 @@ class PartitionState:
 
         Raises:
             DamagedStateError: the parts are not what `sections` gave.
-            UnlikeStateError: they were made with inputs or options that cannot go on.
+            UnlikeStateError: they were made with other inputs or options.
         """
         kept = self._restore_meta(parts)
         now = 0 if self.clock is None else self.clock

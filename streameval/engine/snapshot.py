@@ -219,7 +219,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Mean: TypeAlias = tuple[float, int]
-"""Numerator and denominator; the first is NaN where there is no value."""
+"""Numerator and denominator; the first is NaN without a value."""
 SeriesKey: TypeAlias = tuple[int, str, tuple[str, ...], str]
 """Place of the family, text of the metric, label values, window."""
 
@@ -242,8 +242,8 @@ class FamilyPast(msgspec.Struct, frozen=True):
     """What is kept of one family's past.
 
     Attributes:
-        panes: spans of event time, ascending and without a gap in what was read; empty where
-            there is no event time or no window.
+        panes: spans of event time, ascending and without a gap in what was read; empty
+            without event time or without a window.
         since: event time from which on the panes are whole, microseconds.
     """
 

@@ -59,7 +59,7 @@ def kind_of(item: object, where: str) -> IdKind:
         return "integer"
     hint = ""
     if isinstance(item, (float, np.floating)):
-        hint = "; a column of integers in which some are missing is one of floats"
+        hint = "; integers with missing values become floats"
     found = f"{where} is {item!r:.80}, of type {type(item).__name__}"
     raise InvalidEventError("invalid_id", f"{found}; ids are text or integers{hint}")
 

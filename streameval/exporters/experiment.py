@@ -43,7 +43,7 @@ def comparison_families(report: Report) -> list[Family]:
         own_family(
             f"compare_{name}",
             "gauge",
-            f"{text} Absent where nothing can be said.",
+            f"{text} Absent if unknown.",
             [
                 (of, value)
                 for of, row in zip(labels, report.rows, strict=True)

@@ -151,7 +151,7 @@ def interval_help(name: str, end: str) -> str:
     which = "Lower" if end.endswith("_low") else "Upper"
     return (
         f"{which} end of the interval of {name}_window_mean. That of the lifetime holds however "
-        "often it is looked at; that of another window is for one look, never to be alerted on. "
+        "often it is looked at; that of another window is for one look, never for alerts. "
         "Absent with too few users. Intervals of several series do not add up."
     )
 

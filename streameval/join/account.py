@@ -17,8 +17,8 @@ OUTCOMES: Final[dict[Outcome, str]] = {
     "late": "It is older than the clock of its log by more than the lateness.",
     "future": "It is ahead of the clock of its log, and the records after it do not confirm that.",
     "orphan": "No list that it could belong to was shown in the window before it.",
-    "ignored": "Its type is none that counts.",
-    "invalid": "It is no impression or interaction at all; see the reasons.",
+    "ignored": "Its type does not count.",
+    "invalid": "It is not an impression or interaction; see the reasons.",
     "tombstone": "It has no value.",
 }
 """Each outcome, with its sentence."""

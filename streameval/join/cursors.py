@@ -49,7 +49,7 @@ class RecordSlice(NamedTuple):
 
 
 class _Chunk(msgspec.Struct, gc=False):
-    """A batch of which some records wait; `done` of them do not any more.
+    """A batch with records that still wait; `done` of them are processed.
 
     Attributes:
         behind: the clock of the log after the batch.
@@ -111,7 +111,7 @@ class LogCursor:
 
     @property
     def expected(self) -> int:
-        """The offset at which reading goes on."""
+        """The next offset to read."""
         return self._next
 
     @property

@@ -92,7 +92,7 @@ class Impressions(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         users: who saw each; None where nobody asks.
         positions: rank of each item; None where no list has any.
         baselines: items of another recommender; likewise.
-        invalid: place, and why the record there is no list; ascending.
+        invalid: place and reason of each invalid record; ascending.
     """
 
     places: IntArray

@@ -58,7 +58,7 @@ class InteractionColumns(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         gains: of each.
         event_ids: of each; None where there are none.
         counts: whether each is of a type that counts.
-        invalid: place, and why the record there is no interaction; ascending.
+        invalid: place and reason of each invalid record; ascending.
         tombstones: places of records without a value, ascending.
     """
 
@@ -165,7 +165,7 @@ class InteractionDecoder:
         unit, where = self._fields.time_unit, self._paths["time"].text
         found["time"] = written_time(found["time"], unit, where)
         if found["type"] is not None and type(found["type"]) is not str:
-            problem = f"{self._fields.type}: {shown(found['type'])} is no string"
+            problem = f"{self._fields.type}: {shown(found['type'])} is not a string"
             raise Refusal("wrong_type", problem)
         if found["type"] is not None:
             most = self._fields.max_label_bytes

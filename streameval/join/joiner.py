@@ -104,7 +104,7 @@ class Joiner:
     Args:
         rules: what is joined with what.
         streams: number of the stream of each log; number 0 has the impressions.
-        trace: is told how each record ends; None where nobody asks.
+        trace: called with the outcome of each record; None for no tracing.
 
     Attributes:
         watermark: no record before it comes any more, microseconds; NEVER at first.

@@ -63,7 +63,7 @@ class Logs:
 
     @property
     def expected(self) -> dict[Partition, int]:
-        """The offset of each log at which reading goes on."""
+        """The next offset to read of each log."""
         return {cursor.partition: cursor.expected for cursor in self.cursors}
 
     @property
@@ -90,7 +90,8 @@ class Logs:
         cursor = self._by_partition[batch.partition]
         first = batch.offsets[0] if batch.offsets else batch.next_offset
         if first < cursor.expected:
-            problem = f"record {first} came again, although all before {cursor.expected} were read"
+            read = f"although all before {cursor.expected} were read"
+            problem = f"record {first} was delivered again, {read}"
             raise SourceError(str(batch.partition), problem, "start again from the beginning")
         cursor.push(batch, content)
 

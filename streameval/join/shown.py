@@ -59,7 +59,7 @@ class Shown:
         """Keep lists; returns their rows here.
 
         Raises:
-            TooManyOpenError: more lists of one short span than can be told apart.
+            TooManyOpenError: more lists of one short span than their numbers can distinguish.
         """
         numbers = lists.times // self._width
         rows = np.zeros(numbers.size, dtype=np.int64)

@@ -40,7 +40,7 @@ class JoinedState:
         rules: what is joined with what.
         logs: those that are joined; their order is part of the state's meaning.
         sink: handed the events that are complete; None counts them.
-        trace: is told how each record ends; None where nobody asks.
+        trace: called with the outcome of each record; None for no tracing.
 
     Attributes:
         joiner: the records that wait.

@@ -166,7 +166,7 @@ class _Facts:
 
         Raises:
             UnusableSchemaError: a record holds itself, at which fastavro overflows the stack; or
-                an array has items without bytes, of which a few bytes could announce any number.
+                an array has items without bytes: a few bytes could announce any number of them.
         """
         kind = schema.get("type") if isinstance(schema, dict) else schema
         if isinstance(schema, list):

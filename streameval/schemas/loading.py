@@ -138,7 +138,7 @@ class Schemas:
         self.trouble = f"{problem}{needed}"
 
     def _next(self) -> Wanted | Literal["anything"] | None:
-        """The first that is wanted, or any answer as long as there was none; None at the end."""
+        """The first wanted one, or the first answer if there was none yet; None at the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._wanted or self._closed or not self.answered)
             return None if self._closed else next(iter(self._wanted), "anything")

@@ -221,7 +221,7 @@ class _Converters:
         self._known: dict[str, Read] = {}
 
     def of_message(self, descriptor: Descriptor) -> Read:
-        """From a message to an object, or what a well-known type stands for."""
+        """From a message to an object, or to the JSON value of a well-known type."""
         name = descriptor.full_name
         if name == f"{_WELL_KNOWN}Timestamp":
             return partial(_timestamp, unit=self._unit)

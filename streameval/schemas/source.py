@@ -116,7 +116,7 @@ class SchemaSource:
         return self._source.end_offsets()
 
     def pause(self, partitions: Collection[Partition]) -> None:
-        """Deliver nothing of these until told otherwise."""
+        """Deliver nothing from these until the next call."""
         self._asked = frozenset(partitions)
         self._pause()
 

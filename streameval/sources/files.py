@@ -30,7 +30,7 @@ class NdjsonFile:
     """An open file of lines; "-" is standard input.
 
     Every line is counted, also a blank one and a last one without its newline; none is judged.
-    A byte order mark, which some editors put at the beginning, is no part of the first.
+    A byte order mark, which some editors write, is not part of the first line.
 
     `path`: plain, gzip or zstd, a pipe, or "-".
 
@@ -117,7 +117,7 @@ def lines(path: str) -> Iterator[bytes]:
 class FilesSource:
     """Lines of files, read side by side.
 
-    A record's offset is the number of lines before it, blank ones included; a blank line is no
+    A record's offset is the number of lines before it, blank ones included; a blank line is not a
     record. A half-written last line is a record like any other, for the decoder to judge. A
     file ends where it ends today; to follow one that grows, pipe `tail -f` into "-".
     """
@@ -175,7 +175,7 @@ class FilesSource:
         return sum(known) if known and len(known) == len(self._sizes) else None
 
     def open(self, owner: Owner) -> None:
-        """Look at the files; the first `poll` hands them over.
+        """Look at the files; the first `poll` assigns them.
 
         Where a file begins is the number of lines to pass over.
 
@@ -208,7 +208,7 @@ class FilesSource:
                 return batches
 
     def commit(self, positions: Mapping[Partition, int]) -> str | None:
-        """Nothing: nobody is to be told."""
+        """None: there is no trouble to report."""
 
     @property
     def ended(self) -> Collection[Partition]:
@@ -216,7 +216,7 @@ class FilesSource:
         return self._ends.keys()
 
     def pause(self, partitions: Collection[Partition]) -> None:
-        """Leave these files alone until told otherwise."""
+        """Read nothing of these files until the next call."""
         self._paused = frozenset(each.topic for each in partitions)
 
     def end_offsets(self) -> Mapping[Partition, int]:

@@ -26,7 +26,7 @@ def expanded(path: str, wanted: Callable[[str], bool]) -> list[str]:
     """The files that a path means: itself, those that a pattern matches, or those in a folder.
 
     Args:
-        path: a file, a pattern with *, ?, [...] or ** (any folders), or a folder, which stands for
+        path: a file, a pattern with *, ?, [...] or ** (any folders), or a folder, meaning
             the files in it and below. Names that begin with "." or "_" are left out there.
         wanted: whether a file in a folder is one of those meant, by its name.
 
@@ -192,7 +192,7 @@ _LONGEST = max(map(len, _FORMATS))
 def decompressed(path: str, blocks: Iterator[bytes]) -> Iterator[bytes]:
     """The content behind blocks of a file, whether plain, gzip or zstd, members joined.
 
-    One block comes out for each that goes in, empty where nothing can be said yet; so whoever
+    One block comes out for each that goes in, possibly an empty one; so a caller that
     feeds it from a pipe never waits for more than one read.
 
     Raises:
@@ -240,7 +240,7 @@ def _members(
 def _fed(
     decoder: _Decoder, block: bytes, decoder_of: Callable[[], _Decoder]
 ) -> tuple[_Decoder, bytes]:
-    """The decoder to go on with after the block, and what the block held."""
+    """The decoder for the next block, and the content of this one."""
     pieces = []
     # Archives are often padded with zeros, which begin no member.
     while rest := block.lstrip(b"\0") if decoder.eof else block:

@@ -38,7 +38,7 @@ class _Options(
         """The source, not yet opened.
 
         Args:
-            environment: what `${NAME}` in the options stands for, usually `os.environ`.
+            environment: values of `${NAME}` in the options, usually `os.environ`.
             shared: share partitions with other members of the group, which needs durable state;
                 otherwise all are read here. Only Kafka has groups.
 

@@ -45,7 +45,7 @@ def size(path: str) -> int:
 
 
 def reader(path: str) -> Any:
-    """The object as a file of Arrow, of which only what is read is fetched.
+    """The object as a file of Arrow that fetches only the parts that are read.
 
     Raises:
         SourceError: it is not there, or cannot be read.
@@ -56,7 +56,7 @@ def reader(path: str) -> Any:
 
 
 def opened(path: str) -> int:
-    """A descriptor of a copy of the object; the copy is gone when it is closed.
+    """A descriptor of a copy of the object; closing it removes the copy.
 
     Raises:
         SourceError: it is not there, or cannot be read.

@@ -221,7 +221,7 @@ class SimulatorSource:
         return self._handover.done
 
     def open(self, owner: Owner) -> None:
-        """Begin: the pace counts from here; the first `poll` hands the partitions over."""
+        """Begin: the pace counts from here; the first `poll` assigns the partitions."""
         self._handover = Handover(owner)
         self._opened_at = self._clock()
         self._first = self._next = 0
@@ -246,7 +246,7 @@ class SimulatorSource:
         ]
 
     def commit(self, positions: Mapping[Partition, int]) -> str | None:
-        """Nothing: nobody is to be told."""
+        """None: there is no trouble to report."""
 
     def end_offsets(self) -> Mapping[Partition, int]:
         """How many records are due by now; empty where there is neither a pace nor a limit."""

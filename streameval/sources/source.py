@@ -11,7 +11,7 @@ from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 class Source(Protocol):
     """Partitions of numbered records.
 
-    A source hands its partitions to an owner, who says where each begins; delivers every record
+    A source assigns its partitions to an owner, which says where each begins; delivers every record
     at or after that exactly once and in order; and is closed. It never decodes and never skips.
     """
 
@@ -31,7 +31,7 @@ class Source(Protocol):
         """Whether no record can come any more (the end of files); never true of live sources."""
 
     def open(self, owner: Owner) -> None:
-        """Begin; `poll` hands partitions to the owner, takes them away, and delivers in between.
+        """Begin; `poll` assigns partitions to the owner, revokes them, and delivers in between.
 
         Raises:
             SourceError: it cannot be read, and waiting will not help.
@@ -51,7 +51,7 @@ class Source(Protocol):
         """Tell others how far has been counted; correctness never rests on it.
 
         Returns:
-            What went wrong, in one sentence; None where nothing did, or nobody is to be told.
+            The current problem in one sentence, or None.
         """
 
     @property
@@ -60,7 +60,7 @@ class Source(Protocol):
 
     @property
     def ended(self) -> Collection[Partition]:
-        """Partitions of which everything was delivered and nothing more can come (files)."""
+        """Partitions that ended: everything was delivered and nothing more can come (files)."""
 
     def end_offsets(self) -> Mapping[Partition, int]:
         """For each partition, the offset after its last record, as last known; may be empty."""
@@ -75,10 +75,10 @@ class Source(Protocol):
 
 @runtime_checkable
 class Pausable(Protocol):
-    """A source that can leave some partitions alone while it goes on with the others."""
+    """A source that can pause some partitions and read the others."""
 
     def pause(self, partitions: Collection[Partition]) -> None:
-        """Deliver nothing of these, and of the others again, until told otherwise.
+        """Pause exactly these partitions until the next call.
 
         What was asked for already may still come.
         """
@@ -89,7 +89,7 @@ NO_END: Final = 2**63 - 1
 
 
 class Positions:
-    """An owner without state: begins where told, else where configured.
+    """An owner without state: begins at given positions, else where configured.
 
     Example:
         >>> mine = Assignment(partition=Partition("t", 0), identity="i", begin=0, end=9, start=4)
@@ -112,7 +112,7 @@ class Positions:
 
 
 class Handover:
-    """What a source without a group does once: it hands over everything that it has."""
+    """Assigns all partitions at once: for a source without a group."""
 
     def __init__(self, owner: Owner | None = None) -> None:
         self._owner = owner

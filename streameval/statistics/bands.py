@@ -1,4 +1,4 @@
-"""What is certain of how counts spread over items, of which a random share was kept.
+"""Certain bounds of how counts spread over items, from a random share of the items.
 
 K(c) is the number of items that were counted at least c times. Entropy and the Gini coefficient are
 functions of K alone: the sum over items of n ln(n) is the sum over c of K(c) times

@@ -20,7 +20,7 @@ _TINY, _HUGE = 2.0**-32, 2.0**32
 
 
 def ordered(values: FloatArray) -> IntArray:
-    """Integers in the order of the floats (finite, shape (n,)); each stands for one float.
+    """Integers in the order of the floats (finite, shape (n,)); one for each float.
 
     Example:
         >>> ordered(np.array([-1.0, 0.0, 1.0])).tolist()

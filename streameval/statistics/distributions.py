@@ -119,7 +119,7 @@ class Values(Binned):
 
 
 class Distribution:
-    """The values of one cell. NaN is no value and only counted as such.
+    """The values of one cell. NaN is counted as undefined.
 
     Attributes:
         estimated: whether values are binned.

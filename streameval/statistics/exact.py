@@ -72,7 +72,7 @@ def scaled(exponents: IntArray, parts: list[IntArray]) -> int:
 
 
 def approximate(exponents: IntArray, parts: Sequence[IntArray]) -> FloatArray:
-    """About what each row of what `limbs` gave stands for, as a float; shape (rows,).
+    """The approximate value of each row of `limbs`, as a float; shape (rows,).
 
     Example:
         >>> approximate(*limbs(np.array([0.75, 3.0]), np.array([2, 1]))).tolist()

@@ -20,7 +20,7 @@ class HitCells(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     Attributes:
         rank: from 1.
-        hits: how many hits the row stands for.
+        hits: the number of hits of the row.
         ordinals: sum over those hits of j, where the hit is the j-th of its list.
         size: what the rows are split by: interacted items, list length, or the smaller of both.
         gain: gain of the hit (1 for ids without gains).

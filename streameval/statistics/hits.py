@@ -61,8 +61,8 @@ class Hits(Statistic):
             -> lists.
 
     Attributes:
-        listener: told of all lists that are folded.
-        each: told the outcome of each list by itself, in the order of the lists.
+        listener: called with all lists that are folded.
+        each: called with the outcome of each list, in their order.
         row_of: what `count_rows` takes of one list.
 
     Example:
@@ -160,7 +160,7 @@ class Hits(Statistic):
         return [(each, each.version) for each in self.relations.values()]
 
     def _count_each(self, batch: Batch, cells: Cells, each: ListsOfUsers) -> None:
-        """Count lists of which something else is told the outcome, one by one."""
+        """Count lists and report the outcome of each to `each`."""
         shown, acts, positions = batch.recommendations, batch.interactions, batch.positions
         outcomes: Iterable[Outcome] = map(self._profiler.profile, shown, acts)
         if positions is not None or dict in set(map(type, acts)):

@@ -12,7 +12,7 @@ IntArray: TypeAlias = NDArray[np.int64]
 FloatArray: TypeAlias = NDArray[np.float64]
 
 Kind: TypeAlias = Literal["anytime", "fixed", "pointwise"]
-"""May be looked at always; one planned look; a single window, never to be alerted on."""
+"""May be looked at always; one planned look; a single window, never for alerts."""
 
 UNIT: Final = 2.0**-32
 """One unit of a numerator: each list's value is rounded to it once, so that sums are exact."""

@@ -194,7 +194,7 @@ class Outcomes(dict[Outcome, int]):
         return code
 
     def lists(self) -> list[tuple[IntArray, Lists]]:
-        """Codes with the lists that they stand for: those without gains, and those with."""
+        """Codes with their lists: those without gains, and those with."""
         if self._known[0] != len(self):
             every = np.arange(len(self))
             self._known = len(self), [*self._made(np.zeros_like(every), every, np.ones_like(every))]

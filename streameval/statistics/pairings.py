@@ -99,7 +99,7 @@ class ItemPairings(Sampled):
 
 
 class Pairings(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """The items of one cell by the length of their lists; what `pairings` stands for in a metric.
+    """The items of one cell by the length of their lists: the argument `pairings` of a metric.
 
     Attributes:
         pairs: codes of items, ascending, lengths, and lists.

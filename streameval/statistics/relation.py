@@ -43,7 +43,7 @@ class Relation:
 
     Attributes:
         shape: of its columns.
-        size: rows, of which some may have equal keys.
+        size: rows; some may have equal keys.
         version: another number after every change.
 
     Example:
@@ -185,7 +185,7 @@ class Relation:
             yield int(upper[start]), twin
 
     def keep(self, rows: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> None:
-        """Forget the rows of which this is false."""
+        """Forget the rows where this is false."""
         self.replace([column[rows] for column in self.columns])
 
     def replace(self, columns: Sequence[IntArray]) -> None:

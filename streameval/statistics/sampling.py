@@ -103,7 +103,7 @@ WIDTH = math.log(2 * (_MOST_HALVED + 1) / (1.0 - CONFIDENCE))
 
 
 def bounds_of(kept: int, share: float, width: float = WIDTH) -> tuple[float, float]:
-    """How many items there are at least and at most, of which so many were kept by their hash.
+    """Bounds of the number of items, from the number kept by their hash.
 
     Chernoff's bound for a binomial count, at `CONFIDENCE`; the hash is taken to be random.
 

@@ -166,7 +166,7 @@ class Scores(msgspec.Struct, frozen=True, eq=False):
         """Area under the ROC curve, ties one half, and how far off binning can have put it.
 
         Returns:
-            NaN and 0 where there is no positive or no negative item.
+            NaN and 0 without a positive or a negative item.
         """
         p, n = int(self.positives.sum()), int(self.negatives.sum())
         if not p or not n:

@@ -74,12 +74,12 @@ class Statistic:
 
     @property
     def reduced(self) -> bool:
-        """Whether any cell was thinned or binned, so that it is no plain sum any more."""
+        """Whether any cell was thinned or binned, and so is no longer a plain sum."""
         return False
 
     @property
     def added_up(self) -> bool:
-        """Whether to merge it is no more than to add up rows."""
+        """Whether merging it only adds up rows."""
         return not self.reduced
 
     def rename(self, names: Mapping[int, int]) -> None:

@@ -93,7 +93,7 @@ class _Taken(NamedTuple):
 
     Attributes:
         hashes: of the users; None where they wait to be hashed.
-        events: ids of the events, which stand for users who are not named; may be empty.
+        events: ids of the events, used for lists without a user; may be empty.
     """
 
     cells: IntArray
@@ -204,7 +204,7 @@ class Users(Sampled):
 
     @property
     def reduced(self) -> bool:
-        """Whether there is any user: a set is no sum."""
+        """Whether there is any user: a set cannot be subtracted."""
         return self.relations["users"].size > 0
 
     @property

@@ -113,7 +113,7 @@ def loaded(items: Items, buckets: SavedItems) -> IntArray:
     """The codes of names that `saved` wrote, in their order.
 
     Raises:
-        ValueError: a name stands there twice.
+        ValueError: a name appears twice.
     """
     names: list[Id] = []
     for bucket in buckets:
@@ -121,7 +121,7 @@ def loaded(items: Items, buckets: SavedItems) -> IntArray:
         names.extend(map(_item, bucket) if packed_ones else bucket)  # type: ignore[arg-type]  # no Ext
     codes = items.codes(names, len(names))
     if np.unique(codes).size != codes.size:
-        message = "an item stands there twice"
+        message = "an item appears twice"
         raise ValueError(message)
     return codes
 

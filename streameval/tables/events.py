@@ -28,7 +28,7 @@ from streameval.tables.lists import Separator, holds_lists, lists_of
 _IDS = ("recommendations", "interactions")
 _NUMBERS = ("gains", "positions", "scores")
 GAINS: Final = "gains"
-"""The one list of a table that is no field of a JSON record."""
+"""The only list of a table that is not a field of a JSON record."""
 
 
 class Form(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +38,7 @@ class Form(msgspec.Struct, frozen=True, kw_only=True):
         fields: names of the columns; positions and scores are read where there are any.
         gains: name of the column of gains, read likewise.
         labels: columns to split by.
-        separators: between the entries of lists that are text, by column; "" stands for all.
+        separators: between the entries of lists that are text, by column; "" is all columns.
         users: whether it is read who saw each list.
         times: whether it is read when each was shown.
         integers: whether ids that are text are made integers.

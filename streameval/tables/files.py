@@ -246,7 +246,7 @@ def table_of(path: str) -> Table:
 
 @contextmanager
 def _explained(path: str) -> Iterator[None]:
-    """Within, what Arrow says against a file is said with its name and what to do."""
+    """Turns Arrow's errors about a file into errors with its name and a remedy."""
     try:
         yield
     except (arrow().ArrowException, OSError, ValueError, csv.Error) as error:
@@ -388,7 +388,7 @@ def of_one_kind(arrays: Sequence[Any], wanted: Kind = "string") -> list[Any]:
         wanted: "integer" makes integers of strings of digits, too.
 
     Raises:
-        SourceError: a string is no integer, where integers are wanted.
+        SourceError: a string is not an integer, where integers are wanted.
     """
     if all(arrow().types.is_integer(array.type) for array in arrays):
         return list(arrays)

@@ -29,7 +29,7 @@ class Separator(NamedTuple):
 
 
 def holds_lists(path: str, name: str, kind: Any) -> bool:
-    """Whether a column of this Arrow type holds lists, and not text that stands for them.
+    """Whether a column of this Arrow type holds lists, not lists written as text.
 
     Raises:
         SourceError: it holds neither.

@@ -243,7 +243,7 @@ def joined(
         The kind of the items' ids: integers only where both files have them; and the events.
 
     Raises:
-        SourceError: an id is no integer, where integers are wanted.
+        SourceError: an id is not an integer, where integers are wanted.
     """
     users, by_shown, by_truth = _users(shown, truth)
     items, acts = of_one_kind([shown.items, truth.items], ids)

@@ -155,7 +155,7 @@ def any_form(metric: Metric, events: Events) -> str | None:
 
 
 def state_returns(metric: Metric, events: Events) -> str | None:
-    """A state survives JSON, and goes on counting."""
+    """A state survives JSON and can count more."""
     here, there = counted(metric, events), made(metric)
     there.load_state_dict(json.loads(json.dumps(here.state_dict())))
     for event in [None, *events[:3]]:

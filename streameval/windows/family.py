@@ -227,7 +227,7 @@ class Family:
         Raises:
             BackfillError: the span lies in several panes.
             UnlikeStateError: a statistic that is kept here is not in it, or was made otherwise.
-            DamagedStateError: it is no table.
+            DamagedStateError: it is not a table.
         """
         goal = self._goal_of(span)
         assigned = self._assigner.assign([tuple(labels)], 1)

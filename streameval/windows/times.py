@@ -19,7 +19,7 @@ FINE: Final = 2 * HOUR
 """Panes are kept as they are for so long; older ones are folded into hours. Microseconds."""
 
 PAST: Final = -(2**63)
-"""Stands for the start of a pane that is no longer kept."""
+"""The start of a pane that is no longer kept."""
 
 HOW: Final = "give a whole number and s, m, h or d, for example '90s', '5m', '1h' or '7d'"
 """How to write a duration, for errors."""
@@ -119,7 +119,7 @@ class Pane(NamedTuple):
     """A span of event time for which a table is kept, an hour or a day as well; microseconds.
 
     Attributes:
-        size: how long it is; 0 for all that is no longer kept in panes.
+        size: how long it is; 0 for everything that is no longer in panes.
         start: when it begins; a multiple of the size.
     """
 

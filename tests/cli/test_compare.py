@@ -211,7 +211,7 @@ def test_without_users_nothing_is_said(tmp_path: Path) -> None:
         (["--shares", "a=1,b=1"], "shares: they are of a, b; give one for 'control', too"),
         (["--guardrail", "ctr"], "--guardrail: found 'ctr'; give NAME=NUMBER, like ctr=-0.01"),
         (["--guardrail", "ctr=0.1"], "guardrails: ctr = 0.1; give a share from 0 to -1"),
-        (["--primary", "mrr"], "primary: 'mrr' is not compared; choose of ctr"),
+        (["--primary", "mrr"], "primary: 'mrr' is not compared; choose one of ctr"),
     ],
 )
 def test_what_cannot_be_used_is_refused(tmp_path: Path, arguments: list[str], message: str) -> None:

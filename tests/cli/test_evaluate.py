@@ -245,7 +245,7 @@ def test_many_lists_without_a_hit_are_told_of(tmp_path: Path) -> None:
     path = tmp_path / "events.ndjson"
     path.write_text('{"recommendations": ["a"], "interactions": ["b"], "v": 1}\n' * 1_000)
     done = ran("evaluate", path, "-m", "hit_rate@1", "--by", "v", "--format", "json")
-    assert done.stderr.startswith("streameval: v=1: 1,000 lists with interactions and not one hit")
+    assert done.stderr.startswith("streameval: v=1: 1,000 lists with interactions and no hit")
 
 
 def test_a_damaged_file_fails_and_gives_no_values(events: Path, tmp_path: Path) -> None:

@@ -237,7 +237,9 @@ def end_hard(task: int) -> int:
 
 def test_a_process_that_dies_is_told_of_in_a_sentence() -> None:
     with (
-        pytest.raises(LostProcessError, match="ended by signal 9, most often for want of memory"),
+        pytest.raises(
+            LostProcessError, match="ended by signal 9, most often because memory ran out"
+        ),
         results(end_hard, [0, 1], 2) as found,
     ):
         list(found)

@@ -136,7 +136,7 @@ def test_an_id_that_is_none_is_named_with_its_place(bad: Any) -> None:
 
 
 def test_a_column_of_floats_is_told_where_it_may_come_from() -> None:
-    with pytest.raises(InvalidEventError, match="in which some are missing is one of floats"):
+    with pytest.raises(InvalidEventError, match="integers with missing values become floats"):
         Accumulator("mrr").update([3.0, 4.0], [3.0])  # type: ignore[list-item]  # the mistake
 
 

@@ -236,7 +236,7 @@ def test_another_cutoff_than_those_named_has_a_value_and_no_interval() -> None:
     accumulator.update_many(_traffic(500, 1_000))
     reading = accumulator.read("recall@3")
     assert reading.defined
-    assert "not asked for from the start" in str(reading.no_interval)
+    assert "not configured from the start" in str(reading.no_interval)
 
 
 def test_a_list_without_a_user_is_grouped_by_its_event() -> None:

@@ -220,7 +220,7 @@ def test_advice_is_given_once(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         published = run(hands, Script(hands, [[MISS] * 10_000, [MISS]]), 100)
     assert [record.getMessage() for record in caplog.records] == ["advice"]
-    assert "not one hit" in str(published[-1].health.trouble)
+    assert "and no hit" in str(published[-1].health.trouble)
 
 
 def _kept(path: Path, hands: Hands, script: Script) -> tuple[Assembly, Loop]:

@@ -293,7 +293,7 @@ def test_a_batch_that_comes_twice_is_refused_and_changes_nothing() -> None:
     kept = Kept()
     kept.assign()
     kept.count(0, 5)
-    with pytest.raises(SourceError, match="came again"):
+    with pytest.raises(SourceError, match="was delivered again"):
         kept.checkpointer.apply(batch(3, 8))
     assert kept.ingest.positions == {P: 5}
 

@@ -48,7 +48,7 @@ def test_nothing_is_printed_by_default() -> None:
 def test_who_listens_is_told_and_told_once(listen: str) -> None:
     printed, logged = _said(listen)
     assert printed == ""
-    assert logged.count("lists with interactions and not one hit") == 1
+    assert logged.count("lists with interactions and no hit") == 1
     assert logged.count("a file is damaged") == 1
 
 

@@ -60,7 +60,7 @@ def test_a_log_with_gaps_moves_to_the_offset_that_its_batch_names() -> None:
 def test_records_that_come_again_are_refused_and_not_counted() -> None:
     of = ingest()
     of.apply(batch([record()] * 3))
-    with pytest.raises(SourceError, match="record 2 came again"):
+    with pytest.raises(SourceError, match="record 2 was delivered again"):
         of.apply(batch([record()], start=2))
     assert of.tally.consumed == 3
     assert of.positions == {Partition("events", 0): 3}

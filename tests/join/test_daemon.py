@@ -109,6 +109,6 @@ def test_a_field_that_is_not_the_items_is_told(broker: Broker, tmp_path: Path) -
         assert "missing_field: sku is absent or null" in failed
     join = join.replace("types = {", 'item = "seen_by"\ntypes = {').replace("/state", "/other")
     with running(metrics + join, tmp_path) as daemon:
-        sentence = "lists with interactions and not one hit"
+        sentence = "lists with interactions and no hit"
         daemon.until(lambda: sentence in str(daemon.document().get("health", {}).get("trouble")))
         assert daemon.stop() == 0

@@ -157,7 +157,7 @@ def test_a_record_that_came_before_is_refused() -> None:
     fed = Fed()
     fed.feed(SHOWN, [shown(0, "r0")])
     again = RecordBatch(partition=SHOWN, values=[b"{}"], offsets=[0], next_offset=1)
-    with pytest.raises(SourceError, match="came again"):
+    with pytest.raises(SourceError, match="was delivered again"):
         fed.state.apply(again, fed.front.decode(again))
 
 

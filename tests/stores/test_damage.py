@@ -137,14 +137,14 @@ def test_a_part_that_changed_since_it_was_found_is_refused(
     with pytest.raises(DamagedStateError, match="part 'labels/2' is not what was written"):
         saved.read("labels/2")
     disk.remove(NEWEST)
-    with pytest.raises(DamagedStateError, match="it has gone"):
+    with pytest.raises(DamagedStateError, match="it is missing"):
         saved.read("meta")
 
 
 def test_a_store_that_vanished_is_not_an_empty_one(store: FolderStore, disk: ForgetfulDisk) -> None:
     disk.remove(STORE / "store.json")
     for call in (lambda: store.newest(PLACE), lambda: store.save(draft(300))):
-        with pytest.raises(StoreError, match="has gone; check that the disk is mounted"):
+        with pytest.raises(StoreError, match="is missing; check that the disk is mounted"):
             call()
 
 

@@ -275,7 +275,7 @@ def test_a_store_that_was_emptied_is_no_new_one(bucket: WatchedBucket) -> None:
     store.save(draft(5))
     bucket.delete(bucket.stored())
     for call in (lambda: store.newest(PLACE), lambda: store.save(draft(6))):
-        with pytest.raises(StoreError, match=r"s3://bucket/state: store\.json has gone"):
+        with pytest.raises(StoreError, match=r"s3://bucket/state: store\.json is missing"):
             call()
 
 

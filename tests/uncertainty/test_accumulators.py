@@ -75,7 +75,7 @@ def test_what_cannot_be_compared_says_why() -> None:
         compare(plain, kept, "mrr")
     with pytest.raises(NotComparableError, match="gini@3"):
         compare(kept, kept, "gini@3")
-    with pytest.raises(NotComparableError, match="not asked for from the start"):
+    with pytest.raises(NotComparableError, match="not configured from the start"):
         compare(kept, kept, "ndcg@3")
     with pytest.raises(UnlikeStateError, match="numbers of user groups"):
         compare(kept, Accumulator("mrr", intervals=Intervals(groups=64)), "mrr")

@@ -281,7 +281,10 @@ def _later(table: GroupSums, first: int) -> GroupSums:
 @every_case(
     ("experiment", "message"),
     [
-        (Experiment(primary=["mrr"]), "experiment: primary: 'mrr' is not compared; choose of ctr,"),
+        (
+            Experiment(primary=["mrr"]),
+            "experiment: primary: 'mrr' is not compared; choose one of ctr,",
+        ),
         (Experiment(guardrails={"ctr": 0.01}), "guardrails: ctr = 0.01; give a share from 0 to -1"),
         (Experiment(guardrails={"ctr": -1.5}), "guardrails: ctr = -1.5; give a share from 0 to"),
         (Experiment(guardrails={"log_loss": -0.1}), "log_loss = -0.1; give a share above 0"),

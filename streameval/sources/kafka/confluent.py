@@ -32,13 +32,13 @@ _MISSING: Final = ("_AUTO_OFFSET_RESET", "_LOG_TRUNCATION")
 _QUIET: Final = frozenset(
     {
         *("_ALL_BROKERS_DOWN", "_TRANSPORT", "_RESOLVE", "_TIMED_OUT", "_AUTHENTICATION", "_SSL"),
-        # It joins again by itself; its partitions are told to be lost.
+        # It joins again by itself; its partitions are reported lost.
         "_MAX_POLL_EXCEEDED",
         # Topics that are not there.
         *("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"),
     }
 )
-"""Trouble that the cluster's monitor tells better; the client goes on trying."""
+"""Trouble that the cluster's monitor describes better; the client retries."""
 
 _LOCAL: Final[Mapping[str, type[errors.KafkaError]]] = {
     "_AUTO_OFFSET_RESET": errors.OffsetOutOfRangeError,
@@ -58,7 +58,7 @@ _LOOK_SECONDS: Final = 1.0
 """How often the files of credentials are read."""
 
 _ATTEMPT_SECONDS: Final = 10.0
-"""So long after the client told of it, trouble is taken to last, unless something comes."""
+"""Trouble counts as current for so long after the client reported it, unless records come."""
 
 _MOST_COMMITS: Final = 8
 """That may be unanswered."""
@@ -148,7 +148,7 @@ class ConfluentConsumer:
         """Nothing: the client waits until its callback returns."""
 
     def commit(self, offsets: Mapping[Partition, int]) -> None:
-        """See `Consumer`; in the background: `poll` hears the answer, and the next commit tells."""
+        """See `Consumer`; asynchronous: `poll` gets the answer, and the next commit raises it."""
         if self._unanswered >= _MOST_COMMITS:
             raise errors.KafkaTimeoutError(f"the last {_MOST_COMMITS} have no answer yet")
         try:
@@ -206,7 +206,7 @@ class ConfluentConsumer:
         return records
 
     def _may_pass(self, message: Any, error: KafkaError) -> bool:
-        """Keep an error until what came before it was delivered; whether reading may go on."""
+        """Keep an error until the records before it are delivered; whether reading may continue."""
         if error.name() in _QUIET:
             return True
         found = _translated(error)
@@ -219,7 +219,7 @@ class ConfluentConsumer:
         return False
 
     def _raise_trouble(self) -> None:
-        """The client tells of an error once for each of its attempts, which take seconds."""
+        """The client reports an error for each of its attempts, which take seconds."""
         if self._trouble is not None:
             since, error = self._trouble
             if time.monotonic() - since < _ATTEMPT_SECONDS:
@@ -232,7 +232,7 @@ class ConfluentConsumer:
 
     def _revoked(self, client: Consumer, given: list[TopicPartition]) -> None:
         self._noted("revoked", given)
-        # The client would do so on return, unless what was told before has assigned something.
+        # The client would do so on return, unless the callback has assigned something.
         client.unassign()
 
     def _lost(self, client: Consumer, given: list[TopicPartition]) -> None:
@@ -248,7 +248,7 @@ class ConfluentConsumer:
         partitions = sorted(Partition(each.topic, each.partition) for each in given)
         self._rebalances.note(Rebalance(what, tuple(partitions)))
         if what != "assigned":
-            # What the owner raises comes when it is told again.
+            # An error of the owner is raised when its callback is repeated.
             with suppress(StreamevalError):
                 self._rebalances.tell()
 
@@ -316,5 +316,5 @@ def _translated(error: KafkaError) -> errors.KafkaError:
 
 
 def _refused(error: errors.KafkaError) -> errors.KafkaError:
-    """As kafka-python says it where a commit comes from a member that is none any more."""
+    """The error of kafka-python for a commit of a member that has left the group."""
     return errors.CommitFailedError(str(error)) if isinstance(error, _LEFT) else error

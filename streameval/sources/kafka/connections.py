@@ -92,7 +92,7 @@ class End(NamedTuple):
 
     @property
     def weight(self) -> int:
-        """How much it says: 2 names the culprit, 1 tells of the network, 0 is a silent close."""
+        """How specific it is: 2 names the cause, 1 is a network error, 0 is a silent close."""
         if isinstance(self.error, (*_REFUSED_SASL, IllegalSaslStateError)):
             return 2
         if isinstance(_tls_error(self.error), ssl.SSLCertVerificationError):
@@ -113,7 +113,7 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # untyped
 
     Attributes:
         end: how one of them ended; None where none did yet.
-        fenced: whether the broker has told this member that another one uses its name. The client
+        fenced: whether the broker has said that another member uses this name. The client
             then stops its heartbeats without a word, and finds out when it next commits.
     """
 
@@ -205,7 +205,7 @@ def failure_of(error: Exception, config: Mapping[str, Any]) -> Failure:
             return Failure("unreachable", f"cannot reach Kafka at {where}: {refusal}", _START)
     if unheard:
         problem = f"no answer as Kafka from {where} (security_protocol is {_protocol(config)})"
-        return Failure("silent", problem, "see whether the broker is well, or correct the port")
+        return Failure("silent", problem, "check the broker, or correct the port")
     problem = f"cannot use Kafka at {where}: {type(error).__name__}: {_first_line(error)}"
     return Failure("other", problem, "look into the broker's log, or correct [source.kafka]")
 
@@ -271,12 +271,12 @@ def _protocol(config: Mapping[str, Any]) -> str:
 
 
 def _closed(error: Exception) -> bool:
-    """Whether the broker closed the connection, or sent what is no answer; it did not say why."""
+    """Whether the broker closed the connection or sent garbage, without saying why."""
     return isinstance(error, InvalidReceiveError) or "socket disconnected" in str(error)
 
 
 def _tls_error(error: BaseException) -> Exception | None:
-    """What the handshake failed by; the client tells it by text alone."""
+    """Why the handshake failed; the client gives text only."""
     if isinstance(error, ssl.SSLError):
         return error
     for each in _behind(error):

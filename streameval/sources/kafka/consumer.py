@@ -9,39 +9,39 @@ from streameval.events.records import Partition, RecordBatch
 
 
 class Rebalance(NamedTuple):
-    """Something that the group did, which the owner must be told."""
+    """An event of the group that the owner must handle."""
 
     what: Literal["assigned", "revoked", "lost"]
     partitions: tuple[Partition, ...]
 
 
 class Rebalances(Protocol):
-    """Takes note of rebalances, and tells the owner of them."""
+    """Queues rebalances, and calls the owner for each."""
 
     def note(self, rebalance: Rebalance) -> None:
-        """Keep it until the owner was told of it; safe to call from any thread."""
+        """Queue it until the owner is called; safe to call from any thread."""
 
     def tell(self) -> None:
         """Tell the owner; only on the thread that polls.
 
         Raises:
-            StreamevalError: whatever the owner raises; the next call tells it again.
+            StreamevalError: an error of the owner; the next call repeats the callback.
         """
 
 
 class Consumer(Protocol):
     """A subscribed client. It notes rebalances, and delivers only partitions that were started.
 
-    Partitions are not given up before the owner was told that they are revoked.
+    Partitions are given up only after the owner's callback for revoked ones.
     """
 
     def poll(self, seconds: float, positions: Mapping[Partition, int]) -> list[RecordBatch]:
         """Records that are there, or come in time; none where the group rebalanced.
 
-        `positions`: of the partitions that were started and are still ours: where to go on.
+        `positions`: of the partitions that were started and are still ours: their next offsets.
 
         Returns:
-            At most one batch for each of these; one without values where the log goes on, but
+            At most one batch for each of these; one without values where the log has offsets, but
             holds nothing to deliver (compaction, aborted transactions).
 
         Raises:

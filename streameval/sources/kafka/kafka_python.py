@@ -23,7 +23,7 @@ _STEP_SECONDS: Final = 0.02
 
 
 class _Interruption(Exception):  # noqa: N818  no error: it only returns control to our thread
-    """Ends a `poll` of the client, so that the owner is told on the thread that polls."""
+    """Ends a `poll` of the client, so that callbacks of the owner run on the polling thread."""
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # untyped
@@ -32,7 +32,7 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # untyped
     The client calls it on its network thread, where nothing may take long and no request can be
     made; an error that it raises comes out of `poll`. A revocation that is interrupted so has not
     taken place: the client asks again in the next `poll`, and only then gives the partitions up.
-    In between, the member is in its group, and heartbeats go on.
+    In between, the member stays in its group and sends heartbeats.
     """
 
     def __init__(self, rebalances: Rebalances) -> None:
@@ -92,7 +92,7 @@ class KafkaPythonConsumer:
     ) -> None:
         self._monitor = monitor
         self._consumer, self._connections = connected(KafkaConsumer, config)
-        # Where a rebalance takes a position, the client would go on at the group's commit, which
+        # After a rebalance, the client would resume at the group's commit, which
         # may be ahead of the state: what lies between would be lost. It waits for the owner.
         coordinator = self._consumer._coordinator  # noqa: SLF001  no setting turns it off
         coordinator.refresh_committed_offsets_if_needed = _nothing_to_refresh
@@ -185,7 +185,7 @@ class KafkaPythonConsumer:
             self._consumer._coordinator.request_rejoin()  # noqa: SLF001  no other way is offered
 
     def _gaps(self, positions: Mapping[Partition, int]) -> list[RecordBatch]:
-        """Batches without values where the log goes on, but holds nothing to deliver."""
+        """Batches without values where the log has offsets but no records to deliver."""
         reached = {each: self._reached(each) for each in positions}
         return [skip_to(p, offset) for p, offset in reached.items() if offset > positions[p]]
 

@@ -78,7 +78,7 @@ class GroupMember:
 
     Attributes:
         positions: partition -> the offset after what was delivered; of those that were started.
-        paused: those of them of which nothing is delivered for a while.
+        paused: those of them that are not delivered for now.
 
     Raises:
         KafkaError: no broker answers.
@@ -118,14 +118,14 @@ class GroupMember:
         return batches
 
     def note(self, rebalance: Rebalance) -> None:
-        """Keep it until the owner was told of it."""
+        """Keep it until the owner was called."""
         self._untold.append(rebalance)
 
     def tell(self) -> None:
         """Tell the owner of the rebalances that were noted.
 
         Raises:
-            StreamevalError: whatever the owner raises; the next call tells it again.
+            StreamevalError: an error of the owner; the next call repeats the callback.
         """
         while self._untold:
             self._apply(self._untold[0])
@@ -201,7 +201,7 @@ class GroupMember:
         except FencedInstanceIdError:
             raise
         except CommitFailedError as error:
-            return f"Kafka refused the commit, for we have left the group: {_why(error)}."
+            return f"Kafka refused the commit: this member has left the group: {_why(error)}."
         except (KafkaError, OSError) as error:
             return f"the commit to Kafka failed: {_why(error)}."
         return f"{foreign}: not ours to commit." if foreign else None

@@ -174,7 +174,7 @@ class _Writing:
 
     def failure(self, problem: str) -> PublishError:
         topic = self._destination.topic
-        remedy = "what was acknowledged stays; see that the broker takes them, and publish anew"
+        remedy = "acknowledged records stay; check the broker, and publish the rest again"
         return PublishError(topic, self._records, problem, remedy)
 
     def _send(self, producer: Any, record: bytes) -> None:

@@ -81,9 +81,9 @@ _RENAMED: Final[Mapping[str, str]] = {
 _TRANSLATED: Final = ("sasl_jaas_config", "ssl_endpoint_identification_algorithm")
 """Java's, which mean several settings here, or another value."""
 
-POSITIONS = "positions are kept by streameval, and told to Kafka after they are safe"
+POSITIONS = "streameval keeps positions, and commits them after they are durable"
 RANGE = "always by ranges, so that partition n of every topic goes to one member"
-_START = "where to begin is said by `start` in [source]"
+_START = "set `start` in [source]"
 _OBJECT = "it takes a Python object, which a configuration file cannot hold"
 _BYTES = "records are read as bytes, and decoded as [event] says"
 _STORES = "Java key stores are not read; give PEM files as ssl_cafile, ssl_certfile, ssl_keyfile"
@@ -92,8 +92,8 @@ _REFUSED: Final[Mapping[str, str]] = {
     "enable_auto_commit": POSITIONS,
     "auto_commit_interval_ms": POSITIONS,
     "default_offset_commit_callback": POSITIONS,
-    "group_id": "the consumer group is said by `group` in [source]",
-    "group_instance_id": "a static member is named by `member` in [source]",
+    "group_id": "set `group` in [source]",
+    "group_instance_id": "set `member` in [source]",
     "partition_assignment_strategy": RANGE,
     "group_protocol": RANGE,
     "isolation_level": "always read_committed, so that aborted records are never counted",
@@ -118,7 +118,7 @@ _REFUSED: Final[Mapping[str, str]] = {
     "ssl_truststore_type": _STORES,
     "transactional_id": "records are written without transactions",
     "value_serializer": _OBJECT,
-    "topics": "topics are said by `topics` in [source]",
+    "topics": "set `topics` in [source]",
 }
 """Setting -> why it cannot be given."""
 
@@ -210,7 +210,7 @@ def group_config(
 
 
 def _member(written: str | None, environment: Mapping[str, str]) -> str | None:
-    """The name of this member; where replicas share one file, ${NAME} tells them apart."""
+    """The name of this member; ${NAME} distinguishes replicas that share one file."""
     if written is None:
         return None
     if written == "":

@@ -174,12 +174,12 @@ class KafkaSource:
         try:
             return self._member.commit(positions)
         except KafkaError as error:
-            # The next `poll` fails: a commit only tells.
+            # The next `poll` fails; a commit only reports it.
             self._fenced = error
             return f"Kafka refused the commit: {type(error).__name__}."
 
     def pause(self, partitions: Collection[Partition]) -> None:
-        """Deliver nothing of these until told otherwise; they stay assigned to us."""
+        """Pause these until the next call; they stay assigned to us."""
         if self._member is not None:
             self._member.pause(partitions)
 
@@ -246,7 +246,7 @@ class KafkaSource:
             remedy = "look into the broker's log, and start anew; seeking and joining did not help"
             raise SourceError("kafka", problem, remedy)
         self.recoveries[stall.remedy] += 1
-        _LOG.warning("nothing comes from Kafka after %s; trying: %s", where, stall.remedy)
+        _LOG.warning("no records from Kafka after %s; trying: %s", where, stall.remedy)
         if stall.remedy == "seek":
             member.seek(stall.positions)
             return
@@ -254,7 +254,7 @@ class KafkaSource:
         self._leave()
 
     def _attempt(self, request: Callable[[], T], seconds: float) -> T | None:
-        """What the request returns; None after an error that may pass, which `trouble` then tells.
+        """The result of the request; None after a temporary error, which `trouble` then describes.
 
         Raises:
             SourceError: it will not pass.

@@ -139,7 +139,7 @@ class ClusterMonitor:
 
 
 class Stall(NamedTuple):
-    """Partitions that do not go on, and what to try next.
+    """Stalled partitions, and what to try next.
 
     Attributes:
         remedy: go to the position once more, join the group once more, or give up.
@@ -157,7 +157,7 @@ class _Standing(NamedTuple):
 
 
 class Watchdog:
-    """Notices partitions that do not advance although their logs go on.
+    """Notices partitions that do not advance although their logs grow.
 
     Only time counts in which the broker answers, and in which we look. A partition that goes
     further than before, or has come to its end, begins from nothing, its remedies too; one that is
