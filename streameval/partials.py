@@ -119,9 +119,9 @@ def partials(
     Args:
         batches: Arrow tables or record batches, or frames of Polars, pandas or DuckDB, with a row
             an event and columns named like those of `Columns`: recommendations, interactions,
-            and what else there is of gains, positions, scores, users and times.
+            and optionally gains, positions, scores, users and times.
         metrics: as for an Accumulator; one of your own by its "package.module:name@k".
-        by: columns whose values tell slices apart: text, integers or booleans.
+        by: columns whose values define the slices: text, integers or booleans.
         every: length of spans, like "1h", aligned to the epoch; None for all time.
         intervals: settings of confidence intervals; None keeps none.
         inputs: catalog, popularity, similarity, depth, max_items and ids, as for an Accumulator.
@@ -251,7 +251,7 @@ def merged(
     Raises:
         UnlikeStateError: the rows were made with different metrics, columns, spans or inputs.
         StateVersionError: another release wrote them.
-        DamagedStateError: a state is not what `partials` gave.
+        DamagedStateError: a state is not the output of `partials`.
         MetricError: a metric lacks its inputs.
     """
     found: dict[Cell, Accumulator] = {}
@@ -282,7 +282,7 @@ def repacked(
     Raises:
         UnlikeStateError: the rows were made with different metrics, columns, spans or inputs.
         StateVersionError: another release wrote them.
-        DamagedStateError: a state is not what `partials` gave.
+        DamagedStateError: a state is not the output of `partials`.
     """
     listed = list(rows)
     if not listed:
@@ -336,7 +336,7 @@ def backfill(
         BackfillError: there are no rows, or they are not split by a dimension.
         UnlikeStateError: the rows were made with different metrics, columns, spans or inputs.
         StateVersionError: another release wrote them.
-        DamagedStateError: a state is not what `partials` gave.
+        DamagedStateError: a state is not the output of `partials`.
     """
     found: list[BackfillRow] = []
     settings: _State | None = None

@@ -43,7 +43,7 @@ def over_time(rows: Iterable[Mapping[str, Any]], metric: str, axes: Axes | None 
     the point is missing and the line is broken: undefined is not zero.
 
     Args:
-        rows: its objects, or what `row` made: `start`, `metric`, `labels`, and `value`, which may
+        rows: its objects, or rows of `row`: `start`, `metric`, `labels`, and `value`, which may
             be None.
         metric: text of the metric to draw.
         axes: of matplotlib, to draw in; new ones by default.

@@ -240,7 +240,7 @@ class Growth:
                 self._grown[key] = _Grown(-total, -count, total, count)
 
     def of(self, snapshot: Snapshot) -> Snapshot:
-        """The snapshot with what was counted since the beginning, before resets included."""
+        """The snapshot with all counts since the beginning, those before resets included."""
         return msgspec.structs.replace(snapshot, series=tuple(map(self._of, snapshot.series)))
 
     def _of(self, entry: Series) -> Series:

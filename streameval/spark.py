@@ -49,7 +49,7 @@ class Evaluation:
         self._known = known
 
     def accumulators(self) -> dict[Cell, Accumulator]:
-        """What each cell came to, by start and labels; for comparisons and intervals, too."""
+        """The accumulator of each cell, by start and labels; for comparisons and intervals, too."""
         rows = (row.asDict() for row in self.partials.toLocalIterator())
         return merged(rows, **self._known)
 
@@ -74,9 +74,9 @@ def evaluate(
 
     Args:
         frame: a DataFrame of pyspark with a row an event and columns named like those of
-            `Columns`: recommendations, interactions, and what else there is.
+            `Columns`: recommendations, interactions, and optionally the others.
         metrics: as for `streameval.partials.partials`, like all that follows.
-        by: columns whose values tell slices apart.
+        by: columns whose values define the slices.
         every: length of spans, like "1h".
         intervals: settings of confidence intervals; None keeps none.
         inputs: catalog, popularity, similarity, depth, max_items and ids.

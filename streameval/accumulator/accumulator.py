@@ -401,7 +401,7 @@ class Accumulator:
         return rests_on(self._metric(metric), self.table)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Formulas are closures: what travels is what they are made from, and the counts.
+        # Formulas are closures: pickle their definitions and the counts.
         made = {"metrics": self.metrics, "context": self.context, "plan": self._plan}
         made |= {"ids": self._ids, "intervals": self.intervals}
         return made | {"state": self.state_dict()}

@@ -80,7 +80,7 @@ def restored(
         StateVersionError: this release does not know the version.
         UnlikeStateError: the values of a statistic were made with other inputs, or ids of the
             other kind were counted.
-        DamagedStateError: it is not what `dumped` gave.
+        DamagedStateError: it is not the output of `dumped`.
     """
     try:
         return _restored(content, data, np.array(cells, np.int64))

@@ -165,7 +165,7 @@ def compare_days(
 ) -> list[Day]:
     """What an anytime comparison said at the end of each day that both slices have.
 
-    A list that came late counts on its own day. The last entry is what `compare_sums` says now.
+    A late list counts on its own day. The last entry is the current result of `compare_sums`.
 
     `control`: of the slice compared with; days added together as the oldest count as one.
 

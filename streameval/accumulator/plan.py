@@ -102,7 +102,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def planned(metrics: Sequence[Metric], depth: int | None, max_items: int, groups: int = 0) -> Plan:
-    """The least that answers the metrics, whatever their order.
+    """The smallest plan that answers the metrics, independent of their order.
 
     `depth`: ranks to keep; None the least, WHOLE all there are. `groups`: number of user groups
     that sums are kept by; 0 for none.

@@ -182,7 +182,7 @@ def _unscored(table: Table, cells: IntArray, before: int) -> Iterator[tuple[int,
 
 
 def _overfull(table: Table, cells: IntArray) -> Iterator[tuple[int, str]]:
-    """Where more items were shown than there are; then coverage is above 1."""
+    """Cells with more items shown than the catalogue has; coverage is above 1 there."""
     catalog = table.context.catalog
     if not isinstance(catalog, int):
         return

@@ -137,7 +137,7 @@ class Table:
         if self.groups is not None:
             if self.groups.is_full:
                 self.fold()
-            # Lists must come in their order, whatever cells they are of.
+            # Lists must come in their order, across cells.
             self.groups.begin(batch, cells, times)
             _count(ways.told, batch, cells)
         self._count_lists(len(batch), cells)
@@ -281,7 +281,7 @@ class Table:
         return dumped(self._content, order)
 
     def load(self, data: bytes, cells: Sequence[int]) -> frozenset[str]:
-        """Fill an empty table with what it has use for of what `dump` gave.
+        """Fill an empty table with the parts of the output of `dump` that it needs.
 
         `cells`: the number here of each cell that was written.
 
@@ -292,7 +292,7 @@ class Table:
             StateVersionError: this release does not know the version.
             UnlikeStateError: the values of a statistic were made with other inputs, or ids of the
                 other kind were counted.
-            DamagedStateError: it is not what `dump` gave.
+            DamagedStateError: it is not the output of `dump`.
         """
         self.ids, self.events, missing = restored(self._content, data, cells)
         self.users = self._kind_of_users()

@@ -122,7 +122,7 @@ class Similarity:
 
     @classmethod
     def of_pairs(cls, pairs: Mapping[tuple[Id, Id], float]) -> Similarity:
-        """Of (item, item) -> similarity; one order serves both, and what is not there is 0.
+        """Of (item, item) -> similarity; one order serves both; missing pairs are 0.
 
         Example:
             >>> Similarity.of_pairs({("a", "b"): 0.25}).between("b", "a")

@@ -96,10 +96,10 @@ class Definition(msgspec.Struct, frozen=True, eq=False):
         per: unit of the mean: lists or items; or a total.
         empty: default of the parameter `empty`: how lists without interactions count.
         graded: per-list formula for lists with gains, where the mean is not linear in the hits.
-        finish: what the mean goes through at the end: the root of rmse, for example.
+        finish: function applied to the mean, for example the root of rmse.
         listwise: parameter -> its values under which a mean of hits needs one list at a time.
         source: where the formula is from.
-        interactions: whether what the user did plays a part.
+        interactions: whether the metric reads interactions.
     """
 
     name: str
@@ -235,7 +235,7 @@ def metric(
     """Declare a function to be a metric; its signature is the schema.
 
     The first argument names what is read: `hits` (a sum over all hits), `lists` (one value per
-    list, from where its hits are), `event` (one value per event, from all it holds), `exposures`
+    list, from where its hits are), `event` (one value per event, from all its fields), `exposures`
     (items shown), `users` (users by where their first item or hit stood), `pairings` (items by
     length of the list), `scores` (of positive and negative items) or `ranksums` (pairs in the
     right order). `k`, `catalog`, `popularity` and `similarity` are passed if the signature has
@@ -243,7 +243,7 @@ def metric(
     `Literal` has choices, `Annotated[float, Span(0, 1)]` limits.
 
     Args:
-        bare: not for use; it catches a decorator without parentheses.
+        bare: internal; catches a decorator without parentheses.
         bounds: smallest and largest possible value; required.
         source: where the formula is from: a paper, a book, a named implementation; required.
         higher_is_better: direction; None if neither is better.

@@ -12,7 +12,7 @@ from streameval.statistics.intervals import Interval
 
 
 class Bounded(NamedTuple):
-    """A value that is not exact, with what is certain of it."""
+    """A value that is not exact, with certain bounds."""
 
     value: float
     low: float
@@ -60,13 +60,13 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UndefinedReading(Reading, frozen=True, kw_only=True):
-    """A reading whose value cannot be had: the convention's original raises on these lists."""
+    """A reading without a value: the convention's original raises an error on these lists."""
 
     problem: str
 
     @property  # type: ignore[misc]  # reading it is what must fail
     def value(self) -> float:
-        """Never returns.
+        """Raises an error.
 
         Raises:
             UndefinedMetricError: always.

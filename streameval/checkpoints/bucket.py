@@ -127,7 +127,7 @@ class Bucket:
             obstore.copy(self._client, source, target)
 
     def delete(self, keys: Sequence[str]) -> None:
-        """Delete objects; those that have gone already are passed over."""
+        """Delete objects; missing ones are ignored."""
         with self._request("delete", keys[0]), suppress(FileNotFoundError):
             obstore.delete(self._client, keys)
 
@@ -164,7 +164,7 @@ def opened(path: str, options: BucketOptions, progress: Callable[[], None]) -> B
         "timeout": timedelta(seconds=options.timeout),
         "connect_timeout": min(_CONNECT, timedelta(seconds=options.timeout)),
     }
-    # What the client reads from the environment gives way to what it is told here.
+    # Settings given here override those that the client reads from the environment.
     if options.allow_http or os.environ.get("AWS_ALLOW_HTTP", "").lower() == "true":
         client["allow_http"] = True
     retry: RetryConfig = {

@@ -357,7 +357,7 @@ class MemoryOnly:
         self._outbox.send(self._counts.take_letters())
 
     def note(self, error: UncountableRecordError) -> UncountableRecordError:
-        """The error itself: without checkpoints there is nothing to go on from."""
+        """The error itself: without checkpoints there is nothing to resume from."""
         return error
 
     def saved(self, _partition: Partition, _position: int) -> bool:

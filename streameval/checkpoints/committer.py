@@ -101,7 +101,7 @@ class OffsetCommitter:
 
 
 class DurableCounters:
-    """Evidence counters: start at 0 with the process and grow by what checkpoints made durable.
+    """Evidence counters: start at 0 with the process and grow with durable evidence.
 
     When a label value is folded between two checkpoints, its counter stops and the counter of
     the value it was folded to grows from then on. Nothing is shown twice, and no sum falls.

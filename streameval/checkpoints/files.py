@@ -223,7 +223,7 @@ class CheckpointFile:
         """The bytes of a part.
 
         Raises:
-            KeyError: there is no such part.
+            KeyError: the part is unknown.
             DamagedStateError: they are not what was written.
             StoreError: they cannot be read.
         """
@@ -245,7 +245,7 @@ def _missed(path: Path) -> Iterator[None]:
 
 
 def offsets_in(disk: Disk, folder: Path) -> list[int]:
-    """The offsets of the checkpoints in a folder, ascending; none where there is no folder."""
+    """The offsets of the checkpoints in a folder, ascending; none without a folder."""
     try:
         names = disk.names(folder)
     except FileNotFoundError:
@@ -357,7 +357,7 @@ class Cleaner:
             return
 
     def _read(self, path: Path) -> Listed | None:
-        """What a file says, cached while it is unchanged; None where it is gone."""
+        """The header of a file, cached while it is unchanged; None if it is missing."""
         try:
             modified = self._disk.modified(path)
             if path not in self._listed or self._listed[path][0] != modified:

@@ -99,7 +99,7 @@ class FolderStore:
                         yield Place(topic, identity, number)
 
     def _within(self, folder: Path) -> list[str]:
-        """Names in it that belong to a place; none where it is no folder, or is gone."""
+        """Names in it that belong to a place; none if it is missing or not a folder."""
         with suppress(NotADirectoryError, FileNotFoundError):
             return [name for name in self.disk.names(folder) if decoded(name) is not None]
         return []

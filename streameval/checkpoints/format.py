@@ -257,6 +257,6 @@ def file_of(offset: int) -> str:
 
 
 def offset_of(name: str) -> int | None:
-    """The offset that a file's name says; None where it is no checkpoint."""
+    """The offset in a file's name; None if it is not a checkpoint."""
     found = _CHECKPOINT.fullmatch(name)
     return int(found[1]) if found else None

@@ -410,7 +410,7 @@ class CheckpointObject:
         """The bytes of a part.
 
         Raises:
-            KeyError: there is no such part.
+            KeyError: the part is unknown.
         """
         return self._parts[part]
 
@@ -450,7 +450,7 @@ def _by_file(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
 def _spent(entries: Iterable[Entry], there: There, most: int) -> list[Entry]:
     """The entries of the blob to write anew, or none.
 
-    That is one of which less than half is needed; or any, where there are too many. The one with
+    A blob qualifies if less than half of it is needed; any does if there are too many. The one with
     the fewest bytes is chosen.
     """
     blobs = _by_file(entries)

@@ -25,7 +25,7 @@ from streameval.errors import StreamevalError
 
 COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "demo": "Watch three variants, and which of their differences are real.",
+        "demo": "Watch three variants on simulated traffic, and which differences are real.",
         "run": "Run the daemon: read the source, count, and serve the values over HTTP.",
         "check": "Check a configuration, and print what `run` would do with it.",
         "evaluate": "Evaluate files, with the same bits as the daemon on the same events.",
@@ -33,7 +33,7 @@ COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
         "simulate": "Write simulated events: one JSON object a line, on standard output.",
         "publish": "Publish the lines of files to a Kafka topic, keyed by user.",
         "metrics": "List all metrics, or document one of them.",
-        "explain": "Explain how one request or user was counted, and why not.",
+        "explain": "Explain how one request or user was counted, or why it was not.",
         "skip": "Skip one record at which the daemon stops because counting it fails.",
         "state": "Inspect, verify, export and merge stores of checkpoints ([state] path).",
         "dlq": "Show dead letters, and replay their records after a fix.",
@@ -76,7 +76,7 @@ app = typer.Typer(
     cls=_Commands,
     add_completion=False,
     pretty_exceptions_enable=False,
-    epilog="First time here? `streameval demo` needs nothing but itself.",
+    epilog="First time here? Run `streameval demo`.",
     **_SETTINGS,
 )
 

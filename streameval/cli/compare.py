@@ -92,7 +92,7 @@ def compare(  # noqa: PLR0913  each is an option of the command
         ),
     ] = None,
     same_users: Annotated[
-        bool, Option("--same-users", help="Each user is meant to meet several variants.")
+        bool, Option("--same-users", help="Users meet several variants by design.")
     ] = False,
     method: Annotated[
         Literal["fixed", "anytime"] | None,
@@ -150,12 +150,11 @@ def compare(  # noqa: PLR0913  each is an option of the command
     streameval compare state    # what a daemon has saved, all partitions together
     ```
 
-    Events must name their users, under `user` unless --column user=FIELD says otherwise: a user's
-    lists resemble each other, so users are what is compared, in 256 groups. A user who is in both
-    variants is compared with themselves.
+    Events must name their users (`user`, or --column user=FIELD): a user's lists resemble each
+    other, so users are compared, in 256 groups.
 
-    The interval of the method `fixed` holds for one look that was planned; `anytime` holds however
-    often you look. Metrics that are not means over lists or items are left out, with a message.
+    The interval of the method `fixed` holds for one planned look; `anytime` holds however often you
+    look. Metrics that are not means over lists or items are left out, with a message.
     """
     compared_files(
         Request(

@@ -119,7 +119,7 @@ FORMATS: Final[Mapping[str, Callable[[Written], str]]] = {
 def forest(found: Comparison, scale: float, marks: str = _MARKS) -> str:
     """The interval of a lift as a line, with no lift in the middle.
 
-    `scale`: lift at the ends. `marks`: line, lift, no lift, and what goes on beyond the left and
+    `scale`: lift at the ends. `marks`: line, lift, no lift, and a continuation beyond the left and
     right end.
 
     Example:

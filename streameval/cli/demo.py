@@ -93,13 +93,11 @@ def demo(
         Option("--attribution", help="Impressions and later interactions in two streams."),
     ] = False,
 ) -> None:
-    """Watch three variants, and which of their differences are real.
+    """Watch three variants on simulated traffic, and which differences are real.
 
-    The traffic is simulated. Treatment is truly better than control. Placebo is control by another
-    name, so that you see what chance alone does. It needs neither Kafka nor a configuration. The
-    daemon runs as it would on your own events, with its page, /metrics and /api/v1/metrics at the
-    address that is printed. Event time is simulated too: it begins on 2026-01-01, and each event is
-    10 ms after the one before.
+    Treatment is better than control; placebo is control by another name and shows what chance
+    does. The page, /metrics and /api/v1/metrics are at the printed address. Event time begins on
+    2026-01-01, 10 ms an event.
 
     ```
     streameval demo

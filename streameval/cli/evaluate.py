@@ -118,20 +118,19 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
     streameval evaluate --recommendations recs.parquet --truth truth.csv -m recbole:ndcg@10
     ```
 
-    With --config, any -m replaces the metrics of that file and any --by its labels; it needs no
-    [source] where files are named. Invalid records of JSON lines are left out and summed up on
-    standard error. The exit status is 1 without a valid event, and where most records with
-    interactions are invalid, unless --allow-invalid is given.
+    With --config, -m replaces the metrics of that file and --by its labels; no [source] is needed
+    if files are named. Invalid records are left out and reported on standard error. The exit status
+    is 1 without a valid event, or if most records with interactions are invalid.
 
-    Lists in CSV are JSON lists, or ids between separators: |, white space, or what --separator
-    says. A column that looks like a list in another form is refused with its line.
+    Lists in CSV are JSON lists, or ids between separators: |, white space, or --separator. A cell
+    in another form is refused with its line.
 
-    Spans of --every are aligned to UTC and hold the events in them, wherever they stand in the
-    files; a span without an event is left out.
+    Spans of --every are aligned to UTC, and events count in them in any order of the files; a span
+    without an event is left out.
 
-    Rows of --recommendations and --truth are joined by user: a user of the truth alone has an
-    empty list, one of the recommendations alone no interaction. Files of RecBole, RePlay and
-    trec_eval are read as they are.
+    Rows of --recommendations and --truth are joined by user: a user in the truth only has an empty
+    list, one in the recommendations only no interaction. RecBole's, RePlay's and trec_eval's files
+    are read as they are.
     """
     request = Request(
         paths=found_files(paths or []),

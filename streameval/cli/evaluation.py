@@ -75,7 +75,7 @@ Processes: TypeAlias = Annotated[
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """What the caller wants to know, and of which files.
+    """The request of a caller: metrics, files and options.
 
     Attributes:
         ties: which of two items with one score stands first; None leaves it to the form.
@@ -189,7 +189,7 @@ def _of_a_daemon(config: Config, request: Request) -> Config:
 def _streams(config: Config, attribution: AttributionOptions, paths: Sequence[str]) -> Config:
     """The configuration with files in place of its streams.
 
-    A file is the stream of which it has the name: "clicks.ndjson.gz" is the topic "clicks".
+    A file is the stream with its name: "clicks.ndjson.gz" is the topic "clicks".
     """
     named = {_stem(name): name for stream in attribution.streams for name in stream}
     files = {named.get(_stem(path)): path for path in paths}

@@ -53,15 +53,15 @@ def explain(
     ] = None,
     as_json: Annotated[bool, Option("--json", help="As JSON instead of text.")] = False,
 ) -> None:
-    """Explain how one request or user was counted, and why not.
+    """Explain how one request or user was counted, or why it was not.
 
     ```
     streameval explain 7f3a-22 --config streameval.toml
     streameval explain 7f3a-22 --config streameval.toml --since 2026-01-31T08:00:00+00:00 --json
     ```
 
-    It reads the logs of [source] up to their ends and joins them with the code of the daemon. It
-    needs no state and changes nothing. The exit status is 1 if the logs hold no record of the key.
+    It reads the logs of [source] up to their ends and joins them as the daemon does. It needs no
+    state and changes nothing. The exit status is 1 if the logs have no record of the key.
     """
     settings = load(config)
     if settings.attribution is None:

@@ -52,7 +52,7 @@ def publish(
     streameval publish events.ndjson.gz --bootstrap-servers 127.0.0.1:9092 --topic events
     ```
 
-    Each line is published as it is; the topic then holds the same bytes as the files.
+    Each line is published as it is.
     """
     kafka = dict(each.partition("=")[::2] for each in setting or [])
     kafka["bootstrap_servers"] = bootstrap_servers

@@ -154,7 +154,7 @@ def _objects(taken: Sequence[Taken]) -> Iterator[dict[str, object]]:
 
 
 def _certainty(reading: Reading) -> dict[str, object]:
-    """What is known of a value that is not exact; nothing of one that is."""
+    """The bounds of an estimate; nothing for an exact value."""
     if not reading.estimated and reading.low is None:
         return {}
     return {"estimated": reading.estimated, "low": reading.low, "high": reading.high}

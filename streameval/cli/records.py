@@ -44,7 +44,7 @@ class Begun(Protocol):
 
 
 def counted_records(config: Config, every: int | None, processes: int) -> Ingest | SpanCounting:
-    """Count all records of the files, with a bar, and tell of those that are no event.
+    """Count all records of the files, with a bar, and report the invalid ones.
 
     `every`: length of a span, microseconds; None for what the daemon counts. `processes`: how many
     count, where there are several files that can be read more than once.
@@ -57,7 +57,7 @@ def counted_records(config: Config, every: int | None, processes: int) -> Ingest
     known = {path: place for place, path in enumerate(source.paths)}
 
     def keep(letters: Iterable[DeadLetter]) -> None:
-        """Of each reason the one that stands first, whatever was read first."""
+        """The first one of each reason in the order of the files, not of reading."""
         for each in letters:
             held = examples.setdefault(each.reason, each)
             first = min(held, each, key=lambda one: (known[one.partition.topic], one.offset))
@@ -269,7 +269,7 @@ def beginning(config: Config, begun: Begun) -> Owner:
 
 
 class _Starts:
-    """Begins what it is given, each log where the source says."""
+    """Begins each assigned log where the source says."""
 
     def __init__(self, begun: Begun) -> None:
         self._begun = begun

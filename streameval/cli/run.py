@@ -40,7 +40,7 @@ def run(
     ] = None,
     route_prefix: Annotated[
         str | None,
-        Option("--web.route-prefix", metavar="PATH", help="What all paths begin with."),
+        Option("--web.route-prefix", metavar="PATH", help="Prefix of all paths."),
     ] = None,
     enable_lifecycle: Annotated[
         bool, Option("--web.enable-lifecycle", help="Let POST /-/reload reload, as SIGHUP does.")
@@ -53,16 +53,15 @@ def run(
     ```
 
     It serves a page at /, /metrics for Prometheus, /api/v1/metrics (JSON), /-/healthy and /-/ready.
-    Logs go to standard error. SIGTERM or Ctrl-C stops it cleanly: status 0, or 1 if the
-    last checkpoint could not be written. A second signal stops it at once. At the end of its
-    files the daemon keeps serving.
+    Logs go to standard error. SIGTERM or Ctrl-C stops it in order: status 0, or 1 if the last
+    checkpoint could not be written. A second signal stops it at once. At the end of its files the
+    daemon keeps serving.
 
     With [state], each start resumes from the newest checkpoint, and every record counts once in
-    windows and lifetime; Prometheus counters begin at 0, and miss what was not scraped before the
-    process ended. Without [state], metrics reset on restart.
+    windows and lifetime; Prometheus counters begin at 0. Without it, metrics reset on restart.
 
     SIGHUP reloads: the daemon validates the file, writes a checkpoint and restarts with it. An
-    invalid file is refused, and the old configuration stays in force.
+    invalid file is refused.
 
     ```
     streameval run streameval.toml --web.listen 0.0.0.0:9877 --web.config.file web.yml

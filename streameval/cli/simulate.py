@@ -73,9 +73,8 @@ def simulate(
     streameval simulate --streams two
     ```
 
-    With --streams, the same lists and clicks come as they do from real systems: impressions.ndjson
-    has the lists, interactions.ndjson what was done in them, later; both with records out of order,
-    written twice, late, without a list, or invalid. streameval.toml joins them:
+    With --streams, lists and clicks are in impressions.ndjson and interactions.ndjson, with records
+    out of order, repeated, late, without a list, and invalid. streameval.toml joins them:
 
     ```
     streameval evaluate --config two/streameval.toml

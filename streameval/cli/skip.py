@@ -42,15 +42,13 @@ def skip(
     streameval skip streameval.toml --topic events --partition 3 --offset 14
     ```
 
-    The order is kept beside the checkpoints, and durable when the command ends. The daemon reads
-    it when it starts or takes over the partition: it writes the record to the dead letters, with
-    the reason `skipped` and a message that says who, when and why, and counts on as if the record
-    had never been there. Nothing else is skipped: only a record that the daemon has named when it
-    stopped is accepted, and only while no checkpoint covers it. Use `streameval dlq replay` to
-    count it after a fix.
+    The order is durable beside the checkpoints when the command ends. A daemon that starts or
+    takes over the partition writes the record to the dead letters, with the reason `skipped` and
+    who, when and why, and counts on without it. Only a record that a daemon named when it stopped
+    is accepted, while no checkpoint covers it. `streameval dlq replay` counts it after a fix.
 
-    A list of a join can fail after it was read, when its window is over. Then the command also
-    reads the record from its log, and the list is taken out of the state.
+    A list of a join can fail when its window is over. Then the command also reads its record from
+    the log, and the list is removed from the state.
     """
     record = Identity(Partition(topic, partition), offset)
     _skip(config, record, by or f"{getuser()}@{gethostname()}")

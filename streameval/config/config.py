@@ -223,7 +223,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: its identity in saved state: "labels", "country", "labels(variant)[24h]"; a
-            function of what is kept, whatever the order in the file.
+            function of the metrics alone, not of their order in the file.
         segment: the one dimension besides the labels, if any.
         dimensions: labels in the order of the configuration, and the segment.
         metrics: in the order of the configuration.
@@ -263,7 +263,7 @@ def from_schema(saved: Mapping[str, Any]) -> Config:
     """The configuration that a state was made with; its source is a stand-in.
 
     Raises:
-        DamagedStateError: it is not what `schema` gave.
+        DamagedStateError: it is not the output of `schema`.
     """
     try:
         return msgspec.convert({**saved, "source": {"type": "simulator"}}, Config)

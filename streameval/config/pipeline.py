@@ -202,7 +202,7 @@ def schemas_of(config: Config, environment: Mapping[str, str]) -> Schemas | None
 
 
 def of_files(config: Config) -> Config:
-    """The configuration for files, which are lines of JSON whatever the format of the topics."""
+    """The configuration for files, which are lines of JSON for every format of topics."""
     replace = msgspec.structs.replace
     options = config.attribution
     if options is not None:

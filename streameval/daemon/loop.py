@@ -329,7 +329,7 @@ class SourceTrouble:
 
 
 class Advice:
-    """Logs advice about suspicious events: each sentence once, whatever its numbers."""
+    """Logs advice about suspicious events: each sentence once, numbers aside."""
 
     def __init__(self) -> None:
         self._given: set[str] = set()

@@ -35,7 +35,7 @@ SINCE_START = (
 
 
 class Daemon:
-    """Counts what a source delivers, and serves it. It listens from the moment it is made.
+    """Counts the records of a source and serves the values. It listens as soon as it is made.
 
     `environment`: values of ${NAME} in the configuration, usually `os.environ`. `reread`:
     reads the configuration anew for a reload; None where it cannot change. `observe`: handed each

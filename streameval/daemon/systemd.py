@@ -22,7 +22,7 @@ class Supervisor:
     """Notifies the service manager that started this process.
 
     Keep-alives follow the beats of the pulse that /-/healthy reads: a stuck loop sends none,
-    whatever the other threads do.
+    independent of the other threads.
 
     Args:
         environment: of the process; NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID are read.

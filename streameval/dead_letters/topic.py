@@ -42,7 +42,7 @@ HEADERS: Final[Mapping[str, str]] = MappingProxyType(
         f"{PREFIX}message": "which field, and what was found there; at most 1,000 bytes",
     }
 )
-"""Name of each added header -> what it holds, as UTF-8 text."""
+"""Name of each added header -> its content, UTF-8 text."""
 
 TIMEOUT: Final = 8.0
 """Seconds that a write may take, with connecting and creating topics."""

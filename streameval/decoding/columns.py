@@ -46,7 +46,7 @@ def concatenated(parts: Sequence[Columns]) -> Columns:
 
 
 def picked(column: Sequence[Any] | None, rows: NDArray[np.int64] | slice) -> Any:
-    """These rows of a column, in this order; None where there is no column.
+    """These rows of a column, in this order; None without a column.
 
     >>> picked("abcd", np.array([3, 0])), picked("abcd", slice(1, 3))
     (['d', 'a'], 'bc')

@@ -32,7 +32,7 @@ class Decoded(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         dimensions: values of labels and segments of each event; None where none are configured.
         event_ids: identity of each event; None where the stream has none.
         users: who saw the list of each event; None where nobody asks.
-        invalid: place, and why the record there is no event; ascending.
+        invalid: place and reason of each invalid record; ascending.
         tombstones: places of the records that had no value, ascending.
     """
 
@@ -47,7 +47,7 @@ class Decoded(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def named(self) -> Batch:
-        """The events with the ids themselves, whatever they are counted by."""
+        """The events with the ids themselves, not their numbers."""
         return self.batch.batch if isinstance(self.batch, Coded) else self.batch
 
     @property

@@ -1,7 +1,7 @@
 """Records in Confluent's wire format: a zero byte, the id of a schema, and what it describes.
 
 Each becomes the JSON text of the same values, and is read as JSON from there on: one meaning of
-paths, ids, times and labels, whatever the format.
+paths, ids, times and labels of every format.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Encoding(msgspec.Struct, frozen=True):
 
 
 class Outcome(Protocol):
-    """Outcomes of the records of a batch, as far as their format is concerned."""
+    """Outcomes of unframing the records of a batch."""
 
     @property
     def invalid(self) -> Sequence[tuple[int, InvalidEvent]]:

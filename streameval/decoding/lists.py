@@ -39,7 +39,7 @@ def item_of(element: Any, path: Path, ids: Ids, where: str) -> Id:
     """The item of an element that is an object with an id, or the id itself.
 
     Raises:
-        Refusal: it has none, or it is no id.
+        Refusal: it has none, or an invalid one.
     """
     if type(element) is not dict:
         return ids.one(element, where)
@@ -53,7 +53,7 @@ def items_of(elements: list[Any], path: Path, ids: Ids, field: str) -> list[Id]:
     """The items of a list of ids or of objects.
 
     Raises:
-        Refusal: one of them has none, or it is no id.
+        Refusal: one of them has none, or an invalid one.
     """
     kinds = set(map(type, elements))
     if dict not in kinds:

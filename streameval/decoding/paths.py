@@ -32,7 +32,7 @@ class TopLevel:
         """The record's fields; None where one is absent or null.
 
         Raises:
-            Refusal: the bytes are no JSON object.
+            Refusal: the bytes are not a JSON object.
         """
         try:
             record = self._decode(value)
@@ -101,7 +101,7 @@ class Path:
         """What lies there; None where a step is absent or null.
 
         Raises:
-            Refusal: a step on the way is no object, or no list where the path says `[]`.
+            Refusal: a step of the path is not an object, or not a list at `[]`.
         """
         if self._only is not None:
             return record.get(self._only)

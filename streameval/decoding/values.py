@@ -119,7 +119,7 @@ def label_texts(values: Iterable[object], most: int = MAX_LABEL_BYTES) -> tuple[
 
 
 class Remembered(dict[Any, tuple[str, ...]]):
-    """Values as they were decoded -> the same as text; what is asked for first is made then.
+    """Decoded values -> the same as text, made on first use.
 
     `most`: so many are remembered; beyond it all are made again.
 

@@ -106,7 +106,7 @@ class Clock:
         return [self.now, self._agreed, self.recent]
 
     def restore(self, state: Sequence[Any]) -> None:
-        """Go on from what `state` gave.
+        """Continue from the output of `state`.
 
         Raises:
             ValueError: it is not that.
@@ -234,7 +234,7 @@ class Ahead:
         return [[start, *self._waiting[start]] for start in sorted(self._waiting)]
 
     def restore(self, state: Sequence[Any]) -> None:
-        """Go on from what `state` gave.
+        """Continue from the output of `state`.
 
         Raises:
             ValueError: it is not that.

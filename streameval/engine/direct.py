@@ -81,10 +81,10 @@ class State(Protocol):
         """Its content in pieces, sorted by name."""
 
     def restore(self, parts: Mapping[str, bytes]) -> None:
-        """Take the place of the content by what `sections` gave.
+        """Replace the content with the output of `sections`.
 
         Raises:
-            DamagedStateError: the parts are not what `sections` gave.
+            DamagedStateError: the parts are not the output of `sections`.
             UnlikeStateError: they were made with other inputs or options.
         """
 

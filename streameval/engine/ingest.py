@@ -188,10 +188,10 @@ class Ingest:
     def restore(
         self, partition: Partition, offsets: Mapping[Partition, int], parts: Mapping[str, bytes]
     ) -> None:
-        """Go on from what `sections` gave, at the offset of each log that is counted there.
+        """Continue from the output of `sections`, at the offset of each log that it covers.
 
         Raises:
-            DamagedStateError: the parts are not what `sections` gave; nothing has changed.
+            DamagedStateError: the parts are not the output of `sections`; nothing has changed.
             UnlikeStateError: they were made with other inputs or options.
         """
         state = self._front.state(offsets)

@@ -71,7 +71,7 @@ class Memory:
             yield Section(f"{PREFIX}{bucket}", self._versions[bucket], self._content(bucket))
 
     def restore(self, sections: Mapping[str, bytes]) -> None:
-        """Take the place of the content by what `sections` gave.
+        """Replace the content with the output of `sections`.
 
         Raises:
             DamagedStateError: it is not that.

@@ -259,12 +259,12 @@ class PartitionState:
         return {self._partition: Progress(self.position, self.clock)}
 
     def restore(self, parts: Mapping[str, bytes]) -> None:
-        """Take the place of the content by what `sections` gave, with the layout of this one.
+        """Replace the content with the output of `sections`, with the layout of this one.
 
         What the layout asks for and the parts do not hold is kept from now on, see `since`.
 
         Raises:
-            DamagedStateError: the parts are not what `sections` gave.
+            DamagedStateError: the parts are not the output of `sections`.
             UnlikeStateError: they were made with other inputs or options.
         """
         kept = self._restore_meta(parts)

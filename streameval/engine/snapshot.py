@@ -175,7 +175,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     """The pipeline's own counts since the process started; without one, what was evaluated.
 
     Attributes:
-        consumed: records read, whatever became of them.
+        consumed: records read, valid or not.
         valid: records that became events.
         invalid: records that did not, by reason; every known reason is present, at 0 or more.
         tombstones: records without a value.
@@ -300,7 +300,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         series: by family, metric as configured, labels, and window, lifetime last. Label values
             that had no events for long enough are not among them.
         health: the pipeline's own counts.
-        counted: what checkpoints have made durable since the process started, of series that were
+        counted: durable evidence since the process started, of series that were
             ever seen, moved away or not; None where state is not durable.
         past: what the values were before.
         experiment: variants against control; None where no experiment is configured.

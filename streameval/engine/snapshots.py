@@ -47,7 +47,7 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         health: all of it but what is counted.
         ends: for each partition, the offset after its last record, as far as known.
-        counted: what checkpoints have made durable; None where state is not durable.
+        counted: durable evidence; None if state is not durable.
         unread: partitions of what is read that other processes count.
     """
 

@@ -37,7 +37,7 @@ class Slice(NamedTuple):
 class Spans:
     """Spans of one length, aligned to the epoch; every event is counted in exactly one.
 
-    Nothing is late: a span is the events in it, in whatever order they came.
+    Nothing is late: a span has the events of its time, in any order.
 
     `every`: length of a span, microseconds.
     """
@@ -60,7 +60,7 @@ class Spans:
         return [family.dump() for family in self._families]
 
     def add(self, dumped: Sequence[Dumped]) -> None:
-        """Add what others of the same families gave."""
+        """Add the counts of others with the same families."""
         for family, content in zip(self._families, dumped, strict=True):
             family.add(*content)
 

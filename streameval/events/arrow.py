@@ -34,7 +34,7 @@ def table_columns(table: Any, names: Sequence[str]) -> Mapping[str, Any]:
     """The columns of these names; recommendations and interactions must be among them.
 
     Raises:
-        InvalidEventError: they are not, or it is no table.
+        InvalidEventError: they are not, or it is not a table.
         MissingExtraError: pyarrow is not installed.
     """
     found = as_table(table)
@@ -47,7 +47,7 @@ def table_columns(table: Any, names: Sequence[str]) -> Mapping[str, Any]:
 
 
 def as_table(given: Any) -> Any:
-    """A table of pyarrow from whatever speaks Arrow's interface; its columns are not copied.
+    """A pyarrow table from any object with Arrow's interface; its columns are not copied.
 
     Text as Polars hands it over (views) is: pyarrow can do little with that.
 

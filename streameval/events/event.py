@@ -49,7 +49,7 @@ LARGEST_GAIN = 2.0**1000
 
 
 class Interaction(msgspec.Struct, frozen=True, gc=False):
-    """One interaction as it was logged: which item, worth how much, of which type.
+    """One interaction as it was logged: item, gain and type.
 
     Attributes:
         item: the item's id.

@@ -70,10 +70,10 @@ def of_kind(kind: IdKind | None, ids: Collection[Id], where: str) -> tuple[IdKin
     `kind`: that they must have; None where the first of them decides.
 
     Returns:
-        Their kind, None where there is no id; and the ids, as given where they are so already.
+        Their kind, None without ids; and the ids, as given if they need no change.
 
     Raises:
-        InvalidEventError: one is no id, or of the other kind.
+        InvalidEventError: one is invalid or of the other kind.
     """
     if all_are(kind, ids):
         return kind, ids
@@ -97,7 +97,7 @@ def ids_of_input(name: str, ids: Iterable[Id]) -> tuple[IdKind | None, Sequence[
     """The same for a catalogue, popularity or similarity.
 
     Raises:
-        MetricError: one is no id, or they are of two kinds.
+        MetricError: one is invalid, or they are of two kinds.
     """
     known = list(ids)
     try:

@@ -49,7 +49,7 @@ class RecordBatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     Attributes:
         values: each record's bytes; None for a tombstone.
         offsets: each record's offset, ascending; a log may have gaps.
-        next_offset: where to go on after this batch; above every offset in it.
+        next_offset: the offset after this batch; above every offset in it.
         timestamps: when the log took each record, milliseconds since the epoch; None where it
             does not say (files).
         origin: key and headers of the record at a place of the batch; None where there are none.
@@ -79,7 +79,7 @@ class RecordBatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             yield self.piece(start, stop, behind)
 
     def piece(self, start: int, stop: int, next_offset: int) -> RecordBatch:
-        """The records at these places, with another place to go on."""
+        """The records at these places, with another next offset."""
         origin = self.origin
 
         def shifted(place: int) -> Origin:
@@ -96,7 +96,7 @@ class RecordBatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition that a source hands over, and what its log says of itself.
+    """A partition that a source assigns, with facts about its log.
 
     Attributes:
         partition: which one.

@@ -95,7 +95,7 @@ def _audience(report: Report) -> Iterator[Family]:
         ("shared_ratio", "Share of users who are in several variants.", checks.shared),
         (
             "shared_evidence",
-            "Evidence that users in several variants are no accident; 1,000 is an alarm.",
+            "Evidence that users in several variants are not an accident; 1,000 is an alarm.",
             checks.shared_evidence,
         ),
         (

@@ -71,7 +71,7 @@ def family_name(metric: Metric, segment: str | None = None) -> str:
 
 
 def metric_labels(metric: Metric) -> dict[str, str]:
-    """The labels that tell apart metrics of one family: chosen parameters, and k if there is one.
+    """The labels that distinguish metrics of one family: chosen parameters, and k if present.
 
     The statistic is in the family's name, for a family has one type and one unit.
 

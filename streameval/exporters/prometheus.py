@@ -58,7 +58,7 @@ class PrometheusExporter:
         return self._renderings
 
     def exposition(self, snapshot: Snapshot | None) -> bytes:
-        """Everything there is to scrape, in text format 0.0.4.
+        """All samples, in text format 0.0.4.
 
         `snapshot`: what is shown; without one, only the process itself is.
         """
@@ -88,7 +88,7 @@ class Text:
     """Writes families as prometheus_client does, and remembers all of a line but its number.
 
     Names and labels are most of the work and stay as they are from one scrape to the next. Labels
-    are told apart by identity: the same must come as the same object.
+    are distinguished by identity: equal ones must be the same object.
     """
 
     def __init__(self) -> None:

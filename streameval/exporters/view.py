@@ -65,7 +65,7 @@ def certainty(reading: Reading) -> str:
 
 
 def printable(text: str) -> str:
-    r"""A text of unknown origin, with what would steer a terminal made visible.
+    r"""A text of unknown origin, with control characters made visible.
 
     Example:
         >>> printable("\x1b[31mred")
@@ -116,7 +116,7 @@ class Division(NamedTuple):
     """The series of one family.
 
     Attributes:
-        windows: that stand side by side, lifetime last; only that where there are no windows.
+        windows: the columns, lifetime last; without windows the lifetime alone.
     """
 
     family: SeriesFamily
@@ -216,7 +216,7 @@ def comparison(snapshot: Snapshot) -> Comparison | None:
 def differences(snapshot: Snapshot) -> list[float | None]:
     """For each series its value less that of the control with the same other labels.
 
-    None where either has no value, where there is no control, and for the control itself.
+    None if either has no value, without a control, and for the control itself.
     """
     compared = comparison(snapshot)
     if compared is None:

@@ -104,7 +104,7 @@ class ShownBucket:
 
 
 def written(bucket: ShownBucket, items: Sequence[Id], labels: Sequence[tuple[str, ...]]) -> bytes:
-    """A bucket as bytes; equal lists in equal order give equal ones, whatever their numbers."""
+    """A bucket as bytes; equal lists in equal order give equal bytes, for any numbering."""
     return msgspec.msgpack.encode(_saved(bucket, items, labels))
 
 
@@ -158,7 +158,7 @@ class _Saved(msgspec.Struct, array_like=True):
 
 
 def _saved(bucket: ShownBucket, items: Sequence[Id], labels: Sequence[tuple[str, ...]]) -> _Saved:
-    """Equal lists in equal order give equal bytes, whatever numbers their items have here."""
+    """Equal lists in equal order give equal bytes, for any numbering of their items."""
     shown = np.array(bucket.items, dtype=np.int64)
     beside = [np.array(each, dtype=np.int64) for each in bucket.baselines]
     everything = np.concatenate([shown, *beside])

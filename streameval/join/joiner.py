@@ -265,7 +265,7 @@ class Joiner:
         }
 
     def restore(self, state: Mapping[str, Any], parts: Mapping[str, bytes]) -> None:
-        """Replace the content by what `state_dict` and `sections` gave.
+        """Replace the content with the output of `state_dict` and `sections`.
 
         Raises:
             DamagedStateError: it is not that.

@@ -140,7 +140,7 @@ class Logs:
         ]
 
     def restore(self, saved: Sequence[Any]) -> None:
-        """Go on from what `state` gave.
+        """Continue from the output of `state`.
 
         Raises:
             UnlikeStateError: it is of other logs.

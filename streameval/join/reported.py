@@ -115,7 +115,7 @@ class ReportedShelf:
             yield Section(f"{PREFIX}{number}", bucket.version, _content(bucket))
 
     def restore(self, sections: Mapping[str, bytes]) -> None:
-        """Replace the content by what `sections` gave.
+        """Replace the content with the output of `sections`.
 
         Raises:
             DamagedStateError: it is not that.
@@ -170,7 +170,7 @@ class Deduplicator:
         return self._memory.sections()
 
     def restore(self, sections: Mapping[str, bytes], newest: int | None) -> None:
-        """Replace the content by what `sections` gave.
+        """Replace the content with the output of `sections`.
 
         Raises:
             DamagedStateError: it is not that.

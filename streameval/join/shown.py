@@ -215,7 +215,7 @@ class Shown:
             yield Section(f"{PREFIX}{number}", bucket.version, self._content(bucket))
 
     def restore(self, sections: Mapping[str, bytes]) -> None:
-        """Take the place of the content by what `sections` gave.
+        """Replace the content with the output of `sections`.
 
         Raises:
             DamagedStateError: it is not that.

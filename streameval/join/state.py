@@ -144,7 +144,7 @@ class JoinedState:
         return [account.less(before) for account, before in pairs]
 
     def apply(self, batch: RecordBatch, content: Content) -> Applied:
-        """Take a batch; `proceed` counts whatever is complete by it.
+        """Take a batch; `proceed` counts the lists that it completes.
 
         Raises:
             SourceError: it begins before what was handed over already.
@@ -269,10 +269,10 @@ class JoinedState:
         return sorted(found, key=lambda section: section.name)
 
     def restore(self, parts: Mapping[str, bytes]) -> None:
-        """Take the place of the content by what `sections` gave.
+        """Replace the content with the output of `sections`.
 
         Raises:
-            DamagedStateError: the parts are not what `sections` gave.
+            DamagedStateError: the parts are not the output of `sections`.
             UnlikeStateError: they were made of other logs, inputs or options.
         """
         own = {name: held for name, held in parts.items() if name.startswith(PREFIX)}

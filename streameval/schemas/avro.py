@@ -43,7 +43,7 @@ def reader(definition: Definition, unit: TimeUnit) -> ToText:
         for text in definition.references.values():
             parse_schema(_renamed(_decoded(text), unit), named_schemas=named)
         schema = parse_schema(_renamed(_decoded(definition.text), unit), named_schemas=named)
-    except Exception as error:  # fastavro raises whatever it meets
+    except Exception as error:  # fastavro raises errors of any type
         problem = f"it is not an Avro schema ({type(error).__name__}: {error})"
         raise UnusableSchemaError(problem) from error
     found = _Facts(named)
@@ -59,7 +59,7 @@ def _to_text(schema: Any, *, has_floats: bool) -> ToText:
             found: Any = schemaless_reader(stream, schema, None)
         except MemoryError:
             raise
-        except Exception as error:  # noqa: BLE001  fastavro raises whatever it meets
+        except Exception as error:  # noqa: BLE001  fastavro raises errors of any type
             raise _refusal(value, f"{type(error).__name__}: {error}") from None
         if stream.tell() != len(value):
             raise _refusal(value, f"{len(value) - stream.tell()} bytes are left over")

@@ -86,7 +86,7 @@ class Schemas:
         return {each for each in new if len(each.header) == HEADER and each.header[0] == 0}
 
     def want(self, wanted: Iterable[Wanted]) -> None:
-        """Fetch these, in place of whatever was wanted before."""
+        """Fetch these instead of those wanted before."""
         with self._changed:
             self._wanted = dict.fromkeys(wanted)
             if self.answered and not self._wanted:

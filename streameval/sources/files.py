@@ -328,6 +328,6 @@ def _first_line(path: str, head: bytes) -> bytes:
     try:
         content = next(filter(None, decompressed(path, iter((head,)))), b"")
     except SourceError:
-        # Damage is for the reader to tell, after the lines before it.
+        # The reader reports damage, after the lines before it.
         content = b""
     return content.partition(b"\n")[0][:_HEAD] if content else head

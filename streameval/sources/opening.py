@@ -117,7 +117,7 @@ def _refuse_unreadable(path: str, status: os.stat_result) -> None:
 
 
 def unreadable(path: str, error: OSError) -> SourceError:
-    """What to tell a user whose file the system does not give us."""
+    """The remedy for a file that the system does not open."""
     problem = (error.strerror or str(error)).lower()
     remedy = "check the path and its permissions"
     if isinstance(error, IsADirectoryError):

@@ -178,7 +178,7 @@ class SimulatorSource:
     """Simulated traffic, spread over partitions by user.
 
     A record's offset is its number in the whole traffic, so offsets within a partition have
-    gaps, and any of them can be gone to at no cost.
+    gaps, and seeking to any of them is free.
     """
 
     name = _TOPIC
@@ -262,7 +262,7 @@ class SimulatorSource:
         self._first = self._next = min(self._positions.values())
 
     def _assignment(self, partition: Partition) -> Assignment:
-        """Equal identities have equal records, whatever their pace, and how many there are."""
+        """Equal identities have equal records, at any pace and number."""
         chosen = self._options
         return Assignment(
             partition=partition,

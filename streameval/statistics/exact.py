@@ -62,7 +62,7 @@ def squares(values: FloatArray, counts: IntArray) -> tuple[IntArray, list[IntArr
 
 
 def scaled(exponents: IntArray, parts: list[IntArray]) -> int:
-    """The exact sum of what `limbs` gave, as a multiple of 1 / ONE."""
+    """The exact sum of the output of `limbs`, as a multiple of 1 / ONE."""
     (known,), summed = grouped([exponents], parts)
     total = 0
     for exponent, *limb in zip(known.tolist(), *(each.tolist() for each in summed), strict=True):

@@ -74,7 +74,7 @@ class Groups(Statistic):
         self._view: tuple[list[Any], dict[int, _Rows]] | None = None
 
     def of_lists(self, metrics: Sequence[Summed]) -> ListsOfUsers:
-        """What takes the outcome of each list, for the metrics that are functions of it."""
+        """The receiver of the outcome of each list, for the metrics that are functions of it."""
         self._sources.append(source := ListsOfUsers(metrics))
         return source
 

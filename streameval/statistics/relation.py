@@ -231,7 +231,7 @@ class Relation:
         """What `saved` gave.
 
         Raises:
-            ValueError: it is not what that gave.
+            ValueError: it is not its output.
         """
         twin = Relation(self.shape)
         twin.load([column_of(each) for each in saved])

@@ -52,7 +52,7 @@ class Sampled(Statistic):
         return self.relations["halvings"].size > 0
 
     def merge(self, *others: Self) -> None:
-        """Add what others counted; the lowest limit holds."""
+        """Add the counts of others; the lowest limit applies."""
         super().merge(*others)
         if any(other.reduced for other in others):
             self._room = -1
@@ -96,7 +96,7 @@ class Sampled(Statistic):
 
 
 CONFIDENCE = 0.999
-"""That the truth lies within what `bounds_of` says."""
+"""Probability that the truth lies within the bounds of `bounds_of`."""
 
 WIDTH = math.log(2 * (_MOST_HALVED + 1) / (1.0 - CONFIDENCE))
 """Both ends may fail, at each of the limits that there may come to be: a union bound over them."""

@@ -47,7 +47,7 @@ class Terms(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Outcomes of lists that wait."""
+    """Outcomes of waiting lists."""
 
     rows: IntArray
     codes: IntArray

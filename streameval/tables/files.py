@@ -63,7 +63,7 @@ class Column(NamedTuple):
     values: Any
 
     def error(self, row: int, problem: str, remedy: str) -> SourceError:
-        """What to tell of the value in a row; rows count from 0."""
+        """The error about the value in a row; rows count from 0."""
         where = f"{self.table.place(row)}, column {self.name!r}"
         return SourceError(self.table.path, f"{where}: {problem}", remedy)
 

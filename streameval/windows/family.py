@@ -56,7 +56,7 @@ _MOST_OPEN: Final = 131_072
 class Open:
     """What families counted that is not yet in their panes.
 
-    Its cells are numbered by family, pane and slice: what comes of many partitions in one poll is
+    Its cells are numbered by family, pane and slice: the records of many partitions in one poll are
     folded at once. A family that keeps users has one of its own.
     """
 
@@ -286,7 +286,7 @@ class Family:
             Names of statistics that some of them did not hold: they are kept from now on.
 
         Raises:
-            DamagedStateError: they are not what `sections` gave; the content stays as it was.
+            DamagedStateError: they are not the output of `sections`; the content stays as it was.
             UnlikeStateError: they were made with panes of another size.
         """
         self._open.settle()

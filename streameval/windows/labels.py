@@ -82,7 +82,7 @@ class Cap(Generic[T]):
         return [self.edge, sorted(self.kept)]
 
     def load(self, edge: int | None, values: Iterable[T]) -> None:
-        """Replace the content by what `state` gave."""
+        """Replace the content with the output of `state`."""
         self.edge = edge
         self.kept = {value: _hash(value) for value in values}
         if edge is not None:
@@ -216,7 +216,7 @@ class Folding:
         return [[cap.state() for cap in self.values], self.series.state()]
 
     def load(self, state: FoldingState) -> None:
-        """Replace the content by what `state` gave.
+        """Replace the content with the output of `state`.
 
         Raises:
             ValueError: it is of another number of dimensions.
@@ -412,7 +412,7 @@ class Seen:
         return [[slices.labels[at], latest[at], events[at]] for at in slices.sorted(events)]
 
     def load(self, state: SeenState, slices: Slices) -> None:
-        """Replace the content by what `state` gave."""
+        """Replace the content with the output of `state`."""
         found = {slices.number(labels): (latest, events) for labels, latest, events in state}
         self._events = self._latest = np.zeros(0, np.int64)
         self._grow(max(found, default=-1) + 1)

@@ -43,7 +43,7 @@ class Exporter(Protocol):
     """What renders /metrics."""
 
     def exposition(self, snapshot: Snapshot | None) -> bytes:
-        """Everything there is to scrape, in text format 0.0.4."""
+        """All samples, in text format 0.0.4."""
 
 
 def application(

@@ -23,7 +23,7 @@ Point: TypeAlias = tuple[float, float | None, int | None]
 
 
 class UnknownHistory(Exception):  # noqa: N818  an answer over HTTP, no error of the program
-    """There is no such series."""
+    """The series is unknown."""
 
     def __init__(self, what: str, known: tuple[str, ...]) -> None:
         super().__init__(f"There is no {what}; there is: {', '.join(known) or 'nothing yet'}.")

@@ -269,7 +269,7 @@ class _Connection(H11Protocol):
         self._stop_waiting()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no request, in place of a response that has not begun; then close."""
+        """Refuse an invalid request if no response has begun; then close."""
         cycle = getattr(self, "cycle", None)
         if cycle is not None:
             # The request before it may still be handled: its response has nowhere to go.

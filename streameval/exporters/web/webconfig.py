@@ -81,7 +81,8 @@ class Security:
 
     Attributes:
         context: encrypts connections, each as the files say when it begins; None means plain HTTP.
-        observe: told how reading changed files ended: None, or why the old content is in force.
+        observe: called after changed files were read, with None or the reason to keep the old
+            content.
 
     Raises:
         ConfigError: names the file, the key, what was found there and what is allowed.
@@ -104,7 +105,7 @@ class Security:
         """Refuse to restart without the protection there is: a file may be empty by mistake.
 
         Raises:
-            ConfigError: TLS or all users are gone.
+            ConfigError: TLS or all users were removed.
         """
         _check_kept(self._now, fresh._now)
 

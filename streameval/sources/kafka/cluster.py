@@ -67,7 +67,7 @@ class Cluster:
         self._admin = connect(KafkaAdminClient, config)
 
     def topics(self, names: Sequence[str]) -> Topics:
-        """What is known of these topics.
+        """Facts of these topics.
 
         Raises:
             KafkaError: the broker does not answer.

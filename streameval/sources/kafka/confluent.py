@@ -67,8 +67,8 @@ _MOST_COMMITS: Final = 8
 class ConfluentConsumer:
     """A `Consumer` of confluent-kafka.
 
-    Its callbacks run within `poll`. Nothing is read of what the group assigns until `start` says
-    from where, so that the group's commit is never gone on at.
+    Its callbacks run within `poll`. An assigned partition is not read until `start` says
+    from where, so that it never resumes at the group's commit.
 
     `config`: the same in kafka-python's names; its credentials may come from files.
     """

@@ -312,7 +312,7 @@ def _refusal(address: str) -> str | None:
 
 
 def _speaks_tls(address: str) -> bool:
-    """Whether a TLS handshake gets an answer, whatever the certificate is: nothing is sent."""
+    """Whether a TLS handshake gets an answer, with any certificate: nothing is sent."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:

@@ -46,7 +46,7 @@ class Consumer(Protocol):
 
         Raises:
             FencedInstanceIdError: another process uses our member name.
-            KafkaError: whatever the client says.
+            KafkaError: an error of the client.
         """
 
     def hold(self, partitions: Sequence[Partition]) -> None:

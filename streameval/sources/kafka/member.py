@@ -109,7 +109,7 @@ class GroupMember:
 
         Raises:
             FencedInstanceIdError: another process uses our member name.
-            KafkaError: whatever the client says.
+            KafkaError: an error of the client.
         """
         # Below zero, one client would wait for ever, and the other refuses it.
         batches = self._consumer.poll(max(0.0, seconds), self.positions)
@@ -166,7 +166,7 @@ class GroupMember:
         """Deliver these partitions from these offsets.
 
         Returns:
-            Batches without values: they tell where reading starts, before there is a record.
+            Batches without values: where reading starts, before the first record.
         """
         self._consumer.start(offsets)
         self.positions.update(offsets)

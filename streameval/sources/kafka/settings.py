@@ -1,4 +1,4 @@
-"""Settings of the Kafka client: what we offer, what the user says, and what is ours alone.
+"""Settings of the Kafka client: our defaults, the user's settings, and those reserved to us.
 
 The [source.kafka] table takes the client's own names, Java's and librdkafka's. Settings that do
 not fit together are refused here: the client itself takes an unknown security protocol as

@@ -149,9 +149,9 @@ class KafkaSource:
         Raises:
             SourceError: reading starts outside a log, or retention has overtaken it where nobody
                 shares the partitions; a topic was created anew; a record is corrupt; another
-                process uses our member name; a partition does not advance, whatever was tried;
+                process uses our member name; a partition does not advance after all remedies;
                 the client refuses its settings.
-            StreamevalError: whatever the owner raises.
+            StreamevalError: an error of the owner.
         """
         self._monitor.wait_for_partitions(seconds)
         if self._monitor.failure is not None:
