@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NoReturn
 
 from typer import Argument, Exit, Option
 
@@ -168,26 +168,29 @@ def evaluate_records(request: Request) -> None:
     config = configured(request)
     counting = counted_records(config, _span_length(config, request), request.processes)
     join = _join_health(counting, config)
+    suspicion = counting.tally.suspicion() or (join.suspicion() if join is not None else None)
+    if not counting.tally.valid:
+        _refuse_nothing("no valid event", config.source.logs, suspicion)
     taken = (
         list(counting.taken())
         if isinstance(counting, SpanCounting)
         else _whole(counting, config, join)
     )
     _tell_of_absent_labels([each.snapshot for each in taken])
-    suspicion = counting.tally.suspicion() or (join.suspicion() if join is not None else None)
     if suspicion is not None and isinstance(counting, SpanCounting):
         tell(suspicion)
     _write(taken, request)
     if suspicion is not None and not request.allow_invalid:
         tell("the exit status is 1 for that; --allow-invalid takes the values as they are.")
         raise Exit(FAILED)
-    if not counting.tally.valid:
-        tell(f"no valid event in {', '.join(_files(config))}.")
-        raise Exit(FAILED)
 
 
-def _files(config: Config) -> list[str]:
-    return config.source.logs
+def _refuse_nothing(what: str, files: Sequence[str], suspicion: str | None = None) -> NoReturn:
+    """End where there is no value to print."""
+    if suspicion is not None:
+        tell(suspicion)
+    tell(f"{what} in {', '.join(files)}.")
+    raise Exit(FAILED)
 
 
 def _span_length(config: Config, request: Request) -> int | None:
@@ -237,7 +240,7 @@ def evaluate_tables(request: Request) -> None:
     config = configured(request)
     _span_length(config, request)
     counted = counted_tables(request, config)
-    _written(counted.found, counted.empty, config, request)
+    _written(counted.found, config, request)
 
 
 def evaluate_pair(request: Request) -> None:
@@ -272,7 +275,7 @@ def evaluate_pair(request: Request) -> None:
     for start, (_, columns) in found:
         with wrong_call_where(InvalidEventError):
             counted[Cell((), start)].update_many(columns)
-    _written(counted, empty, config, request)
+    _written(counted, config, request)
 
 
 def _pair(request: Request) -> tuple[str, str]:
@@ -307,16 +310,12 @@ def _of_trec(results: str, qrels: str) -> tuple[Rows, Rows]:
     return shown, truth
 
 
-def _written(
-    found: Mapping[Cell, Accumulator], empty: Accumulator, config: Config, request: Request
-) -> None:
+def _written(found: Mapping[Cell, Accumulator], config: Config, request: Request) -> None:
     if config.windows is not None or config.segments or config.metric:
         tell("windows, segments and [[metric]] are read from JSON lines; here all is by labels.")
-    split = config.labels or request.every
-    _write(_taken(found or ({} if split else {Cell((), None): empty}), config), request)
     if not any(each.lists for each in found.values()):
-        tell(f"no event in {', '.join(request.files)}.")
-        raise Exit(FAILED)
+        _refuse_nothing("no event", request.files)
+    _write(_taken(found, config), request)
 
 
 def _taken(found: Mapping[Cell, Accumulator], config: Config) -> list[Taken]:

@@ -182,9 +182,10 @@ def test_invalid_records_are_summed_up_with_an_example_each(events: Path) -> Non
         assert f"2 {reason}, first in -, line {line}: " in told
 
 
-def test_without_a_valid_event_the_status_is_1() -> None:
-    done = ran("evaluate", "-", "-m", "ctr", "--format", "json", stdin=b"[]\n")
-    assert (done.returncode, done.stdout) == (1, "[]\n")
+@pytest.mark.parametrize("written_as", ["table", "json", "csv"])
+def test_without_a_valid_event_only_the_error_is_printed(written_as: str) -> None:
+    done = ran("evaluate", "-", "-m", "ctr", "--format", written_as, stdin=b"[]\n")
+    assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.splitlines()[-1] == "streameval: no valid event in -."
 
 

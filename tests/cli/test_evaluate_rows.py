@@ -373,5 +373,5 @@ def test_files_without_a_row_have_no_event(
     ]
     assert status(["evaluate", *map(str, arguments)]) == 1
     done = capsys.readouterr()
-    assert done.out == "metric,value,count\nmrr,,0\n"
+    assert not done.out
     assert "no event in " in done.err
