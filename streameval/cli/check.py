@@ -22,8 +22,8 @@ from streameval.daemon.assembly import store
 from streameval.engine.snapshot import LIFETIME
 from streameval.errors import StreamevalError
 from streameval.exporters.web import try_address
-from streameval.schemas.registry import Registry, RegistryOptions
 from streameval.sources.options import SourceOptions
+from streameval.sources.schemas.registry import Registry, RegistryOptions
 from streameval.sources.secrets import redacted
 from streameval.windows.times import span_text
 

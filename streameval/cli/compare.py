@@ -18,6 +18,7 @@ from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
 from streameval.checkpoints.stores import is_store
 from streameval.cli.comparison_report import Written, write_report
+from streameval.cli.counting import counted_records, counted_tables
 from streameval.cli.ending import FAILED, WrongCallError, tell
 from streameval.cli.evaluation import (
     Format,
@@ -30,9 +31,7 @@ from streameval.cli.evaluation import (
     configured,
     found_files,
 )
-from streameval.cli.records import counted_records
 from streameval.cli.stores import counted, held_in
-from streameval.cli.tables import counted_tables
 from streameval.config import Config
 from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.ingest import Ingest

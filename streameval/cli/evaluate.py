@@ -9,6 +9,7 @@ from typing import Annotated, Literal, NoReturn
 from typer import Argument, Exit, Option
 
 from streameval.accumulator import Accumulator
+from streameval.cli.counting import SpanCounting, counted_records, counted_tables, of_kind, reads
 from streameval.cli.ending import FAILED, WrongCallError, tell, wrong_call_where
 from streameval.cli.evaluation import (
     Format,
@@ -22,8 +23,6 @@ from streameval.cli.evaluation import (
     found_files,
 )
 from streameval.cli.readings import Taken, snapshot_of, write_series
-from streameval.cli.records import SpanCounting, counted_records
-from streameval.cli.tables import counted_tables, of_kind, reads
 from streameval.config import Config
 from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.ingest import Ingest

@@ -12,8 +12,8 @@ import msgspec
 import typer
 from typer import Argument, Exit, Option
 
+from streameval.cli.counting import beginning
 from streameval.cli.ending import FAILED, WrongCallError, tell
-from streameval.cli.records import beginning
 from streameval.config import Config, load
 from streameval.config.pipeline import joint, layout, schemas_of, with_schemas
 from streameval.errors import ConfigError

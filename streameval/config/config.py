@@ -28,9 +28,9 @@ from streameval.config.options import (
 from streameval.decoding.fields import EventFields
 from streameval.errors import DamagedStateError
 from streameval.events import Id
-from streameval.schemas.registry import RegistryOptions
 from streameval.sources.files import lines
 from streameval.sources.options import SourceOptions
+from streameval.sources.schemas.registry import RegistryOptions
 from streameval.statistics.exposures import MAX_ITEMS
 from streameval.statistics.intervals import Intervals
 from streameval.windows.times import Times, microseconds, span_text

@@ -29,10 +29,10 @@ from streameval.events.records import RecordBatch
 from streameval.join.interactions import InteractionDecoder, InteractionFields
 from streameval.join.joint import Joint
 from streameval.join.rules import Rules
-from streameval.schemas.loading import Schemas
-from streameval.schemas.registry import Registry
-from streameval.schemas.source import SchemaSource
 from streameval.sources.options import KafkaOptions
+from streameval.sources.schemas.loading import Schemas
+from streameval.sources.schemas.registry import Registry
+from streameval.sources.schemas.source import SchemaSource
 from streameval.sources.source import Source
 from streameval.windows.family import FamilySpec
 from streameval.windows.labels import FoldingOptions

@@ -29,8 +29,8 @@ from streameval.config.options import (
 )
 from streameval.decoding.fields import EventFields
 from streameval.errors import ConfigError, nearest
-from streameval.schemas.registry import RegistryOptions
 from streameval.sources.options import SourceOptions
+from streameval.sources.schemas.registry import RegistryOptions
 
 T = TypeVar("T", bound=msgspec.Struct | None)
 

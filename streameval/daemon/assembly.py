@@ -25,8 +25,8 @@ from streameval.engine.limits import Limits
 from streameval.engine.partition import Layout
 from streameval.engine.snapshots import Snapshots
 from streameval.events.records import RecordBatch
-from streameval.schemas.loading import Schemas
 from streameval.sources.options import KafkaOptions
+from streameval.sources.schemas.loading import Schemas
 from streameval.sources.source import Source
 from streameval.windows.times import SECOND, microseconds
 

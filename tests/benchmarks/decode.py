@@ -16,9 +16,9 @@ from streameval.decoding.decode import Decoded, Decoder
 from streameval.decoding.fields import EventFields, Format, TimeUnit
 from streameval.decoding.framing import BatchDecoder, FramedDecoder, ToText, unframed
 from streameval.events import Id
-from streameval.schemas import avro, protobuf
-from streameval.schemas.protobuf import compiled
-from streameval.schemas.registry import Definition
+from streameval.sources.schemas import avro, protobuf
+from streameval.sources.schemas.protobuf import compiled
+from streameval.sources.schemas.registry import Definition
 from tests.benchmarks import traffic
 from tests.benchmarks.timing import best_of
 from tests.schemas.producing import framed, payload

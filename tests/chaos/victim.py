@@ -16,7 +16,7 @@ from typing import Any
 
 import streameval.daemon.process
 from streameval.checkpoints.disk import Disk
-from streameval.cli import main
+from streameval.cli.app import main
 from streameval.engine.ingest import Ingest
 from tests.chaos.breakages import BREAKAGES
 from tests.chaos.points import POINTS, deadly

@@ -14,7 +14,7 @@ from typing import TextIO
 
 import pytest
 
-from streameval.cli import main
+from streameval.cli.app import main
 from tests.effort import PATIENCE
 from tests.warm import started
 

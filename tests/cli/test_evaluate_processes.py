@@ -23,13 +23,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from streameval.cli.counting import counted_records, counted_tables
 from streameval.cli.evaluation import Request, configured, found_files
-from streameval.cli.records import counted_records
-from streameval.cli.tables import counted_tables
+from streameval.cli.parallel import LostProcessError, results
 from streameval.config import Config
 from streameval.engine.ingest import Ingest
 from streameval.errors import InvalidEventError, SourceError
-from streameval.parallel import LostProcessError, results
 from streameval.statistics.intervals import Intervals
 from tests.cli.program import command, ran
 from tests.effort import PATIENCE, sampled

@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streameval import Accumulator, Columns, schemas
+from streameval import Accumulator, Columns
 from streameval.cli.app import status
 from streameval.errors import MissingExtraError
+from streameval.sources import schemas
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +54,7 @@ def test_numpy_needs_no_extra() -> None:
 def test_avro_names_the_extra(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.delitem(sys.modules, "streameval.schemas.avro", raising=False)
+    monkeypatch.delitem(sys.modules, "streameval.sources.schemas.avro", raising=False)
     monkeypatch.delattr(schemas, "avro", raising=False)
     monkeypatch.setitem(sys.modules, "fastavro", None)
     config = tmp_path / "streameval.toml"

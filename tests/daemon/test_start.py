@@ -28,7 +28,7 @@ def test_what_was_imported_is_kept_out_of_full_collections(
     config.write_text('metrics = ["ndcg@10"]\n[source]\ntype = "simulator"\n')
     monkeypatch.setattr(run, "Daemon", Started)
     monkeypatch.setattr(run, "configure", lambda _: None)
-    monkeypatch.setattr(faulthandler, "enable", lambda: None)
+    monkeypatch.setattr(faulthandler, "enable", lambda **_: None)
     try:
         run.run(config)
     finally:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
 from streameval.decoding.framing import FramedDecoder
-from streameval.schemas import avro, protobuf
-from streameval.schemas.registry import Definition, UnusableSchemaError
+from streameval.sources.schemas import avro, protobuf
+from streameval.sources.schemas.registry import Definition, UnusableSchemaError
 from tests.decoding.records import json_values, mutilated
 from tests.schemas.producing import (
     AVRO,

@@ -12,7 +12,7 @@ import fastavro
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from streameval.schemas.protobuf import compiled
+from streameval.sources.schemas.protobuf import compiled
 from tests.schemas.registries import Reference, register
 
 EVENT = """

@@ -22,9 +22,9 @@ from streameval.decoding.fields import EventFields, TimeUnit
 from streameval.decoding.framing import Encoding, FramedDecoder, by_schema, unframed
 from streameval.decoding.invalid import Refusal
 from streameval.join.interactions import InteractionDecoder, InteractionFields
-from streameval.schemas import avro, protobuf
-from streameval.schemas.loading import Schemas
-from streameval.schemas.registry import (
+from streameval.sources.schemas import avro, protobuf
+from streameval.sources.schemas.loading import Schemas
+from streameval.sources.schemas.registry import (
     Definition,
     Registry,
     RegistryOptions,

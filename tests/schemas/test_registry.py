@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from streameval.errors import ConfigError, SourceError
-from streameval.schemas.registry import (
+from streameval.sources.schemas.registry import (
     Registry,
     RegistryError,
     RegistryOptions,

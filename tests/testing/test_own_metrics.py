@@ -139,7 +139,7 @@ def test_the_program_finds_modules_in_the_folder_it_is_started_in(tmp_path: Path
         "    return float(len(event.recommendations[:k]))\n",
         encoding="utf-8",
     )
-    program = "import sys; from streameval.cli import main; sys.path.remove(''); main()"
+    program = "import sys; from streameval.cli.app import main; sys.path.remove(''); main()"
     # As the installed program is: the folder it is started in is no place of modules by itself.
     done = subprocess.run(
         [sys.executable, "-c", program, "metrics", "ours:length@3"],

@@ -26,7 +26,7 @@ from google.protobuf.message_factory import GetMessageClass
 from streameval.decoding.fields import TimeUnit
 from streameval.decoding.framing import HEADER, ToText, schema_id
 from streameval.decoding.invalid import Refusal
-from streameval.schemas.registry import Definition, UnusableSchemaError
+from streameval.sources.schemas.registry import Definition, UnusableSchemaError
 
 Read: TypeAlias = Callable[[Any], Any]
 """From a value of the message to one of JSON."""

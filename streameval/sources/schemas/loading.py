@@ -10,7 +10,7 @@ from typing import Final, Literal, NamedTuple, NoReturn
 from streameval.decoding.framing import HEADER, Encoding, ToText, schema_id
 from streameval.decoding.invalid import Reason, Refusal
 from streameval.errors import MissingExtraError
-from streameval.schemas.registry import (
+from streameval.sources.schemas.registry import (
     FAILURES,
     Definition,
     Registry,
@@ -199,10 +199,10 @@ def _compiled(definition: Definition, encoding: Encoding) -> ToText:
 def _compiler(encoding: Encoding) -> Callable[..., ToText]:
     try:
         if encoding.format == "avro":
-            from streameval.schemas import avro  # noqa: PLC0415  an extra
+            from streameval.sources.schemas import avro  # noqa: PLC0415  an extra
 
             return avro.reader
-        from streameval.schemas import protobuf  # noqa: PLC0415  an extra
+        from streameval.sources.schemas import protobuf  # noqa: PLC0415  an extra
     except ImportError as error:
         raise MissingExtraError(f"format = {encoding.format!r}", "schemas", error) from error
     return protobuf.reader

@@ -17,7 +17,7 @@ from fastavro.read import LOGICAL_READERS
 from streameval.decoding.fields import TimeUnit
 from streameval.decoding.framing import HEADER, ToText, schema_id
 from streameval.decoding.invalid import Refusal
-from streameval.schemas.registry import Definition, UnusableSchemaError
+from streameval.sources.schemas.registry import Definition, UnusableSchemaError
 
 _PER_SECOND: Final[Mapping[str, int]] = MappingProxyType(
     {"millis": 1_000, "micros": 1_000_000, "nanos": 1_000_000_000}

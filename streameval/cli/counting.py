@@ -1,11 +1,18 @@
-"""Counts the events of JSON lines, as the daemon does or by spans of event time."""
+"""Counts the events of files: JSON lines as the daemon does or by spans, and tables by rows."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol, cast
 
-from streameval.cli.ending import tell, wrong_call_where
+import msgspec
+
+from streameval.accumulator import Accumulator
+from streameval.catalogue import parse
+from streameval.catalogue.metric import Reads
+from streameval.cli.ending import WrongCallError, tell, wrong_call_where
+from streameval.cli.evaluation import Request
+from streameval.cli.parallel import Counted, TableCounting, results, shared
 from streameval.cli.readings import Taken, snapshot_of
 from streameval.cli.screen import progress
 from streameval.config import Config
@@ -23,11 +30,13 @@ from streameval.errors import SourceError
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 from streameval.join.grouping import Grouped
 from streameval.join.state import JoinedState
-from streameval.parallel import results, shared
+from streameval.partials import Cell, Partial, merged
 from streameval.sources.files import FilesSource
 from streameval.sources.opening import size
 from streameval.sources.options import FilesOptions
 from streameval.sources.source import Positions
+from streameval.tables.events import Form, kind_of, separators_of
+from streameval.tables.files import Kind, is_table, table_file
 from streameval.windows.times import moment_text
 
 _SECONDS = 0.2
@@ -287,3 +296,64 @@ class _Starts:
 
     def lost(self, partitions: Sequence[Partition]) -> None:
         """Nothing to forget."""
+
+
+class CountedTables(NamedTuple):
+    """The counts of tables."""
+
+    empty: Accumulator
+    found: Mapping[Cell, Accumulator]
+
+
+def counted_tables(request: Request, config: Config) -> CountedTables:
+    """Count the files, which hold one event a row, with a bar."""
+    others = [path for path in request.paths if not is_table(path)]
+    if others:
+        raise WrongCallError(
+            f"{others[0]} is not a table, but other files are; evaluate them separately."
+        )
+    by_user = config.intervals is not None
+    form = Form(
+        fields=config.event,
+        gains=request.gains,
+        labels=config.labels,
+        separators=separators_of(request.separators),
+        users=by_user or "users" in reads(config),
+        times=by_user or request.every is not None,
+    )
+    with wrong_call_where(SourceError):
+        files = [table_file(path) for path in request.paths]
+        kind = kind_of(files, form)
+        if config.event.ids == "integer" and kind == "string":
+            kind, form = "integer", msgspec.structs.replace(form, integers=True)
+        config = of_kind(config, kind)
+        empty, inputs = config.accumulator(), config.inputs() | {"depth": config.depth}
+        pieces = [piece for file in files for piece in file.pieces]
+        tasks = shared(pieces, [piece.size for piece in pieces], request.processes)
+        count = TableCounting(form, [each.text for each in empty.metrics], request.every, inputs)
+        with (
+            results(count, tasks, request.processes) as parts,
+            progress(sum(piece.size for piece in pieces)) as shown,
+        ):
+            known = {name: inputs[name] for name in ("catalog", "popularity", "similarity")}
+            return CountedTables(empty, merged(_rows(parts, shown), **known))
+
+
+def _rows(parts: Iterable[Counted], shown: Callable[[int, int], None]) -> Iterator[Partial]:
+    size = lists = 0
+    for part in parts:
+        size, lists = size + part.size, lists + part.lists
+        shown(size, lists)
+        yield from part.rows
+
+
+def of_kind(config: Config, kind: Kind) -> Config:
+    """The catalogue with ids of the kind that the files have."""
+    event = msgspec.structs.replace(config.event, ids=kind)
+    return msgspec.structs.replace(config, event=event)
+
+
+def reads(config: Config) -> set[Reads]:
+    """The columns that the metrics read."""
+    texts = [*config.metrics, *(each.name for each in config.metric)]
+    return {parse(text).definition.reads for text in texts}

@@ -8,7 +8,7 @@ from typing import Final
 
 from streameval.decoding.framing import HEADER, Encoding
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
-from streameval.schemas.loading import Schemas
+from streameval.sources.schemas.loading import Schemas
 from streameval.sources.source import Pausable, Source
 
 _NAMED: Final = 5
