@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import itertools
+import uuid
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -15,6 +17,7 @@ from streameval.events.records import Partition
 from streameval.sources.options import FilesOptions, SimulatorOptions, SourceOptions
 from streameval.sources.simulator import BLOCK, block
 from streameval.sources.source import Source
+from streameval.testing.broker import Broker
 from tests.logs.group import Group
 from tests.logs.log import Log
 from tests.logs.source import LogSource
@@ -23,6 +26,7 @@ Records: TypeAlias = Mapping[Partition, Sequence[tuple[int, bytes]]]
 """What each partition holds: offsets with values."""
 
 _VALUES = [b'{"user":"u%d"}' % number for number in range(5000)]
+_ON_KAFKA = {0: _VALUES, 1: _VALUES[:7]}
 
 
 class Content(NamedTuple):
@@ -86,7 +90,8 @@ def _files(suffix: str, compress: Callable[[bytes], bytes], *marks: pytest.MarkD
 
 
 def _simulator(events: int, **options: Any) -> Case:
-    def prepare(_: Path, __: pytest.FixtureRequest) -> Content:
+    @cache
+    def simulated() -> Content:
         chosen = SimulatorOptions(events=events, **options)
         records: dict[Partition, list[tuple[int, bytes]]] = {
             Partition("simulator", number): [] for number in range(chosen.partitions)
@@ -98,7 +103,7 @@ def _simulator(events: int, **options: Any) -> Case:
             records[partition].append((offset, value))
         return Content(_made(chosen), records, bounded=True, ends=dict.fromkeys(records, events))
 
-    return Case("SimulatorSource", prepare)
+    return Case("SimulatorSource", lambda _, __: simulated())
 
 
 def _log(_: Path, __: pytest.FixtureRequest) -> Content:
@@ -120,17 +125,24 @@ def _log(_: Path, __: pytest.FixtureRequest) -> Content:
     )
 
 
+@cache
+def _topic(broker: Broker) -> str:
+    """The records of all tests: they only read, each in a group of its own."""
+    from tests.kafka.topics import filled  # noqa: PLC0415  others need no client
+
+    return filled(broker, _ON_KAFKA)
+
+
 def _kafka(*, shared: bool) -> Callable[[Path, pytest.FixtureRequest], Content]:
     def prepare(_: Path, request: pytest.FixtureRequest) -> Content:
-        from tests.kafka.topics import filled, options  # noqa: PLC0415  others need no client
+        from tests.kafka.topics import options  # noqa: PLC0415  others need no client
 
         broker = request.getfixturevalue("broker")
-        values = {0: _VALUES, 1: _VALUES[:7]}
-        topic = filled(broker, values)
-        ends = {Partition(topic, number): len(each) for number, each in values.items()}
+        topic = _topic(broker)
+        ends = {Partition(topic, number): len(each) for number, each in _ON_KAFKA.items()}
         return Content(
-            source=_made(options(broker, topic, group=topic), shared=shared),
-            records={each: list(enumerate(values[each.number])) for each in ends},
+            source=_made(options(broker, topic, group=uuid.uuid4().hex), shared=shared),
+            records={each: list(enumerate(_ON_KAFKA[each.number])) for each in ends},
             bounded=False,
             ends=ends,
         )
