@@ -50,6 +50,9 @@ def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Say which tests run in one process, and begin with what takes longest."""
+    for item in items:
+        if "_session_broker" in getattr(item, "fixturenames", ()):
+            item.add_marker("kafka")
     groups = {item: _group(item) for item in items}
     items.sort(key=lambda item: (_turn(groups[item]), _place(item, groups[item])))
     for item, group in groups.items():

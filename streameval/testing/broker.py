@@ -68,6 +68,7 @@ num.network.threads=2
 num.io.threads=2
 background.threads=2
 log.cleaner.backoff.ms=500
+metadata.max.idle.interval.ms=10000
 """
 
 _LOGGING: Final = """\

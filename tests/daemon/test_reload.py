@@ -121,10 +121,10 @@ def test_without_state_a_reload_starts_from_nothing(tmp_path: Path) -> None:
         daemon = Daemon(
             process, tmp_path / "streameval.toml", lambda **k: written(port, state="", **k)
         )
-        _counted(daemon, 5_000)
+        _counted(daemon, 2_000)
         daemon.write(more='segments = ["country"]')
         daemon.reload()
-        assert process.consumed(1)["health"]["consumed"] < 5_000
+        assert process.consumed(1)["health"]["consumed"] < 2_000
         assert process.stop() == 0
 
 
