@@ -59,15 +59,15 @@ def files() -> list[Path]:
     return sorted(FOLDER.glob("*__*.json"))
 
 
-@cache
 def cases() -> list[Case]:
     """Every case of every file."""
     return [case for path in files() for case in cases_of(path)]
 
 
-def cases_of(path: Path) -> Iterator[Case]:
+@cache
+def cases_of(path: Path) -> Sequence[Case]:
     """Every case of one file."""
-    yield from cases_in(json.loads(path.read_text(encoding="utf-8")), path.stem)
+    return [*cases_in(json.loads(path.read_text(encoding="utf-8")), path.stem)]
 
 
 def cases_in(content: Recorded, stem: str) -> Iterator[Case]:

@@ -36,9 +36,9 @@ def test_the_ways_give_the_recorded_numbers_and_the_same_bits(path: Path) -> Non
     found = [(case, part) for case in cases_of(path) for part in case.parts]
     for same in map(Shared.of, found) if thorough() else shared(found):
         ways = every_way(same) if thorough() else one_way(same)
-        expected = ways["all at once"].state_dict()
-        for how, way in ways.items():
-            assert way.state_dict() == expected, (how, same.parts[0][0].name)
+        (_, first), *others = ways.items()
+        for how, way in others:
+            assert way.state_dict() == first.state_dict(), (how, same.parts[0][0].name)
         for case, part in same.parts:
             assert case.parts[0].claims, case.name
             _check(case, part, ways)

@@ -67,7 +67,7 @@ def readings(path: Path) -> Mapping[str, Sequence[tuple[Claim, Reading]]]:
 
     Users are counted one by one where they are together; each alone is a cell of a table.
     """
-    cases = [*cases_of(path)]
+    cases = cases_of(path)
     found: dict[str, list[tuple[Claim, Reading]]] = {case.name: [] for case in cases}
     for same in shared((case, part) for case in cases for part in case.parts):
         counted = streamed(same.texts, same.events, same.once)
