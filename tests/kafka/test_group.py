@@ -5,12 +5,16 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
+import confluent_kafka
 import pytest
+from confluent_kafka import KafkaError, Message
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
+from kafka.admin import MemberToRemove
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
 from streameval.errors import ConfigError, SourceError, StoreError
 from streameval.events.records import Partition
+from streameval.sources.kafka.confluent import ConfluentConsumer
 from streameval.sources.kafka.kafka_python import KafkaPythonConsumer
 from streameval.sources.kafka.settings import group_config
 from streameval.sources.kafka.source import KafkaSource
@@ -149,6 +153,64 @@ def test_a_second_process_of_one_name_is_told_to_the_first_where_nothing_is_to_b
             with pytest.raises(SourceError, match="joined as the same `member`"):
                 until(lambda: False, a)
             assert b.source.commit(dict.fromkeys(b.told.own, 0)) is None
+
+
+@on_each_client_at_night
+def test_a_second_process_of_one_name_is_told_to_a_first_that_was_busy(
+    broker: Broker, client: str
+) -> None:
+    topic = filled(broker, FOUR)
+    mine = options(broker, topic, group=topic, member="same", heartbeat_interval_ms=100)
+    with reading(mine) as a:
+        until(lambda: a.told.values == FOUR, a)
+        with reading(mine) as b:
+            until(lambda: b.told.values == FOUR, b)
+            if client == "confluent":
+                time.sleep(1.0)  # its heartbeats have a thread of their own, and are refused
+            with pytest.raises(SourceError, match="joined as the same `member`"):
+                until(lambda: False, a)
+
+
+def test_a_fenced_member_goes_on_where_the_other_has_gone(broker: Broker) -> None:
+    topic = filled(broker, FOUR)
+    # A refused heartbeat is final for this client, whoever has the name by then.
+    with read_by("confluent"):
+        mine = options(broker, topic, group=topic, member="same", heartbeat_interval_ms=100)
+    with reading(mine) as a:
+        until(lambda: a.told.values == FOUR, a)
+        with reading(mine) as b:
+            until(lambda: b.told.values == FOUR, b)
+            time.sleep(1.0)
+        with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
+            admin.remove_group_members(topic, [MemberToRemove(group_instance_id="same")])
+        fill(broker, topic, {0: [b"more"]})
+        until(lambda: b"more" in a.told.values[0], a)
+        assert a.told.happened[1:] == [("lost", (0, 1, 2, 3)), ("assigned", (0, 1, 2, 3))]
+        assert a.source.commit(a.told.positions) is None
+
+
+def test_a_fatal_error_that_comes_with_a_rebalance_is_heard(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = filled(broker, FOUR)
+    with read_by("confluent"):
+        mine = options(broker, topic, group=topic, member="same")
+    consumed = ConfluentConsumer._consumed
+
+    def fenced(self: ConfluentConsumer, *_: object) -> list[Any]:
+        monkeypatch.setattr(ConfluentConsumer, "_consumed", consumed)
+        self._lost(self._client, [confluent_kafka.TopicPartition(topic, n) for n in FOUR])
+        cause = KafkaError(KafkaError.FENCED_INSTANCE_ID).str()
+        return [Message(error=KafkaError(KafkaError._FATAL, f"Fatal error: {cause}"))]
+
+    with reading(mine) as a:
+        until(lambda: a.told.values == FOUR, a)
+        monkeypatch.setattr(ConfluentConsumer, "_consumed", fenced)
+        until(lambda: a.told.happened[1:] == [("lost", (0, 1, 2, 3))], a)
+        fill(broker, topic, {0: [b"more"]})
+        # It has the name itself: a heartbeat of before it joined anew was refused.
+        until(lambda: b"more" in a.told.values[0], a)
+        assert a.told.happened[2:] == [("assigned", (0, 1, 2, 3))]
 
 
 @on_each_client_at_night

@@ -117,6 +117,16 @@ class Cluster:
         found = self._admin.list_group_offsets({group: asked})[group] if asked else {}
         return {Partition(*each): at.offset for each, at in found.items() if at.offset >= 0}
 
+    def member_id(self, group: str, instance: str) -> str:
+        """The id of the group's static member of this name; empty where there is none.
+
+        Raises:
+            KafkaError: the broker does not answer, or does not allow it.
+        """
+        members = self._admin.describe_groups([group])[group]["members"]
+        found = [each["member_id"] for each in members if each["group_instance_id"] == instance]
+        return str(found[0]) if found else ""
+
     def ensure(self, topic: str, partitions: int) -> bool:
         """Make the topic where it is missing; returns whether it was.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Collection, Mapping, MutableMapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from itertools import groupby
 from typing import Any, Final, Literal
 
@@ -18,6 +18,7 @@ from kafka import errors
 from streameval.errors import StreamevalError
 from streameval.events.records import Origin, Partition, RecordBatch
 from streameval.sources.kafka.client import permanent
+from streameval.sources.kafka.cluster import Cluster
 from streameval.sources.kafka.consumer import Rebalance, Rebalances, skip_to
 from streameval.sources.kafka.librdkafka import credentials
 from streameval.sources.kafka.watchdog import ClusterMonitor
@@ -28,6 +29,7 @@ _LOG: Final = logging.getLogger("kafka")
 
 _MESSAGE: Final[Any] = Message
 _END: Final = "_PARTITION_EOF"
+_FATAL: Final = "_FATAL"
 _MISSING: Final = ("_AUTO_OFFSET_RESET", "_LOG_TRUNCATION")
 _QUIET: Final = frozenset(
     {
@@ -63,6 +65,8 @@ _ATTEMPT_SECONDS: Final = 10.0
 _MOST_COMMITS: Final = 8
 """That may be unanswered."""
 
+_ANSWER_MS: Final = 5_000
+
 
 class ConfluentConsumer:
     """A `Consumer` of confluent-kafka.
@@ -81,6 +85,8 @@ class ConfluentConsumer:
         rebalances: Rebalances,
         monitor: ClusterMonitor,
     ) -> None:
+        self._config = config
+        self._topics = topics
         self._rebalances = rebalances
         self._monitor = monitor
         self._latest = Latest(config)
@@ -90,14 +96,12 @@ class ConfluentConsumer:
         self._generation = 0
         self._closed = False
         self._failure: errors.KafkaError | None = None
+        self._fatal: errors.KafkaError | None = None
         self._trouble: tuple[float, errors.KafkaError] | None = None
         self._unanswered = 0
         self._refusal: errors.KafkaError | None = None
-        ours = {"on_commit": self._committed, "logger": _LOG}
-        self._client = Consumer({**settings, **self._credentials, **ours})
-        self._client.subscribe(
-            list(topics), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
-        )
+        self._settings = {**settings, "on_commit": self._committed, "logger": _LOG}
+        self._client = self._subscribed()
 
     def poll(self, seconds: float, positions: Mapping[Partition, int]) -> list[RecordBatch]:
         """See `Consumer`."""
@@ -105,6 +109,8 @@ class ConfluentConsumer:
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
+        if self._fatal is not None:
+            self._replace(self._fatal, positions)
         if not self._generation and not self._monitor.partitions:
             # The client joins no group before there is a topic.
             self._noted("assigned", ())
@@ -116,7 +122,7 @@ class ConfluentConsumer:
         if generation != self._generation:
             # All that was ours is revoked or held, and messages of before may be among them.
             self._trouble = None
-            return []
+            messages = [each for each in messages if _is_fatal(each)]
         batches = self._batches(messages, positions)
         if not batches:
             self._raise_trouble()
@@ -165,6 +171,44 @@ class ConfluentConsumer:
         self._closed = True
         self._client.close()
 
+    def _subscribed(self) -> Consumer:
+        client = Consumer({**self._settings, **self._credentials})
+        client.subscribe(
+            list(self._topics),
+            on_assign=self._assigned,
+            on_revoke=self._revoked,
+            on_lost=self._lost,
+        )
+        return client
+
+    def _replace(self, fatal: errors.KafkaError, lost: Collection[Partition]) -> None:
+        """Take another client for one that met a fatal error, after which it does nothing more.
+
+        A static member is also fenced from itself: it was away for too long and joined anew, and
+        then a heartbeat of before arrived.
+
+        Raises:
+            FencedInstanceIdError: another process uses our member name.
+            KafkaError: the cluster does not say who does.
+        """
+        if isinstance(fatal, errors.FencedInstanceIdError) and self._name_is_taken():
+            raise fatal
+        # Its last rebalance may stay untold: a client that met such an error closes without.
+        self._noted("lost", lost)
+        self._client.close()
+        self._fatal, self._refusal, self._unanswered = None, None, 0
+        self._client = self._subscribed()
+
+    def _name_is_taken(self) -> bool:
+        mine = self._client.memberid()
+        if not mine:
+            # It was about to join, and the broker's answer was lost.
+            return False
+        config = {**self._config, "request_timeout_ms": _ANSWER_MS}
+        with closing(Cluster(config)) as cluster:
+            holder = cluster.member_id(self._config["group_id"], self._config["group_instance_id"])
+        return holder not in ("", mine)
+
     def _consumed(self, most: int, seconds: float) -> list[Any]:
         try:
             return self._client.consume(most, seconds)
@@ -209,6 +253,9 @@ class ConfluentConsumer:
         """Keep an error until the records before it are delivered; whether reading may continue."""
         if error.name() in _QUIET:
             return True
+        if error.name() == _FATAL:
+            self._fatal = _translated(error)
+            return False
         found = _translated(error)
         if error.name() in _MISSING:
             found = type(found)({Partition(message.topic(), message.partition()): message.offset()})
@@ -228,25 +275,24 @@ class ConfluentConsumer:
 
     def _assigned(self, client: Consumer, given: list[TopicPartition]) -> None:
         client.assign([])
-        self._noted("assigned", given)
+        self._noted("assigned", _places(given))
 
     def _revoked(self, client: Consumer, given: list[TopicPartition]) -> None:
-        self._noted("revoked", given)
+        self._noted("revoked", _places(given))
         # The client would do so on return, unless the callback has assigned something.
         client.unassign()
 
     def _lost(self, client: Consumer, given: list[TopicPartition]) -> None:
-        self._noted("lost", given)
+        self._noted("lost", _places(given))
         client.unassign()
 
     def _noted(
-        self, what: Literal["assigned", "revoked", "lost"], given: Sequence[TopicPartition]
+        self, what: Literal["assigned", "revoked", "lost"], given: Collection[Partition]
     ) -> None:
         if self._closed:
             return
         self._generation += 1
-        partitions = sorted(Partition(each.topic, each.partition) for each in given)
-        self._rebalances.note(Rebalance(what, tuple(partitions)))
+        self._rebalances.note(Rebalance(what, tuple(sorted(given))))
         if what != "assigned":
             # An error of the owner is raised when its callback is repeated.
             with suppress(StreamevalError):
@@ -272,6 +318,10 @@ class ConfluentConsumer:
 
 def _at(offsets: Mapping[Partition, int]) -> list[TopicPartition]:
     return [TopicPartition(*partition, offset) for partition, offset in offsets.items()]
+
+
+def _places(given: Sequence[TopicPartition]) -> list[Partition]:
+    return [Partition(each.topic, each.partition) for each in given]
 
 
 def _by_place(messages: Sequence[Any]) -> dict[tuple[str, int], list[Any]]:
@@ -305,10 +355,15 @@ def _origin(message: Any) -> Origin:
     return Origin(message.key(), [(name, value or b"") for name, value in headers])
 
 
+def _is_fatal(message: Any) -> bool:
+    error = message.error()
+    return error is not None and error.name() == _FATAL
+
+
 def _translated(error: KafkaError) -> errors.KafkaError:
     """The same error as kafka-python has it."""
     kind = _LOCAL.get(error.name())
-    if error.name() == "_FATAL" and _FENCED in error.str():
+    if error.name() == _FATAL and _FENCED in error.str():
         kind = errors.FencedInstanceIdError
     if kind is None:
         kind = errors.for_code(error.code()) if error.code() > 0 else errors.KafkaError
