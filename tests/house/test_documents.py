@@ -8,19 +8,12 @@ import sys
 import tomllib
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from streameval.catalogue import catalogue
 from streameval.config import load
-from streameval.decoding.invalid import REASONS
-from streameval.engine.snapshot import JoinHealth, StreamHealth
-from streameval.events.records import Partition
-from streameval.exporters.families import Family
-from streameval.exporters.operations import build_information, memory_limit, operations
 from streameval.sources.kafka.connections import REASONS as CONNECTION_REASONS
 from tests.effort import every_case
-from tests.exporters.pictures import busy_health, picture, refused
 from tests.house.checkout import ROOT
 
 PAGES = sorted(
@@ -73,40 +66,9 @@ def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) < 120
 
 
-def test_the_reasons_in_the_documents_are_those_of_the_program() -> None:
-    assert _table("how-to/dead-letters.md", "## Reasons") == REASONS
-
-
 def test_the_reasons_why_kafka_cannot_be_used_are_in_the_runbook() -> None:
     assert set(_table("runbook.md", "## StreamevalNotReady")) == set(CONNECTION_REASONS)
 
 
 def test_the_catalogue_in_the_documents_is_that_of_the_program() -> None:
     assert set(_table("reference/metrics.md", "## The catalogue")) == set(catalogue())
-
-
-def test_the_documents_name_what_is_exported_of_the_pipeline() -> None:
-    state = msgspec.structs.replace(busy_health(), join=_JOIN)
-    everything = picture(refused("capri:recall@5", ("a",)), state=state)
-    shown = [*operations(everything, lag=True), memory_limit()]
-    expected = {
-        family.samples[0].name: " | ".join((family.kind, _quoted(family), family.help))
-        for family in (build_information("1"), *shown)
-    }
-    assert _table("reference/prometheus.md", "## The pipeline") == expected
-
-
-_JOIN = JoinHealth(
-    streams=tuple(
-        StreamHealth(name=name, outcomes={"counted": 1}, open=1, outside=0)
-        for name in ("impressions", "clicks")
-    ),
-    bytes=1,
-    clocks={Partition("impressions", 0): 1},
-    passed_by=0,
-    by_request=True,
-)
-
-
-def _quoted(family: Family) -> str:
-    return ", ".join(f"`{name}`" for name in family.samples[0].labels) or "none"
