@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import faulthandler
-import gc
 import logging
 import os
 from collections.abc import Mapping
@@ -83,9 +82,6 @@ def run(
     try:
         with reading(config):
             daemon = Daemon(settings, os.environ, reread=read, lifecycle=enable_lifecycle)
-        # Modules stay for good: a full collection, which halts counting, need not visit them.
-        gc.collect()
-        gc.freeze()
         with Stop().on_signals() as stop:
             reloads = daemon.run(until=stop)
     except StreamevalError as error:

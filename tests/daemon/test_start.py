@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-import faulthandler
 import gc
-from pathlib import Path
 
-import pytest
+from streameval.config import Config, WebOptions
+from streameval.daemon import Daemon
+from streameval.sources.options import SimulatorOptions
 
-from streameval.cli import run
 
+def test_while_it_counts_the_garbage_collector_looks_at_little_and_seldom() -> None:
+    found: list[tuple[int, int]] = []
 
-def test_what_was_imported_is_kept_out_of_full_collections(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    frozen: list[int] = []
+    def until() -> bool:
+        found.append((gc.get_freeze_count(), gc.get_threshold()[0]))
+        return True
 
-    class Started:
-        def __init__(self, *_: object, **__: object) -> None:
-            pass
-
-        def run(self, until: object) -> bool:  # noqa: ARG002  a daemon takes it
-            frozen.append(gc.get_freeze_count())
-            return False
-
-    config = tmp_path / "streameval.toml"
-    config.write_text('metrics = ["ndcg@10"]\n[source]\ntype = "simulator"\n')
-    monkeypatch.setattr(run, "Daemon", Started)
-    monkeypatch.setattr(run, "configure", lambda _: None)
-    monkeypatch.setattr(faulthandler, "enable", lambda **_: None)
-    try:
-        run.run(config)
-    finally:
-        gc.unfreeze()
-    assert frozen[0] > len(gc.get_objects()) / 2
+    web = WebOptions(listen="127.0.0.1:0")
+    config = Config(metrics=["ndcg@10"], source=SimulatorOptions(), web=web)
+    before = gc.get_threshold()
+    Daemon(config, {}).run(until)
+    frozen, young = found[0]
+    assert frozen > len(gc.get_objects()) / 2
+    assert young > 10 * before[0]
+    assert (gc.get_freeze_count(), gc.get_threshold()) == (0, before)
