@@ -33,8 +33,8 @@ _HEAD = """# Configuration: every table and key
 Generated from the code by `python -m tests.docs --write`. With examples:
 [Write a configuration](../how-to/configuration.md).
 
-Paths are relative to the file. A duration is a whole number and `s`, `m`, `h` or `d`. Unknown keys
-and wrong values are refused with the file, the key, what was found and what is allowed.
+Keys without a default may be left out. Paths are relative to the file. A duration is a whole
+number and `s`, `m`, `h` or `d`.
 """
 _DURATION = re.compile(r"[0-9]+[smhd]")
 _DURATIONS = {"dedup", "windows.spans", "metric.windows", "attribution.idle_timeout"}
@@ -77,8 +77,8 @@ def _table(heading: str, struct: StructType) -> Iterator[str]:
     for field in sorted(struct.fields, key=lambda field: not field.required):
         kind, meaning = _kind(heading, field), _meaning(said[field.name])
         default = _default(field)
-        usual = default if default == "required" else f"default {default}"
-        yield f"- `{field.encode_name}` ({kind}; {usual}): {meaning}"
+        usual = default if default in {"", "; required"} else f"; default {default}"
+        yield f"- `{field.encode_name}` ({kind}{usual}): {meaning}"
 
 
 def _meaning(text: str) -> str:
@@ -163,11 +163,11 @@ def _fail_first(value: object) -> tuple[bool, str]:
 
 def _default(field: Field) -> str:
     if field.required:
-        return "required"
+        return "; required"
     made: Any = field.default_factory() if field.default is NODEFAULT else field.default
     if isinstance(made, msgspec.Struct):
         return "as below"
-    return "none" if made is None else f"`{msgspec.json.encode(made).decode()}`"
+    return "" if made is None else f"`{msgspec.json.encode(made).decode()}`"
 
 
 def _struct(found: Type) -> StructType:

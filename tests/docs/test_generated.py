@@ -44,7 +44,7 @@ def test_every_key_has_its_sentence(struct: type[msgspec.Struct]) -> None:
 def test_durations_that_are_told_apart_by_name_are_there() -> None:
     page = MADE[REFERENCE / "configuration.md"]
     for path in configuration._DURATIONS:
-        row = rf"^- `{path.rpartition('.')[2]}` \((list of )?duration; "
+        row = rf"^- `{path.rpartition('.')[2]}` \((list of )?duration[;)]"
         assert re.search(row, page, re.MULTILINE)
 
 

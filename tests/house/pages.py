@@ -182,7 +182,7 @@ def _range(definition: Definition) -> str:
 def _parameters(definition: Definition) -> Iterator[str]:
     known = parameters(definition)
     own = [each for name, each in known.items() if name in definition.parameters or name == "empty"]
-    yield from (f"- `{each.name}={written(each.default)}`: {_allowed(each)}" for each in own)
+    yield from map(_parameter, own)
     shared = set(known) - {each.name for each in own}
     if shared:
         every = shared == {name for name in _SHARED if definition.reads in _takers(name)}
@@ -194,8 +194,7 @@ def _parameters(definition: Definition) -> Iterator[str]:
 
 
 def _parameter(each: Parameter) -> str:
-    usual = "" if each.default == "" else f"`{written(each.default)}`"
-    return f"| `{each.name}` | {usual} | {_allowed(each)} |"
+    return f"- `{each.name}={written(each.default)}`: {_allowed(each)}"
 
 
 def _allowed(parameter: Parameter) -> str:
@@ -265,18 +264,15 @@ def _conventions() -> str:
 
 def _catalogue() -> str:
     rows = [
-        f"| `{name}` | [{found.summary.removesuffix('.')}](metrics/{name}.md) | {_range(found)} "
-        f"| {_BETTER[found.higher_is_better]} | `{found.reads}` |"
+        f"- [`{name}`](metrics/{name}.md): {found.summary.removesuffix('.')}"
         for name, found in catalogue().items()
     ]
-    return "\n".join(
-        ["| name | in one line | range | better | reads |", "|---|---|---|---|---|", *rows, ""]
-    )
+    return "\n".join([*rows, ""])
 
 
 def _statistics() -> str:
-    rows = [f"| `{name}` | {kept.what} | {kept.memory} |" for name, kept in STATISTICS.items()]
-    return "\n".join(["| reads | what is kept | memory |", "|---|---|---|", *rows, ""])
+    rows = [f"- `{name}`: {kept.what}. Memory: {kept.memory}" for name, kept in STATISTICS.items()]
+    return "\n".join([*rows, ""])
 
 
 def _shared_parameters() -> str:
@@ -287,18 +283,12 @@ def _shared_parameters() -> str:
         if name not in found.parameters
     }
     rows = [
-        f"{_parameter(known[name])} {meaning} | {', '.join(map('`{}`'.format, _takers(name)))} |"
+        f"{_parameter(known[name])}; {meaning} (of {', '.join(map('`{}`'.format, _takers(name)))})"
         for name, meaning in _SHARED.items()
     ]
     assert set(known) == set(_SHARED)
-    return "\n".join(
-        [
-            "| parameter | usually | allowed | meaning | of metrics that read |",
-            "|---|---|---|---|---|",
-            *rows,
-            "",
-        ]
-    )
+    head = "With the usual value, the allowed ones, and what the metrics read that have it:\n"
+    return "\n".join([head, *rows, ""])
 
 
 @cache
