@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from itertools import chain
 
 import msgspec
@@ -14,10 +13,9 @@ from streameval.decoding.columns import Columns, concatenated
 from streameval.decoding.fields import EventFields, check_fields
 from streameval.decoding.general import GeneralDecoder
 from streameval.decoding.invalid import InvalidEvent
-from streameval.decoding.paths import FAILURES
 from streameval.decoding.rows import row_decoders
 from streameval.decoding.sorting import Found, Sorter
-from streameval.events import Batch, Event
+from streameval.events import Batch
 from streameval.events.ragged import Coded
 
 
@@ -76,10 +74,10 @@ class Decoder:
 
     Example:
         >>> decoder = Decoder(EventFields(), ["variant"])
-        >>> decoder.decode(b'{"recommendations": ["a"], "interactions": [7], "variant": "b"}')
-        Event(recommendations=['a'], interactions=['7'], labels=('b',))
-        >>> decoder.decode(b"[]").reason
-        'not_an_object'
+        >>> records = [b'{"recommendations": ["a"], "interactions": [7], "variant": "b"}', b"[]"]
+        >>> found = decoder.decode_many(records)
+        >>> found.batch.interactions, found.dimensions, found.invalid[0][1].reason
+        ([['7']], [('b',)], 'not_an_object')
     """
 
     def __init__(
@@ -89,13 +87,6 @@ class Decoder:
         self._general = GeneralDecoder(fields, dimensions, shown_only=shown_only)
         self._forms = row_decoders(fields, dimensions, shown_only=shown_only)
         self._sorter = Sorter(self._forms, self._general)
-
-    def decode(self, value: bytes) -> Event | InvalidEvent:
-        """The event, or why there is none. Never raises for what the bytes hold."""
-        for form in self._forms[:1]:
-            with suppress(*FAILURES):
-                return form.event(form.decode(value))
-        return self._general.decode(value)
 
     def decode_many(self, values: Sequence[bytes | None]) -> Decoded:
         """All records of a batch as columns; the same content as one by one, and much faster."""

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from streameval.decoding.columns import Columns
 from streameval.decoding.fields import EventFields
 from streameval.decoding.schema import Form, compile_row, dimension_slots, forms
-from streameval.decoding.times import microsecond_column, microseconds
+from streameval.decoding.times import microsecond_column
 from streameval.decoding.values import Ids, Remembered, label_texts, text_id
-from streameval.events import Batch, Event
+from streameval.events import Batch
 
 _TEXT = Ids("string")
 
@@ -50,20 +50,6 @@ class RowDecoder:
         self._texts = Remembered(lambda found: label_texts((found,) if single else found, most))
         plain: Callable[[bytes], Any] = msgspec.json.Decoder(row).decode
         self.decode = _parallel(plain, self._parallel) if self._parallel else plain
-
-    def event(self, row: Any) -> Event:
-        """A row as an event."""
-        return Event(
-            recommendations=self._items(row.recommendations),
-            interactions=[] if self._shown_only else self._items(row.interactions),
-            user=None if row.user is None else text_id(row.user, "user"),
-            ts=microseconds(row.time, self._unit) if self._unit else None,
-            labels=self._texts[self._key(row)] if self._key else (),
-            positions=self._optional(row, "positions"),
-            scores=self._optional(row, "scores"),
-            baseline=self._items(row.baseline) if "baseline" in self._mapped else None,
-            event_id=text_id(row.event_id, "event_id") if self._has_event_id else None,
-        )
 
     def columns(self, rows: Sequence[Any]) -> Columns:
         """Rows as columns, in their order."""
@@ -100,9 +86,6 @@ class RowDecoder:
             return [()] * len(rows)
         return self._columns([row.interactions for row in rows])
 
-    def _items(self, found: Any) -> Any:
-        return self._columns([found])[0]
-
     def _columns(self, lists: list[Any]) -> list[Any]:
         if self._as_text is None:
             return lists
@@ -120,9 +103,6 @@ class RowDecoder:
             else None,
             users=None if users.count(None) == len(users) else users,
         )
-
-    def _optional(self, row: Any, name: str) -> Any:
-        return getattr(row, name) if name in self._mapped else None
 
     def _optional_column(self, rows: Sequence[Any], name: str) -> Any:
         found = [getattr(row, name) for row in rows] if name in self._mapped else []

@@ -7,8 +7,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from streameval.decoding.decode import Decoder
+from streameval.decoding.columns import Columns
+from streameval.decoding.decode import Decoded, Decoder
 from streameval.decoding.fields import EventFields
+from streameval.decoding.invalid import InvalidEvent
+from streameval.events import Event
 
 FIELDS = [
     EventFields(),
@@ -107,6 +110,23 @@ def mutilated(draw: st.DrawFn, whole: st.SearchStrategy[bytes]) -> bytes:
     start = draw(st.integers(0, len(value)))
     stop = draw(st.integers(start, min(len(value), start + 4)))
     return value[:start] + draw(st.binary(max_size=3)) + value[stop:]
+
+
+def events_of(found: Decoded | Columns) -> list[Event]:
+    """The events of columns, in their order."""
+    batch = found.named if isinstance(found, Decoded) else found.batch
+    events = list(batch.events())
+    for row, event in enumerate(events):
+        event.ts = None if found.times is None else int(found.times[row])
+        event.labels = () if found.dimensions is None else found.dimensions[row]
+        event.event_id = None if found.event_ids is None else found.event_ids[row]
+    return events
+
+
+def read(decoder: Decoder, value: bytes) -> Event | InvalidEvent:
+    """The event in one record, or why there is none."""
+    found = decoder.decode_many([value])
+    return found.invalid[0][1] if found.invalid else events_of(found)[0]
 
 
 def decoders() -> st.SearchStrategy[Decoder]:

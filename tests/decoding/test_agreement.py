@@ -15,7 +15,7 @@ from streameval.decoding.invalid import InvalidEvent
 from streameval.decoding.paths import FAILURES
 from streameval.decoding.rows import RowDecoder, row_decoders
 from streameval.events import Event, columns_of
-from tests.decoding.records import FIELDS, LABELS, mutilated, plain_records, records
+from tests.decoding.records import FIELDS, LABELS, events_of, mutilated, plain_records, records
 from tests.effort import every_case, rare
 
 some_fields = st.sampled_from(FIELDS)
@@ -35,7 +35,7 @@ def test_the_row_decoder_agrees_with_the_general_one_on_all_that_it_accepts(
 
 def _event(rows: RowDecoder, value: bytes) -> Event | None:
     try:
-        return rows.event(rows.decode(value))
+        return events_of(rows.columns([rows.decode(value)]))[0]
     except FAILURES:
         return None
 
@@ -58,21 +58,19 @@ def test_the_usual_record_is_read_as_a_row() -> None:
 
 
 Row = tuple[int, Event]
-"""An event with its place, as `decode` would have given it."""
+"""An event with its place in the batch."""
 
 
 def _rows(decoded: Decoded, begin: int = 0) -> list[Row]:
     """The events of a batch with their places, in their order."""
-    events = list(decoded.named.events())
-    for row, event in enumerate(events):
-        event.ts = None if decoded.times is None else int(decoded.times[row])
-        event.labels = () if decoded.dimensions is None else decoded.dimensions[row]
-        event.event_id = None if decoded.event_ids is None else decoded.event_ids[row]
-    return [(begin + place, event) for place, event in zip(decoded.places, events, strict=True)]
+    events = zip(decoded.places, events_of(decoded), strict=True)
+    return [(begin + place, event) for place, event in events]
 
 
-def _alone(decoder: Decoder, value: bytes | None) -> Event | InvalidEvent | None:
-    return None if value is None else decoder.decode(value)
+def _alone(
+    fields: EventFields, labels: list[str], value: bytes | None
+) -> Event | InvalidEvent | None:
+    return None if value is None else GeneralDecoder(fields, labels).decode(value)
 
 
 @given(some_fields, some_labels, st.lists(st.none() | records() | mutilated(records())))
@@ -80,7 +78,7 @@ def test_many_records_give_what_each_alone_gives_in_their_order(
     fields: EventFields, labels: list[str], values: list[bytes | None]
 ) -> None:
     many = Decoder(fields, labels).decode_many(values)
-    alone = [_alone(Decoder(fields, labels), value) for value in values]
+    alone = [_alone(fields, labels, value) for value in values]
     assert _rows(many) == [each for each in enumerate(alone) if isinstance(each[1], Event)]
     assert many.invalid == [each for each in enumerate(alone) if isinstance(each[1], InvalidEvent)]
     assert many.tombstones == [place for place, value in enumerate(values) if value is None]

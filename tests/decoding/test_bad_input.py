@@ -12,7 +12,7 @@ from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
 from streameval.decoding.invalid import REASONS, InvalidEvent, Reason
 from streameval.events import Event
-from tests.decoding.records import decoders, json_values, mutilated, records
+from tests.decoding.records import decoders, json_values, mutilated, read, records
 from tests.effort import every_case
 
 FIELDS = EventFields(
@@ -152,14 +152,14 @@ def decoder() -> Decoder:
 
 
 def test_the_record_that_all_others_spoil_is_valid(decoder: Decoder) -> None:
-    assert isinstance(decoder.decode(record()), Event)
+    assert isinstance(read(decoder, record()), Event)
 
 
 @every_case(("value", "reason"), BYTES)
 def test_bytes_that_are_no_record_have_their_reason(
     decoder: Decoder, value: bytes, reason: Reason
 ) -> None:
-    found = decoder.decode(value)
+    found = read(decoder, value)
     assert isinstance(found, InvalidEvent)
     assert found.reason == reason
     assert found.detail
@@ -169,7 +169,7 @@ def test_bytes_that_are_no_record_have_their_reason(
 def test_a_spoilt_field_has_its_reason_and_is_named(
     decoder: Decoder, field: str, value: str | None, reason: Reason
 ) -> None:
-    found = decoder.decode(record(**{field: value}))
+    found = read(decoder, record(**{field: value}))
     assert isinstance(found, InvalidEvent)
     assert found.reason == reason
     assert field in found.detail
@@ -185,25 +185,25 @@ def test_every_reason_has_a_sentence_and_an_example_here() -> None:
 
 
 def test_a_long_value_is_shortened_in_the_detail(decoder: Decoder) -> None:
-    found = decoder.decode(record(ts='"' + "x" * 10_000 + '"'))
+    found = read(decoder, record(ts='"' + "x" * 10_000 + '"'))
     assert isinstance(found, InvalidEvent)
     assert len(found.detail) < 200
 
 
 def test_fields_that_nobody_reads_are_not_judged(decoder: Decoder) -> None:
     unread = b'{"other": [1e999, "\xff", {"a": 1' + b"0" * 5000 + b"}], " + record()[1:]
-    assert decoder.decode(unread) == decoder.decode(record())
+    assert read(decoder, unread) == read(decoder, record())
 
 
 def test_the_last_of_two_equal_keys_counts(decoder: Decoder) -> None:
-    found = decoder.decode(b'{"interactions": ["z"], ' + record(interactions='["a"]')[1:])
+    found = read(decoder, b'{"interactions": ["z"], ' + record(interactions='["a"]')[1:])
     assert isinstance(found, Event)
     assert found.interactions == ["a"]
 
 
 @given(decoders(), st.binary() | mutilated(records()) | json_values())
 def test_no_bytes_raise(decoder: Decoder, value: bytes) -> None:
-    found = decoder.decode(value)
+    found = read(decoder, value)
     assert isinstance(found, Event) or found.reason in REASONS
 
 

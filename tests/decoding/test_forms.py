@@ -16,6 +16,7 @@ from streameval.decoding.fields import EventFields, TimeUnit
 from streameval.decoding.invalid import InvalidEvent
 from streameval.errors import ConfigError
 from streameval.events import Event, Interaction
+from tests.decoding.records import read
 from tests.effort import every_case
 
 
@@ -24,8 +25,8 @@ def decoded(
 ) -> Event:
     if isinstance(value, dict):
         value = msgspec.json.encode({"recommendations": [], "interactions": []} | value)
-    found = Decoder(EventFields(**fields), names).decode(
-        value.encode() if isinstance(value, str) else value
+    found = read(
+        Decoder(EventFields(**fields), names), value.encode() if isinstance(value, str) else value
     )
     assert isinstance(found, Event), found
     return found
@@ -50,7 +51,7 @@ def test_integer_ids_stay_integers_where_configured() -> None:
 @every_case("text", ["a", "1.0", "", "\u0661", "1_000", " 1", "+1", "1e3", "9" * 1001])
 def test_text_that_is_no_number_is_no_integer_id(text: str) -> None:
     value = msgspec.json.encode({"recommendations": [text], "interactions": []})
-    found = Decoder(EventFields(ids="integer"), []).decode(value)
+    found = read(Decoder(EventFields(ids="integer"), []), value)
     assert not isinstance(found, Event)
     assert found.reason == "invalid_id"
 
@@ -164,7 +165,7 @@ def test_items_without_positions_stood_at_1_2_3(ranks: str) -> None:
 
 def test_objects_of_which_only_some_have_a_position_are_refused() -> None:
     value = b'{"recommendations": [{"id": "a", "at": 3}, {"id": "b"}], "interactions": []}'
-    found = Decoder(EventFields(positions="recommendations[].at"), []).decode(value)
+    found = read(Decoder(EventFields(positions="recommendations[].at"), []), value)
     assert isinstance(found, InvalidEvent)
     assert found.reason == "invalid_positions"
 
@@ -220,7 +221,7 @@ def test_paths_lead_into_objects_and_lists() -> None:
 )
 def test_a_path_that_leads_nowhere_says_where_it_ends(payload: str, reason: str) -> None:
     value = f'{{"payload": {payload}, "context": {{}}}}'.encode()
-    found = Decoder(EventFields(**NESTED_FIELDS), ["variant", "nowhere"]).decode(value)
+    found = read(Decoder(EventFields(**NESTED_FIELDS), ["variant", "nowhere"]), value)
     assert not isinstance(found, Event)
     assert found.reason == reason
     assert "payload" in found.detail
@@ -306,7 +307,7 @@ def test_times_are_exact_microseconds(unit: TimeUnit, written: str, microseconds
 )
 def test_time_in_another_unit_is_refused_where_it_can_be_told(unit: TimeUnit, written: str) -> None:
     value = f'{{"recommendations": [], "interactions": [], "ts": {written}}}'.encode()
-    found = Decoder(EventFields(time="ts", time_unit=unit), []).decode(value)
+    found = read(Decoder(EventFields(time="ts", time_unit=unit), []), value)
     assert not isinstance(found, Event)
     assert found.reason == "invalid_time"
     assert unit in found.detail

@@ -9,6 +9,7 @@ from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
 from streameval.decoding.invalid import InvalidEvent
 from streameval.events import Event
+from tests.decoding.records import read
 from tests.effort import every_case
 
 _FIELDS = EventFields(scores="scores", baseline="expected")
@@ -26,7 +27,7 @@ def _record(**changed: Any) -> bytes:
 
 @every_case("items", [["a", "b"], [1, 2], [{"id": "a"}, {"id": "b"}]])
 def test_every_form_of_list_has_its_scores_and_baseline(items: list[Any]) -> None:
-    event = Decoder(_FIELDS, []).decode(_record(recommendations=items))
+    event = read(Decoder(_FIELDS, []), _record(recommendations=items))
     assert isinstance(event, Event)
     assert (event.scores, event.baseline) == ([0.5, 1.0], ["b", "c"])
 
@@ -49,7 +50,7 @@ def test_columns_carry_them_too() -> None:
     ],
 )
 def test_what_does_not_fit_has_its_reason(changed: dict[str, Any], reason: str) -> None:
-    found = Decoder(_FIELDS, []).decode(_record(**changed))
+    found = read(Decoder(_FIELDS, []), _record(**changed))
     assert isinstance(found, InvalidEvent)
     assert found.reason == reason
     assert Decoder(_FIELDS, []).decode_many([_record(**changed)]).invalid[0][1] == found

@@ -18,6 +18,7 @@ from streameval.errors import ConfigError
 from streameval.events import Event
 from tests.cli.program import ran
 from tests.daemon.running import running
+from tests.decoding.records import read
 from tests.deploy.examples import BASE, DEPLOY
 from tests.house.checkout import files as tracked
 
@@ -137,7 +138,7 @@ def test_the_record_beside_the_nested_paths_is_read_by_them() -> None:
         line[2:] for line in path.read_text(encoding="utf-8").splitlines() if line[:1] == "#"
     ]
     record = "".join(comment[1:3]).encode()
-    event = Decoder(config.event, config.labels).decode(record)
+    event = read(Decoder(config.event, config.labels), record)
     assert isinstance(event, Event)
     assert (event.recommendations, event.interactions) == (["1", "2"], {"2": 19.5})
     assert (event.user, event.labels, event.ts) == ("7", ("b",), 1767225600000000)
