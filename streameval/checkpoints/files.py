@@ -141,10 +141,6 @@ def read_checked(
     """A checkpoint, after a check of all its bytes and blobs.
 
     `seen`: blobs already checked; new ones are added.
-
-    Raises:
-        StateVersionError: its version is not one that this release reads.
-        DamagedStateError: it is not what was written.
     """
     content = checked_content(str(path), partial(disk.read, path), disk.size(path), place)
     known = set() if seen is None else seen
@@ -160,10 +156,6 @@ def checked_content(what: str, read: Read, size: int, place: Place) -> Content:
     """Header and table of a checkpoint, after a check of all its bytes; blobs are not read.
 
     `what`: its path, which ends with the name of the file.
-
-    Raises:
-        StateVersionError: its version is not one that this release reads.
-        DamagedStateError: it is not what was written.
     """
     check_whole(what, read, size)
     content = content_of(what, read, size)
@@ -176,11 +168,7 @@ def checked_content(what: str, read: Read, size: int, place: Place) -> Content:
 
 
 def check_blob(disk: Disk, path: Path, entry: Entry) -> None:
-    """Check that a blob exists and holds what was written of a part.
-
-    Raises:
-        DamagedStateError: it does not.
-    """
+    """Check that a blob exists and holds what was written of a part."""
     first = entry.start or 0
     try:
         size = entry.size if entry.blob else disk.size(path)
@@ -224,7 +212,6 @@ class CheckpointFile:
 
         Raises:
             KeyError: the part is unknown.
-            DamagedStateError: they are not what was written.
             StoreError: they cannot be read.
         """
         entry = self._entries[part]

@@ -50,6 +50,8 @@ class FolderStore:
     """A store on a disk; `Store` is its contract, docs/reference/state.md describes its bytes.
 
     One thread at a time may save a place; places are independent.
+    Methods raise StoreError where the disk fails, and DamagedStateError for a file that is not what
+    was written.
 
     Attributes:
         trouble: why the cleaning after the last save failed, or None.
@@ -108,9 +110,6 @@ class FolderStore:
         """The settings in the header written last; empty without a checkpoint.
 
         Skips damaged files, and reads headers only.
-
-        Raises:
-            StoreError: the store cannot be read.
         """
         with store_errors(self.path):
             headers = [header for place in self._places() for header in self._headers(place)]
@@ -124,21 +123,13 @@ class FolderStore:
                 yield read_unchecked(self.disk, folder / file_of(offset)).header
 
     def owner(self) -> Claim:
-        """Whose store it is.
-
-        Raises:
-            StoreError: it cannot be read, or is none.
-        """
+        """Whose store it is."""
         with store_errors(self.path):
             path = self.path / CLAIM
             return decoded_claim(str(path), self.disk.read(path, 0, _LARGEST))
 
     def claimed(self) -> bool:
-        """Whether somebody has claimed it: whether there is a store.
-
-        Raises:
-            StoreError: it cannot be read.
-        """
+        """Whether somebody has claimed it: whether there is a store."""
         with store_errors(self.path), suppress(FileNotFoundError, NotADirectoryError):
             return CLAIM in self.disk.names(self.path)
         return False
@@ -153,13 +144,7 @@ class FolderStore:
             return offsets_in(self.disk, folder_of(self.path, place))
 
     def checked(self, place: Place, offset: int, seen: set[Blob] | None = None) -> CheckpointFile:
-        """One checkpoint, after a check of all its bytes; `seen`: blobs already checked.
-
-        Raises:
-            StateVersionError: its version is not one that this release reads.
-            DamagedStateError: it is not what was written.
-            StoreError: it cannot be read.
-        """
+        """One checkpoint, after a check of all its bytes; `seen`: blobs already checked."""
         with store_errors(self.path):
             path = folder_of(self.path, place) / file_of(offset)
             try:
@@ -220,12 +205,7 @@ class FolderStore:
             self.disk.sync_folder(folder)
 
     def stops(self, place: Place) -> Sequence[Stop]:
-        """Records that could not be counted, passed since or not.
-
-        Raises:
-            DamagedStateError: a note of one cannot be read.
-            StoreError: the store cannot be read.
-        """
+        """Records that could not be counted, passed since or not."""
         with store_errors(self.path):
             return list(self._notes(place, STOP, Stop))
 
@@ -234,9 +214,6 @@ class FolderStore:
 
         Returns:
             Whether nobody had ordered it before.
-
-        Raises:
-            StoreError: it could not be written.
         """
         with store_errors(self.path):
             folder = self._skips_of(place)
@@ -319,12 +296,7 @@ def unclaimed(store: str, places: int, headers: Iterable[Header]) -> StoreError:
 
 
 def decoded_claim(path: str, content: bytes) -> Claim:
-    """The claim that a file holds.
-
-    Raises:
-        StateVersionError: a later release made it.
-        StoreError: the file is not a claim.
-    """
+    """The claim that a file holds."""
     try:
         said = msgspec.json.decode(content, type=dict[str, object])
         if said.get("version") != _VERSION:
@@ -367,11 +339,7 @@ def text_of(content: Stop | Skip) -> bytes:
 
 
 def decoded_note(path: str, content: bytes, kind: type[T]) -> T:
-    """What the file about a record says.
-
-    Raises:
-        DamagedStateError: it is not what was written.
-    """
+    """What the file about a record says."""
     try:
         return msgspec.json.decode(content, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -1,4 +1,8 @@
-"""The bytes and the names of checkpoint files; docs/reference/state.md describes them."""
+"""The bytes and the names of checkpoint files; docs/reference/state.md describes them.
+
+Reading raises DamagedStateError where bytes are not what was written, and StateVersionError for a
+version that this release does not read.
+"""
 
 from __future__ import annotations
 
@@ -115,12 +119,7 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def content_of(what: str, read: Read, size: int) -> Content:
-    """What a whole file says.
-
-    Raises:
-        StateVersionError: its version is not one that this release reads.
-        DamagedStateError: it contradicts itself.
-    """
+    """What a whole file says."""
     version, _ = opening(what, read)
     if version not in READERS:
         raise StateVersionError(what, version, VERSION)
@@ -128,11 +127,7 @@ def content_of(what: str, read: Read, size: int) -> Content:
 
 
 def opening(what: str, read: Read) -> tuple[int, Mapping[str, Any]]:
-    """Version and header of a file, of any version; quick, and without a check of the rest.
-
-    Raises:
-        DamagedStateError: its first line is not that of a checkpoint.
-    """
+    """Version and header of a file, of any version; quick, and without a check of the rest."""
     size = _HEAD
     while (found := read(0, size)).count(b"\n") < 2 and len(found) == size:
         size *= 2
@@ -157,11 +152,7 @@ def digest_of(read: Read, size: int) -> str:
 
 
 def check_whole(what: str, read: Read, size: int) -> None:
-    """See that a file of any version is what was written.
-
-    Raises:
-        DamagedStateError: it is not.
-    """
+    """See that a file of any version is what was written."""
     if read(0, len(MAGIC)) != MAGIC:
         raise DamagedStateError(what, "its first line is not that of a checkpoint")
     if size < SEAL or read(size - SEAL, SEAL) != digest_of(read, size - SEAL).encode() + b"\n":
@@ -180,12 +171,7 @@ def _version_2(what: str, read: Read, size: int) -> Content:
 
 
 def header_of(what: str, read: Read) -> Header:
-    """The header of a file; quick, and without a check of the rest.
-
-    Raises:
-        StateVersionError: its version is not one that this release reads.
-        DamagedStateError: its first line is not that of a checkpoint.
-    """
+    """The header of a file; quick, and without a check of the rest."""
     version, header = opening(what, read)
     if version not in READERS:
         raise StateVersionError(what, version, VERSION)

@@ -63,9 +63,10 @@ There: TypeAlias = "Mapping[str, StoredObject]"
 class ObjectStore:
     """A store in a bucket; `Store` is its contract, docs/reference/state.md describes its bytes.
 
-    One thread at a time may save a place; places are independent. A checkpoint takes at most six
-    requests: list the place, read a file that another process wrote, read a blob to take up, write
-    what has settled as one blob, write the checkpoint, delete what it supersedes.
+    One thread at a time may save a place; places are independent. Methods raise StoreError where
+    the service fails. A checkpoint takes at most six requests: list the place, read a file that
+    another process wrote, read a blob to take up, write what has settled as one blob, write the
+    checkpoint, delete what it supersedes.
 
     Attributes:
         trouble: why the cleaning after the last save failed, or None.
@@ -103,22 +104,14 @@ class ObjectStore:
         return None
 
     def owner(self) -> Claim:
-        """Whose store it is.
-
-        Raises:
-            StoreError: it cannot be read, or is none.
-        """
+        """Whose store it is."""
         found = self._owner()
         if found is None:
             raise StoreError(self.path, f"{CLAIM} is missing", "check bucket and prefix")
         return found
 
     def claimed(self) -> bool:
-        """Whether somebody has claimed it: whether there is a store.
-
-        Raises:
-            StoreError: it cannot be read.
-        """
+        """Whether somebody has claimed it: whether there is a store."""
         return self._owner() is not None
 
     def gather(self, read: Callable[[A], B], items: Iterable[A]) -> list[B]:
@@ -150,9 +143,6 @@ class ObjectStore:
         """The settings in the header written last; empty without a checkpoint.
 
         Skips damaged files, and reads headers only.
-
-        Raises:
-            StoreError: the store cannot be read.
         """
         headers = [header for header in self._headers(self._places()) if header is not None]
         last = max(headers, key=lambda header: header.written_at, default=None)

@@ -1,4 +1,8 @@
-"""The whole configuration, and how its metrics are grouped by labels, segments and windows."""
+"""The whole configuration, and how its metrics are grouped by labels, segments and windows.
+
+What reads the files that a configuration names raises SourceError; what understands its metrics,
+MetricError.
+"""
 
 from __future__ import annotations
 
@@ -143,21 +147,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         )
 
     def accumulator(self) -> Accumulator:
-        """A new accumulator of all metrics; reads the files that the configuration names.
-
-        Raises:
-            MetricError: a metric cannot be understood, or lacks its inputs.
-            SourceError: a file cannot be read.
-        """
+        """A new accumulator of all metrics; reads the files that the configuration names."""
         return Accumulator(*self._all(), **self.inputs(), depth=self.depth)
 
     def accumulators(self) -> list[tuple[Group, Accumulator]]:
-        """The families, each with an empty accumulator of its metrics; all have the same depth.
-
-        Raises:
-            MetricError: a metric cannot be understood, or lacks its inputs.
-            SourceError: a file cannot be read.
-        """
+        """The families, each with an empty accumulator of its metrics; all have the same depth."""
         inputs, depth = self.inputs(), self.kept_depth() or WHOLE
         return [
             (group, Accumulator(*group.metrics, **inputs, depth=depth)) for group in self.families()
@@ -182,12 +176,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         } | ({} if self.attribution is None else {"attribution": self.attribution.settings()})
 
     def items(self) -> int | frozenset[Id] | None:
-        """The catalogue: how many items, or which; None where none is configured.
-
-        Raises:
-            SourceError: the file of the catalogue cannot be read.
-            ValueError: an id in it is not an integer where `ids` says "integer", or no text.
-        """
+        """The catalogue: how many items, or which; None where none is configured."""
         if not isinstance(self.catalog, str):
             return self.catalog
         ids = (line.decode().strip() for line in lines(self.catalog))
@@ -197,12 +186,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return [parse(text) for text in (*self.metrics, *(each.name for each in self.metric))]
 
     def inputs(self) -> dict[str, Any]:
-        """What an accumulator is made with besides metrics and depth; reads the files named.
-
-        Raises:
-            MetricError: the content of a file cannot be used.
-            SourceError: a file cannot be read.
-        """
+        """What an accumulator is made with besides metrics and depth; reads the files named."""
         as_id = int if self.event.ids == "integer" else str
         return {
             "catalog": self.items(),

@@ -378,21 +378,13 @@ class SimilarityOptions(_Table, frozen=True, kw_only=True):
 
 
 def popularity(options: PopularityOptions, as_id: Callable[[str], Id]) -> Popularity:
-    """The popularity in a file.
-
-    Raises:
-        SourceError: the file cannot be read, or a line is not valid.
-    """
+    """The popularity in a file."""
     rows = _rows(options.path, 2, lambda row: (as_id(row[0]), _number(row[1])))
     return Popularity(dict(rows), users=options.users)
 
 
 def similarity(options: SimilarityOptions, as_id: Callable[[str], Id]) -> Similarity:
-    """The similarity in a file.
-
-    Raises:
-        SourceError: the file cannot be read, or a line is not valid.
-    """
+    """The similarity in a file."""
     if options.vectors is not None:
         found = list(_rows(options.vectors, 2, lambda row: (as_id(row[0]), _numbers(row[1:]))))
         return Similarity([item for item, _ in found], vectors=[vector for _, vector in found])

@@ -1,4 +1,8 @@
-"""Builds the pipeline of a configuration."""
+"""Builds the pipeline of a configuration.
+
+Functions raise what their parts do: ConfigError where fields contradict each other, MetricError
+where a metric lacks its inputs, SourceError where a file cannot be read.
+"""
 
 from __future__ import annotations
 
@@ -59,11 +63,6 @@ def counting(
         keep_letters: whether to keep invalid records for `take_letters`.
         in_turns: whether long work is left to `proceed`, a part at a time.
         limits: of invalid records, beyond which counting stops; None for no limit.
-
-    Raises:
-        ConfigError: the fields of an event contradict each other.
-        MetricError: a metric cannot be understood, or lacks its inputs.
-        SourceError: a file cannot be read.
     """
     kept, dimensions = layout(config), config.dimensions()
     front: Front = (
@@ -91,12 +90,7 @@ def fitted(config: Config, settings: Mapping[str, Any]) -> Config:
 
 
 def layout(config: Config) -> Layout:
-    """What is kept of each partition.
-
-    Raises:
-        MetricError: a metric cannot be understood, or lacks its inputs.
-        SourceError: a file that the configuration names cannot be read.
-    """
+    """What is kept of each partition."""
     return Layout(
         families=[_spec(config, group, empty) for group, empty in config.accumulators()],
         times=config.times(),
@@ -130,11 +124,7 @@ def _spec(config: Config, group: Group, empty: Accumulator) -> FamilySpec:
 def joint(
     config: Config, options: AttributionOptions, layout: Layout, schemas: Schemas | None = None
 ) -> Joint:
-    """The front that joins impressions and interactions.
-
-    Raises:
-        ConfigError: the fields of a record contradict each other.
-    """
+    """The front that joins impressions and interactions."""
     interactions = [
         _framed(
             InteractionDecoder(interaction_fields(config, each), options.key),
@@ -186,12 +176,7 @@ def encodings(config: Config) -> dict[str, Encoding]:
 
 
 def schemas_of(config: Config, environment: Mapping[str, str]) -> Schemas | None:
-    """What fetches schemas; None where no record has any. It asks nothing yet.
-
-    Raises:
-        ConfigError: the registry's address, password or certificates cannot be used.
-        MissingExtraError: the extra is not installed.
-    """
+    """What fetches schemas; None where no record has any. It asks nothing yet."""
     needed = encodings(config)
     if config.registry is None or not needed:
         return None

@@ -19,11 +19,7 @@ _SECTIONS: Final = frozenset(TABLES) - {""}
 
 
 def web_security(options: WebOptions) -> Security:
-    """The certificate and users of the web configuration file; without one, plain HTTP for all.
-
-    Raises:
-        ConfigError: names the file, the key, what was found there and what is allowed.
-    """
+    """The certificate and users of the web configuration file; without one, plain HTTP for all."""
     path = options.config_file
     found = Security() if path is None else Security(path, partial(web_config, path))
     for user in options.scopes:
@@ -36,11 +32,7 @@ def web_security(options: WebOptions) -> Security:
 
 
 def web_config(path: str) -> WebConfig:
-    """The content of a web configuration file; certificates are not read yet.
-
-    Raises:
-        ConfigError: names the file, the key, what was found there and what is allowed.
-    """
+    """The content of a web configuration file; certificates are not read yet."""
     table = _table(path)
     try:
         # Scalars are texts until here: a user named 123 or "no" is a text, a number is one.

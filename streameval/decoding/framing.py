@@ -110,21 +110,13 @@ def _without(found: T, refused: Mapping[int, InvalidEvent]) -> T:
 
 
 def unframed(value: bytes) -> bytes:
-    """What stands behind the frame of a record that is JSON.
-
-    Raises:
-        Refusal: it has no frame.
-    """
+    """What stands behind the frame of a record that is JSON."""
     check_framed(value)
     return value[HEADER:]
 
 
 def check_framed(value: bytes) -> None:
-    """Check that the record begins with a zero byte and an id.
-
-    Raises:
-        Refusal: it does not.
-    """
+    """Check that the record begins with a zero byte and an id."""
     if value[:1] != b"\0" or len(value) < HEADER:
         began = shown(value[:HEADER].hex(" "))
         problem = f"{len(value)} bytes that begin with {began}; a zero byte and an id of four bytes"

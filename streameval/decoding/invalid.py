@@ -91,11 +91,7 @@ class Refusal(Exception):  # noqa: N818  # not an error of the program; it never
 
 
 def check_bytes(text: str, most: int, field: str, reason: Reason) -> str:
-    """The text itself, if it is short enough.
-
-    Raises:
-        Refusal: it is longer.
-    """
+    """The text itself, if it is short enough."""
     if 4 * len(text) > most:
         size = len(text.encode("utf-8", "surrogatepass"))
         if size > most:

@@ -1,4 +1,7 @@
-"""The lists of a record: recommendations, and interactions with their gains and types."""
+"""The lists of a record: recommendations, and interactions with their gains and types.
+
+A function raises `Refusal`, with the reason, for a value that it does not accept.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,7 @@ from streameval.events import Id, Interaction, Interactions
 
 
 def as_list(found: Any, field: str) -> list[Any]:
-    """What was found, if it is an array.
-
-    Raises:
-        Refusal: it is absent or null, or something else.
-    """
+    """What was found, if it is an array."""
     if type(found) is list:
         return found
     if found is None:
@@ -26,21 +25,13 @@ def as_list(found: Any, field: str) -> list[Any]:
 
 
 def check_count(values: Sized, most: int, field: str, reason: Reason) -> None:
-    """Not more elements than allowed.
-
-    Raises:
-        Refusal: for the given reason.
-    """
+    """Not more elements than allowed."""
     if len(values) > most:
         raise Refusal(reason, f"{field} has {len(values)} elements; at most {most} are accepted")
 
 
 def item_of(element: Any, path: Path, ids: Ids, where: str) -> Id:
-    """The item of an element that is an object with an id, or the id itself.
-
-    Raises:
-        Refusal: it has none, or an invalid one.
-    """
+    """The item of an element that is an object with an id, or the id itself."""
     if type(element) is not dict:
         return ids.one(element, where)
     item = path.of(element)
@@ -50,11 +41,7 @@ def item_of(element: Any, path: Path, ids: Ids, where: str) -> Id:
 
 
 def items_of(elements: list[Any], path: Path, ids: Ids, field: str) -> list[Id]:
-    """The items of a list of ids or of objects.
-
-    Raises:
-        Refusal: one of them has none, or an invalid one.
-    """
+    """The items of a list of ids or of objects."""
     kinds = set(map(type, elements))
     if dict not in kinds:
         return ids.each(elements, field)
@@ -85,11 +72,7 @@ class RecommendationReader:
         self._score = compile_path(fields.score, "score")
 
     def read(self, found: Any) -> Shown:
-        """The list shown.
-
-        Raises:
-            Refusal: it is none.
-        """
+        """The list shown."""
         values = as_list(found, self._field)
         check_count(values, self._longest, self._field, "too_many_recommendations")
         items = items_of(values, self._item, self._ids, self._field)
@@ -136,11 +119,7 @@ class InteractionReader:
         self._type = compile_path(fields.type, "type")
 
     def read(self, found: Any) -> Outcome:
-        """What the user did.
-
-        Raises:
-            Refusal: it is none of the known forms.
-        """
+        """What the user did."""
         if type(found) is dict:
             check_count(found, self._most, self._field, "too_many_interactions")
             return Outcome(self._gains(found), ())

@@ -1,4 +1,7 @@
-"""Reads configured fields of a record by paths like "payload.items[].id"."""
+"""Reads configured fields of a record by paths like "payload.items[].id".
+
+A path raises `Refusal` where a record has another form than the path says.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +32,7 @@ class TopLevel:
         self._decode = msgspec.json.Decoder(record).decode
 
     def parse(self, value: bytes) -> dict[str, Any]:
-        """The record's fields; None where one is absent or null.
-
-        Raises:
-            Refusal: the bytes are not a JSON object.
-        """
+        """The record's fields; None where one is absent or null."""
         try:
             record = self._decode(value)
         except FAILURES as failure:
@@ -98,21 +97,13 @@ class Path:
         return self.segments[0].name
 
     def of(self, record: dict[str, Any]) -> Any:
-        """What lies there; None where a step is absent or null.
-
-        Raises:
-            Refusal: a step of the path is not an object, or not a list at `[]`.
-        """
+        """What lies there; None where a step is absent or null."""
         if self._only is not None:
             return record.get(self._only)
         return self._walk(record, 0)
 
     def of_each(self, records: Sequence[dict[str, Any]]) -> list[Any]:
-        """What lies there in each of several records.
-
-        Raises:
-            Refusal: as `of`.
-        """
+        """What lies there in each of several records."""
         if self._only is not None:
             return [record.get(self._only) for record in records]
         return [self._walk(record, 0) for record in records]

@@ -104,11 +104,7 @@ def _moment_column(since: Sequence[timedelta]) -> NDArray[np.int64]:
 
 
 def written_time(value: object, unit: TimeUnit, field: str) -> Written:
-    """A decoded JSON value as event time of the configured unit.
-
-    Raises:
-        Refusal: it is not of that unit.
-    """
+    """A decoded JSON value as event time of the configured unit."""
     try:
         time: Written = msgspec.convert(value, KINDS[unit])
     except msgspec.ValidationError as error:

@@ -1,4 +1,7 @@
-"""Reads and checks the values of fields: ids, labels, gains, scores and positions."""
+"""Reads and checks the values of fields: ids, labels, gains, scores and positions.
+
+A function raises `Refusal`, with the reason, for a value that it does not accept.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,7 @@ _DIGITS = re.compile(r"-?[0-9]{1,1000}", re.ASCII)
 
 
 def text_id(value: object, field: str) -> str:
-    """The id as text; an integer becomes its decimal text, so that 123 and "123" match.
-
-    Raises:
-        Refusal: it is neither a string nor an integer.
-    """
+    """The id as text; an integer becomes its decimal text, so that 123 and "123" match."""
     if type(value) is str:
         return value
     if type(value) is int:
@@ -30,11 +29,7 @@ def text_id(value: object, field: str) -> str:
 
 
 def integer_id(value: object, field: str) -> int:
-    """The id as an integer; a string of digits becomes one, so that "123" and 123 match.
-
-    Raises:
-        Refusal: it is neither an integer nor a string of digits.
-    """
+    """The id as an integer; a string of digits becomes one, so that "123" and 123 match."""
     if type(value) is int:
         return value
     if type(value) is str and _DIGITS.fullmatch(value):
@@ -53,22 +48,14 @@ class Ids:
         self._most = most
 
     def one(self, value: object, field: str) -> Id:
-        """One id.
-
-        Raises:
-            Refusal: it is none, or too long.
-        """
+        """One id."""
         found = self._convert(value, field)
         if type(found) is not int or found.bit_length() > _WORD:
             check_bytes(str(found), self._most, field, "id_too_long")
         return found
 
     def each(self, values: Sequence[Any], field: str) -> list[Id]:
-        """A list of ids.
-
-        Raises:
-            Refusal: one of them is none, or too long; its place is named.
-        """
+        """A list of ids."""
         kinds = set(map(type, values))
         if kinds == {str} == {self._kind} and 4 * max(map(len, values)) <= self._most:
             return list(values)
@@ -90,9 +77,6 @@ def label_text(value: object, field: str = "label", most: int = MAX_LABEL_BYTES)
 
     `__missing__` and `__other__` in the data get one more underscore in front, so that they are
     never taken for ours.
-
-    Raises:
-        Refusal: it is none of these, or too long.
 
     Example:
         >>> label_text("a"), label_text(7), label_text(True), label_text(None)
@@ -146,11 +130,7 @@ MAX_POSITION = 1_000_000
 
 
 def finite(value: object, field: str, reason: Reason) -> float:
-    """A finite number as a float, and as a gain one up to 2^1000; a boolean is none.
-
-    Raises:
-        Refusal: for the given reason.
-    """
+    """A finite number as a float, and as a gain one up to 2^1000; a boolean is none."""
     try:
         number = float(value) if type(value) in (int, float) else math.nan  # type: ignore[arg-type]  # checked
     except OverflowError:
@@ -163,11 +143,7 @@ def finite(value: object, field: str, reason: Reason) -> float:
 
 
 def positions(found: Any, items: int, field: str) -> list[int] | None:
-    """Ranks at which the items stood; None where no item says one.
-
-    Raises:
-        Refusal: not one whole number from 1 on for each of the items.
-    """
+    """Ranks at which the items stood; None where no item says one."""
     if type(found) is not list:
         raise Refusal("wrong_type", f"{field}: found {shown(found)} in place of an array")
     if found and found.count(None) == len(found) == items:
@@ -181,11 +157,7 @@ def positions(found: Any, items: int, field: str) -> list[int] | None:
 
 
 def scores(found: Any, items: int, field: str) -> list[float]:
-    """Scores of the items shown.
-
-    Raises:
-        Refusal: not one finite number for each of the items.
-    """
+    """Scores of the items shown."""
     if type(found) is not list:
         raise Refusal("wrong_type", f"{field}: found {shown(found)} in place of an array")
     numbers = [
@@ -196,10 +168,6 @@ def scores(found: Any, items: int, field: str) -> list[float]:
 
 
 def check_length(found: Sized, items: int, field: str, reason: Reason) -> None:
-    """Every item has its own.
-
-    Raises:
-        Refusal: there are more than items, or fewer; for the given reason.
-    """
+    """Every item has its own."""
     if len(found) != items:
         raise Refusal(reason, f"{field}: {len(found)} numbers for {items} items")

@@ -1,4 +1,7 @@
-"""Finds and opens files: plain, gzip or zstd, pipes; with a message for each way to fail."""
+"""Finds and opens files: plain, gzip or zstd, pipes; with a message for each way to fail.
+
+Functions raise SourceError where a file is not there, cannot be read, or is damaged.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +32,6 @@ def expanded(path: str, wanted: Callable[[str], bool]) -> list[str]:
         path: a file, a pattern with *, ?, [...] or ** (any folders), or a folder, meaning
             the files in it and below. Names that begin with "." or "_" are left out there.
         wanted: whether a file in a folder is one of those meant, by its name.
-
-    Raises:
-        SourceError: a pattern matches no file, or none in the folder is wanted.
     """
     there = not remote.is_remote(path) and (path == STDIN or Path(path).is_file())
     if not there and _WILD.search(path):
@@ -92,11 +92,7 @@ def _expression(pattern: str) -> str:
 
 
 def size(path: str) -> int | None:
-    """The size of a file that can be read, in bytes; None where it has none (a pipe).
-
-    Raises:
-        SourceError: it is not there, not readable, or a directory.
-    """
+    """The size of a file that can be read, in bytes; None where it has none (a pipe)."""
     if path == STDIN:
         return None
     if remote.is_remote(path):
@@ -126,11 +122,7 @@ def unreadable(path: str, error: OSError) -> SourceError:
 
 
 def opened(path: str) -> int:
-    """A descriptor of the file, open for reading.
-
-    Raises:
-        SourceError: it is not there, not readable, or a directory.
-    """
+    """A descriptor of the file, open for reading."""
     if remote.is_remote(path):
         return remote.opened(path)
     size(path)
@@ -141,11 +133,7 @@ def opened(path: str) -> int:
 
 
 def content(path: str) -> Iterator[bytes]:
-    """All bytes of a file without their compression, block by block.
-
-    Raises:
-        SourceError: it is not there, not readable, or its compressed data is damaged.
-    """
+    """All bytes of a file without their compression, block by block."""
     descriptor = opened(path)
     try:
         yield from decompressed(path, _blocks(descriptor))
@@ -194,9 +182,6 @@ def decompressed(path: str, blocks: Iterator[bytes]) -> Iterator[bytes]:
 
     One block comes out for each that goes in, possibly an empty one; so a caller that
     feeds it from a pipe never waits for more than one read.
-
-    Raises:
-        SourceError: the compressed data is damaged, ends too early, or is not there.
     """
     head = b""
     for block in blocks:

@@ -2,6 +2,8 @@
 
 Needs pyarrow. Who may read, and where the service is, the environment says, as for the tools of
 the services: AWS_..., GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_ACCOUNT_NAME and _KEY.
+Functions raise SourceError for an object that is not there or cannot be read, and
+MissingExtraError without pyarrow.
 """
 
 from __future__ import annotations
@@ -31,12 +33,7 @@ def is_remote(path: str) -> bool:
 
 
 def size(path: str) -> int:
-    """The size of an object, in bytes.
-
-    Raises:
-        SourceError: it is not there, or cannot be read.
-        MissingExtraError: pyarrow is not installed.
-    """
+    """The size of an object, in bytes."""
     with _explained(path):
         found = _store(path).get_file_info(_key(path))
     if not found.is_file:
@@ -45,23 +42,13 @@ def size(path: str) -> int:
 
 
 def reader(path: str) -> Any:
-    """The object as a file of Arrow that fetches only the parts that are read.
-
-    Raises:
-        SourceError: it is not there, or cannot be read.
-        MissingExtraError: pyarrow is not installed.
-    """
+    """The object as a file of Arrow that fetches only the parts that are read."""
     with _explained(path):
         return _store(path).open_input_file(_key(path))
 
 
 def opened(path: str) -> int:
-    """A descriptor of a copy of the object; closing it removes the copy.
-
-    Raises:
-        SourceError: it is not there, or cannot be read.
-        MissingExtraError: pyarrow is not installed.
-    """
+    """A descriptor of a copy of the object; closing it removes the copy."""
     with _explained(path), TemporaryFile() as copy:
         with _store(path).open_input_stream(_key(path)) as stream:
             shutil.copyfileobj(stream, copy, 1 << 20)
@@ -70,12 +57,7 @@ def opened(path: str) -> int:
 
 
 def below(path: str) -> list[str]:
-    """The paths of all objects in a folder and the folders in it.
-
-    Raises:
-        SourceError: it cannot be read.
-        MissingExtraError: pyarrow is not installed.
-    """
+    """The paths of all objects in a folder and the folders in it."""
     scheme, folder = path[: path.index("//") + 2], _key(path).rstrip("/")
     with _explained(path):
         chosen = _fs().FileSelector(folder, allow_not_found=True, recursive=True)

@@ -94,10 +94,6 @@ def event_rows(table: Table, form: Form) -> Any:
 
     Returns:
         An Arrow table with columns named like those of `Columns`, and those of `form.by`.
-
-    Raises:
-        SourceError: it lacks a column, or a column does not hold what it should.
-        MissingExtraError: pyarrow is not installed.
     """
     for name in form.separators:
         if name and name not in table.names:
@@ -124,12 +120,7 @@ def event_rows(table: Table, form: Form) -> Any:
 
 
 def kind_of(files: Sequence[TableFile], form: Form) -> Kind:
-    """The kind of the ids of all files.
-
-    Raises:
-        SourceError: some are integers and others are text, some are neither, or a file lacks a
-            column.
-    """
+    """The kind of the ids of all files."""
     kinds: dict[bool, str] = {}
     for file in files:
         for name in _IDS:

@@ -34,11 +34,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def arrow(part: str = "") -> Any:
-    """pyarrow, or one of its parts: "csv", "compute", "parquet".
-
-    Raises:
-        MissingExtraError: it cannot be imported.
-    """
+    """pyarrow, or one of its parts: "csv", "compute", "parquet"."""
     try:
         return import_module(f"pyarrow.{part}" if part else "pyarrow")
     except ImportError as error:
@@ -85,11 +81,7 @@ class Table(NamedTuple):
     first: int = 0
 
     def column(self, name: str, remedy: str) -> Column:
-        """The column of that name.
-
-        Raises:
-            SourceError: there is none, or more than one; `remedy` says what to do.
-        """
+        """The column of that name."""
         require(self.path, name, self.names, remedy)
         found = self.content[name].combine_chunks()
         if arrow().types.is_dictionary(found.type):
@@ -116,11 +108,7 @@ class Table(NamedTuple):
 
 
 def require(path: str, name: str, names: Sequence[str], remedy: str) -> None:
-    """Refuse a file that does not have exactly one column of a name.
-
-    Raises:
-        SourceError: there is none, or more than one; `remedy` says what to do.
-    """
+    """Refuse a file that does not have exactly one column of a name."""
     if names.count(name) != 1:
         raise SourceError(path, f"no column {name!r}; {_listing(names)}", remedy)
 
@@ -159,12 +147,7 @@ class TableFile(NamedTuple):
 
 
 def table_file(path: str) -> TableFile:
-    """The pieces of a file: the row groups of parquet, all of a text file.
-
-    Raises:
-        SourceError: it cannot be read.
-        MissingExtraError: pyarrow is not installed.
-    """
+    """The pieces of a file: the row groups of parquet, all of a text file."""
     arrow()
     whole = size(path)
     if whole is None or _suffix(path) not in _PARQUETS:
@@ -186,12 +169,7 @@ def table_file(path: str) -> TableFile:
 
 
 def tables_of(piece: Piece, wanted: Container[str]) -> Iterator[Table]:
-    """The rows of a piece, some at a time.
-
-    Raises:
-        SourceError: it cannot be read.
-        MissingExtraError: pyarrow is not installed.
-    """
+    """The rows of a piece, some at a time."""
     if not piece.groups:
         yield table_of(piece.path)
         return
@@ -225,10 +203,6 @@ def table_of(path: str) -> Table:
     Args:
         path: parquet, or text: its first line names the columns, separated by tabs, commas or
             semicolons; RecBole's atomic files too. Plain, .gz or .zst; "-" is standard input.
-
-    Raises:
-        SourceError: it cannot be read.
-        MissingExtraError: pyarrow is not installed.
     """
     arrow()
     found = b"".join(content(path))
@@ -287,11 +261,7 @@ def _suffix(path: str) -> str:
 
 
 def ids_of(column: Column) -> Any:
-    """A column of ids as an Arrow array of integers or of strings.
-
-    Raises:
-        SourceError: it holds something else, or a row has none.
-    """
+    """A column of ids as an Arrow array of integers or of strings."""
     array = users_of(column)
     missing = arrow("compute").is_null(array)
     if arrow("compute").any(missing).as_py():
@@ -301,11 +271,7 @@ def ids_of(column: Column) -> Any:
 
 
 def users_of(column: Column) -> Any:
-    """The same of a column in which rows may have no id: null, as is empty text.
-
-    Raises:
-        SourceError: it holds something else.
-    """
+    """The same of a column in which rows may have no id: null, as is empty text."""
     types, array, compute = arrow().types, column.values, arrow("compute")
     if types.is_string(array.type):
         array = array.cast(arrow().large_string())
@@ -319,11 +285,7 @@ def users_of(column: Column) -> Any:
 
 
 def numbers_of(column: Column) -> Array:
-    """A column of finite numbers, from numbers or from text; shape (rows,).
-
-    Raises:
-        SourceError: a row has none.
-    """
+    """A column of finite numbers, from numbers or from text; shape (rows,)."""
     array, compute, wanted = column.values, arrow("compute"), arrow().float64()
     try:
         found = array.cast(wanted)
@@ -354,9 +316,6 @@ def times_of(column: Column, unit: TimeUnit) -> IntArray:
         column: Arrow timestamps (UTC where they name no zone) or dates, whatever the unit;
             numbers or text of the unit.
         unit: how numbers and text are written.
-
-    Raises:
-        SourceError: a row has none, or one of another unit.
     """
     types, array = arrow().types, column.values
     if types.is_timestamp(array.type) or types.is_date(array.type):
@@ -386,9 +345,6 @@ def of_one_kind(arrays: Sequence[Any], wanted: Kind = "string") -> list[Any]:
     Args:
         arrays: of integers or of strings each.
         wanted: "integer" makes integers of strings of digits, too.
-
-    Raises:
-        SourceError: a string is not an integer, where integers are wanted.
     """
     if all(arrow().types.is_integer(array.type) for array in arrays):
         return list(arrays)

@@ -89,22 +89,12 @@ class Rows(NamedTuple):
 
 
 def recommendation_rows(path: str, names: Names) -> Rows:
-    """The rows of a file of recommendations: user, item and, where there is one, score.
-
-    Raises:
-        SourceError: it cannot be read, or has no such columns.
-        MissingExtraError: pyarrow is not installed.
-    """
+    """The rows of a file of recommendations: user, item and, where there is one, score."""
     return _rows(path, names, ("score", names.score, _SCORE))
 
 
 def truth_rows(path: str, names: Names) -> Rows:
-    """The rows of a file of what users did: user, item and, where there is one, rating.
-
-    Raises:
-        SourceError: it cannot be read, or has no such columns.
-        MissingExtraError: pyarrow is not installed.
-    """
+    """The rows of a file of what users did: user, item and, where there is one, rating."""
     return _rows(path, names, ("rating", names.rating, _RATING))
 
 
@@ -144,11 +134,7 @@ def _bare(name: str) -> str:
 
 
 def is_trec(path: str, file: TrecFile) -> bool:
-    """Whether the first line of a file looks like one of trec_eval's; never so of a pipe.
-
-    Raises:
-        SourceError: the file cannot be read.
-    """
+    """Whether the first line of a file looks like one of trec_eval's; never so of a pipe."""
     if size(path) is None:
         return False
     fields, at = _TREC[file]
@@ -160,10 +146,6 @@ def trec_rows(path: str, file: TrecFile) -> Rows:
     """The rows of a file; the number is the score of results, the rating of qrels.
 
     Scores are rounded to C floats, as trec_eval keeps them: what is equal then is a tie.
-
-    Raises:
-        SourceError: it cannot be read, or a line does not follow the format.
-        MissingExtraError: pyarrow is not installed.
     """
     (form, at), text = _TREC[file], arrow().large_string()
     users, items, worth = [], [], []
@@ -241,9 +223,6 @@ def joined(
 
     Returns:
         The kind of the items' ids: integers only where both files have them; and the events.
-
-    Raises:
-        SourceError: an id is not an integer, where integers are wanted.
     """
     users, by_shown, by_truth = _users(shown, truth)
     items, acts = of_one_kind([shown.items, truth.items], ids)

@@ -83,9 +83,6 @@ class Security:
         context: encrypts connections, each as the files say when it begins; None means plain HTTP.
         observe: called after changed files were read, with None or the reason to keep the old
             content.
-
-    Raises:
-        ConfigError: names the file, the key, what was found there and what is allowed.
     """
 
     def __init__(self, path: str = "", read: Callable[[], WebConfig] = WebConfig) -> None:
@@ -102,11 +99,7 @@ class Security:
         return self._latest().users
 
     def check(self, fresh: Security) -> None:
-        """Refuse to restart without the protection there is: a file may be empty by mistake.
-
-        Raises:
-            ConfigError: TLS or all users were removed.
-        """
+        """Refuse to restart without the protection there is: a file may be empty by mistake."""
         _check_kept(self._now, fresh._now)
 
     def _latest(self) -> _Content:
@@ -195,11 +188,7 @@ class _TlsFiles:
         self._options = options
 
     def context(self) -> ssl.SSLContext:
-        """Encrypts connections as the options say.
-
-        Raises:
-            ConfigError: a file or a key of the configuration cannot be used.
-        """
+        """Encrypts connections as the options say."""
         options = self._options
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.set_alpn_protocols(["http/1.1"])
