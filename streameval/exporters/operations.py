@@ -34,15 +34,20 @@ def operations(snapshot: Snapshot, *, lag: bool) -> list[Family]:
     `lag`: whether to include lag and position, which mean something of a Kafka cluster only.
     """
     health = snapshot.health
-    families = [*_events(health), *_progress(snapshot), undefined_readings(snapshot)]
+    families = [
+        *_events(health),
+        *_exceptions(health),
+        *_progress(snapshot),
+        undefined_readings(snapshot),
+    ]
     if lag:
         families.extend(_log(health.partitions))
     if health.join is not None:
-        families.extend(_join(health.join))
+        families.extend([*_join(health.join), *_join_waiting(health.join)])
     if snapshot.experiment is not None:
         families.extend(comparison_families(snapshot.experiment))
     if health.checkpoint is not None:
-        families.extend(_checkpoints(health.checkpoint, health.commit_failures))
+        families.extend(_checkpoints(health.checkpoint))
     return [*families, *_connections(health), *_reload(health.reload)]
 
 
@@ -101,6 +106,9 @@ def _events(health: Health) -> Iterator[Family]:
         "counter",
         "Records without a value (deletions in a compacted topic); they are in no metric.",
     )
+
+
+def _exceptions(health: Health) -> Iterator[Family]:
     yield _one(
         health.late,
         "events_late",
@@ -167,7 +175,7 @@ def _log(partitions: Iterable[PartitionHealth]) -> Iterator[Family]:
     )
 
 
-def _checkpoints(health: CheckpointHealth, commit_failures: int) -> Iterator[Family]:
+def _checkpoints(health: CheckpointHealth) -> Iterator[Family]:
     yield _one(
         health.last_success,
         "checkpoint_last_success_timestamp_seconds",
@@ -195,11 +203,15 @@ def _checkpoints(health: CheckpointHealth, commit_failures: int) -> Iterator[Fam
         'Offsets that retention deleted before they were counted and that on_retention = "skip" '
         "passed; they are in no metric.",
     )
-    text = "Failed commits of the group's offsets; counters stand still until one succeeds."
-    yield _one(commit_failures, "commit_failures", "counter", text)
 
 
 def _connections(health: Health) -> Iterator[Family]:
+    yield _one(
+        None if health.checkpoint is None else health.commit_failures,
+        "commit_failures",
+        "counter",
+        "Failed commits of the group's offsets; counters stand still until one succeeds.",
+    )
     yield _by(
         "step",
         health.recoveries,
@@ -268,6 +280,9 @@ def _join(join: JoinHealth) -> Iterator[Family]:
         "value yet.",
         [({"stream": stream.name}, stream.open) for stream in join.streams],
     )
+
+
+def _join_waiting(join: JoinHealth) -> Iterator[Family]:
     yield _one(
         join.bytes,
         "join_bytes",
