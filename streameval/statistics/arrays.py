@@ -51,7 +51,7 @@ def grouped(
     if (codes[1:] > codes[:-1]).all():
         return list(keys), list(counts)
     if room <= 8 * codes.size + 1024 and combine is np.add and _small(counts):
-        return _added_densely(codes, keys, counts, room)
+        return _added_densely(codes, counts, lows, spans)
     order = np.argsort(codes)
     codes = codes[order]
     return _combined(keys, counts, combine, order, codes[1:] != codes[:-1])
@@ -160,14 +160,14 @@ def _small(counts: Sequence[IntArray]) -> bool:
 
 
 def _added_densely(
-    codes: IntArray, keys: Sequence[IntArray], counts: Sequence[IntArray], room: int
+    codes: IntArray, counts: Sequence[IntArray], lows: Sequence[int], spans: Sequence[int]
 ) -> tuple[list[IntArray], list[IntArray]]:
-    found = np.flatnonzero(np.bincount(codes, minlength=room))
-    row = np.zeros(room, np.int64)
-    row[codes] = np.arange(codes.size)
-    rows = row[found]
+    occurs = np.zeros(int(np.prod(spans)), np.bool_)
+    occurs[codes] = True
+    found = np.flatnonzero(occurs)
+    places = zip(lows, np.unravel_index(found, spans), strict=True)
     added = [np.bincount(codes, weights=column)[found].astype(np.int64) for column in counts]
-    return [column[rows] for column in keys], added
+    return [low + place for low, place in places], added
 
 
 def _combined(

@@ -275,8 +275,8 @@ class Relation:
         self.size += size
         self.version += 1
         first = self._parts[0][0].size
-        # A share of the whole, so that a row is moved a few times however many parts come.
-        if self.size - first > max(first // 4, _MOST_WAITING):
+        # As many as the whole, so that a row is moved about twice however many parts come.
+        if self.size - first > max(first, _MOST_WAITING):
             _ = self.columns
 
 
