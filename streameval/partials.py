@@ -1,4 +1,4 @@
-"""Parts of an evaluation: counted anywhere, in any pieces, and added up to the same bits.
+"""Partial results of an evaluation: counted anywhere, and merged to the bits of one process.
 
 An engine that distributes work (Spark, Ray, Beam, a pool of processes) runs `partials` wherever
 its data is and brings the rows together; `merged` adds them up. The state in a row is a function

@@ -1,4 +1,4 @@
-"""Evaluation on Spark: its executors count, and what they counted adds up to the same bits.
+"""Evaluation on Spark: executors count, and their partial results merge to the same bits.
 
 Needs pyspark and the extra `parquet` where Python runs on the executors.
 """

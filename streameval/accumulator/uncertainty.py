@@ -1,4 +1,4 @@
-"""How sure a value is: a jackknife over user groups, and bounds that hold while people look.
+"""Intervals of a value: a jackknife over user groups, and bounds that hold while people look.
 
 A user's lists resemble each other, so lists are not an independent sample. All lists of a user
 are in one of G groups, and leaving out one group at a time shows how far the value moves. The sums

@@ -1,4 +1,4 @@
-"""Median, quantile, standard error: what is read from the values of a metric over lists."""
+"""Median, quantile and standard error of the values of a metric over lists."""
 
 from __future__ import annotations
 

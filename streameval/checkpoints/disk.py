@@ -1,4 +1,4 @@
-"""The calls a store makes to a disk, and what to do when one fails."""
+"""The calls a store makes to a disk, with a remedy for each failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Output for a terminal of any width, and for none."""
+"""Output for terminals of any width, and for pipes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records in Confluent's wire format: a zero byte, the id of a schema, and what it describes.
+"""Records in Confluent's wire format: a zero byte, the id of a schema, and the record's bytes.
 
 Each becomes the JSON text of the same values, and is read as JSON from there on: one meaning of
 paths, ids, times and labels of every format.

@@ -1,4 +1,4 @@
-"""How far event time has come in one log, and which events claim to be ahead of it.
+"""The clock of one log: how far its event time has come, and which events are ahead of it.
 
 One producer with a wrong clock must close no window. So a log's clock rests on most of its recent
 events: it is a one-sided Hampel filter over the last `RECENT` event times. Everything here is a

@@ -1,4 +1,4 @@
-"""Lists shown as columns, with numbers for their items: what waits, and is kept, of a record."""
+"""Decodes records of lists shown to columns, with numbers for their items."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Area under the ROC curve of all scored items together."""
+
 import math
 
 from streameval.catalogue.metric import metric

@@ -1,3 +1,5 @@
+"""Average popularity of the items shown."""
+
 import math
 from typing import Literal
 

@@ -1,3 +1,5 @@
+"""Binary preference."""
+
 import sys
 from typing import Annotated, Literal
 

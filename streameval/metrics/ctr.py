@@ -1,3 +1,5 @@
+"""Click-through rate."""
+
 from typing import Annotated
 
 from streameval.catalogue.metric import Span, metric

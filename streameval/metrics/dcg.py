@@ -1,3 +1,5 @@
+"""Discounted cumulative gain."""
+
 import math
 
 from streameval.catalogue.cumulative_gain import Base, Discount, Gain, discount, worth

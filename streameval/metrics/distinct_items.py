@@ -1,3 +1,5 @@
+"""Distinct items shown."""
+
 import math
 
 from streameval.catalogue.metric import metric

@@ -1,3 +1,5 @@
+"""Expected reciprocal rank."""
+
 from typing import Annotated
 
 import numpy as np

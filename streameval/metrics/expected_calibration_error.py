@@ -1,3 +1,5 @@
+"""Expected calibration error of scores."""
+
 import math
 from itertools import pairwise
 from typing import Annotated

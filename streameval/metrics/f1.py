@@ -1,3 +1,5 @@
+"""F-measure of precision and recall."""
+
 from typing import Annotated, Literal
 
 import numpy as np

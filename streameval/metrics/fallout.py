@@ -1,3 +1,5 @@
+"""Fallout."""
+
 from typing import Literal
 
 from streameval.catalogue.context import Catalog

@@ -1,3 +1,5 @@
+"""Area under the ROC curve of each list, averaged."""
+
 import math
 from typing import Literal
 

@@ -1,3 +1,5 @@
+"""Gini coefficient of exposures."""
+
 import math
 from itertools import count
 from operator import mul

@@ -1,3 +1,5 @@
+"""Geometric mean of average precision."""
+
 import math
 from typing import Literal
 

@@ -1,3 +1,5 @@
+"""Hit rate."""
+
 from streameval.catalogue.metric import metric
 from streameval.statistics.hitcells import HitsView, Total
 

@@ -1,3 +1,5 @@
+"""Number of hits."""
+
 from streameval.catalogue.metric import metric
 from streameval.statistics.hitcells import HitsView, Total
 

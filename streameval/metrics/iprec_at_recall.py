@@ -1,3 +1,5 @@
+"""Interpolated precision at a recall."""
+
 import math
 from typing import Annotated, Literal
 

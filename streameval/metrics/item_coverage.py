@@ -1,3 +1,5 @@
+"""Item coverage."""
+
 import math
 from typing import Annotated, Literal
 

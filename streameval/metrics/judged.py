@@ -1,3 +1,5 @@
+"""Share of judged items."""
+
 from typing import Literal
 
 from streameval.catalogue.metric import metric

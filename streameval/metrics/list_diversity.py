@@ -1,3 +1,5 @@
+"""Diversity within a list."""
+
 import math
 from itertools import combinations
 

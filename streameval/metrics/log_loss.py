@@ -1,3 +1,5 @@
+"""Log loss of scores."""
+
 import math
 from collections.abc import Iterator
 from typing import Literal

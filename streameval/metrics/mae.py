@@ -1,3 +1,5 @@
+"""Mean absolute error of scores."""
+
 from collections.abc import Iterator
 
 from streameval.catalogue.metric import metric

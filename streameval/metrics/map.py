@@ -1,3 +1,5 @@
+"""Mean average precision."""
+
 from typing import Annotated, Literal
 
 import numpy as np

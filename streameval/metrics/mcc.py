@@ -1,3 +1,5 @@
+"""Matthews correlation coefficient."""
+
 import math
 from typing import Literal
 

@@ -1,3 +1,5 @@
+"""Mean reciprocal rank."""
+
 from streameval.catalogue.metric import metric
 from streameval.statistics.hitcells import HitsView, Total
 

@@ -1,3 +1,5 @@
+"""Normalised discounted cumulative gain."""
+
 from typing import Annotated, Literal
 
 import numpy as np

@@ -1,3 +1,5 @@
+"""Normalised entropy of scores."""
+
 import math
 
 from streameval.catalogue.metric import metric

@@ -1,3 +1,5 @@
+"""Novelty: mean self-information of the items shown."""
+
 import math
 from typing import Literal
 

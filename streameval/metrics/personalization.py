@@ -1,3 +1,5 @@
+"""Personalization: difference between lists."""
+
 import math
 from typing import Literal
 

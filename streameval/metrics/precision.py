@@ -1,3 +1,5 @@
+"""Precision."""
+
 from typing import Literal
 
 import numpy as np

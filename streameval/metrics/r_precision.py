@@ -1,3 +1,5 @@
+"""R-precision."""
+
 from streameval.catalogue.metric import metric
 from streameval.statistics.hitcells import HitsView, Total
 

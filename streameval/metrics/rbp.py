@@ -1,3 +1,5 @@
+"""Rank-biased precision."""
+
 from typing import Annotated
 
 import numpy as np

@@ -1,3 +1,5 @@
+"""Recall."""
+
 from typing import Literal
 
 import numpy as np

@@ -1,3 +1,5 @@
+"""Number of items shown."""
+
 from streameval.catalogue.metric import metric
 from streameval.statistics.hitcells import HitsView, Total
 

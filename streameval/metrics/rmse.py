@@ -1,3 +1,5 @@
+"""Root mean squared error of scores."""
+
 import math
 from collections.abc import Iterator
 

@@ -1,3 +1,5 @@
+"""Area under the ROC curve within the first k items."""
+
 import numpy as np
 
 from streameval.catalogue.metric import metric

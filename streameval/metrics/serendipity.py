@@ -1,3 +1,5 @@
+"""Serendipity."""
+
 from typing import Literal
 
 from streameval.catalogue.metric import metric

@@ -1,3 +1,5 @@
+"""Shannon entropy of exposures."""
+
 import math
 from typing import Literal
 

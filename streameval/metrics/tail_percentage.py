@@ -1,3 +1,5 @@
+"""Share of long-tail items."""
+
 import sys
 from typing import Annotated, Literal
 

@@ -1,3 +1,5 @@
+"""Unexpectedness against a baseline."""
+
 from typing import Literal
 
 from streameval.catalogue.metric import metric

@@ -1,3 +1,5 @@
+"""Share of items new to the user."""
+
 from streameval.catalogue.metric import metric
 from streameval.catalogue.rows import ranked
 from streameval.events import Event

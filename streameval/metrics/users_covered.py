@@ -1,3 +1,5 @@
+"""Users covered."""
+
 import math
 
 from streameval.catalogue.metric import metric

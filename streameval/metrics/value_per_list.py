@@ -1,3 +1,5 @@
+"""Value per list."""
+
 from streameval.catalogue.cumulative_gain import worth
 from streameval.catalogue.metric import metric
 from streameval.statistics.hitcells import HitsView, Total

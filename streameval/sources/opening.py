@@ -1,6 +1,6 @@
-"""Finds and opens files: plain, gzip or zstd, pipes; with a message for each way to fail.
+"""Finds and opens files: plain, gzip, zstd and pipes; with a message for each failure.
 
-Functions raise SourceError where a file is not there, cannot be read, or is damaged.
+Functions raise SourceError if a file is missing, damaged or cannot be read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Simulated lists and interactions as two logs: delayed, repeated, out of order, and worse.
+"""Simulated lists and interactions as two logs: delayed, repeated, out of order and invalid.
 
 The lists, and what is clicked in them, are those of `simulator.records` by seed; time runs more
 slowly, so that windows have something to do. Times are milliseconds since the epoch.

@@ -1,4 +1,4 @@
-"""confluent-kafka (librdkafka) as the client of a member: the one that costs least.
+"""confluent-kafka (librdkafka) as the client of a member: the cheaper one.
 
 It only reads. Questions to the cluster are asked by kafka-python, whichever client reads.
 """

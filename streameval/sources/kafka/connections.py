@@ -1,4 +1,4 @@
-"""The client's connections: what each of them ended by, and what a person should do about it.
+"""Diagnoses failed connections of the Kafka client: the reason of each, and its remedy.
 
 The client tries again until its time is over, and then says only that time is over. So its
 connections are watched: of the ends they met, the one that says most is kept.
