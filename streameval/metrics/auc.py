@@ -17,7 +17,7 @@ def auc(scores: Scores) -> Bounded:
 
     All scored items of all lists are pooled; ties count one half. An item without interaction is
     negative. Exact up to 65,536 distinct scores; beyond, scores are binned and the reading's low
-    and high are certain bounds. Without a positive or a negative item there is no value.
+    and high are certain bounds. Undefined without a positive or a negative item.
 
         auc = (pairs in the right order + ties / 2) / (positives * negatives)
 

@@ -26,8 +26,8 @@ def average_popularity(
 ) -> float | None:
     """How many users interacted with an item before, on average over the first k items of a list.
 
-    Popularity is given once and frozen; with unit=share it is divided by all users. An item that
-    nobody interacted with counts 0. Empty lists are left out. Without lists there is no value.
+    Popularity is fixed; with unit=share it is divided by all users. An item that nobody interacted
+    with counts 0. Empty lists are left out. Undefined without lists.
 
         average_popularity@k = mean over lists of (sum over the first k items of users / items)
 

@@ -24,9 +24,9 @@ def bpref(
     """Share of the preferences kept, of relevant items over items judged not to be relevant.
 
     An item with gain 0 (or below min_gain) is judged and not relevant; one without a gain, or with
-    one below 0, is not judged and plays no part. Without judged items that are not relevant it is
-    the recall. A list without relevant items is left out (empty=zero counts it as 0). Without lists
-    that have relevant items there is no value.
+    one below 0, is not judged and is ignored. Without judged items that are not relevant it is the
+    recall. A list without relevant items is left out (empty=zero counts it as 0). Undefined without
+    lists that have relevant items.
 
         bpref@k = mean over lists of (sum over hits of (1 - min(R, judged not relevant above)
                   / min(R, judged not relevant)) / R), R = relevant items

@@ -15,9 +15,9 @@ from streameval.statistics.hitcells import HitsView, Total
 def ctr(hits: HitsView, k: int | None, *, rank: Annotated[int, Span(0, LARGEST_RANK)] = 0) -> Total:
     """Click-through rate: distinct items interacted with, of the items shown up to rank k.
 
-    Unlike hit_rate it is per item shown, not per list: a list of 20 items with one click adds 1
-    to the numerator and 20 to the denominator. With rank above 0 only that rank counts: clicks on
-    it by items shown at it. Without items shown there is no value.
+    Unlike hit_rate it is per item shown, not per list: a list of 20 items with one click adds 1 to
+    the numerator and 20 to the denominator. With rank above 0 only that rank counts: clicks on it
+    over items shown at it. Undefined without items shown.
 
         ctr@k = hits at rank <= k / items shown at rank <= k
 

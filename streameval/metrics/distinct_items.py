@@ -15,8 +15,7 @@ from streameval.statistics.exposures import Exposures
 def distinct_items(exposures: Exposures) -> Bounded:
     """Number of distinct items shown up to rank k, over all lists (aggregate diversity).
 
-    Without lists there is no value. Above `max_items` it is an estimate, and the reading's low and
-    high hold at a confidence of 99.9 %.
+    Undefined without lists. Above `max_items` it is an estimate with bounds at 99.9 % confidence.
 
         distinct_items@k = |union over lists of the first k items|
 

@@ -19,10 +19,10 @@ from streameval.statistics.scores import Scores
 def expected_calibration_error(
     scores: Scores, *, bins: Annotated[int, Span(1, 65_536)] = 10
 ) -> float:
-    """How far scores, taken as probabilities, are from what happened: by bins of equal width.
+    """Distance of scores, taken as probabilities, from the outcomes, in bins of equal width.
 
     All scored items of all lists are pooled; an item without interaction is negative; scores are
-    clipped to [0, 1], and a bin holds its upper edge. Without scored items there is no value.
+    clipped to [0, 1], and a bin holds its upper edge. Undefined without scored items.
 
         expected_calibration_error = sum over bins of |positives - sum of scores| / scored items
 

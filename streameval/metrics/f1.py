@@ -22,8 +22,8 @@ def f1(
     """Harmonic mean of a list's precision and recall.
 
     With beta above 1 recall weighs more. Precision is over k; without k, or with
-    denominator=length, over the items there are. A list without interactions has no recall and is
-    left out (empty=zero counts it as 0). Without lists that have interactions there is no value.
+    denominator=length, over the items shown. A list without interactions has no recall and is left
+    out (empty=zero counts it as 0). Undefined without lists that have interactions.
 
         f1@k = mean over lists of ((1 + beta^2) * hits at rank <= k
                / (k + beta^2 * items interacted with))

@@ -20,8 +20,8 @@ def fallout(
     """Share of the items the user had no interaction with that stand among the first k.
 
     The false positive rate of a list. Items outside a catalogue of ids are left out, or counted
-    with unknown=count. A list whose user interacted with the whole catalogue is left out, and so
-    is one that shows more than the catalogue has. Without other lists there is no value.
+    with unknown=count. A list whose user interacted with the whole catalogue is left out, and so is
+    one that shows more than the catalogue has. Undefined without other lists.
 
         fallout@k = mean over lists of (items without interaction at rank <= k
                     / items of the catalogue without interaction)

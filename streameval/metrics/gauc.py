@@ -16,7 +16,7 @@ def gauc(ranksums: RankSums, *, weight: Literal["positives", "lists"] = "positiv
     """AUC of each list by itself, averaged by the number of its positive items.
 
     Lists without a positive or without a negative item are left out; ties count one half; with
-    weight=lists every list weighs the same. Without a list that has both there is no value.
+    weight=lists every list weighs the same. Undefined without a list that has both.
 
         gauc = sum over lists of (positives * auc of the list) / sum over lists of positives
 

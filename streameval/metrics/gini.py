@@ -29,13 +29,13 @@ def gini(
     unknown: Literal["ignore", "count"] = "ignore",
     padding: Annotated[int, Span(0, LARGEST_RANK)] = 0,
 ) -> float | Bounded:
-    """Gini coefficient of how often each item was shown up to rank k: 0 where all alike.
+    """Gini coefficient of how often each item was shown up to rank k: 0 if all are equal.
 
     It is over the items shown at least once; with over=catalog over the catalogue, whose other
     items were shown 0 times (items outside a catalogue of ids are left out, or counted with
-    unknown=count; padding adds so many items to the catalogue). Without items shown there is no
-    value. Above `max_items` it is an estimate, and the reading's low and high hold at a confidence
-    of 99.9 %; they are far apart where few items take most of what is shown.
+    unknown=count; padding adds so many items to the catalogue). Undefined without items shown.
+    Above `max_items` it is an estimate with bounds at 99.9 % confidence; they are wide if few items
+    have most exposures.
 
         gini@k = sum over n items, by exposures ascending, of (2 i - n - 1) * exposures / (n * all)
 

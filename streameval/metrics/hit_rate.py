@@ -8,8 +8,8 @@ from streameval.statistics.hitcells import HitsView, Total
 def hit_rate(hits: HitsView, k: int | None) -> Total:
     """Share of the lists that hold at least one item the user interacted with, up to rank k.
 
-    Also known as success or hit ratio. A list without interactions counts as 0. Without lists
-    there is no value.
+    Also known as success or hit ratio. A list without interactions counts as 0. Undefined without
+    lists.
 
         hit_rate@k = lists with a hit at rank <= k / lists
 

@@ -8,7 +8,7 @@ from streameval.statistics.hitcells import HitsView, Total
 def hits(hits: HitsView, k: int | None) -> Total:
     """Number of hits up to rank k, over all lists: a sum, not a mean.
 
-    Without lists there is no value.
+    Undefined without lists.
 
         hits@k = sum over lists of items interacted with at rank <= k
 

@@ -24,9 +24,9 @@ def ideal_dcg(
 ) -> Total:
     """DCG of the best order of the items interacted with: what ndcg divides by.
 
-    The recommendations play no part. Gains, discounts and base are those of dcg. A list without
-    interactions is left out (empty=zero counts it as 0). Without lists that have interactions
-    there is no value.
+    The recommendations are ignored. Gains, discounts and base are those of dcg. A list without
+    interactions is left out (empty=zero counts it as 0). Undefined without lists that have
+    interactions.
 
         ideal_dcg@k = mean over lists of (sum over ranks <= k of the best order of gain / discount)
 

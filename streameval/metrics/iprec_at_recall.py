@@ -28,7 +28,7 @@ def iprec_at_recall(
     The recall is reached with round(recall * m) hits of m items interacted with, as in trec_eval's
     own test output; reached=up takes floor(recall * m + 0.9), as pytrec_eval-terrier 0.5 does. A
     list that never reaches it counts as 0. A list without interactions is left out (empty=zero
-    counts it as 0). Without lists that have interactions there is no value.
+    counts it as 0). Undefined without lists that have interactions.
 
         iprec_at_recall@k = mean over lists of (largest of hits so far / rank, where hits so far
                             >= round(recall * m) and rank <= k)

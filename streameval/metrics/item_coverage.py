@@ -27,12 +27,11 @@ def item_coverage(
 ) -> Bounded:
     """Share of the catalogue that was shown up to rank k at least once, over all lists.
 
-    With a catalogue given as a number the value passes 1 when that number is too small; given as
-    ids, items outside it are left out, or counted with unknown=count. With percent_digits from 0
-    the value is in percent, rounded to so many decimals. Padding adds so many items to the
-    catalogue, which nobody is shown. Without lists there is no value (no_lists=zero makes it 0).
-    Above `max_items` it is an estimate, and the reading's low and high hold at a confidence of
-    99.9 %.
+    If the catalogue is a number that is too small, the value exceeds 1; if it is ids, other items
+    are left out, or counted with unknown=count. With percent_digits from 0 the value is in percent,
+    rounded to so many decimals. Padding adds so many items to the catalogue. Undefined without
+    lists (no_lists=zero makes it 0). Above `max_items` it is an estimate with bounds at 99.9 %
+    confidence.
 
         item_coverage@k = |union over lists of the first k items| / |catalogue|
 

@@ -16,12 +16,11 @@ from streameval.statistics.scores import gains_of
 def judged(
     event: Event, k: int | None, *, denominator: Literal["k", "length"] = "k"
 ) -> float | None:
-    """Share of the first k items that have any interaction, whatever its gain.
+    """Share of the first k items that have any interaction, of any gain.
 
-    Tells how far the other values rest on what is known: an item with gain 0 or below was judged
-    and found wanting, one without a gain nobody judged. Without k, or with denominator=length, it
-    is over the items there are. Empty lists are left out where there is no k. Without lists there
-    is no value.
+    An item with gain 0 or below was judged and is not relevant; an item without a gain was not
+    judged. Without k, or with denominator=length, it is over the items shown. Empty lists are left
+    out where there is no k. Undefined without lists.
 
         judged@k = mean over lists of (items with an interaction of any gain at rank <= k / k)
 

@@ -18,7 +18,7 @@ def list_diversity(event: Event, k: int | None, similarity: Similarity) -> float
 
     Also known as intra-list diversity. Similarity is given once, as vectors or as a matrix. A list
     with fewer than two items has no value and is left out; so has one with an unknown item.
-    Without lists that have a value there is none.
+    Undefined without lists that have a value.
 
         list_diversity@k = mean over lists of (1 - mean over pairs i before j of S(i, j))
 

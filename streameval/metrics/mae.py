@@ -16,8 +16,8 @@ from streameval.statistics.scores import gains_of
 def mae(event: Event) -> Iterator[float]:
     """Mean absolute error of the scores of items that the user rated.
 
-    A rating is the gain of an interaction; items without one are left out. Without rated items
-    there is no value.
+    A rating is the gain of an interaction; items without one are left out. Undefined without rated
+    items.
 
         mae = sum over rated items of |score - rating| / rated items
 

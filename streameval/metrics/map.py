@@ -24,12 +24,11 @@ def map_(
 ) -> Total:
     """Mean average precision: precision at the rank of each hit, averaged.
 
-    The average is over the hits there could be, min(k, items interacted with), or over k with
+    The average is over the possible hits, min(k, items interacted with), or over k with
     denominator=k; without k, or with denominator=interacted, over all items interacted with; with
-    denominator=shown over no more than the list is long, with denominator=hits over the hits there
-    are. A normalizer above 0 takes the place of k in that average, and only there. A list without
-    interactions is left out (empty=zero counts it as 0). Without lists that have interactions
-    there is no value.
+    denominator=shown over no more than the list is long, with denominator=hits over the hits found.
+    A normalizer above 0 replaces k in that average. A list without interactions is left out
+    (empty=zero counts it as 0). Undefined without lists that have interactions.
 
         map@k = mean over lists of (sum over hits at rank <= k of (hits so far / rank) / min(k, m))
 

@@ -25,10 +25,10 @@ def mcc(
     """Matthews correlation of what a list shows with what its user interacted with.
 
     Over the items of the catalogue; those outside a catalogue of ids are left out, or counted with
-    unknown=count. With denominator=k a shorter list counts as if it showed k items. It is 0 where
-    all items, or none, are shown or interacted with. A list without interactions is left out
-    (empty=zero counts it as 0), and so is one that shows more than the catalogue has. Without
-    other lists there is no value.
+    unknown=count. With denominator=k a shorter list counts as if it showed k items. It is 0 if all
+    items, or none, are shown or interacted with. A list without interactions is left out
+    (empty=zero counts it as 0), and so is one that shows more than the catalogue has. Undefined
+    without other lists.
 
         mcc@k = mean over lists of ((tp * tn - fp * fn)
                 / sqrt((tp + fp) (tp + fn) (tn + fp) (tn + fn)))

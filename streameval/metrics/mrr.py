@@ -8,7 +8,7 @@ from streameval.statistics.hitcells import HitsView, Total
 def mrr(hits: HitsView, k: int | None) -> Total:
     """Mean reciprocal rank of the first item the user interacted with, up to rank k.
 
-    A list without a hit, or without interactions, counts as 0. Without lists there is no value.
+    A list without a hit, or without interactions, counts as 0. Undefined without lists.
 
         mrr@k = sum over lists of (1 / rank of the first hit, if <= k) / lists
 

@@ -63,8 +63,8 @@ def ndcg(
     with best=list no more than the list is long, with best=whole all of them; with best=ranks the
     best is a gain of 1 at every rank up to k. With digits above 0 each list's value is computed in
     32-bit floats and rounded to so many decimals. A list without interactions is left out
-    (empty=zero counts it as 0). Without lists that have interactions there is no value.
-    With gain=exp2 a gain above 1000 counts as one of 1000, so that sums stay finite.
+    (empty=zero counts it as 0). Undefined without lists that have interactions. With gain=exp2 a
+    gain above 1000 counts as one of 1000, so that sums stay finite.
 
         ndcg@k = mean over lists of (dcg@k / dcg@k of the best order)
 

@@ -15,10 +15,10 @@ _CLIP = 1e-15
     source="He et al., Practical lessons from predicting clicks on ads at Facebook, ADKDD 2014",
 )
 def normalised_entropy(scores: Scores) -> float:
-    """Log loss of the scores over that of always saying the mean; below 1 it says more.
+    """Log loss of the scores divided by that of the mean rate; below 1 the scores are informative.
 
     All scored items of all lists are pooled; an item without interaction is negative; scores are
-    clipped to [1e-15, 1 - 1e-15]. Without a positive or a negative item there is no value.
+    clipped to [1e-15, 1 - 1e-15]. Undefined without a positive or a negative item.
 
         normalised_entropy = log_loss / (-p ln(p) - (1 - p) ln(1 - p)), p = share of positives
 

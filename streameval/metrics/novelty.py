@@ -28,10 +28,10 @@ def novelty(
 ) -> float | None:
     """Mean self-information of the first k items: how few users interacted with each before.
 
-    Popularity is given once and frozen. unit=share divides by the largest possible, log2(users),
-    as surprisal does. An item that nobody interacted with is as novel as one user's (cold=zero: 0).
-    With denominator=k short lists are diluted; with cut=false k only divides. Empty lists are left
-    out. Without lists there is no value.
+    Popularity is fixed. unit=share divides by the largest possible, log2(users), as surprisal does.
+    An item that nobody interacted with is as novel as one user's (cold=zero: 0). With denominator=k
+    short lists are diluted; with cut=false k only divides. Empty lists are left out. Undefined
+    without lists.
 
         novelty@k = mean over lists of (sum over the first k items of -log2(users of item / users)
                     / items)

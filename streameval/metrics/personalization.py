@@ -16,9 +16,9 @@ from streameval.statistics.pairings import Pairings
 def personalization(pairings: Pairings, *, unlike: Literal["take", "refuse"] = "take") -> float:
     """How different the lists are from each other: 1 minus the mean cosine of any two.
 
-    A list is the set of its first k items; empty lists are left out. Lists of different lengths
-    are compared as they are; unlike=refuse has no value for them, nor for empty lists, repeats in a
-    list or a single list. Without two lists there is no value.
+    A list is the set of its first k items; empty lists are left out. Lists of different lengths are
+    compared; unlike=refuse makes them undefined, and empty lists, repeats in a list or a single
+    list. Undefined without two lists.
 
         personalization@k = 1 - mean over pairs of lists of (|A and B| / sqrt(|A| |B|))
 

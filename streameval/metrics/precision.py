@@ -12,8 +12,8 @@ from streameval.statistics.hitcells import HitsView, Total
 def precision(hits: HitsView, k: int | None, *, denominator: Literal["k", "length"] = "k") -> Total:
     """Share of the first k items that the user interacted with.
 
-    A list without interactions counts as 0. Without lists there is no value. Without k, or with
-    denominator=length, the hits are divided by the items there are: min(k, length of the list).
+    A list without interactions counts as 0. Undefined without lists. Without k, or with
+    denominator=length, the hits are divided by the items shown: min(k, length of the list).
 
         precision@k = mean over lists of (hits at rank <= k / k)
 

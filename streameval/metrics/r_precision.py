@@ -13,7 +13,7 @@ def r_precision(hits: HitsView) -> Total:
     """Precision at the rank that equals the number of items interacted with.
 
     It is also the recall at that rank. A list without interactions is left out (empty=zero counts
-    it as 0). Without lists that have interactions there is no value.
+    it as 0). Undefined without lists that have interactions.
 
         r_precision = mean over lists of (hits at rank <= m / m), m = items interacted with
 

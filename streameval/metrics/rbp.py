@@ -32,11 +32,11 @@ def rbp(
     gain: Gain = "binary",
     max_grade: _Grade = 1.0,
 ) -> Total:
-    """Rank-biased precision: hits per item seen, by a user who goes on with probability p.
+    """Rank-biased precision: hits per item seen, by a user who continues with probability p.
 
-    A hit counts 1, whatever its gain. Graded, with gain=linear it counts gain / max_grade, with
-    gain=exp2 (2^gain - 1) / (2^max_grade - 1); gains above max_grade count as max_grade, an id
-    without a gain as 1. A list without interactions counts as 0. Without lists there is no value.
+    A hit counts 1. Graded, with gain=linear it counts gain / max_grade, with gain=exp2 (2^gain - 1)
+    / (2^max_grade - 1); gains above max_grade count as max_grade, an id without a gain as 1. A list
+    without interactions counts as 0. Undefined without lists.
 
         rbp@k = mean over lists of ((1 - p) * sum over hits at rank <= k of worth * p^(rank - 1))
 

@@ -18,9 +18,9 @@ def recall(
 ) -> Total:
     """Share of the items the user interacted with that stand among the first k.
 
-    A list without interactions has no recall and is left out (empty=zero counts it as 0).
-    With denominator=ideal the hits are divided by those there could be, min(k, items interacted
-    with). Without lists that have interactions there is no value.
+    A list without interactions has no recall and is left out (empty=zero counts it as 0). With
+    denominator=ideal the hits are divided by the possible ones, min(k, items interacted with).
+    Undefined without lists that have interactions.
 
         recall@k = mean over lists of (hits at rank <= k / items interacted with)
 

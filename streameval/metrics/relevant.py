@@ -13,7 +13,7 @@ from streameval.statistics.hitcells import HitsView, Total
 def relevant(hits: HitsView) -> Total:
     """Number of items interacted with, shown or not, over all lists: a sum, not a mean.
 
-    Without lists there is no value.
+    Undefined without lists.
 
         relevant = sum over lists of items interacted with
 

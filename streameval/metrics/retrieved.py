@@ -13,7 +13,7 @@ from streameval.statistics.hitcells import HitsView, Total
 def retrieved(hits: HitsView, k: int | None) -> Total:
     """Number of items shown up to rank k, over all lists: a sum, not a mean.
 
-    Without lists there is no value.
+    Undefined without lists.
 
         retrieved@k = sum over lists of items at rank <= k
 

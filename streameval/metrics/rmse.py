@@ -18,8 +18,8 @@ from streameval.statistics.scores import gains_of
 def rmse(event: Event) -> Iterator[float]:
     """Root of the mean squared error of the scores of items that the user rated.
 
-    A rating is the gain of an interaction; items without one are left out. Without rated items
-    there is no value.
+    A rating is the gain of an interaction; items without one are left out. Undefined without rated
+    items.
 
         rmse = sqrt(sum over rated items of (score - rating)^2 / rated items)
 

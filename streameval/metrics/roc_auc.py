@@ -17,7 +17,7 @@ def roc_auc(lists: Lists, k: int | None) -> Total:
 
     Only the order counts, not the scores. A list without a hit counts as 0, one without any other
     item among the first k as 1. A list without interactions is left out (empty=zero counts it as
-    0). Without lists that have interactions there is no value.
+    0). Undefined without lists that have interactions.
 
         roc_auc@k = mean over lists of (1 - misplaced pairs / (hits * other items))
 

@@ -17,10 +17,9 @@ def serendipity(
 ) -> float | None:
     """Share of the first k items that the user interacted with and a baseline would not show.
 
-    The baseline, a primitive recommender, is given with each event, and cut at k like the list;
-    events without one are left out. Without k, or with denominator=length, the share is of the
-    items there are. An empty list counts as 0. Without events that have a baseline there is no
-    value.
+    The baseline is given with each event and cut at k; events without one are left out. Without k,
+    or with denominator=length, the share is of the items shown. An empty list counts as 0.
+    Undefined without events that have a baseline.
 
         serendipity@k = mean over lists of (hits at rank <= k that are not among the first k of the
                         baseline / k)

@@ -24,10 +24,10 @@ def shannon_entropy(
 ) -> float | Bounded:
     """Entropy of what is shown up to rank k: how evenly exposures spread over items.
 
-    Items that were never shown add nothing, so a catalogue plays no part. The largest value is
-    log2(items shown). With divisor=items it is divided by the distinct items shown. Without items
-    shown there is no value. Above `max_items` it is an estimate, and the reading's low and high
-    hold at a confidence of 99.9 %; they are far apart where few items take most of what is shown.
+    Items that were never shown add nothing, so a catalogue is ignored. The largest value is
+    log2(items shown). With divisor=items it is divided by the distinct items shown. Undefined
+    without items shown. Above `max_items` it is an estimate with bounds at 99.9 % confidence; they
+    are wide if few items have most exposures.
 
         shannon_entropy@k = sum over items of -p * log2(p), p = exposures of the item / of all
 

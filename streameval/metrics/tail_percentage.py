@@ -27,11 +27,10 @@ def tail_percentage(
 ) -> float | None:
     """Share of the first k items that belong to the long tail: the least popular ones.
 
-    The tail is the given share of the items known (at least one), and whatever is no more popular
-    than these (with ties=id those of the smallest ids are enough); unknown items belong to it,
-    unless unknown=head. A tail above 1 is a number: of users that an item of the tail has at most.
-    A share, not a percentage, whatever the field calls it. Empty lists are left out. Without lists
-    there is no value.
+    The tail is the given share of the items known (at least one), and items as popular as its last
+    (with ties=id only those of the smallest ids); unknown items belong to it, unless unknown=head.
+    A tail above 1 is the largest number of users of an item in the tail. It is a share, not a
+    percentage. Empty lists are left out. Undefined without lists.
 
         tail_percentage@k = mean over lists of (items of the tail among the first k / items)
 

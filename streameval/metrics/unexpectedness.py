@@ -23,8 +23,8 @@ def unexpectedness(
     """Share of the first k items that a baseline would not have shown among its first k.
 
     The baseline is given with each event; events without one are left out (missing=zero counts
-    them, and empty ones, as 0). An empty list counts as 0; shorter lists are divided by k all the
-    same. Without events that have a baseline there is no value.
+    them, and empty ones, as 0). An empty list counts as 0; shorter lists are also divided by k.
+    Undefined without events that have a baseline.
 
         unexpectedness@k = mean over lists of (1 - |first k items and first k of baseline| / k)
 

@@ -13,10 +13,9 @@ from streameval.events import Event
 def user_novelty(event: Event, k: int | None) -> float | None:
     """Share of the first k items that are new to the user: not among those met before.
 
-    The items that the user met before, the history, are given with each event; events without one
-    are left out, an empty one is that of a new user. Empty lists are left out. Without events that
-    have a history and items there is no value. Records have no field for it: a program of your own
-    gives it to `update`.
+    Each event has a history, the items that the user met before; events without one are left out,
+    an empty one is a new user's. Empty lists are left out. Undefined without events that have a
+    history and items. Records have no field for it; pass it to `update`.
 
         user_novelty@k = mean over lists of (items at rank <= k that are not in the history / items)
 

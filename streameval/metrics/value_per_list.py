@@ -20,7 +20,7 @@ def value_per_list(hits: HitsView, k: int | None) -> Total:
     """Gains of the hits up to rank k, added up: revenue per list where gains are prices.
 
     An id without a gain is worth 1. With type= only interactions of that type count. A list without
-    interactions counts as 0. Without lists there is no value.
+    interactions counts as 0. Undefined without lists.
 
         value_per_list@k = sum over lists of (gains of the hits at rank <= k) / lists
 
