@@ -53,6 +53,20 @@ def page(_tab: Page) -> Iterator[Page]:
     _tab.goto("about:blank")
 
 
+@pytest.fixture(scope="package")
+def _plain_tab(browser: Browser) -> Iterator[Page]:
+    with browser.new_context(viewport=_SIZE, java_script_enabled=False) as context:
+        yield context.new_page()
+
+
+@pytest.fixture
+def plain_page(_plain_tab: Page) -> Iterator[Page]:
+    """The one window without scripts."""
+    _plain_tab.set_viewport_size(_SIZE)
+    yield _plain_tab
+    _plain_tab.goto("about:blank")
+
+
 @pytest.fixture
 def own_page(browser: Browser) -> Iterator[Page]:
     """For a test that leaves its clock, scripts or listeners behind."""

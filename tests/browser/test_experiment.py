@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from streameval.statistics.intervals import Interval
 from tests.browser.site import Site, moment
@@ -31,23 +31,20 @@ def test_verdicts_move_with_the_experiment(site: Site, page: Page) -> None:
     assert said == []
 
 
-def test_without_scripts_a_phone_shows_the_same(site: Site, browser: Browser) -> None:
+def test_without_scripts_a_phone_shows_the_same(site: Site, plain_page: Page) -> None:
     site.snapshot = msgspec.structs.replace(moment(1), experiment=report())
-    with browser.new_context(
-        java_script_enabled=False, viewport={"width": 390, "height": 844}
-    ) as context:
-        page = context.new_page()
-        page.goto(site.address)
-        rows = page.locator("#experiment .forest tbody tr")
-        expect(rows).to_have_count(4)
-        row = rows.first
-        expect(row.locator("th code")).to_have_text("ndcg@10")
-        box = row.locator("strong.verdict").bounding_box()
-        assert box is not None
-        assert box["x"] + box["width"] <= 390
-        widths = page.locator("#experiment").bounding_box()
-        assert widths is not None
-        assert widths["width"] <= 390
+    plain_page.set_viewport_size({"width": 390, "height": 844})
+    plain_page.goto(site.address)
+    rows = plain_page.locator("#experiment .forest tbody tr")
+    expect(rows).to_have_count(4)
+    row = rows.first
+    expect(row.locator("th code")).to_have_text("ndcg@10")
+    box = row.locator("strong.verdict").bounding_box()
+    assert box is not None
+    assert box["x"] + box["width"] <= 390
+    widths = plain_page.locator("#experiment").bounding_box()
+    assert widths is not None
+    assert widths["width"] <= 390
 
 
 def test_evidence_by_day_stays_open_as_a_table_while_it_moves(site: Site, page: Page) -> None:
@@ -67,17 +64,17 @@ def test_evidence_by_day_stays_open_as_a_table_while_it_moves(site: Site, page: 
     expect(table).to_be_visible()
 
 
-@pytest.mark.parametrize("scripts", [True, False])
-def test_a_value_stands_with_its_interval(site: Site, browser: Browser, *, scripts: bool) -> None:
+@pytest.mark.parametrize(("window", "where"), [("page", "#live"), ("plain_page", "#plain")])
+def test_a_value_stands_with_its_interval(
+    site: Site, window: str, where: str, request: pytest.FixtureRequest
+) -> None:
     sure = Interval(low=0.25, high=0.0625 + 0.5, confidence=0.95, kind="anytime", groups=99.0)
     series = [
         msgspec.structs.replace(each, reading=msgspec.structs.replace(each.reading, interval=sure))
         for each in (mean("ndcg@10", ("control",), 3.0, 8), mean("ndcg@10", ("treatment",), 4.0, 8))
     ]
     site.snapshot = picture(*series)
-    with browser.new_context(java_script_enabled=scripts) as context:
-        page = context.new_page()
-        page.goto(site.address)
-        where = "#live" if scripts else "#plain"
-        told = page.locator(f"{where} small", has_text="95 % interval 0.2500 to 0.5625")
-        expect(told).to_have_count(2)
+    page: Page = request.getfixturevalue(window)
+    page.goto(site.address)
+    told = page.locator(f"{where} small", has_text="95 % interval 0.2500 to 0.5625")
+    expect(told).to_have_count(2)

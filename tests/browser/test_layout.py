@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from streameval.exporters.web.charts.hook import FILES
 from tests.browser.site import Site, moment, values, with_windows
@@ -38,15 +38,13 @@ def test_the_page_never_scrolls_sideways(site: Site, page: Page) -> None:
 
 @pytest.mark.parametrize("make", [moment, with_windows])
 def test_without_scripts_a_table_has_the_same_numbers(
-    site: Site, browser: Browser, make: type[object]
+    site: Site, plain_page: Page, make: type[object]
 ) -> None:
     site.snapshot = make(1)  # type: ignore[assignment,call-arg]  # both make snapshots
-    with browser.new_context(java_script_enabled=False) as context:
-        plain = context.new_page()
-        plain.goto(site.address)
-        assert values(plain, "#plain") == site.expected()
-        assert plain.get_by_role("heading", name="ndcg@10").count() >= 1
-        assert not plain.get_by_text("Differences are plain").is_visible()
+    plain_page.goto(site.address)
+    assert values(plain_page, "#plain") == site.expected()
+    assert plain_page.get_by_role("heading", name="ndcg@10").count() >= 1
+    assert not plain_page.get_by_text("Differences are plain").is_visible()
 
 
 def test_the_first_view_is_small(site: Site, own_page: Page) -> None:

@@ -220,7 +220,7 @@ def test_a_late_start_is_no_sign_of_missing_scores() -> None:
     late.adopt(dumped(early))
     assert late.advice() is None
     late.update_many([(["a"], ["a"])] * 10_000)
-    assert "not one with scores" in str(late.advice())
+    assert "lists without scores" in str(late.advice())
 
 
 def test_an_adopted_dump_changes_the_version() -> None:
