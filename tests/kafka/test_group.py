@@ -190,7 +190,7 @@ def test_a_fenced_member_goes_on_where_the_other_has_gone(broker: Broker) -> Non
 
 
 def test_a_fatal_error_that_comes_with_a_rebalance_is_heard(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = filled(broker, FOUR)
     with read_by("confluent"):
@@ -211,6 +211,7 @@ def test_a_fatal_error_that_comes_with_a_rebalance_is_heard(
         # It has the name itself: a heartbeat of before it joined anew was refused.
         until(lambda: b"more" in a.told.values[0], a)
         assert a.told.happened[2:] == [("assigned", (0, 1, 2, 3))]
+    assert "joining the group again" in caplog.text
 
 
 @on_each_client_at_night

@@ -24,8 +24,10 @@ from streameval.sources.kafka.librdkafka import credentials
 from streameval.sources.kafka.watchdog import ClusterMonitor
 from streameval.sources.secrets import Latest
 
-_LOG: Final = logging.getLogger("kafka")
+_CLIENT_LOG: Final = logging.getLogger("kafka")
 """The log of the other client too, which says nothing unless a user wants it."""
+
+_LOG: Final = logging.getLogger("streameval.sources.kafka")
 
 _MESSAGE: Final[Any] = Message
 _END: Final = "_PARTITION_EOF"
@@ -100,7 +102,7 @@ class ConfluentConsumer:
         self._trouble: tuple[float, errors.KafkaError] | None = None
         self._unanswered = 0
         self._refusal: errors.KafkaError | None = None
-        self._settings = {**settings, "on_commit": self._committed, "logger": _LOG}
+        self._settings = {**settings, "on_commit": self._committed, "logger": _CLIENT_LOG}
         self._client = self._subscribed()
 
     def poll(self, seconds: float, positions: Mapping[Partition, int]) -> list[RecordBatch]:
@@ -193,6 +195,7 @@ class ConfluentConsumer:
         """
         if isinstance(fatal, errors.FencedInstanceIdError) and self._name_is_taken():
             raise fatal
+        _LOG.warning("the Kafka client failed (%s); joining the group again", fatal)
         # Its last rebalance may stay untold: a client that met such an error closes without.
         self._noted("lost", lost)
         self._client.close()
