@@ -273,11 +273,7 @@ def _own_spelling(spelled: Spelling) -> Spelling:
 
 
 def _refuse_absent(text: str) -> None:
-    """Refuse a name that a system has and that there is nothing for here.
-
-    Raises:
-        AbsentMetricError: it is one.
-    """
+    """Refuse a name that a system has and that there is nothing for here."""
     prefix, _, name = text.strip().partition(":")
     convention = CONVENTIONS.get(prefix)
     for absent in convention.absent if convention else ():
@@ -299,13 +295,7 @@ def _resolve(text: str, spelled: Spelling) -> tuple[Definition, str | None]:
 
 
 def _declared(module: str, name: str) -> Definition:
-    """The metric of a name that a user's own module declares.
-
-    Raises:
-        UnknownConventionError: there is no such module.
-        UnknownMetricError: it declares no metric of that name.
-        MetricModuleError: it fails while it is imported.
-    """
+    """The metric of a name that a user's own module declares."""
     content = vars(_imported(module)).values()
     found = {each.name: each for each in filter(None, map(definition_of, content))}
     if name not in found:

@@ -397,40 +397,28 @@ def through_kafka(traffic: SimulatorOptions) -> Iterator[KafkaOptions]:
     tell("starting a Kafka broker; the first time its 46 jars are fetched.")
     with Broker() as broker:
         kafka = {"bootstrap_servers": broker.bootstrap_servers}
-        publisher = _Publisher(traffic, Destination(topic=_TOPIC, kafka=kafka))
+        stopping = threading.Event()
+        work = (traffic, Destination(topic=_TOPIC, kafka=kafka), stopping)
+        publisher = threading.Thread(target=_publish, args=work, name="publisher", daemon=True)
         publisher.start()
         try:
             yield KafkaOptions(topics=[_TOPIC], kafka=kafka)
         finally:
-            publisher.stop()
+            stopping.set()
+            publisher.join(timeout=10.0)
 
 
-class _Publisher:
-    """A thread that publishes until `stop` is called."""
+def _publish(traffic: SimulatorOptions, to: Destination, stopping: threading.Event) -> None:
+    try:
+        publish_records(_paced(traffic, stopping), to, {})
+    except StreamevalError as error:
+        tell(str(error))
 
-    def __init__(self, traffic: SimulatorOptions, destination: Destination) -> None:
-        self._traffic = traffic
-        self._destination = destination
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
 
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopping.set()
-        self._thread.join(timeout=10.0)
-
-    def _run(self) -> None:
-        try:
-            publish_records(self._paced(), self._destination, {})
-        except StreamevalError as error:
-            tell(str(error))
-
-    def _paced(self) -> Iterator[bytes]:
-        started = time.monotonic()
-        pace = self._traffic.events_per_second or 1.0
-        for number, record in enumerate(records(self._traffic)):
-            if self._stopping.wait(max(0.0, started + number / pace - time.monotonic())):
-                return
-            yield record
+def _paced(traffic: SimulatorOptions, stopping: threading.Event) -> Iterator[bytes]:
+    started = time.monotonic()
+    pace = traffic.events_per_second or 1.0
+    for number, record in enumerate(records(traffic)):
+        if stopping.wait(max(0.0, started + number / pace - time.monotonic())):
+            return
+        yield record

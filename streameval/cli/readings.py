@@ -6,12 +6,15 @@ import codecs
 import csv
 import io
 import json
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
-from rich.console import RenderableType
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
 
 from streameval.accumulator.readings import advice
 from streameval.catalogue.reading import Reading, UndefinedReading
@@ -19,8 +22,15 @@ from streameval.cli.ending import output, tell
 from streameval.cli.screen import printed
 from streameval.engine.snapshot import Health, Series, SeriesFamily, Snapshot
 from streameval.engine.spans import Slice
-from streameval.exporters.table import over_time, table
-from streameval.exporters.view import has_windows
+from streameval.exporters.view import (
+    Division,
+    by_slice,
+    certainty,
+    divisions,
+    figure,
+    has_windows,
+    printable,
+)
 
 
 class Taken(NamedTuple):
@@ -127,8 +137,7 @@ def as_table(taken: Sequence[Taken]) -> str:
     """The same for a person: up to four slices side by side, more below each other."""
     if not _timed(taken):
         return "".join(printed(table(each.snapshot)) for each in taken)
-    content: RenderableType = over_time([(str(each.start), each.snapshot) for each in taken])
-    return printed(content)
+    return printed(_over_time(taken))
 
 
 FORMATS: Final[Mapping[str, Callable[[Sequence[Taken]], str]]] = {
@@ -186,3 +195,102 @@ def _windowed(taken: Iterable[Taken]) -> bool:
 
 def _timed(taken: Iterable[Taken]) -> bool:
     return any(each.start is not None for each in taken)
+
+
+_COLUMNS = 4
+"""Slices that stand side by side; of more, each has a row."""
+
+
+def table(snapshot: Snapshot) -> Group:
+    """Values with their counts: a row for each metric, a column for each slice.
+
+    More than four slices stand below each other instead, and so do all where there are windows,
+    which take the columns then. Series of a segment have a table of their own. An undefined value
+    is a dash.
+
+    `snapshot`: what is shown; label values are shown as they are, never as markup.
+    """
+    found = divisions(snapshot)
+    if not found:
+        return Group(_empty())
+    first, *others = found
+    return Group(_table(first), *(_table(each, f"by {each.by}") for each in others))
+
+
+def _empty(title: str | None = None) -> Table:
+    grid = Table(title=title, header_style="bold", title_justify="left")
+    grid.add_column("metric")
+    return grid
+
+
+def _table(division: Division, title: str | None = None) -> Table:
+    grid = _empty(title)
+    slices = list(dict.fromkeys(each.labels for _, of in division.metrics for each in of))
+    if division.windowed:
+        _add_windows(grid, division)
+    elif len(slices) <= _COLUMNS:
+        _add_side_by_side(grid, division, slices)
+    else:
+        _add_below_each_other(grid, division)
+    return grid
+
+
+def _add_side_by_side(grid: Table, division: Division, slices: Sequence[tuple[str, ...]]) -> None:
+    for each in slices:
+        grid.add_column(Text(printable(" / ".join(each)) or "value"), justify="right")
+    for metric, series in division.metrics:
+        cells = {entry.labels: _cell(entry) for entry in series}
+        grid.add_row(Text(metric.text), *(cells.get(each, Text()) for each in slices))
+
+
+def _add_below_each_other(grid: Table, division: Division) -> None:
+    _add_labels(grid, division)
+    for name in ("value", "count"):
+        grid.add_column(name, justify="right")
+    for _, series in division.metrics:
+        for entry in series:
+            words = map(Text, map(printable, (entry.metric.text, *entry.labels)))
+            grid.add_row(*words, _value(entry), f"{entry.reading.count:,}")
+
+
+def _add_windows(grid: Table, division: Division) -> None:
+    _add_labels(grid, division)
+    for window in division.windows:
+        grid.add_column(window, justify="right")
+    for metric, series in division.metrics:
+        for labels, found in by_slice(series).items():
+            words = map(Text, map(printable, (metric.text, *labels)))
+            cells = (_cell(found[each]) if each in found else Text() for each in division.windows)
+            grid.add_row(*words, *cells)
+
+
+def _add_labels(grid: Table, division: Division) -> None:
+    for name in division.family.label_names:
+        grid.add_column(Text(name))
+
+
+def _cell(entry: Series) -> Text:
+    return Text.assemble(_value(entry), (f"  of {entry.reading.count:,}", "dim"))
+
+
+def _value(entry: Series) -> str:
+    reading = entry.reading
+    value = reading.value if reading.defined else math.nan
+    sure = certainty(reading)
+    return f"{figure(value)} ({sure})" if sure else figure(value)
+
+
+def _over_time(taken: Sequence[Taken]) -> Table:
+    """Values with their counts of several spans, a row each."""
+    grid, names = Table(header_style="bold"), _columns(taken)
+    for name in ("start", "metric", *names):
+        grid.add_column(Text(name))
+    for name in ("value", "count"):
+        grid.add_column(name, justify="right")
+    for start, snapshot in taken:
+        for entry in snapshot.series:
+            labels = _labels(snapshot, entry)
+            shown = (str(start), entry.metric.text, *(labels.get(name, "") for name in names))
+            words = map(Text, map(printable, shown))
+            grid.add_row(*words, _value(entry), f"{entry.reading.count:,}")
+    return grid

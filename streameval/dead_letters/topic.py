@@ -263,11 +263,7 @@ def _bounded(seconds: float) -> dict[str, Any]:
 
 
 def _create_topics(config: Mapping[str, Any], inputs: Mapping[str, str]) -> None:
-    """Create the topics that are missing, with the partitions and the record size of their inputs.
-
-    Raises:
-        KafkaError: the broker does not answer, or does not allow it.
-    """
+    """Create the missing topics with the partitions and the record size of their inputs."""
     with closing(connect(KafkaAdminClient, config)) as admin:
         counts = _partitions(admin, [*inputs, *inputs.values()])
         for name, topic in inputs.items():
@@ -276,11 +272,7 @@ def _create_topics(config: Mapping[str, Any], inputs: Mapping[str, str]) -> None
 
 
 def _partitions(admin: Any, names: list[str]) -> dict[str, int]:
-    """How many partitions each existing topic has.
-
-    Raises:
-        KafkaError: a topic cannot be described for another reason than that it does not exist.
-    """
+    """How many partitions each existing topic has."""
     found = {}
     for topic in admin.describe_topics(sorted(set(names))):
         kind = for_code(topic["error_code"])

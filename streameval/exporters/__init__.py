@@ -1,1 +1,1 @@
-"""Exporters of readings: Prometheus, the page and its API, a table."""
+"""Exporters of readings: Prometheus, the page and its API."""

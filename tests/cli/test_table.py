@@ -4,8 +4,8 @@ import io
 
 from rich.console import Console
 
+from streameval.cli.readings import table
 from streameval.engine.snapshot import Snapshot
-from streameval.exporters.table import table
 from tests.exporters.pictures import mean, picture, property_of_all
 
 
