@@ -11,8 +11,8 @@ from streameval.engine.snapshot import ReloadHealth, Snapshot
 from streameval.exporters.web.api import document
 from streameval.exporters.web.health import state
 from streameval.exporters.web.page import page
+from tests.cli.test_table import shown
 from tests.exporters.pictures import busy_health, health, mean, picture, property_of_all, windowed
-from tests.exporters.test_table import shown
 
 
 def several() -> Snapshot:
