@@ -7,7 +7,7 @@ replicas and files agree on it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from operator import itemgetter
@@ -303,21 +303,22 @@ class Assigned(NamedTuple):
 class Assigner:
     """Assigns events to slices, in the order of the log."""
 
-    __slots__ = ("_folding", "_known", "_pick", "_single", "_slices")
+    __slots__ = ("_columns", "_folding", "_known", "_slices")
 
     def __init__(self, folding: Folding, slices: Slices, columns: Sequence[int]) -> None:
         self._folding = folding
         self._slices = slices
-        self._pick = itemgetter(*columns) if columns else None
-        self._single = len(columns) == 1
-        self._known: dict[Any, int] = {}
+        self._columns = tuple(columns)
+        self._known: dict[Labels, int] = {}
 
     def assign(self, dimensions: Sequence[Labels] | None, events: int) -> Assigned:
         """The slice of each of a number of events; new combinations are admitted."""
-        if self._pick is None or dimensions is None:
+        if not self._columns or dimensions is None:
             return Assigned(np.full(events, self._slices.number(())), {})
         moves: dict[Labels, Labels] = {}
-        raws = list(map(self._pick, dimensions))
+        raws = dimensions
+        if self._columns != tuple(range(len(dimensions[0]))):
+            raws = list(map(_picking(self._columns), dimensions))
         try:
             numbers = np.fromiter(map(self._known.__getitem__, raws), np.int64, events)
         except KeyError:
@@ -328,12 +329,12 @@ class Assigner:
             numbers = renamed(numbers, by_number)
         return Assigned(numbers, by_number)
 
-    def _number(self, raw: Any, moves: dict[Labels, Labels]) -> int:
+    def _number(self, raw: Labels, moves: dict[Labels, Labels]) -> int:
         found = self._known.get(raw)
         return self._learnt(raw, moves) if found is None else found
 
-    def _learnt(self, raw: Any, moves: dict[Labels, Labels]) -> int:
-        admitted = self._folding.admit((raw,) if self._single else raw)
+    def _learnt(self, raw: Labels, moves: dict[Labels, Labels]) -> int:
+        admitted = self._folding.admit(raw)
         if admitted.stale or len(self._known) >= _REMEMBERED:
             self._known.clear()
         for old, target in moves.items():
@@ -341,6 +342,12 @@ class Assigner:
         moves |= admitted.moves
         number = self._known[raw] = self._slices.number(admitted.key)
         return number
+
+
+def _picking(columns: Sequence[int]) -> Callable[[Labels], Labels]:
+    """Takes these columns of a row, as a tuple also where there is one."""
+    first = columns[0]
+    return itemgetter(*columns) if len(columns) > 1 else itemgetter(slice(first, first + 1))
 
 
 def renamed(numbers: NDArray[np.int64], moves: Mapping[int, int]) -> NDArray[np.int64]:
