@@ -16,7 +16,9 @@ from streameval.config.options import WebOptions
 from streameval.config.web_file import web_security
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web import Limits, Server, application
+from tests.effort import PATIENCE
 from tests.exporters.pictures import mean, picture
+from tests.ports import WEB
 
 
 class Guarded:
@@ -56,9 +58,14 @@ class Guarded:
     def get(self, path: str = "/metrics", **options: Any) -> httpx.Response:
         return self.ask("GET", path, **options)
 
-    def ask(self, method: str, path: str, *, verify: Any = True, **options: Any) -> httpx.Response:
-        with httpx.Client(verify=verify, trust_env=False, timeout=300) as client:
-            return client.request(method, self.server.address + path, **options)
+    def ask(
+        self, method: str, path: str, *, verify: ssl.SSLContext | None = None, **options: Any
+    ) -> httpx.Response:
+        address = self.server.address + path
+        if verify is None:
+            return WEB.request(method, address, **options)
+        with httpx.Client(verify=verify, trust_env=False, timeout=PATIENCE) as client:
+            return client.request(method, address, **options)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Imports run downward, and the core brings numpy and msgspec only."""
+"""Imports run downward (`lint-imports` of tests/run; here that it bites); the core is light."""
 
 from __future__ import annotations
 
@@ -41,11 +41,6 @@ def _copy(tmp_path: Path) -> Path:
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "streameval", tmp_path / "streameval", ignore=ignored)
     return tmp_path
-
-
-def test_every_import_contract_is_kept() -> None:
-    result = _lint_imports(ROOT)
-    assert result.returncode == 0, result.stdout + result.stderr
 
 
 def test_an_import_that_runs_upward_is_seen(tmp_path: Path) -> None:
