@@ -74,3 +74,33 @@ def test_the_catalogue_in_the_documents_is_that_of_the_program() -> None:
     page = (ROOT / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")
     section = page.partition("\n## The catalogue\n")[2].partition("\n## ")[0]
     assert re.findall(r"^- \[`(\w+)`\]", section, re.MULTILINE) == list(catalogue())
+
+
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+_FILE = re.compile(r"`([a-z_/]+/(?:[a-z_]+|<\w+>)\.(?:py|js|md))`")
+_GROUP = re.compile(r"`([a-z]+)/` \(([^)]+)\)")
+
+
+def _named(text: str) -> set[str]:
+    """Files that a text names, alone or in groups by folder."""
+    groups = {
+        f"{folder}/{name}.py"
+        for folder, modules in _GROUP.findall(text)
+        for name in re.findall(r"`(\w+)`", modules)
+    }
+    return groups | set(_FILE.findall(text))
+
+
+def test_every_file_that_contributing_names_is_there() -> None:
+    named = {path for path in _named(CONTRIBUTING) if "<" not in path}
+    roots = (ROOT, ROOT / "streameval")
+    assert named
+    assert [path for path in named if not any((each / path).is_file() for each in roots)] == []
+
+
+def test_the_ways_of_a_record_and_a_checkpoint_have_as_many_files_as_they_say() -> None:
+    rest = CONTRIBUTING.partition("A record becomes a sample")[2]
+    record, _, checkpoint = rest.partition("A checkpoint is written")
+    for way in (record, checkpoint):
+        (said,) = re.findall(r"^ (?:in|by) (\d+)", way)
+        assert len(_named(way)) == int(said)
