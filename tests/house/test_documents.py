@@ -76,7 +76,7 @@ def test_the_catalogue_in_the_documents_is_that_of_the_program() -> None:
     assert re.findall(r"^- \[`(\w+)`\]", section, re.MULTILINE) == list(catalogue())
 
 
-CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+CONTRIBUTING = " ".join((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split())
 _FILE = re.compile(r"`([a-z_/]+/(?:[a-z_]+|<\w+>)\.(?:py|js|md))`")
 _GROUP = re.compile(r"`([a-z]+)/` \(([^)]+)\)")
 
