@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple, TypeAlias, cast
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, cast
 
 import msgspec
 from typer import Argument, Exit, Option
@@ -169,53 +169,37 @@ def compare(  # noqa: PLR0913  each is an option of the command
             processes=processes,
         ),
         Asked(
-            control=control,
-            primary=primary or [],
-            guardrails=guardrail or [],
-            shares=shares,
-            same_users=same_users,
+            experiment=_given(
+                control=control,
+                since=_date(since),
+                shares=dict(_pairs("--shares", (shares or "").split(","))),
+                primary=primary,
+                guardrails=dict(_pairs("--guardrail", guardrail or [])),
+                same_users=same_users,
+            ),
+            intervals=_given(confidence=confidence, precision=precision),
             method=method,
-            confidence=confidence,
-            precision=precision,
-            since=since,
             fail_on=fail_on or [],
         ),
     )
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of the experiment, as text; what is missing is as configured."""
+class Asked(NamedTuple):
+    """Options of the experiment.
 
-    control: str | None
-    primary: Sequence[str]
-    guardrails: Sequence[str]
-    shares: str | None
-    same_users: bool
+    Attributes:
+        experiment: fields of an Experiment; those not given are as configured.
+        intervals: of Intervals, likewise.
+    """
+
+    experiment: Mapping[str, Any]
+    intervals: Mapping[str, Any]
     method: Method | None
-    confidence: float | None
-    precision: float | None
-    since: str | None
     fail_on: Sequence[str]
 
-    def experiment(self, known: Experiment) -> Experiment:
-        """An experiment with these options in place of its own."""
-        said = {
-            "control": self.control,
-            "since": _date(self.since),
-            "shares": dict(_pairs("--shares", (self.shares or "").split(","))),
-            "primary": list(self.primary),
-            "guardrails": dict(_pairs("--guardrail", self.guardrails)),
-            "same_users": self.same_users,
-        }
-        return msgspec.structs.replace(known, **{key: each for key, each in said.items() if each})
 
-    def intervals(self, known: Intervals) -> Intervals:
-        """Likewise of intervals."""
-        return msgspec.structs.replace(
-            known,
-            confidence=self.confidence or known.confidence,
-            precision=self.precision or known.precision,
-        )
+def _given(**options: object) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value}
 
 
 def _pairs(option: str, texts: Sequence[str]) -> Iterator[tuple[str, float]]:
@@ -276,8 +260,8 @@ def _of_files(request: Request, asked: Asked) -> tuple[Experiment, Intervals, _C
     known = config.experiment or Experiment(label=label)
     if known.label not in config.labels:
         config = configured(msgspec.structs.replace(request, labels=[known.label]))
-    experiment = asked.experiment(known)
-    intervals = asked.intervals(config.intervals or Intervals())
+    experiment = msgspec.structs.replace(known, **asked.experiment)
+    intervals = msgspec.structs.replace(config.intervals or Intervals(), **asked.intervals)
     if experiment.since is not None and config.event.time is None:
         raise WrongCallError("--since needs event time: name its field with --time.")
     config = msgspec.structs.replace(config, intervals=intervals)
@@ -326,8 +310,9 @@ def _of_states(request: Request, asked: Asked) -> tuple[Experiment, Intervals, _
     if request.metrics:
         chosen = {parse(text).text for text in request.metrics}
         metrics = [metric for metric in metrics if metric.text in chosen]
-    intervals = asked.intervals(config.intervals)
-    return asked.experiment(known), intervals, _without_intervals(config, (metrics, variants))
+    experiment = msgspec.structs.replace(known, **asked.experiment)
+    intervals = msgspec.structs.replace(config.intervals, **asked.intervals)
+    return experiment, intervals, _without_intervals(config, (metrics, variants))
 
 
 def _failures(report: Report) -> Iterator[str]:

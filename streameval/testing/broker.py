@@ -302,11 +302,7 @@ def _failure(problem: str, directory: Path) -> BrokerError:
 
 
 def _await_ready(address: str, process: subprocess.Popen[bytes], seconds: float) -> None:
-    """Return once metadata is answered and an offset can be committed.
-
-    Raises:
-        TimeoutError: it ended, or did not answer in time.
-    """
+    """Return once metadata is answered and an offset can be committed."""
     deadline = time.monotonic() + seconds
     while not (_listening(address) and _answering(address)):
         if process.poll() is not None:

@@ -180,18 +180,9 @@ class Api:
 
 
 def document(snapshot: Snapshot, status: State | None = None) -> bytes:
-    """Everything in a snapshot as JSON; each number is the exact double, null where undefined.
+    """Everything in a snapshot as JSON, as openapi.json describes it.
 
-    `metrics` has one object per metric, slice and window: `metric`, `labels` (with the segment's,
-    where there is one), `segment` (its name, else null), `window`, `since` (event time from which
-    on the value is complete, seconds since the epoch; null for all history), `value`, `count`,
-    `lists`, `total` (null where the metric is not a mean), `estimated`, `low` and `high` (certain
-    bounds of a value that is not exact), `interval` (its `low`, `high`, `confidence`, `kind` and
-    `groups`, else null), `no_interval` (why there is none where intervals are configured, else
-    null), `problem` (why a convention has no value, else null) and
-    `difference` (the value minus the control's, null where there is none). `comparison` says
-    which label is compared and which of its values is the control; null where there is one only.
-    `experiment` has the `checks` and `comparisons` of the configured experiment, else null.
+    Each number is the exact double; null where it is undefined.
     """
     compared = comparison(snapshot)
     return msgspec.json.encode(
@@ -262,25 +253,15 @@ def _health(health: Health) -> dict[str, object]:
         "connection_failures": health.connection_failures,
         "checkpoint": _checkpoint(health),
         "reload": health.reload,
-        "join": None if health.join is None else _join(health.join),
+        "join": _join(health.join),
         "partitions": [_partition(entry, health.checkpoint) for entry in health.partitions],
     }
 
 
-def _join(join: JoinHealth) -> dict[str, object]:
-    return {
-        "bytes": join.bytes,
-        "passed_by": join.passed_by,
-        "streams": [
-            {
-                "name": stream.name,
-                "outcomes": stream.outcomes,
-                "open": stream.open,
-                "outside": stream.outside,
-            }
-            for stream in join.streams
-        ],
-    }
+def _join(join: JoinHealth | None) -> dict[str, object] | None:
+    if join is None:
+        return None
+    return {"bytes": join.bytes, "passed_by": join.passed_by, "streams": join.streams}
 
 
 def _checkpoint(health: Health) -> dict[str, object] | None:

@@ -30,10 +30,7 @@ class UnknownHistory(Exception):  # noqa: N818  an answer over HTTP, no error of
 
 
 def history(snapshot: Snapshot, metric: str, window: str, segment: str | None = None) -> bytes:
-    """One metric over time, for every slice, as JSON.
-
-    `time` says what points are placed by: `event`, or `wall` where the stream has no time. Each of
-    `series` has `labels` and `points`: `[seconds since the epoch, value or null, count or null]`.
+    """One metric over time, for every slice, as JSON that openapi.json describes.
 
     `window`: a window's name, "lifetime", or "pane" for each span of event time by itself.
     `segment`: name of a segment; None for the labels alone.

@@ -209,11 +209,9 @@ class _Pool:
             min(waiting, key=lambda each: each.since, default=connection).drop()
 
     def remove(self, connection: _Connection) -> None:
-        """Forget a connection that has ended."""
         self._open.discard(connection)
 
     def close_waiting(self) -> None:
-        """Close all whose clients are waited for."""
         for each in [each for each in self._open if each.waiting]:
             each.drop()
 
@@ -246,7 +244,6 @@ class _Connection(H11Protocol):
         return not self._answering or self.flow.write_paused
 
     def drop(self) -> None:
-        """Close it at once."""
         self._forget()
         if self in self.connections:
             self.transport.abort()
@@ -286,12 +283,10 @@ class _Connection(H11Protocol):
         self._wait(self._pool.limits.idle)
 
     def resume_writing(self) -> None:
-        """Go on with the response."""
         super().resume_writing()
         self._stop_waiting()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget it."""
         super().connection_lost(exc)
         self._forget()
 

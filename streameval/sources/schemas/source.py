@@ -183,16 +183,13 @@ class _Released:
         self._held = held
 
     def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
-        """See `Owner.assigned`."""
         return self._owner.assigned(assignments)
 
     def revoked(self, partitions: Sequence[Partition]) -> None:
-        """See `Owner.revoked`."""
         self._owner.revoked(partitions)
         self._drop(partitions)
 
     def lost(self, partitions: Sequence[Partition]) -> None:
-        """See `Owner.lost`."""
         self._owner.lost(partitions)
         self._drop(partitions)
 

