@@ -103,9 +103,7 @@ def label_texts(values: Iterable[object], most: int = MAX_LABEL_BYTES) -> tuple[
 
 
 class Remembered(dict[Any, tuple[str, ...]]):
-    """Decoded values -> the same as text, made on first use.
-
-    `most`: so many are remembered; beyond it all are made again.
+    """Decoded values -> the same as text, made on first use; beyond 4,096 all are made again.
 
     Example:
         >>> texts = Remembered(label_texts)
@@ -113,13 +111,12 @@ class Remembered(dict[Any, tuple[str, ...]]):
         (('a', '7'), {('a', 7): ('a', '7')})
     """
 
-    def __init__(self, make: Callable[[Any], tuple[str, ...]], most: int = 4_096) -> None:
+    def __init__(self, make: Callable[[Any], tuple[str, ...]]) -> None:
         super().__init__()
         self._make = make
-        self._most = most
 
     def __missing__(self, values: Any) -> tuple[str, ...]:
-        if len(self) >= self._most:
+        if len(self) >= 4_096:
             self.clear()
         made = self[values] = self._make(values)
         return made

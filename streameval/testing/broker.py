@@ -37,6 +37,10 @@ ENDPOINT = (
 )
 _FLAGS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
+_LONGEST_START: Final = 120.0
+_LONGEST_END: Final = 30.0
+"""Seconds; guards against hanging, not a pace."""
+
 _COMMITS = TopicPartition("__consumer_offsets", 0)
 
 _RANGE = range(20_000, 32_000)
@@ -98,7 +102,6 @@ class Broker:
             print(broker.bootstrap_servers)
 
     Args:
-        seconds: longest wait for the broker to answer; a guard against hanging, not a pace.
         listeners: further listeners: name -> HOST:PORT; the name is a security protocol.
         properties: further settings of the broker, as in server.properties.
 
@@ -110,11 +113,9 @@ class Broker:
     def __init__(
         self,
         *,
-        seconds: float = 120.0,
         listeners: Mapping[str, str] = MappingProxyType({}),
         properties: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        self._seconds = seconds
         self._listeners, self._properties = listeners, properties
         self._port, self._controller = free_ports(2)
         self._directory: Path | None = None
@@ -141,18 +142,18 @@ class Broker:
         if self._watchdog is not None:
             self._watchdog.watch(self._process.pid)
         try:
-            _await_ready(self.bootstrap_servers, self._process, self._seconds)
+            _await_ready(self.bootstrap_servers, self._process)
         except TimeoutError as error:
             self.kill()
             raise _failure(str(error), directory) from None
 
-    def stop(self, *, seconds: float = 30.0) -> None:
-        """Ask it to end (SIGTERM), and kill it where it does not within `seconds`; data stay."""
-        self._end(signal.SIGTERM, seconds)
+    def stop(self) -> None:
+        """Ask it to end (SIGTERM), and kill it where it does not within 30 s; data stay."""
+        self._end(signal.SIGTERM)
 
     def kill(self) -> None:
         """End it at once (SIGKILL), as a crash would; data stay."""
-        self._end(signal.SIGKILL, 30.0)
+        self._end(signal.SIGKILL)
 
     def restart(self) -> None:
         """Stop and start on the same data and the same port."""
@@ -196,12 +197,12 @@ class Broker:
             raise _failure("its storage cannot be formatted", directory)
         return directory
 
-    def _end(self, number: int, seconds: float) -> None:
+    def _end(self, number: int) -> None:
         if self._process is None:
             return
         self._process.send_signal(number)
         try:
-            self._process.wait(seconds)
+            self._process.wait(_LONGEST_END)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -301,14 +302,14 @@ def _failure(problem: str, directory: Path) -> BrokerError:
     return BrokerError(problem, "its log ends with: " + " | ".join(log[-5:]))
 
 
-def _await_ready(address: str, process: subprocess.Popen[bytes], seconds: float) -> None:
+def _await_ready(address: str, process: subprocess.Popen[bytes]) -> None:
     """Return once metadata is answered and an offset can be committed."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + _LONGEST_START
     while not (_listening(address) and _answering(address)):
         if process.poll() is not None:
             raise TimeoutError(f"it ended with code {process.returncode} while starting")
         if time.monotonic() > deadline:
-            raise TimeoutError(f"it did not answer within {seconds:g} s")
+            raise TimeoutError(f"it did not answer within {_LONGEST_START:g} s")
         time.sleep(0.1)
 
 
