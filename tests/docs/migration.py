@@ -22,8 +22,7 @@ def _table(name: str) -> str:
     rows = sorted(_rows(name, convention), key=str.lower)
     return "\n".join(
         [
-            f"\n| {convention.system} | here, with what differs |",
-            "|---|---|",
+            f"\n{convention.system}, with a page that says what differs:\n",
             *rows,
             "",
         ]
@@ -36,7 +35,7 @@ def _rows(name: str, convention: Convention) -> Iterator[str]:
     for theirs, ours in {**own, **others}.items():
         cut = "@10" if _cuts(ours) else ""
         text = parse(f"{name}:{ours}{cut}").text
-        yield f"| `{theirs}` | [`{text}`](../reference/metrics/{ours}.md#values) |"
+        yield f"- `{theirs}`: [`{text}`](../reference/metrics/{ours}.md#values)"
 
 
 def _cuts(metric: str) -> bool:

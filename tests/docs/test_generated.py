@@ -59,4 +59,4 @@ def test_every_system_has_its_names_in_the_page_of_migration() -> None:
     older = {"replay_0_9", "replay_0_11"}
     assert all(f"<!-- names of {name} -->" in page for name in set(CONVENTIONS) - older)
     for name in set(CONVENTIONS) - older:
-        assert all(f"| `{own}` |" in page for own in CONVENTIONS[name].spellings)
+        assert all(f"- `{own}`: " in page for own in CONVENTIONS[name].spellings)
