@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple, cast
@@ -201,21 +202,23 @@ class Family:
             return
         self._kept, self._fine = limits
         self.version = next_version()
+        moving: defaultdict[Pane, list[Table]] = defaultdict(list)
         for pane in sorted(self._panes.keys() - {BEYOND}):
             goal = self._goal(pane)
             if goal != pane:
-                self._pane(goal).add(self._panes.pop(pane))
+                moving[goal].append(self._panes.pop(pane))
+        for goal, tables in moving.items():
+            self._pane(goal).add(*tables)
 
     def give_up(self, starts: Sequence[int]) -> None:
         """Events of these panes belong to no span of time: fold them into the past."""
         if not starts:
             return
         self._open.settle()
-        for start in starts:
-            table = self._panes.pop(Pane(self.times.pane, start), None)
-            if table is not None:
-                self._panes[BEYOND].add(table)
-                self.version = next_version()
+        given_up = {Pane(self.times.pane, start) for start in starts} & self._panes.keys()
+        if given_up:
+            self._panes[BEYOND].add(*(self._panes.pop(pane) for pane in sorted(given_up)))
+            self.version = next_version()
 
     def take_over(
         self, labels: Sequence[str], content: bytes, lists: int, span: tuple[int, int] | None
