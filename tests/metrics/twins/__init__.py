@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib import import_module
 from typing import Any, TypeAlias
 
 Twin: TypeAlias = Callable[..., Any]
 
 
+@cache
 def twins() -> Mapping[str, Twin]:
     """Every twin by the name of its metric."""
     names = [entry.name for entry in pkgutil.iter_modules(__path__)]
