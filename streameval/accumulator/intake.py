@@ -256,13 +256,12 @@ def _of_events(rows: list[Any]) -> Batch:
 
 def _of_pairs(rows: list[Any]) -> Batch:
     try:
-        pairs = [(recommendations, interactions) for recommendations, interactions in rows]
+        shown = [recommendations for recommendations, _ in rows]
+        acts = [interactions for _, interactions in rows]
     except (TypeError, ValueError):
         detail = "give Events, or (recommendations, interactions) pairs"
         raise InvalidEventError("wrong_type", detail) from None
-    return Batch(
-        recommendations=[pair[0] for pair in pairs], interactions=[pair[1] for pair in pairs]
-    )
+    return Batch(recommendations=shown, interactions=acts)
 
 
 def _check_times(batch: Batch | Coded) -> None:
