@@ -210,4 +210,4 @@ def test_a_partition_that_is_gone_is_a_failure_that_says_so(broker: Broker, tmp_
     _dead_topic(broker, letter(3, topic=topic, number=5))
     done = ran("dlq", "replay", _kafka(tmp_path, broker.bootstrap_servers, topic))
     assert done.returncode == 1
-    assert "after 0 records: it has no partition 5 any more; these were written" in done.stderr
+    assert "after 0 records: it no longer has partition 5; these were written" in done.stderr

@@ -57,7 +57,7 @@ def test_a_claim_of_a_later_release_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[]", b'{"version":1,"cluster":"c1"}'])
 def test_a_claim_that_says_nothing_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "store.json").write_bytes(content)
-    with pytest.raises(StoreError, match="does not say whose state this is"):
+    with pytest.raises(StoreError, match="names no cluster and group"):
         FolderStore(tmp_path).claim("c1", "g1")
 
 
