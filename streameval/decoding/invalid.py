@@ -90,16 +90,6 @@ class Refusal(Exception):  # noqa: N818  # not an error of the program; it never
         super().__init__(detail)
 
 
-def check_bytes(text: str, most: int, field: str, reason: Reason) -> str:
-    """The text itself, if it is short enough."""
-    if 4 * len(text) > most:
-        size = len(text.encode("utf-8", "surrogatepass"))
-        if size > most:
-            problem = f"{field}: {shown(text)} has {size:,} bytes; at most {most:,} are accepted"
-            raise Refusal(reason, problem)
-    return text
-
-
 def shown(value: object) -> str:
     """A decoded JSON value, short enough for a message.
 

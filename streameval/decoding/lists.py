@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sized
 from typing import Any, NamedTuple
 
 from streameval.decoding.fields import EventFields
-from streameval.decoding.invalid import Reason, Refusal, check_bytes, shown
+from streameval.decoding.invalid import Reason, Refusal, shown
 from streameval.decoding.paths import Path, compile_path
-from streameval.decoding.values import Ids, finite
+from streameval.decoding.values import Ids, check_bytes, finite
 from streameval.events import Id, Interaction, Interactions
 
 

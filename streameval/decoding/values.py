@@ -10,13 +10,23 @@ import re
 from collections.abc import Callable, Iterable, Sequence, Sized
 from typing import Any, Final, Literal
 
-from streameval.decoding.invalid import Reason, Refusal, check_bytes, shown
+from streameval.decoding.invalid import Reason, Refusal, shown
 from streameval.events import LARGEST_GAIN, Id
 
 MAX_ID_BYTES: Final = 1_024
 
 _WORD = 63
 _DIGITS = re.compile(r"-?[0-9]{1,1000}", re.ASCII)
+
+
+def check_bytes(text: str, most: int, field: str, reason: Reason) -> str:
+    """The text itself, if it is short enough."""
+    if 4 * len(text) > most:
+        size = len(text.encode("utf-8", "surrogatepass"))
+        if size > most:
+            problem = f"{field}: {shown(text)} has {size:,} bytes; at most {most:,} are accepted"
+            raise Refusal(reason, problem)
+    return text
 
 
 def text_id(value: object, field: str) -> str:
