@@ -9,7 +9,7 @@ from typing import NoReturn
 def main() -> NoReturn:
     """Run one command and end the process; an interrupt ends it quietly, also while it starts."""
     try:
-        from streameval.cli.app import main as program  # noqa: PLC0415  the import may be interrupted
+        from streameval.cli import main as program  # noqa: PLC0415  the import may be interrupted
 
         program()
     except KeyboardInterrupt:
