@@ -451,16 +451,6 @@ def _count(counting: Sequence[Statistic], batch: Batch | Coded, cells: Cells) ->
             statistic.count(batch, cells)
 
 
-def renumber(tables: Sequence[Table]) -> None:
-    """Give tables that share a vocabulary a smaller one, of the items that they still name."""
-    items = Items()
-    for table in tables:
-        table.fold()
-        for statistic in table.statistics.values():
-            statistic.recode(items)
-        table.items = items
-
-
 def _by_lists(options: object) -> bool:
     if isinstance(options, HitsOptions):
         return not options.type

@@ -166,7 +166,13 @@ class Found(msgspec.Struct, kw_only=True):
 
 
 class Store(Protocol):
-    """Checkpoints by place and offset, shared by all replicas; the highest valid offset wins."""
+    """Checkpoints by place and offset, shared by all replicas; the highest valid offset wins.
+
+    Attributes:
+        trouble: why superseded files could not be removed after the last save, or None.
+    """
+
+    trouble: str | None
 
     def claim(self, cluster: str, group: str) -> None:
         """Claim the store for a cluster and group; the first claim decides.

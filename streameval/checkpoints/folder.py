@@ -54,7 +54,7 @@ class FolderStore:
     was written.
 
     Attributes:
-        trouble: why the cleaning after the last save failed, or None.
+        trouble: see `Store`.
     """
 
     def __init__(self, path: Path, disk: Disk = _REAL) -> None:
@@ -254,7 +254,7 @@ class FolderStore:
             with store_errors(self.path):
                 self._cleaner.clean(self.path, folder, draft.header)
         except StoreError as error:
-            self.trouble = f"older checkpoints were not removed: {error}"
+            self.trouble = str(error)
 
     def _check_claim(self) -> None:
         if self._claimed:

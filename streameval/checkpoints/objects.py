@@ -69,7 +69,7 @@ class ObjectStore:
     checkpoint, delete what it supersedes.
 
     Attributes:
-        trouble: why the cleaning after the last save failed, or None.
+        trouble: see `Store`.
     """
 
     def __init__(self, bucket: Bucket) -> None:
@@ -294,7 +294,7 @@ class ObjectStore:
             if spare:
                 self._bucket.delete([f"{folder}/{name}" for name in spare])
         except StoreError as error:
-            self.trouble = f"older checkpoints were not deleted: {error}"
+            self.trouble = str(error)
             return
         for name in spare:
             self._tables.pop(f"{folder}/{name}", None)

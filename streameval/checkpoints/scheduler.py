@@ -206,13 +206,21 @@ class CheckpointScheduler:
             return [self._failed(checkpoints, reason, str(error))]
         checkpoints.job = None
         self._written(checkpoints, durable)
-        return []
+        return self._left_behind(checkpoints)
 
     def _written(self, checkpoints: PartitionCheckpoints, durable: DurableCheckpoint) -> None:
         self.last_success = self._clock.wall()
         checkpoints.written(durable)
         if durable.offset >= checkpoints.counted:
             self._committer.add(checkpoints.partition, durable)
+
+    def _left_behind(self, checkpoints: PartitionCheckpoints) -> list[LogEvent]:
+        """Superseded files fill a disk slowly: said once, until they could be removed."""
+        before, checkpoints.trouble = checkpoints.trouble, self._store.trouble
+        if checkpoints.trouble is None or before is not None:
+            return []
+        fields = {"partition": str(checkpoints.plan.place), "problem": checkpoints.trouble}
+        return [LogEvent("warning", "older checkpoints were not removed", fields)]
 
     def _commit(self) -> list[LogEvent]:
         failure = self._committer.commit()
@@ -232,6 +240,7 @@ class PartitionCheckpoints:
         offset: covered by the newest checkpoint; None before the first.
         durable: the covered offset of each log of the partition.
         counted: records below it are never shown in counters.
+        trouble: why its superseded files could not be removed, or None.
     """
 
     def __init__(self, plan: RestorePlan, counts: Ingest, evidence: Evidence, store: Store) -> None:
@@ -241,6 +250,7 @@ class PartitionCheckpoints:
         self.durable: Mapping[Partition, int] = {}
         self.counted = plan.counted
         self.showing = False
+        self.trouble: str | None = None
         self.job: Future[DurableCheckpoint] | None = None
         self._counts = counts
         self._evidence = evidence

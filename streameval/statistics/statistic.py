@@ -127,13 +127,6 @@ class Statistic:
         found = [each.of(cells)[1][column - 1] for column, each in named if column is not None]
         return np.concatenate([np.zeros(0, np.int64), *found])
 
-    def recode(self, items: Items) -> None:
-        """Name items by the codes of another vocabulary."""
-        for name, relation in self.relations.items():
-            if relation.shape.items is not None:
-                self.relations[name] = _translated(relation, self.items, items)
-        self.items = items
-
 
 def _translated(relation: Relation, old: Items, new: Items) -> Relation:
     column = relation.shape.items

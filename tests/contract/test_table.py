@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from streameval import Accumulator, Intervals
 from streameval.accumulator.plan import planned
 from streameval.accumulator.readings import How, answers, with_intervals
-from streameval.accumulator.table import Table, renumber
+from streameval.accumulator.table import Table
 from streameval.errors import DamagedStateError, UnlikeStateError
 from streameval.events import Batch, Event, columns_of
 from tests.contract import laws
@@ -194,18 +194,6 @@ def test_a_thinned_cell_says_that_it_is_reduced() -> None:
 def test_a_table_with_a_set_of_users_says_that_it_is_reduced() -> None:
     assert _counted([0] * 60).reduced
     assert not _pane([0] * 60).reduced
-
-
-def test_a_smaller_vocabulary_changes_no_byte() -> None:
-    table = _counted([place % 3 for place in range(60)])
-    small, before = table.select(np.array([1])), _dumped(table, 1)
-    table.items.codes(f"gone {number}" for number in range(100))
-    renumber([small])
-    assert len(small.items) < len(table.items)
-    assert _dumped(small, 1) == before
-    small.count(_batch(EVENTS), 1)
-    table.count(_batch(EVENTS), 1)
-    assert _dumped(small, 1) == _dumped(table, 1)
 
 
 def test_a_copy_is_independent_and_every_change_has_a_version() -> None:

@@ -196,6 +196,19 @@ def test_a_failed_checkpoint_shows_and_commits_nothing_and_is_tried_again() -> N
     assert kept.checkpointer.health.offsets == {P: 5}
 
 
+def test_superseded_files_that_stay_are_told_once_until_they_could_be_removed() -> None:
+    store = MemoryStore()
+    kept = Kept(store)
+    kept.assign()
+    told = []
+    for place, trouble in enumerate(["permission denied", "permission denied", None, "read-only"]):
+        store.trouble = trouble
+        kept.count(5 * place, 5 * place + 5)
+        kept.checkpoint()
+        told.append([each.fields["problem"] for each in kept.news()])
+    assert told == [["permission denied"], [], [], ["read-only"]]
+
+
 def test_a_last_checkpoint_that_fails_ends_with_an_error() -> None:
     store = Failing()
     kept = Kept(store)

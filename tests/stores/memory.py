@@ -35,12 +35,14 @@ class MemoryStore:
         saved: every checkpoint by place and offset.
         stops: what was noted of each place.
         skipped: what is to be skipped of each place.
+        trouble: what a test says it is.
     """
 
     def __init__(self) -> None:
         self.saved: dict[Place, dict[int, MemorySaved]] = {}
         self.stops: dict[Place, list[Stop]] = {}
         self.skipped: dict[Place, list[Skip]] = {}
+        self.trouble: str | None = None
         self._claim: tuple[str, str] | None = None
 
     def claim(self, cluster: str, group: str) -> None:

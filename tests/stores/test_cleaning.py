@@ -140,9 +140,7 @@ def test_what_cannot_be_removed_is_told_and_harms_no_save(disk: ForgetfulDisk) -
     disk.before = refusing(errno.EACCES, "remove")
     for offset in (1, 2, 3):
         store.save(draft(offset))
-    told = store.trouble or ""
-    assert "older checkpoints were not removed" in told
-    assert "permission denied" in told
+    assert "permission denied" in (store.trouble or "")
     disk.before = lambda _: None
     store.save(draft(4))
     assert store.trouble is None
