@@ -27,6 +27,7 @@ from tests.kafka.topics import (
     drained,
     fill,
     filled,
+    on_each_client,
     on_each_client_at_night,
     options,
     read_by,
@@ -155,7 +156,7 @@ def test_a_second_process_of_one_name_is_told_to_the_first_where_nothing_is_to_b
             assert b.source.commit(dict.fromkeys(b.told.own, 0)) is None
 
 
-@on_each_client_at_night
+@on_each_client
 def test_a_second_process_of_one_name_is_told_to_a_first_that_was_busy(
     broker: Broker, client: str
 ) -> None:
