@@ -22,7 +22,7 @@ def _table(name: str) -> str:
     rows = sorted(_rows(name, convention), key=str.lower)
     return "\n".join(
         [
-            f"\n{convention.system}, with a page that says what differs:\n",
+            f"\n{convention.system}:\n",
             *rows,
             "",
         ]
@@ -48,7 +48,7 @@ def chosen(convention: str, metric: str) -> list[str]:
     known = parameters(catalogue()[metric], convention)
     usual = {name: each.default for name, each in known.items()}
     return [
-        f"`{name}={written(value)}`"
+        f"{name}={written(value)}"
         for name, value in sorted(CONVENTIONS[convention].metrics[metric].items())
         if value != usual[name]
     ]

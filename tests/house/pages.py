@@ -18,7 +18,6 @@ from streameval.catalogue.metric import Definition, Parameter
 from streameval.catalogue.reading import UndefinedReading
 from streameval.cli.metrics import STATISTICS
 from streameval.events import Id
-from streameval.exporters.families import family_name
 from streameval.exporters.view import counted
 from tests.docs.migration import chosen
 from tests.house.checkout import ROOT
@@ -26,7 +25,7 @@ from tests.house.checkout import ROOT
 DOCS = ROOT / "docs"
 INDEX = DOCS / "reference" / "metrics.md"
 FOLDER = DOCS / "reference" / "metrics"
-CUTOFFS = ("@2", "@5", "")
+CUTOFFS = ("@2", "@5")
 EVENTS = (
     Event(
         recommendations=[1, 2, 3, 4],
@@ -56,30 +55,31 @@ EVENTS = (
 USERS: Mapping[Id, float] = {1: 8, 2: 6, 3: 4, 4: 2, 5: 2, 6: 1, 7: 1}
 VECTORS = [[1, 0], [1, 0], [1, 1], [0, 1], [0, 1], [1, 2], [2, 1], [1, 1]]
 _BETTER: Mapping[bool | None, str] = {True: "higher", False: "lower", None: "neither"}
-_UNITS = {"list": "mean over lists", "item": "mean over items", "total": "a sum"}
 _SHARED = {
-    "repeats": "which rank counts of an item that a list repeats",
-    "rows": "for `compact_after_cut`: rows kept before compacting; 0 means k",
+    "repeats": "the rank that counts of an item that a list repeats",
+    "rows": "of `compact_after_cut`: rows kept before compacting; 0 means k",
     "min_gain": "smallest gain that is relevant",
-    "relevant": "items with a positive gain, or with any gain",
+    "relevant": "items with a positive gain, or with any",
     "counting": "whether an interaction that is given twice counts twice",
     "ids": "whether interactions must be integers",
-    "type": "the type of interactions that count; empty for all",
-    "empty": "lists without interactions; the default is the metric's",
-    "empty_list": "lists without items; `any` treats them like others",
-    "statistic": "what is read; [standard errors](#standard-errors) assume one list a user",
+    "type": "type of the interactions that count; empty: all",
+    "empty": "lists without interactions; the usual value is the metric's",
+    "empty_list": "lists without items",
+    "statistic": "what is read",
     "q": "the quantile",
     "method": "whether a quantile may lie between two values",
-    "confidence": "of the normal interval of `half_width`",
+    "confidence": "of `half_width`",
     "deviation": "`single` rounds the standard deviation to 32 bits; of one value it is 0",
-    "undefined": "what to do with events without a value",
-    "least": "with fewer values, reading the metric is an error",
+    "undefined": "events without a value",
+    "least": "with fewer values, reading is an error",
     "having": "users with an item shown, or with a hit",
     "positive": "items with a gain above 0, or of just 1",
     "single": "whether scores are rounded to 32 bits",
 }
 """The parameters that several metrics take, with their meaning."""
-_EXAMPLE = "of [this example](../metrics.md#the-worked-example)"
+_OF_DEVIATIONS = {"deviation", "method"}
+"""Parameters that change medians and standard errors, but no mean: said once, in the index."""
+_EXAMPLE = "[the example](../metrics.md#the-worked-example)"
 _KINDS = {str: "a word", int: "a whole number", float: "a number", bool: "true or false"}
 
 
@@ -151,26 +151,23 @@ def _dedented(block: str) -> str:
 
 
 def _glance(definition: Definition) -> str:
-    needs = [name for name in definition.inputs if name != "k"]
     better = _BETTER[definition.higher_is_better]
-    unit = _UNITS.get(definition.per, "a property of all lists together")
+    cut = "`@k` or the whole list" if definition.takes_k else "no cut-off"
+    needs = [f"`{name}`" for name in definition.inputs if name != "k"]
+    needed = f"; needs {', '.join(needs)}" if needs else ""
     facts = [
-        f"- {_range(definition)}, {better} is better; {unit}",
-        "- `@k` or the whole list" if definition.takes_k else "- no cut-off",
-        *([f"- needs {', '.join(f'`{name}`' for name in needs)}"] if needs else []),
-        f"- reads [`{definition.reads}`](../metrics.md#what-metrics-read)",
-        f"- in Prometheus {_family(definition)}",
+        f"- {_range(definition)}, {better} is better; {_unit(definition)}; {cut}",
+        f"- reads [`{definition.reads}`](../metrics.md#what-metrics-read){needed}",
         f"- source: {definition.source}",
     ]
     return "\n".join(facts)
 
 
-def _family(definition: Definition) -> str:
+def _unit(definition: Definition) -> str:
     metric = parse(definition.name)
-    name = family_name(metric)
-    if not metric.is_mean:
-        return f"gauge `{name}`"
-    return f"`{name}_sum`, and `{name}_count` of {counted(metric)}"
+    if definition.per == "total":
+        return f"a sum over {counted(metric)}"
+    return f"mean over {counted(metric)}" if metric.is_mean else "a value of all lists together"
 
 
 def _range(definition: Definition) -> str:
@@ -181,16 +178,25 @@ def _range(definition: Definition) -> str:
 
 def _parameters(definition: Definition) -> Iterator[str]:
     known = parameters(definition)
-    own = [each for name, each in known.items() if name in definition.parameters or name == "empty"]
+    own = [each for name, each in known.items() if name in definition.parameters]
     yield from map(_parameter, own)
-    shared = set(known) - {each.name for each in own}
-    if shared:
-        every = shared == {name for name in _SHARED if definition.reads in _takers(name)}
-        of = f"all of `{definition.reads}`"
-        names = of if every else ", ".join(f"`{name}`" for name in known if name in shared)
-        yield f"- [shared](../metrics.md#shared-parameters): {names}"
+    shared = [name for name in known if name not in definition.parameters and name != "empty"]
+    said = [_shared(definition.reads, shared)] if shared else []
+    if "empty" in known and "empty" not in definition.parameters:
+        said.append(f"`empty={written(known['empty'].default)}`")
+    if said:
+        yield f"- [shared](../metrics.md#shared-parameters): {', '.join(said)}"
     elif not own:
         yield "None."
+
+
+def _shared(reads: str, names: Sequence[str]) -> str:
+    """The shared parameters of a metric; where they are most of what it reads, the rest."""
+    all_of_it = [name for name in _SHARED if name != "empty" and reads in _takers(name)]
+    others = [name for name in all_of_it if name not in names]
+    without = f" but {', '.join(f'`{name}`' for name in others)}" if others else ""
+    chosen = ", ".join(f"`{name}`" for name in names)
+    return chosen if len(others) + 3 > len(names) else f"all of `{reads}`{without}"
 
 
 def _parameter(each: Parameter) -> str:
@@ -206,16 +212,16 @@ def _allowed(parameter: Parameter) -> str:
 
 
 def _values(definition: Definition) -> Iterator[str]:
-    cut = definition.takes_k
-    cuts = CUTOFFS if cut else ("",)
-    heads = [cut or "no cut-off" for cut in cuts] if len(cuts) > 1 else ["value"]
-    yield f"| {_EXAMPLE} | differs in | {' | '.join(heads)} |"
-    yield f"|---|---|{'---:|' * len(cuts)}"
+    cuts = CUTOFFS if definition.takes_k else ("",)
+    at = f", {' and '.join(f'`{cut}`' for cut in cuts)}" if definition.takes_k else ""
     rows: dict[str, list[str]] = {}
     for text, difference in _spellings(definition):
         found = [_value(f"{text}{cut}") for cut in cuts]
-        rows.setdefault(f"{difference} | {' | '.join(found)}", []).append(f"`{text}`")
-    yield from (f"| {', '.join(names)} | {row} |" for row, names in rows.items())
+        sets = f" ({difference})" if difference else ""
+        rows.setdefault(f"{sets}: {', '.join(found)}", []).append(f"`{text}`")
+    yield f"Of {_EXAMPLE}{at}{'; in brackets, what a convention sets' * (len(rows) > 1)}:"
+    yield ""
+    yield from (f"- {', '.join(names)}{row}" for row, names in rows.items())
 
 
 def _spellings(definition: Definition) -> Iterator[tuple[str, str]]:
@@ -223,7 +229,11 @@ def _spellings(definition: Definition) -> Iterator[tuple[str, str]]:
     yield definition.name, ""
     for name, convention in CONVENTIONS.items():
         if definition.name in convention.metrics:
-            yield f"{name}:{definition.name}", ", ".join(chosen(name, definition.name))
+            sets = chosen(name, definition.name)
+            yield (
+                f"{name}:{definition.name}",
+                ", ".join(f"`{each}`" for each in sets if each.split("=")[0] not in _OF_DEVIATIONS),
+            )
 
 
 def _value(text: str) -> str:
@@ -249,11 +259,11 @@ def _conventions() -> str:
     rows = [f"| `{name}` | {convention.system} |" for name, convention in CONVENTIONS.items()]
     return "\n".join(
         [
-            "Systems disagree under the same name. A convention is the set of parameter values",
-            "that gives one system's numbers, and takes that system's spelling as well:",
-            "`recbole:map@10`, `capri:mapk@10`. A parameter in the text overrides its own:",
-            "`replay:HitRate(statistic=median)@10`. The page of each metric says what conventions",
-            "change; by system: [migrate](../how-to/migrate.md).\n",
+            "Systems disagree under the same name. A convention sets the parameters that give one",
+            "system's numbers, and takes its spelling: `recbole:map@10`, `capri:mapk@10`. A",
+            "parameter in the text overrides it: `replay:HitRate(statistic=median)@10`. The page",
+            "of each metric says what they set; `replay`, `replay_0_9` and `replay_0_11` also set",
+            "`method=lower` and `deviation=single`. By system: [migrate](../how-to/migrate.md).\n",
             "| convention | system |",
             "|---|---|",
             *rows,
@@ -282,13 +292,18 @@ def _shared_parameters() -> str:
         for name, each in parameters(found).items()
         if name not in found.parameters
     }
-    rows = [
-        f"{_parameter(known[name])}; {meaning} (of {', '.join(map('`{}`'.format, _takers(name)))})"
-        for name, meaning in _SHARED.items()
-    ]
     assert set(known) == set(_SHARED)
-    head = "With the usual value, the allowed ones, and what the metrics read that have it:\n"
-    return "\n".join([head, *rows, ""])
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for name, meaning in _SHARED.items():
+        row = f"{_parameter(known[name])}; {meaning}"
+        groups.setdefault(tuple(_takers(name)), []).append(row)
+    head = "With the usual value and the allowed ones, by what the metric reads:\n"
+    return "\n".join([head, *(_group(takers, rows) for takers, rows in groups.items())])
+
+
+def _group(takers: Sequence[str], rows: Sequence[str]) -> str:
+    names = ", ".join(f"`{taker}`" for taker in takers)
+    return "\n".join([f"{names}:\n", *rows, ""])
 
 
 @cache
@@ -297,9 +312,9 @@ def _takers(parameter: str) -> Sequence[str]:
     takers = (
         found.reads
         for found in catalogue().values()
-        if parameter in set(parameters(found)) - {*found.parameters, "empty"}
+        if parameter in set(parameters(found)) - set(found.parameters)
     )
-    return list(dict.fromkeys(takers))
+    return sorted(set(takers))
 
 
 def _example() -> str:
@@ -312,8 +327,7 @@ def _example() -> str:
     vectors = ", ".join(f"{item}: {tuple(row)}" for item, row in enumerate(VECTORS, 1))
     return "\n".join(
         [
-            "Every page ends with its metric's value on these events, under each convention. Most",
-            "conventions differ in the third list, which has no interactions.\n",
+            "Every page ends with the metric's value on these events, under each convention.\n",
             "| event | recommendations | interactions: gain | scores | baseline | history | user |",
             "|---|---|---|---|---|---|---|",
             *rows,
