@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import wraps
+from inspect import signature
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from tests.metrics.summaries import Number, RefusedError, summary_of
@@ -150,7 +151,11 @@ def of_type(event: Shown, wanted: str) -> Interactions:
     }
 
 
-def by_type(twin: Callable[..., float]) -> Callable[..., float]:
+Twin: TypeAlias = Callable[..., float]
+"""From events, a cut-off and parameters to the value."""
+
+
+def by_type(twin: Twin) -> Twin:
     """The same of interactions of one type, where one is named."""
 
     @wraps(twin)
@@ -162,34 +167,49 @@ def by_type(twin: Callable[..., float]) -> Callable[..., float]:
     return read
 
 
-def over_lists(
-    events: Sequence[Shown],
-    k: int | None,
-    value: Callable[[Outcome], Number],
-    *,
-    empty: str,
-    empty_list: str = "any",
-    of: Mapping[str, Any] | None = None,
-    **reading: Any,
-) -> float:
-    """What is read from a per-list value; `empty` says what lists without relevant items are."""
-    summing = {name: reading.pop(name) for name in SUMMING & {*reading}}
-    outcomes = Reader(k, **reading).outcomes(events)
-    fates = [_fate(outcome, empty, empty_list) for outcome in outcomes]
-    if "error" in fates:
-        raise RefusedError
-    if "nan" in fates:
-        return math.nan
-    pairs = zip(outcomes, fates, strict=True)
-    values = [value(outcome) for outcome, fate in pairs if fate == "count"]
-    return summary_of(values, **summing, **(of or {}))
+def per_list(*, empty: str, **of: Any) -> Callable[[Callable[..., Number]], Twin]:
+    """A metric from its value of each list; `empty` says what lists without relevant items are."""
+
+    def averaged(value: Callable[..., Number]) -> Twin:
+        @wraps(value)
+        def twin(events: Sequence[Shown], k: int | None, **how: Any) -> float:
+            given = _taken(how, signature(value).parameters)
+            summing, fate = _taken(how, SUMMING), _taken(how, ("empty", "empty_list"))
+            outcomes = Reader(k, **how).outcomes(events)
+            fates = [_fate(outcome, **{"empty": empty, **fate}) for outcome in outcomes]
+            if "error" in fates:
+                raise RefusedError
+            if "nan" in fates:
+                return math.nan
+            pairs = zip(outcomes, fates, strict=True)
+            counted = [value(outcome, k, **given) for outcome, fate in pairs if fate == "count"]
+            return summary_of(counted, **summing, **of)
+
+        return twin
+
+    return averaged
 
 
-def _fate(outcome: Outcome, empty: str, empty_list: str) -> str:
+def _taken(how: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    return {name: how.pop(name) for name in names if name in how}
+
+
+def _fate(outcome: Outcome, empty: str, empty_list: str = "any") -> str:
     rule = "zero" if outcome.interacted else empty
     if not outcome.length and empty_list != "any":
         rule = empty_list
     return "count" if rule == "zero" else rule
+
+
+def per_event(value: Callable[..., Number | None]) -> Twin:
+    """A metric from its value of each event."""
+
+    @wraps(value)
+    def twin(events: Sequence[Shown], k: int | None, **how: Any) -> float:
+        given = _taken(how, signature(value).parameters)
+        return over_events([value(event, k, **given) for event in events], events, **how)
+
+    return twin
 
 
 def over_events(
@@ -208,6 +228,14 @@ def over_events(
     if undefined == "nan" and len(known) < len(given):
         return math.nan
     return summary_of(known, **summing)
+
+
+def pairs_in_order(outcomes: Sequence[tuple[float, bool]]) -> tuple[float, int]:
+    """Pairs of a positive scored above a negative, ties one half; and how many pairs there are."""
+    positives = [score for score, good in outcomes if good]
+    negatives = [score for score, good in outcomes if not good]
+    right = sum((p > n) + (p == n) / 2 for p in positives for n in negatives)
+    return right, len(positives) * len(negatives)
 
 
 def rows_read(items: Sequence[Id], k: int | None, repeats: str, rows: int) -> list[Id]:

@@ -21,7 +21,7 @@ from streameval.statistics.scores import (
 )
 from streameval.statistics.vocabulary import Items
 from tests.effort import every_case
-from tests.metrics.samples import pairs_in_order
+from tests.metrics.preparation import pairs_in_order
 
 _HERE = np.array([0])
 Outcomes = list[tuple[float, bool]]

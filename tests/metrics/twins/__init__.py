@@ -1,22 +1,25 @@
-"""The slow textbook twin of every metric: one file, one function, one name."""
+"""The slow textbook twin of every metric: a function of its name, in the file of its family."""
 
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
-from typing import Any, TypeAlias
+from types import FunctionType
 
-Twin: TypeAlias = Callable[..., Any]
+from tests.metrics.preparation import Twin
 
 
 @cache
 def twins() -> Mapping[str, Twin]:
     """Every twin by the name of its metric."""
-    names = [entry.name for entry in pkgutil.iter_modules(__path__)]
-    modules = {name: import_module(f"{__name__}.{name}") for name in names}
+    modules = [import_module(f"{__name__}.{each.name}") for each in pkgutil.iter_modules(__path__)]
     return {
-        name: getattr(module, name, None) or getattr(module, f"{name}_")
-        for name, module in modules.items()
+        name.rstrip("_"): found
+        for module in modules
+        for name, found in vars(module).items()
+        if isinstance(found, FunctionType)
+        and found.__module__ == module.__name__
+        and not name.startswith("_")
     }

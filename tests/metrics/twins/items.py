@@ -1,0 +1,121 @@
+"""Twins of what is read from the items and users of all lists together."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Sequence
+from fractions import Fraction
+from itertools import combinations
+from typing import Any
+
+from tests.metrics.preparation import Id, Shown, good
+from tests.metrics.summaries import RefusedError, mean, summary_of
+
+
+def _placed(event: Shown, k: int | None) -> list[Id]:
+    """The item at every rank up to k."""
+    ranks = event.positions or range(1, len(event.recommendations) + 1)
+    pairs = zip(ranks, event.recommendations, strict=True)
+    return [item for rank, item in pairs if k is None or rank <= k]
+
+
+def _shown(events: Sequence[Shown], k: int | None) -> list[Id]:
+    return [item for event in events for item in _placed(event, k)]
+
+
+def distinct_items(events: Sequence[Shown], k: int | None, **how: Any) -> float:
+    """Size of the union of what was shown."""
+    value = float(len(set(_shown(events, k)))) if events else math.nan
+    return summary_of([value], **how)
+
+
+def item_coverage(
+    events: Sequence[Shown],
+    k: int | None,
+    *,
+    catalog: int | Collection[Id],
+    unknown: str = "ignore",
+    percent_digits: int = -1,
+    no_lists: str = "undefined",
+    padding: int = 0,
+    **how: Any,
+) -> float:
+    """Items shown over items there are; of a catalogue of ids, only its own items."""
+    if not events and no_lists == "undefined":
+        return math.nan
+    shown = set(_shown(events, k))
+    if isinstance(catalog, int):
+        share = len(shown) / (catalog + padding)
+    else:
+        known = shown if unknown == "count" else shown & set(catalog)
+        share = len(known) / (len(set(catalog)) + padding)
+    value = share if percent_digits < 0 else round(100 * share, percent_digits)
+    return summary_of([value], **how)
+
+
+def gini(
+    events: Sequence[Shown],
+    k: int | None,
+    *,
+    catalog: int | Collection[Id],
+    over: str = "shown",
+    unknown: str = "ignore",
+    padding: int = 0,
+    **how: Any,
+) -> float:
+    """Mean difference of any two items' exposures, over twice their mean."""
+    shown = _shown(events, k)
+    if over == "catalog" and unknown == "ignore" and not isinstance(catalog, int):
+        shown = [item for item in shown if item in catalog]
+    counts = [shown.count(item) for item in set(shown)]
+    if over == "catalog":
+        items = catalog if isinstance(catalog, int) else len(set(catalog))
+        counts += [0] * (items + padding - len(counts))
+    if not sum(counts):
+        return math.nan
+    apart = sum(abs(one - other) for one in counts for other in counts)
+    return summary_of([Fraction(apart, 2 * len(counts) * sum(counts))], **how)
+
+
+def shannon_entropy(
+    events: Sequence[Shown],
+    k: int | None,
+    *,
+    unit: str = "bits",
+    divisor: str = "one",
+    **how: Any,
+) -> float:
+    """Sum of -p log p."""
+    shown = _shown(events, k)
+    if not shown:
+        return math.nan
+    shares = [count / len(shown) for count in Counter(shown).values()]
+    entropy = -math.fsum(share * math.log(share) for share in shares)
+    entropy /= len(shares) if divisor == "items" else 1
+    return summary_of([entropy / math.log(2) if unit == "bits" else entropy], **how)
+
+
+def personalization(events: Sequence[Shown], k: int | None, *, unlike: str = "take") -> float:
+    """1 minus the cosine of any two lists, as vectors of 0 and 1; averaged over pairs."""
+    lists = [event.recommendations[:k] for event in events]
+    if unlike == "refuse" and lists:
+        repeats = any(len(set(items)) < len(items) for items in lists)
+        if repeats or not all(lists) or len(lists) == 1 or len(set(map(len, lists))) > 1:
+            raise RefusedError
+    kinds = [set(items) for items in lists if items]
+    cosines = [
+        len(one & other) / math.sqrt(len(one) * len(other)) for one, other in combinations(kinds, 2)
+    ]
+    return 1 - mean(cosines)
+
+
+def users_covered(events: Sequence[Shown], k: int | None, *, having: str = "item") -> float:
+    """Size of the set of users with something at a rank up to k."""
+
+    def found(event: Shown) -> bool:
+        wanted = good(event)
+        return any(having == "item" or item in wanted for item in _placed(event, k))
+
+    known = [event for event in events if event.user is not None]
+    return float(len({event.user for event in known if found(event)})) if known else math.nan

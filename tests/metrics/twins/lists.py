@@ -1,0 +1,241 @@
+"""Twins of what is read from the items of each list."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from fractions import Fraction
+from itertools import combinations
+from typing import TypeAlias
+
+from tests.metrics.preparation import (
+    Id,
+    Shown,
+    by_type,
+    gains_of,
+    good,
+    per_event,
+    ranked,
+    rows_read,
+)
+from tests.metrics.summaries import mean
+
+_Popular: TypeAlias = tuple[Mapping[Id, float], float]
+
+
+@per_event
+def average_popularity(
+    event: Shown,
+    k: int | None,
+    *,
+    popularity: _Popular,
+    unit: str = "users",
+    repeats: str = "every",
+    rows: int = 0,
+) -> float | None:
+    """Users of an item, averaged over the items of a list."""
+    counts, users = popularity
+    whole = users if unit == "share" else 1
+    items = rows_read(event.recommendations, k, repeats, rows)
+    return mean([counts.get(item, 0) / whole for item in items]) if items else None
+
+
+@per_event
+def novelty(
+    event: Shown,
+    k: int | None,
+    *,
+    popularity: _Popular,
+    denominator: str = "length",
+    unit: str = "bits",
+    cold: str = "most",
+    cut: bool = True,
+    repeats: str = "every",
+    rows: int = 0,
+) -> float | None:
+    """-log2(users of the item / users), averaged over the items of a list."""
+    counts, users = popularity
+
+    def bits(item: Id) -> float:
+        found = counts.get(item, 0) or (1 if cold == "most" else users)
+        return math.log2(users / found) / (math.log2(users) if unit == "share" else 1)
+
+    items = rows_read(event.recommendations, k if cut else None, repeats, rows)
+    if not items:
+        return 0.0 if (denominator, cold) == ("k", "zero") else None
+    return math.fsum(map(bits, items)) / ((k if denominator == "k" else None) or len(items))
+
+
+@per_event
+def tail_percentage(
+    event: Shown,
+    k: int | None,
+    *,
+    popularity: _Popular,
+    tail: float = 0.8,
+    ties: str = "all",
+    unknown: str = "tail",
+    repeats: str = "every",
+    rows: int = 0,
+) -> Fraction | None:
+    """Share of a list's items among the least popular ones."""
+    counts, _ = popularity
+    ordered = sorted(counts, key=lambda item: (counts[item], str(type(item)), item))
+    least = ordered[: max(1, int(Fraction(str(tail)) * len(counts)))]
+
+    def rare(item: Id) -> bool:
+        if item not in counts:
+            return unknown == "tail"
+        if tail > 1:
+            return counts[item] <= tail
+        return item in least if ties == "id" else counts[item] <= counts[least[-1]]
+
+    items = rows_read(event.recommendations, k, repeats, rows)
+    return Fraction(sum(map(rare, items)), len(items)) if items else None
+
+
+@per_event
+def unexpectedness(
+    event: Shown,
+    k: int | None,
+    *,
+    repeats: str = "every",
+    rows: int = 0,
+    missing: str = "skip",
+) -> Fraction | None:
+    """1 minus the items that a baseline would have shown too, over k."""
+    if missing == "zero" and not event.baseline:
+        return Fraction(0)
+    if event.baseline is None:
+        return None
+    items = rows_read(event.recommendations, k, repeats, rows)
+    closed = "every" if repeats == "every" else "compact_before_cut"
+    both = set(items) & set(rows_read(event.baseline, k, closed, rows))
+    return 1 - Fraction(len(both), k or len(items)) if items else Fraction(0)
+
+
+@by_type
+@per_event
+def serendipity(event: Shown, k: int | None, *, denominator: str = "k") -> Fraction | None:
+    """Useful items without those that a baseline shows too, over k."""
+    if event.baseline is None:
+        return None
+    items = ranked(event, k)
+    over = len(items) if k is None or denominator == "length" else k
+    useful = ({*items} & good(event)) - {*event.baseline[:k]}
+    return Fraction(len(useful), over) if over else Fraction(0)
+
+
+@per_event
+def user_novelty(event: Shown, k: int | None) -> Fraction | None:
+    """Items that are not in the history, over the items there are."""
+    items = ranked(event, k)
+    if event.history is None or not items:
+        return None
+    return Fraction(sum(item not in event.history for item in items), len(items))
+
+
+@per_event
+def list_diversity(
+    event: Shown, k: int | None, *, similarity: Mapping[Id, Sequence[float]]
+) -> float:
+    """1 minus the cosine of any two items' vectors, averaged over pairs."""
+    items = event.recommendations[:k]
+    if len(items) < 2 or not {*items} <= {*similarity}:
+        return math.nan
+    vectors = [similarity[item] for item in items]
+    return mean([1 - _cosine(one, other) for one, other in combinations(vectors, 2)])
+
+
+def _cosine(one: Sequence[float], other: Sequence[float]) -> float:
+    lengths = math.hypot(*one) * math.hypot(*other)
+    return sum(a * b for a, b in zip(one, other, strict=True)) / lengths if lengths else 0.0
+
+
+@by_type
+@per_event
+def judged(event: Shown, k: int | None, *, denominator: str = "k") -> Fraction | None:
+    """Items that anything is known of, over k or the items there are."""
+    items = ranked(event, k)
+    over = len(items) if k is None or denominator == "length" else k
+    return Fraction(len({*items} & {*event.interactions}), over) if over else None
+
+
+@by_type
+@per_event
+def bpref(
+    event: Shown, k: int | None, *, min_gain: float = 0.0, empty: str = "skip"
+) -> Fraction | None:
+    """For each relevant item the share of the first R others that stand below it."""
+    gains = gains_of(event.interactions)
+    relevant = {item for item, gain in gains.items() if gain > 0 and gain >= min_gain}
+    bad = {item for item, gain in gains.items() if gain >= 0} - relevant
+    if not relevant:
+        return Fraction(0) if empty == "zero" else None
+    places = [item for item in ranked(event, k) if item in relevant | bad]
+    kept = Fraction(0)
+    for place, item in enumerate(places):
+        if item in relevant:
+            above = len(bad & {*places[:place]})
+            kept += 1 - Fraction(min(above, len(relevant)), min(len(bad), len(relevant)) or 1)
+    return kept / len(relevant)
+
+
+def _confusion(
+    event: Shown, k: int | None, catalog: Collection[Id], unknown: str
+) -> tuple[int, int, int, int]:
+    """True and false positives, false and true negatives; the last below 0 where there is no room.
+
+    Where unknown items count, they take the place of as many others of the catalogue.
+    """
+    shown, wanted = set(ranked(event, k)), good(event)
+    items = set(catalog) if unknown == "ignore" else set(catalog) | shown | wanted
+    cells = [(item in shown, item in wanted) for item in items]
+    tp, fp, fn = (cells.count(cell) for cell in ((True, True), (True, False), (False, True)))
+    return tp, fp, fn, len(catalog) - tp - fp - fn
+
+
+@by_type
+@per_event
+def fallout(
+    event: Shown, k: int | None, *, catalog: frozenset[Id], unknown: str = "ignore"
+) -> Fraction | None:
+    """False positives over all negatives."""
+    _, fp, _, tn = _confusion(event, k, catalog, unknown)
+    return Fraction(fp, fp + tn) if tn >= 0 and fp + tn else None
+
+
+@by_type
+@per_event
+def mcc(
+    event: Shown,
+    k: int | None,
+    *,
+    catalog: frozenset[Id],
+    unknown: str = "ignore",
+    denominator: str = "length",
+    empty: str = "skip",
+) -> float | None:
+    """Correlation of shown with interacted, item by item."""
+    tp, fp, fn, tn = _confusion(event, k, catalog, unknown)
+    if tn < 0:
+        return None
+    if tp + fn == 0:
+        return 0.0 if empty == "zero" else None
+    if denominator == "k" and k is not None:
+        missing = k - tp - fp
+        fp, tn = fp + missing, tn - missing
+    if tn < 0:
+        return None
+    shown = [1.0] * (tp + fp) + [0.0] * (fn + tn)
+    wanted = [1.0] * tp + [0.0] * fp + [1.0] * fn + [0.0] * tn
+    return _correlation(shown, wanted)
+
+
+def _correlation(left: list[float], right: list[float]) -> float:
+    if len({*left}) < 2 or len({*right}) < 2:
+        return 0.0
+    a, b = (math.fsum(column) / len(column) for column in (left, right))
+    together = math.fsum((x - a) * (y - b) for x, y in zip(left, right, strict=True))
+    apart = (math.fsum((x - mean) ** 2 for x in column) for column, mean in ((left, a), (right, b)))
+    return together / math.sqrt(math.prod(apart))
