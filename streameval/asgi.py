@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 
 from streameval.engine.history import History
 from streameval.engine.snapshot import Snapshot
-from streameval.exporters.samples import FIRST_EXPOSURE
+from streameval.exporters.families import FIRST_EXPOSURE
 from streameval.exporters.web.application import application
 from streameval.prometheus import Accumulators, Collector, Exposition, Pictures
 

@@ -18,9 +18,9 @@ from streameval.accumulator import Accumulator
 from streameval.accumulator.shared import SharedAccumulator, share
 from streameval.engine.snapshot import Health, Series, SeriesFamily, Snapshot
 from streameval.errors import NotShownError
+from streameval.exporters.families import FIRST_EXPOSURE, Counters, FamilySet, Key, MetricFamilies
 from streameval.exporters.operations import undefined_readings
 from streameval.exporters.prometheus import client_metric
-from streameval.exporters.samples import FIRST_EXPOSURE, Counters, FamilySet, Key, MetricFamilies
 
 Accumulators: TypeAlias = Accumulator | Mapping[Any, Accumulator]
 """One, or a mapping from label values: a text, or a tuple of texts for several labels."""

@@ -1,17 +1,21 @@
-"""Families of Prometheus samples, and their names."""
+"""The metrics of a snapshot as Prometheus families: names, counters that never fall, gauges."""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from streameval.catalogue import parse
 from streameval.catalogue.grammar import spelling
 from streameval.catalogue.metric import Metric, Value
+from streameval.catalogue.reading import Reading
 from streameval.engine.evidence import counts_up
-from streameval.exporters.view import COUNTED
+from streameval.engine.snapshot import LIFETIME, Counted, Snapshot
+from streameval.exporters.view import COUNTED, has_windows
 
 Kind: TypeAlias = Literal["summary", "counter", "gauge"]
 
@@ -124,40 +128,37 @@ def _text(value: Value) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def summary_help(name: str, metric: Metric) -> str:
-    """HELP of a mean's counters."""
-    return (
-        f"{metric.definition.summary} _sum adds up the numerators and _count the "
-        f"{COUNTED[metric.definition.per]}, since the process started; the mean of five minutes "
-        f"is rate({name}_sum[5m]) / rate({name}_count[5m])."
-    )
+_SUMMARY: Final = (
+    "{summary} _sum adds up the numerators and _count the {unit}, since the process started; the "
+    "mean of five minutes is rate({name}_sum[5m]) / rate({name}_count[5m])."
+)
+_MEAN: Final = (
+    "{summary} Mean of a window of event time, lifetime included; absent without evidence. Series "
+    "combine as sum(mean * support) / sum(support)."
+)
+_END: Final = (
+    " end of the interval of {name}_window_mean. That of the lifetime holds however often it is "
+    "looked at; that of another window is for one look, never for alerts. Absent with too few "
+    "users. Intervals of several series do not add up."
+)
 
 
-def mean_help(metric: Metric) -> str:
-    """HELP of window means."""
-    return (
-        f"{metric.definition.summary} Mean of a window of event time, lifetime included; absent "
-        "without evidence. Series combine as sum(mean * support) / sum(support)."
-    )
+def _described(metric: Metric, name: str, *, windowed: bool) -> Iterator[tuple[str, Kind, str]]:
+    """Suffix, kind and HELP of each family of a metric."""
+    if not counts_up(metric):
+        yield "", "gauge", _gauge_help(metric, windowed=windowed)
+        return
+    summary, unit = metric.definition.summary, COUNTED[metric.definition.per]
+    yield "", "summary", _SUMMARY.format(summary=summary, unit=unit, name=name)
+    if windowed:
+        yield "_window_mean", "gauge", _MEAN.format(summary=summary)
+        if metric.has_interval:
+            yield "_window_low", "gauge", f"Lower{_END.format(name=name)}"
+            yield "_window_high", "gauge", f"Upper{_END.format(name=name)}"
+        yield "_window_support", "gauge", f"How many {unit} are behind {name}_window_mean."
 
 
-def support_help(name: str, metric: Metric) -> str:
-    """HELP of the counts behind window means."""
-    return f"How many {COUNTED[metric.definition.per]} are behind {name}_window_mean."
-
-
-def interval_help(name: str, end: str) -> str:
-    """HELP of the ends of intervals."""
-    which = "Lower" if end.endswith("_low") else "Upper"
-    return (
-        f"{which} end of the interval of {name}_window_mean. That of the lifetime holds however "
-        "often it is looked at; that of another window is for one look, never for alerts. "
-        "Absent with too few users. Intervals of several series do not add up."
-    )
-
-
-def gauge_help(metric: Metric, windowed: bool) -> str:  # noqa: FBT001  says which of two
-    """HELP of a value that does not add up."""
+def _gauge_help(metric: Metric, *, windowed: bool) -> str:
     statistic = str(metric.values.get("statistic", "mean"))
     over = "" if statistic == "mean" else f"{statistic.replace('_', ' ').capitalize()} of: "
     since = (
@@ -169,3 +170,250 @@ def gauge_help(metric: Metric, windowed: bool) -> str:  # noqa: FBT001  says whi
         f"{over}{metric.definition.summary} {since}; absent without evidence. "
         f"Values of several series do not add up.{estimated}"
     )
+
+
+Key: TypeAlias = tuple[str, tuple[str, ...], str]
+"""A family's name, a slice's label values, a metric's text."""
+
+FIRST_EXPOSURE: Final = 60.0
+"""Seconds for which a new counter stands at 0, from the first scrape that shows it."""
+
+
+class Exported(msgspec.Struct, gc=False):
+    """One counter pair as last exported.
+
+    Attributes:
+        rises: from when on it shows more than 0, on the injected clock.
+    """
+
+    labels: Mapping[str, str]
+    rises: float
+    total: float = 0.0
+    count: int = 0
+
+
+class Counters:
+    """Sums and counts as exported: first at 0 for a while, then never lower than before.
+
+    `rate()` misses the increment with which a series appears, and reads a sum that is one ulp
+    lower than before as a restart from 0. So every scraper must see a new series at 0 first: it
+    stands there for a time, not for a scrape, since scrapers do not know of each other.
+
+    `first_exposure`: how long a new series stands at 0, from the first scrape that shows it; at
+    least two scrape intervals. 0 shows it as it is.
+    """
+
+    def __init__(self, clock: Callable[[], float], first_exposure: float = FIRST_EXPOSURE) -> None:
+        self._clock = clock
+        self._first_exposure = first_exposure
+        self._exported: dict[Key, Exported] = {}
+        self._now = -math.inf
+        self.next_rise = math.inf
+
+    def begin_scrape(self) -> None:
+        """Take the time for all counters of a scrape."""
+        self._now = self._clock()
+        self.next_rise = math.inf
+
+    @property
+    def outdated(self) -> bool:
+        """Whether a counter that the last scrape showed at 0 may rise now."""
+        return self._clock() >= self.next_rise
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._exported
+
+    def add(self, key: Key, labels: Mapping[str, str]) -> None:
+        """A new counter, first shown by this scrape."""
+        self._exported[key] = Exported(labels, self._now + self._first_exposure)
+
+    def resume(self, key: Key, labels: Mapping[str, str], total: float, count: int) -> None:
+        """A counter that begins with what it has: that is not the increase of this process."""
+        self._exported[key] = Exported(labels, -math.inf, total, count)
+
+    def scraped(self, key: Key, total: float, count: int) -> Exported:
+        """What this scrape shows of a counter that has come so far."""
+        exported = self._exported[key]
+        if self._now < exported.rises:
+            self.next_rise = min(self.next_rise, exported.rises)
+        else:
+            exported.total = max(exported.total, total)
+            exported.count = max(exported.count, count)
+        return exported
+
+
+class MetricSamples(msgspec.Struct, frozen=True, kw_only=True):
+    """The sample lists of one metric in one family of series.
+
+    Attributes:
+        family: name of the series' family, as saved state knows it.
+        names: of the labels, as exported.
+        own: labels that the metric has of itself.
+        lists: suffix of the metric's name -> the samples of that family.
+    """
+
+    family: str
+    name: str
+    names: tuple[str, ...]
+    own: Mapping[str, str]
+    lists: Mapping[str, list[Sample]]
+
+    def labels(self, values: tuple[str, ...], window: str | None = None) -> dict[str, str]:
+        """Labels of a sample: of its slice, of its metric and, where it has one, its window."""
+        found = {**dict(zip(self.names, values, strict=True)), **self.own}
+        if window is not None:
+            found["window"] = window
+        return found
+
+    def show(self, reading: Reading, labels: dict[str, str]) -> None:
+        """Add the samples of a gauge, or of a window of a mean."""
+        if "_window_mean" not in self.lists:
+            self._add("", labels, reading.value)
+            return
+        mean = reading.value if reading.total is None else reading.total / reading.count
+        self._add("_window_mean", labels, mean)
+        self._add("_window_support", labels, reading.count)
+        if reading.interval is not None and "_window_low" in self.lists:
+            self._add("_window_low", labels, reading.interval.low)
+            self._add("_window_high", labels, reading.interval.high)
+
+    def _add(self, suffix: str, labels: dict[str, str], value: float) -> None:
+        self.lists[suffix].append(Sample(self.name + suffix, labels, value))
+
+
+class FamilySet:
+    """The families of one snapshot, without samples at first.
+
+    Attributes:
+        windowed: whether gauges say their window: there are some, or state outlives the process.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._metrics = {entry.metric.text: entry.metric for entry in snapshot.series}
+        self.windowed = snapshot.counted is not None or has_windows(snapshot)
+        self._families: dict[str, Family] = {}
+        self._samples: dict[str, list[Sample]] = {}
+        self._found: dict[tuple[int, str], MetricSamples] = {}
+        for entry in snapshot.series:
+            self.of(entry.metric, entry.family)
+
+    @property
+    def families(self) -> list[Family]:
+        """All of them, with the samples that they have by now."""
+        return list(self._families.values())
+
+    def of(self, metric: Metric, place: int) -> MetricSamples:
+        """The sample lists of a metric."""
+        found = self._found.get((place, metric.text))
+        if found is None:
+            found = self._found[place, metric.text] = self._made(metric, place)
+        return found
+
+    def _made(self, metric: Metric, place: int) -> MetricSamples:
+        family = self._snapshot.families[place]
+        name = family_name(metric, family.segment)
+        return MetricSamples(
+            family=family.name,
+            name=name,
+            names=slice_labels(family.label_names, {**self._metrics, metric.text: metric}.values()),
+            own=metric_labels(metric),
+            lists={
+                suffix: self._of(name + suffix, kind, text)
+                for suffix, kind, text in _described(metric, name, windowed=self.windowed)
+            },
+        )
+
+    def _of(self, name: str, kind: Kind, text: str) -> list[Sample]:
+        samples = self._samples.setdefault(name, [])
+        self._families.setdefault(name, Family(name, kind, text, samples))
+        return samples
+
+
+Labels: TypeAlias = dict[str, str]
+
+_NOTHING: Counted = (0.0, 0)
+_Place: TypeAlias = tuple[str, tuple[str, ...], str, str | None]
+
+
+class _Counter(NamedTuple):
+    """A pair of counters that a snapshot has, and what it has come to; None where undefined."""
+
+    place: int
+    labels: tuple[str, ...]
+    metric: Metric
+    now: Counted | None
+
+
+class MetricFamilies:
+    """Converts snapshots to families, one per metric name, convention and segment."""
+
+    def __init__(self, counters: Counters) -> None:
+        self._counters = counters
+        self._labels: dict[_Place, Labels] = {}
+
+    def resume(self, snapshot: Snapshot) -> None:
+        """Let counters that have counted something begin with it; the others are still new."""
+        found = FamilySet(snapshot)
+        for counter in _counters_of(snapshot):
+            if counter.now is not None and counter.now[1]:
+                samples = found.of(counter.metric, counter.place)
+                labels = samples.labels(counter.labels)
+                self._counters.resume(_key(counter, samples), labels, *counter.now)
+
+    def families(self, snapshot: Snapshot) -> list[Family]:
+        """In the order of the snapshot; windows of a metric stand after its counters."""
+        found = FamilySet(snapshot)
+        self._counters.begin_scrape()
+        for counter in _counters_of(snapshot):
+            self._add_counter(counter, found.of(counter.metric, counter.place))
+        before, self._labels = self._labels, {}
+        for entry in snapshot.series:
+            if entry.reading.defined and (found.windowed or not counts_up(entry.metric)):
+                samples = found.of(entry.metric, entry.family)
+                window = entry.window if found.windowed else None
+                place = (samples.family, entry.labels, entry.metric.text, window)
+                known = before.get(place)
+                labels = samples.labels(entry.labels, window) if known is None else known
+                self._labels[place] = labels
+                samples.show(entry.reading, labels)
+        return found.families
+
+    def _add_counter(self, counter: _Counter, samples: MetricSamples) -> None:
+        if counter.now is None:
+            return
+        key = _key(counter, samples)
+        if key not in self._counters:
+            self._counters.add(key, samples.labels(counter.labels))
+        exported = self._counters.scraped(key, *counter.now)
+        summary = samples.lists[""]
+        summary.append(Sample(f"{samples.name}_sum", exported.labels, exported.total))
+        summary.append(Sample(f"{samples.name}_count", exported.labels, exported.count))
+
+
+def _key(counter: _Counter, samples: MetricSamples) -> Key:
+    return samples.family, counter.labels, counter.metric.text
+
+
+def _counters_of(snapshot: Snapshot) -> Iterator[_Counter]:
+    """Those of the series, and of series that were here before they moved away."""
+    shown = set()
+    for entry in snapshot.series:
+        if entry.window == LIFETIME and counts_up(entry.metric):
+            key = (entry.family, entry.labels, entry.metric.text)
+            shown.add(key)
+            now = _now(entry.reading)
+            if now is not None and snapshot.counted is not None:
+                now = snapshot.counted.get(key, _NOTHING)
+            yield _Counter(entry.family, entry.labels, entry.metric, now)
+    for key, now in (snapshot.counted or {}).items():
+        if key not in shown:
+            yield _Counter(key[0], key[1], parse(key[2]), now)
+
+
+def _now(reading: Reading) -> Counted | None:
+    """None where a convention leaves no value: a sum without it would pass for one."""
+    total = reading.total
+    if total is None or math.isnan(total):
+        return None
+    return (total, reading.count) if math.isfinite(total) else _NOTHING

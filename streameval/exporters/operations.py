@@ -1,4 +1,4 @@
-"""Families of the daemon's own operation: consumption, checkpoints, the join, memory."""
+"""Families beside the metrics: consumption, checkpoints, the join, memory, the experiment."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
+from streameval.accumulator.checks import Checks
+from streameval.accumulator.comparison import Verdict
+from streameval.accumulator.experiment import Report
 from streameval.catalogue.reading import UndefinedReading
 from streameval.engine.snapshot import (
     CheckpointHealth,
@@ -18,7 +21,6 @@ from streameval.engine.snapshot import (
     Snapshot,
 )
 from streameval.events.records import Partition
-from streameval.exporters.experiment import comparison_families
 from streameval.exporters.families import Family, Kind, own_family
 
 
@@ -356,3 +358,108 @@ def _text(path: Path) -> str:
     with suppress(OSError):
         return path.read_text(encoding="ascii")
     return ""
+
+
+_COMPARED: Final = (
+    ("difference", "difference", "Treatment less control, day by day."),
+    ("difference_low", "low", "Lower bound of the difference."),
+    ("difference_high", "high", "Upper bound of the difference."),
+    ("lift_ratio", "lift", "Treatment / control - 1."),
+    ("lift_low_ratio", "lift_low", "Lower bound of the lift."),
+    ("lift_high_ratio", "lift_high", "Upper bound of the lift."),
+    (
+        "evidence",
+        "evidence",
+        "Evidence against no difference, to 1e300; 1 is none, 20 is as rare as 1 in 20.",
+    ),
+    (
+        "groups_effective",
+        "groups",
+        "Effective number of user groups of the smaller arm; below 12 there are no bounds.",
+    ),
+    (
+        "heaviest_group_ratio",
+        "heaviest",
+        "Share of the variance that one user group has; much above 1 / groups, few users decide.",
+    ),
+)
+"""Name of a gauge, the attribute of a comparison that it shows, and what that is."""
+
+
+def comparison_families(report: Report) -> list[Family]:
+    """Gauges of every comparison and of what makes it trustworthy."""
+    control = next(iter(report.checks.users))
+    rows = [
+        (row, {"metric": row.metric, "variant": row.variant, "control": control})
+        for row in report.rows
+    ]
+    found = [
+        own_family(
+            f"compare_{name}",
+            "gauge",
+            f"{text} Absent if unknown.",
+            [
+                (labels, value)
+                for row, labels in rows
+                if (value := getattr(row.comparison, attribute)) is not None
+            ],
+        )
+        for name, attribute, text in _COMPARED
+    ]
+    verdicts = own_family(
+        "compare_verdict",
+        "gauge",
+        "1 for the verdict that a comparison has, 0 for each other one.",
+        [
+            ({**labels, "verdict": verdict}, float(row.comparison.verdict == verdict))
+            for row, labels in rows
+            for verdict in get_args(Verdict)
+        ],
+    )
+    guardrails = own_family(
+        "compare_guardrail_broken",
+        "gauge",
+        "1 where a guardrail is surely passed, 0 where it is not; absent for other metrics.",
+        [
+            (labels, float(row.guardrail.verdict == "broken"))
+            for row, labels in rows
+            if row.guardrail is not None
+        ],
+    )
+    return [*found, verdicts, guardrails, *_audience(report.checks)]
+
+
+def _audience(checks: Checks) -> Iterator[Family]:
+    yield _by(
+        "variant",
+        checks.users,
+        "audience_users",
+        "gauge",
+        "Distinct users of a variant; an estimate where there are very many.",
+    )
+    yield _one(
+        checks.ratio_evidence,
+        "audience_ratio_evidence",
+        "gauge",
+        "Evidence that users are not split as planned; 1,000 is an alarm.",
+    )
+    text = "Share of users who are in several variants."
+    yield _one(checks.shared, "audience_shared_ratio", "gauge", text)
+    yield _one(
+        checks.shared_evidence,
+        "audience_shared_evidence",
+        "gauge",
+        "Evidence that users in several variants are not an accident; 1,000 is an alarm.",
+    )
+    yield _one(
+        checks.anonymous,
+        "audience_anonymous_ratio",
+        "gauge",
+        "Largest share of a variant's lists without a user id; above 0.2 nothing is trusted.",
+    )
+    yield _one(
+        float(bool(checks.trouble)),
+        "audience_untrusted",
+        "gauge",
+        "1 where a check of the experiment raises an alarm, so that no verdict is given.",
+    )

@@ -13,9 +13,8 @@ from prometheus_client.samples import Sample as ClientSample
 from prometheus_client.utils import floatToGoString
 
 from streameval.engine.snapshot import Snapshot
-from streameval.exporters.families import Family, Sample
+from streameval.exporters.families import FIRST_EXPOSURE, Counters, Family, MetricFamilies, Sample
 from streameval.exporters.operations import build_information, memory_limit, operations
-from streameval.exporters.samples import FIRST_EXPOSURE, Counters, MetricFamilies
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

@@ -10,8 +10,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from streameval.accumulator.experiment import Experiment, Report
-from streameval.exporters.experiment import comparison_families, plain
+from streameval.exporters.operations import comparison_families
 from streameval.exporters.prometheus import Text
+from streameval.exporters.web.api import plain
 from streameval.exporters.web.experiment import section
 from tests.exporters.experiments import CONTROL, TREATMENT, report, variant
 

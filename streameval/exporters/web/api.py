@@ -8,13 +8,15 @@ import threading
 from collections.abc import Callable
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from streameval.accumulator.comparison import verdict_text
+from streameval.accumulator.experiment import Report
 from streameval.catalogue.conventions import CONVENTIONS
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import UndefinedReading
@@ -28,7 +30,6 @@ from streameval.engine.snapshot import (
     SeriesFamily,
     Snapshot,
 )
-from streameval.exporters.experiment import plain
 from streameval.exporters.view import comparison, counted, differences
 from streameval.exporters.web.health import State, state, unavailable
 from streameval.exporters.web.history import PANE, UnknownHistory, history
@@ -40,19 +41,12 @@ _COMPRESSED: Final = 1_000
 """Bytes above which a document is compressed."""
 
 
-class _Rendered(msgspec.Struct, frozen=True):
-    tag: str
-    plain: bytes
-    packed: bytes
-
-
 class Documents:
-    """The last rendering of each document; safe for use by several threads."""
+    """The last rendering of each document, plain and compressed; for use by several threads."""
 
     def __init__(self) -> None:
-        self._rendered: dict[str, _Rendered] = {}
-        self._locks: dict[str, threading.Lock] = {}
         self._tag = ""
+        self._rendered: dict[str, tuple[bytes, bytes]] = {}
         self._lock = threading.Lock()
         self.renderings = 0
 
@@ -66,36 +60,22 @@ class Documents:
         headers = {"ETag": f'W/"{tag}"', "Vary": "Accept-Encoding"}
         if headers["ETag"] in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
-        found = self._find(name, tag, render)
-        accepted = request.headers.get("accept-encoding", "")
-        if found.packed and "gzip" in accepted:
+        plain, packed = self._find(name, tag, render)
+        if packed and "gzip" in request.headers.get("accept-encoding", ""):
             headers["Content-Encoding"] = "gzip"
-            return Response(found.packed, media_type=kind, headers=headers)
-        return Response(found.plain, media_type=kind, headers=headers)
+            return Response(packed, media_type=kind, headers=headers)
+        return Response(plain, media_type=kind, headers=headers)
 
-    def _find(self, name: str, tag: str, render: Callable[[], bytes]) -> _Rendered:
+    def _find(self, name: str, tag: str, render: Callable[[], bytes]) -> tuple[bytes, bytes]:
         with self._lock:
             if tag != self._tag:
-                self._rendered.clear()
-                self._locks.clear()
-                self._tag = tag
-            lock = self._locks.setdefault(name, threading.Lock())
-        with lock:
-            found = self._rendered.get(name)
-            if found is None or found.tag != tag:
-                found = self._rendered[name] = self._render(name, tag, render)
-            return found
-
-    def _render(self, name: str, tag: str, render: Callable[[], bytes]) -> _Rendered:
-        try:
-            plain = render()
-        except Exception:
-            # A name that does not exist must not use memory, however often it is requested.
-            self._locks.pop(name, None)
-            raise
-        self.renderings += 1
-        packed = gzip.compress(plain, 1, mtime=0) if len(plain) > _COMPRESSED else b""
-        return _Rendered(tag, plain, packed)
+                self._rendered, self._tag = {}, tag
+            if name not in self._rendered:
+                plain = render()
+                packed = gzip.compress(plain, 1, mtime=0) if len(plain) > _COMPRESSED else b""
+                self._rendered[name] = plain, packed
+                self.renderings += 1
+            return self._rendered[name]
 
 
 def tag_of(snapshot: Snapshot | None, state: State) -> str:
@@ -128,19 +108,17 @@ class Api:
         ]
 
     def _page(self, request: Request) -> Response:
-        now, status = self._now()
-        return self.documents.answer(
-            request, "page", tag_of(now, status), lambda: page(now, status).encode(), "text/html"
-        )
+        return self._html(request, "page", page)
 
     def _experiment(self, request: Request) -> Response:
+        return self._html(request, "experiment", lambda now, _: experiment(now))
+
+    def _html(
+        self, request: Request, name: str, render: Callable[[Snapshot | None, State], str]
+    ) -> Response:
         now, status = self._now()
         return self.documents.answer(
-            request,
-            "experiment",
-            tag_of(now, status),
-            lambda: experiment(now).encode(),
-            "text/html",
+            request, name, tag_of(now, status), lambda: render(now, status).encode(), "text/html"
         )
 
     def _metrics(self, request: Request) -> Response:
@@ -204,6 +182,12 @@ def document(snapshot: Snapshot, status: State | None = None) -> bytes:
     )
 
 
+def plain(report: Report) -> dict[str, Any]:
+    """The report as plain values; numbers are exact, None where nothing can be said."""
+    rows = [row.flat() | {"text": verdict_text(row.comparison)} for row in report.rows]
+    return {"checks": msgspec.to_builtins(report.checks), "comparisons": rows}
+
+
 def _family(family: SeriesFamily) -> dict[str, object]:
     return {
         "name": family.name,
@@ -237,22 +221,11 @@ def _entry(entry: Series, family: SeriesFamily, difference: float | None) -> dic
 
 
 def _health(health: Health) -> dict[str, object]:
-    return {
-        "ready": health.ready,
-        "trouble": health.trouble,
-        "consumed": health.consumed,
-        "valid": health.valid,
-        "invalid": health.invalid,
-        "tombstones": health.tombstones,
-        "late": health.late,
-        "future": health.future,
-        "duplicates": health.duplicates,
-        "folded": health.folded,
-        "dead_lettered": health.dead_lettered,
-        "recoveries": health.recoveries,
-        "connection_failures": health.connection_failures,
+    found = msgspec.structs.asdict(health)
+    # Of the first the checkpoint tells; the other is a matter of the log and of Prometheus.
+    del found["commit_failures"], found["registry_failures"]
+    return found | {
         "checkpoint": _checkpoint(health),
-        "reload": health.reload,
         "join": _join(health.join),
         "partitions": [_partition(entry, health.checkpoint) for entry in health.partitions],
     }
