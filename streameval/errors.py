@@ -13,6 +13,14 @@ class StreamevalError(Exception):
         return Exception.__new__, (type(self), *self.args), self.__dict__  # with data, for pickle
 
 
+class ProblemError(StreamevalError):
+    """Something has a problem, and there is a remedy."""
+
+    def __init__(self, where: str, problem: str, remedy: str) -> None:
+        self.where, self.problem, self.remedy = where, problem, remedy
+        super().__init__(f"{where}: {problem}; {remedy}.")
+
+
 def nearest(text: str, known: Iterable[str]) -> list[str]:
     """The known names closest to a misspelt one, best first; at most three."""
     return difflib.get_close_matches(text.lower(), list(known), n=3, cutoff=0.6)
@@ -31,8 +39,7 @@ class MetricSyntaxError(MetricError):
     """The text of a metric does not follow the grammar."""
 
     def __init__(self, text: str, problem: str) -> None:
-        self.text = text
-        self.problem = problem
+        self.text, self.problem = text, problem
         super().__init__(
             f"metric {text!r}: {problem}. Write [convention:]name[(parameter=value,...)][@k], "
             "for example 'ndcg@10' or 'ndcg(gain=exp2)@10'."
@@ -78,8 +85,7 @@ class MetricModuleError(MetricError):
     """The module of a user's own metric fails while it is imported."""
 
     def __init__(self, module: str, error: Exception) -> None:
-        self.module = module
-        self.error = error
+        self.module, self.error = module, error
         super().__init__(
             f"module {module!r} cannot be imported: {type(error).__name__}: {error}. "
             "Import it in Python to see where it fails."
@@ -114,10 +120,7 @@ class MetricLawError(MetricError, AssertionError):
     """A metric breaks a law that every metric keeps."""
 
     def __init__(self, metric: str, law: str, detail: str, events: Sequence[object]) -> None:
-        self.metric = metric
-        self.law = law
-        self.detail = detail
-        self.events = events
+        self.metric, self.law, self.detail, self.events = metric, law, detail, events
         shown = "".join(f"\n    {event}" for event in events) or " no events at all"
         super().__init__(f"metric {metric!r} breaks the law {law!r}: {detail}. On:{shown}")
 
@@ -126,10 +129,7 @@ class MetricParameterError(MetricError):
     """A metric does not have that parameter, or not that value of it."""
 
     def __init__(self, metric: str, parameter: str, found: object, allowed: str) -> None:
-        self.metric = metric
-        self.parameter = parameter
-        self.found = found
-        self.allowed = allowed
+        self.metric, self.parameter, self.found, self.allowed = metric, parameter, found, allowed
         super().__init__(f"metric {metric!r}: {parameter} = {found!r} is not allowed; {allowed}.")
 
 
@@ -137,9 +137,7 @@ class CutoffExceedsDepthError(MetricError):
     """A cut-off lies beyond the ranks that were kept."""
 
     def __init__(self, metric: str, k: int | None, depth: int) -> None:
-        self.metric = metric
-        self.k = k
-        self.depth = depth
+        self.metric, self.k, self.depth = metric, k, depth
         wanted = "the whole list" if k is None else f"rank {k}"
         super().__init__(
             f"metric {metric!r} needs {wanted}, but only the first {depth} ranks are kept. "
@@ -151,8 +149,7 @@ class NotKeptError(MetricError):
     """A metric needs a statistic that was not kept."""
 
     def __init__(self, metric: str, why: str) -> None:
-        self.metric = metric
-        self.why = why
+        self.metric, self.why = metric, why
         super().__init__(
             f"metric {metric!r} cannot be read: {why}. Name it when the Accumulator is made."
         )
@@ -162,9 +159,7 @@ class MissingInputError(MetricError):
     """A metric lacks an input: a catalogue, scores, ..."""
 
     def __init__(self, metric: str, needs: str, remedy: str) -> None:
-        self.metric = metric
-        self.needs = needs
-        self.remedy = remedy
+        self.metric, self.needs, self.remedy = metric, needs, remedy
         super().__init__(f"metric {metric!r} needs {needs}; {remedy}.")
 
 
@@ -172,8 +167,7 @@ class UndefinedMetricError(MetricError):
     """A convention has no value for these lists; the original raises an error."""
 
     def __init__(self, metric: str, why: str) -> None:
-        self.metric = metric
-        self.why = why
+        self.metric, self.why = metric, why
         super().__init__(f"metric {metric!r} is undefined: {why}.")
 
 
@@ -181,8 +175,7 @@ class NotComparableError(MetricError):
     """A metric keeps nothing by user group to compare."""
 
     def __init__(self, metric: str, why: str) -> None:
-        self.metric = metric
-        self.why = why
+        self.metric, self.why = metric, why
         super().__init__(f"metric {metric!r} cannot be compared. {why}")
 
 
@@ -194,9 +187,7 @@ class UnlikeStateError(StreamevalError):
     """States made with different settings cannot be merged or loaded."""
 
     def __init__(self, what: str, left: object, right: object) -> None:
-        self.what = what
-        self.left = left
-        self.right = right
+        self.what, self.left, self.right = what, left, right
         super().__init__(
             f"unlike {what}: here {_unlike(left, right)}; there {_unlike(right, left)}. Only "
             "states made with the same settings can be merged or loaded."
@@ -213,22 +204,18 @@ def _unlike(one: object, other: object) -> str:
     return ", ".join(told) or "nothing more"
 
 
-class BackfillError(StreamevalError):
+class BackfillError(ProblemError):
     """A backfill cannot be merged into a state."""
 
     def __init__(self, problem: str, remedy: str) -> None:
-        self.problem = problem
-        self.remedy = remedy
-        super().__init__(f"this backfill cannot be merged: {problem}; {remedy}.")
+        super().__init__("this backfill cannot be merged", problem, remedy)
 
 
 class StateVersionError(StreamevalError):
     """A saved state has a version that this release does not know."""
 
     def __init__(self, what: str, found: object, known: int) -> None:
-        self.what = what
-        self.found = found
-        self.known = known
+        self.what, self.found, self.known = what, found, known
         super().__init__(
             f"{what}: state version {found!r} is not known; this release reads version {known}. "
             "Use the release that wrote it, or a newer one."
@@ -239,30 +226,21 @@ class DamagedStateError(StreamevalError):
     """A saved state is damaged."""
 
     def __init__(self, what: str, problem: str) -> None:
-        self.what = what
-        self.problem = problem
+        self.what, self.problem = what, problem
         super().__init__(
             f"{what}: the saved state is damaged ({problem}). Nothing was loaded; use another copy."
         )
 
 
-class StoreError(StreamevalError):
+class StoreError(ProblemError):
     """Checkpoints cannot be written or read."""
-
-    def __init__(self, store: str, problem: str, remedy: str) -> None:
-        self.store = store
-        self.problem = problem
-        self.remedy = remedy
-        super().__init__(f"{store}: {problem}; {remedy}.")
 
 
 class ForeignStoreError(StoreError):
     """The store holds the state of another cluster or group."""
 
     def __init__(self, store: str, what: str, here: str, there: str) -> None:
-        self.what = what
-        self.here = here
-        self.there = there
+        self.what, self.here, self.there = what, here, there
         problem = f"its state belongs to {what} {there!r}, and this process reads {here!r}"
         super().__init__(store, problem, "give another [state] path")
 
@@ -271,8 +249,7 @@ class UnsavedStateError(StreamevalError):
     """The process ends before its last records are in a checkpoint."""
 
     def __init__(self, places: Sequence[str], problem: str) -> None:
-        self.places = places
-        self.problem = problem
+        self.places, self.problem = places, problem
         super().__init__(
             f"the last checkpoint of {', '.join(places)} was not written: {problem.rstrip('.')}. "
             "The next start resumes at the checkpoint before it."
@@ -283,9 +260,7 @@ class TooManyOpenError(StreamevalError):
     """More lists wait for interactions than the configured limit."""
 
     def __init__(self, limit: str, waiting: int, allowed: int) -> None:
-        self.limit = limit
-        self.waiting = waiting
-        self.allowed = allowed
+        self.limit, self.waiting, self.allowed = limit, waiting, allowed
         what = "bytes of lists and interactions" if limit == "max_bytes" else "records"
         super().__init__(
             f"{waiting:,} {what} wait for the end of their window, and [attribution] {limit} = "
@@ -330,10 +305,7 @@ class RefusedStateError(StreamevalError):
     """Resuming from a checkpoint would be wrong, and no policy allows it."""
 
     def __init__(self, where: str, problem: str, policy: str, choices: Mapping[str, str]) -> None:
-        self.where = where
-        self.problem = problem
-        self.policy = policy
-        self.choices = choices
+        self.where, self.problem, self.policy, self.choices = where, problem, policy, choices
         offered = " or ".join(f'{policy} = "{it}" ({does})' for it, does in choices.items())
         super().__init__(f"{where}: {problem}. To go on, set [state] {offered}.")
 
@@ -342,8 +314,7 @@ class InvalidEventError(StreamevalError):
     """An event handed to an Accumulator is not a valid event."""
 
     def __init__(self, reason: str, detail: str) -> None:
-        self.reason = reason
-        self.detail = detail
+        self.reason, self.detail = reason, detail
         super().__init__(f"invalid event ({reason}): {detail}.")
 
 
@@ -351,30 +322,20 @@ class ConfigError(StreamevalError):
     """The configuration is not valid."""
 
     def __init__(self, path: str, key: str, problem: str) -> None:
-        self.path = path
-        self.key = key
-        self.problem = problem
+        self.path, self.key, self.problem = path, key, problem
         where = f"{path}: {key}" if key else path
         super().__init__(f"{where}: {problem}")
 
 
-class SourceError(StreamevalError):
+class SourceError(ProblemError):
     """A source cannot be read."""
-
-    def __init__(self, source: str, problem: str, remedy: str) -> None:
-        self.source = source
-        self.problem = problem
-        self.remedy = remedy
-        super().__init__(f"{source}: {problem}; {remedy}.")
 
 
 class MissingExtraError(StreamevalError):
     """A feature needs an optional extra of the package."""
 
     def __init__(self, what: str, extra: str, error: ImportError) -> None:
-        self.what = what
-        self.extra = extra
-        self.error = error
+        self.what, self.extra, self.error = what, extra, error
         problem = " ".join(str(error).split()) or type(error).__name__
         install = " ".join(f"'{each}'" for each in _requirements(extra))
         super().__init__(
@@ -397,46 +358,37 @@ def _requirements(extra: str) -> list[str]:
     return found or [f"streameval[{extra}]"]
 
 
-class BrokerError(StreamevalError):
+class BrokerError(ProblemError):
     """The Kafka broker does not start."""
 
     def __init__(self, problem: str, remedy: str) -> None:
-        self.problem = problem
-        self.remedy = remedy
-        super().__init__(f"the Kafka broker does not start: {problem}; {remedy}.")
+        super().__init__("the Kafka broker does not start", problem, remedy)
 
 
-class PublishError(StreamevalError):
+class PublishError(ProblemError):
     """Records could not be written to a topic; carries the number written before."""
 
     def __init__(self, topic: str, published: int, problem: str, remedy: str) -> None:
-        self.topic = topic
-        self.published = published
-        self.problem = problem
-        self.remedy = remedy
-        super().__init__(f"topic {topic!r}, after {published:,} records: {problem}; {remedy}.")
+        self.topic, self.published = topic, published
+        super().__init__(f"topic {topic!r}, after {published:,} records", problem, remedy)
 
 
 class AddressInUseError(StreamevalError):
     """The address to listen on is in use or not permitted."""
 
     def __init__(self, address: str, problem: str) -> None:
-        self.address = address
-        self.problem = problem
+        self.address, self.problem = address, problem
         super().__init__(
             f"cannot listen on {address}: {problem}; choose another address with "
             "[web] listen, --web.listen (run) or --listen (demo)."
         )
 
 
-class DeadLetterError(StreamevalError):
+class DeadLetterError(ProblemError):
     """Dead letters could not be written; no record was skipped."""
 
     def __init__(self, destination: str, problem: str, remedy: str) -> None:
-        self.destination = destination
-        self.problem = problem
-        self.remedy = remedy
-        super().__init__(f"dead letters to {destination}: {problem}; {remedy}.")
+        super().__init__(f"dead letters to {destination}", problem, remedy)
 
 
 class UnevenStreamsError(StreamevalError):
@@ -445,9 +397,7 @@ class UnevenStreamsError(StreamevalError):
     def __init__(
         self, number: int, counts: Mapping[str, int | None], missing: Sequence[str]
     ) -> None:
-        self.number = number
-        self.counts = counts
-        self.missing = missing
+        self.number, self.counts, self.missing = number, counts, missing
         told = ", ".join(f"{topic} has {count}" for topic, count in counts.items())
         found = (
             f"partition {number} of {', '.join(missing)} did not come with it"
@@ -466,8 +416,7 @@ class SplitKeyError(StreamevalError):
     """Records of one key are in different partitions of joined streams."""
 
     def __init__(self, key: str, places: Mapping[str, int]) -> None:
-        self.key = key
-        self.places = places
+        self.key, self.places = key, places
         told = " and ".join(f"partition {number} of {topic}" for topic, number in places.items())
         super().__init__(
             f"{key!r} is in {told}, so its records can never meet. Write all topics with the join "
@@ -480,10 +429,7 @@ class TooManyInvalidError(StreamevalError):
     """Too many records are invalid; consuming has stopped."""
 
     def __init__(self, invalid: int, of: int, limit: str, example: str) -> None:
-        self.invalid = invalid
-        self.of = of
-        self.limit = limit
-        self.example = example
+        self.invalid, self.of, self.limit, self.example = invalid, of, limit, example
         super().__init__(
             f"{invalid:,} of the last {of:,} records are invalid, more than {limit}: consuming "
             f"has stopped; no record was skipped. The last one: {example}. See that [event] "
@@ -491,10 +437,8 @@ class TooManyInvalidError(StreamevalError):
         )
 
 
-class NotShownError(StreamevalError):
+class NotShownError(ProblemError):
     """These accumulators cannot be exported together."""
 
     def __init__(self, found: str, remedy: str) -> None:
-        self.found = found
-        self.remedy = remedy
-        super().__init__(f"these accumulators cannot be shown: {found}; {remedy}.")
+        super().__init__("these accumulators cannot be shown", found, remedy)

@@ -178,7 +178,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, processes: str) -> None:
 
 def test_errors_travel_between_processes_with_their_data() -> None:
     error = pickle.loads(pickle.dumps(SourceError("a.pq", "row 7: no id", "correct it")))
-    assert (error.source, str(error)) == ("a.pq", "a.pq: row 7: no id; correct it.")
+    assert (error.where, str(error)) == ("a.pq", "a.pq: row 7: no id; correct it.")
     event = pickle.loads(pickle.dumps(InvalidEventError("wrong_type", "no list")))
     assert (event.reason, event.detail) == ("wrong_type", "no list")
 

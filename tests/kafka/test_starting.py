@@ -90,7 +90,7 @@ def test_a_position_outside_the_log_is_refused(broker: Broker, offset: int, says
         pytest.raises(SourceError, match=says) as raised,
     ):
         awaited(source, "never")
-    assert raised.value.source == f"{topic}[0]"
+    assert raised.value.where == f"{topic}[0]"
     assert "start anew" in raised.value.remedy
 
 
@@ -115,7 +115,7 @@ def test_records_deleted_while_reading_are_not_passed_over_in_silence(broker: Br
         source.pause([])
         with pytest.raises(SourceError, match="offset 0 is no longer in the log") as raised:
             drained(source, 1)
-    assert raised.value.source == f"{topic}[0]"
+    assert raised.value.where == f"{topic}[0]"
     assert "retention" in raised.value.remedy
 
 

@@ -82,7 +82,7 @@ def test_a_truncated_file_is_an_error_after_its_whole_lines(
     with pytest.raises(SourceError) as caught:
         found.extend(lines(path))
     assert found == _LINES[: len(found)]
-    assert caught.value.source == path
+    assert caught.value.where == path
     assert caught.value.problem == f"its {kind} data ends too early"
     assert caught.value.remedy == "wait until it is fully written"
 

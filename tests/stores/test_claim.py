@@ -107,7 +107,7 @@ def test_what_the_disk_refuses_says_what_to_do(number: int, remedy: str) -> None
     with pytest.raises(StoreError, match=remedy) as told:
         store.save(draft(2))
     assert "[state] path" in told.value.remedy
-    assert told.value.store.startswith(str(STORE))
+    assert told.value.where.startswith(str(STORE))
     assert whole(store.newest(PLACE).saved) == 1
 
 
