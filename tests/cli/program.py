@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TextIO
+from typing import Any, TextIO
 
 import pytest
 
@@ -39,6 +40,33 @@ def ran(*arguments: str | Path, stdin: bytes = b"") -> subprocess.CompletedProce
         err.flush()
         texts = [_content(file.fileno()) for file in (out, err)]
     return subprocess.CompletedProcess(arguments, status, *texts)
+
+
+def readings(*arguments: str | Path, stdin: bytes = b"") -> list[dict[str, Any]]:
+    """What `evaluate` says in JSON."""
+    done = ran("evaluate", *arguments, "--format", "json", stdin=stdin)
+    assert done.returncode == 0, done.stderr
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    return found
+
+
+def refused(*arguments: str | Path) -> str:
+    """The one line that a wrong call is answered by."""
+    done = ran(*arguments)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done
+    assert done.stderr.startswith("streameval: ")
+    return done.stderr
+
+
+def asked(metrics: Iterable[str]) -> list[str]:
+    """The options that ask for metrics."""
+    return [part for text in metrics for part in ("-m", text)]
+
+
+def json_lines(path: Path, records: Iterable[object]) -> Path:
+    """The file, with a record in each line."""
+    path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    return path
 
 
 @contextmanager

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import gzip
-import json
 import random
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from streameval import Accumulator
-from streameval.cli.app import status
-from tests.cli.program import dataset, ran
+from tests.cli.program import asked, dataset, ran, readings, refused
 from tests.effort import every_case
 
 RECOMMENDATIONS = """user_id:token\titem_id:token\tscore:float
@@ -49,48 +47,47 @@ def expected(ties: str = "arrival") -> dict[str, tuple[float, int]]:
         ([], [], {"a": 4.0}),
     ):
         accumulator.update(shown, gains, scores=scores)
-    readings = (accumulator.read(metric.text) for metric in accumulator.metrics)
-    return {reading.metric: (reading.value, reading.count) for reading in readings}
+    read = accumulator.compute().values()
+    return {reading.metric: (reading.value, reading.count) for reading in read}
 
 
-def found(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> dict[str, object]:
-    asked = [] if "-m" in arguments else [part for text in METRICS for part in ("-m", text)]
-    assert status(["evaluate", *map(str, arguments), *asked, "--format", "json"]) == 0
-    readings = json.loads(capsys.readouterr().out)
-    return {each["metric"]: (each["value"], each["count"]) for each in readings}
+def found(*arguments: str | Path) -> dict[str, tuple[Any, Any]]:
+    metrics = [] if "-m" in arguments else asked(METRICS)
+    read = readings(*arguments, *metrics)
+    return {each["metric"]: (each["value"], each["count"]) for each in read}
 
 
-def told(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
-    """The one line that a wrong call is answered by."""
-    assert status(["evaluate", *map(str, arguments), "-m", "mrr"]) == 2
-    done = capsys.readouterr()
-    assert (done.out, done.err.count("\n")) == ("", 1)
-    return done.err
+def told(*arguments: str | Path) -> str:
+    return refused("evaluate", *arguments, "-m", "mrr")
+
+
+def files(recommendations: Path, truth: Path) -> Arguments:
+    return ["--recommendations", recommendations, "--truth", truth]
+
+
+def written(folder: Path, recommendations: str, truth: str, ending: str = ".csv") -> Arguments:
+    """Both files with this text."""
+    paths = [folder / f"{name}{ending}" for name in ("recs", "truth")]
+    for path, text in zip(paths, (recommendations, truth), strict=True):
+        path.write_text(text, encoding="latin-1")
+    return files(*paths)
 
 
 @pytest.fixture
 def pair(tmp_path: Path) -> Arguments:
-    (tmp_path / "recs.inter").write_text(RECOMMENDATIONS)
-    (tmp_path / "truth.inter").write_text(TRUTH)
-    return ["--recommendations", tmp_path / "recs.inter", "--truth", tmp_path / "truth.inter"]
+    return written(tmp_path, RECOMMENDATIONS, TRUTH, ".inter")
 
 
-def test_atomic_files_are_joined_by_user(
-    capsys: pytest.CaptureFixture[str], pair: Arguments
-) -> None:
-    assert found(capsys, *pair) == expected()
+def test_atomic_files_are_joined_by_user(pair: Arguments) -> None:
+    assert found(*pair) == expected()
 
 
-def test_equal_scores_may_be_ordered_by_id(
-    capsys: pytest.CaptureFixture[str], pair: Arguments
-) -> None:
-    assert found(capsys, *pair, "--ties", "id_desc") == expected("id_desc")
+def test_equal_scores_may_be_ordered_by_id(pair: Arguments) -> None:
+    assert found(*pair, "--ties", "id_desc") == expected("id_desc")
     assert expected("id_desc") != expected()
 
 
-def test_parquet_and_csv_give_the_same_with_columns_of_any_name(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_parquet_and_csv_give_the_same_with_columns_of_any_name(tmp_path: Path) -> None:
     rows = [line.split("\t") for line in RECOMMENDATIONS.splitlines()[1:]]
     columns = {
         "who": [row[0] for row in rows],
@@ -101,115 +98,68 @@ def test_parquet_and_csv_give_the_same_with_columns_of_any_name(
     pq.write_table(pa.table(columns), tmp_path / "recs.parquet")
     text = TRUTH.replace("\t", ",").replace(":token", "").replace(":float", "")
     (tmp_path / "truth.csv.gz").write_bytes(gzip.compress(b"\xef\xbb\xbf" + text.encode()))
-    files: Arguments = [
-        "--recommendations",
-        tmp_path / "recs.parquet",
-        "--truth",
-        tmp_path / "truth.csv.gz",
-    ]
-    assert "name it with --user" in told(capsys, *files)
-    (tmp_path / "truth.csv.gz").write_bytes(
-        gzip.compress(text.replace("user_id,item_id", "who,what").encode())
-    )
+    both = files(tmp_path / "recs.parquet", tmp_path / "truth.csv.gz")
+    assert "name it with --user" in told(*both)
+    renamed = text.replace("user_id,item_id", "who,what").encode()
+    (tmp_path / "truth.csv.gz").write_bytes(gzip.compress(renamed))
     named = ["--user", "who", "--item", "what", "--score", "how_much"]
-    assert found(capsys, *files, *named) == expected()
+    assert found(*both, *named) == expected()
 
 
-def test_replays_frames_of_integers_match_the_text_of_a_csv(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_replays_frames_of_integers_match_the_text_of_a_csv(tmp_path: Path) -> None:
     frame = {"user_idx": [7, 7, 8], "item_idx": [10, 9, 10], "relevance": [0.5, 0.75, 1.0]}
     pq.write_table(pa.table(frame), tmp_path / "recs.parquet")
     truth = {"user_idx": [7, 9], "item_idx": [10, 11]}
     pq.write_table(pa.table(truth), tmp_path / "truth.parquet")
     (tmp_path / "truth.csv").write_text("user_idx,item_idx\n7,10\n9,11\n")
-    first: Arguments = ["--recommendations", tmp_path / "recs.parquet", "--truth"]
-    asked = ["-m", "mrr", "-m", "distinct_items", "-m", "replay:MRR@2"]
-    integers = found(capsys, *first, tmp_path / "truth.parquet", *asked)
-    assert integers == found(capsys, *first, tmp_path / "truth.csv", *asked)
+    metrics = asked(["mrr", "distinct_items", "replay:MRR@2"])
+    integers, text = (
+        found(*files(tmp_path / "recs.parquet", tmp_path / name), *metrics)
+        for name in ("truth.parquet", "truth.csv")
+    )
+    assert integers == text
     assert integers["mrr"] == (0.5 / 3, 3)
     assert integers["distinct_items"] == (2.0, 3)
 
 
-def test_without_scores_items_stand_as_in_the_file(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    (tmp_path / "recs.csv").write_text("item,user\nb,1\nx,2\na,1\n")
-    (tmp_path / "truth.csv").write_text("user,item\n1,a\n")
-    files: Arguments = [
-        "--recommendations",
-        tmp_path / "recs.csv",
-        "--truth",
-        tmp_path / "truth.csv",
-    ]
-    assert found(capsys, *files, "-m", "mrr") == {"mrr": (0.25, 2)}
+def test_without_scores_items_stand_as_in_the_file(tmp_path: Path) -> None:
+    both = written(tmp_path, "item,user\nb,1\nx,2\na,1\n", "user,item\n1,a\n")
+    assert found(*both, "-m", "mrr") == {"mrr": (0.25, 2)}
 
 
-def test_a_catalogue_in_a_file_holds_ids_of_their_kind(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_catalogue_in_a_file_holds_ids_of_their_kind(tmp_path: Path) -> None:
     frame = pa.table({"user": [1, 1], "item": [5, 6], "score": [1.0, 2.0]})
     pq.write_table(frame, tmp_path / "recs.parquet")
     (tmp_path / "items.txt").write_text("5\n6\n7\n8\n")
-    both = tmp_path / "recs.parquet"
-    files: Arguments = [
-        "--recommendations",
-        both,
-        "--truth",
-        both,
-        "--catalog",
-        tmp_path / "items.txt",
-    ]
-    assert found(capsys, *files, "-m", "item_coverage") == {"item_coverage": (0.5, 1)}
+    both = files(tmp_path / "recs.parquet", tmp_path / "recs.parquet")
+    of = found(*both, "--catalog", tmp_path / "items.txt", "-m", "item_coverage")
+    assert of == {"item_coverage": (0.5, 1)}
 
 
-@pytest.mark.parametrize("packed", ["plain", "gzip"])
-def test_trec_evals_files_are_known_by_their_first_lines(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, packed: str
-) -> None:
-    for name, text in (("results.test", RUN), ("qrels.test", QRELS)):
-        content = text.encode()
-        (tmp_path / name).write_bytes(gzip.compress(content) if packed == "gzip" else content)
-    files: Arguments = [
-        "--recommendations",
-        tmp_path / "results.test",
-        "--truth",
-        tmp_path / "qrels.test",
-    ]
-    asked = ["-m", "map", "-m", "mrr", "-m", "hits"]
-    assert found(capsys, *files, *asked) == {"map": (0.5, 1), "mrr": (0.5, 1), "hits": (1.0, 1)}
-    by_arrival = found(capsys, *files, *asked, "--form", "trec", "--ties", "arrival")
+def test_trec_evals_files_are_known_by_their_first_lines(tmp_path: Path) -> None:
+    plain, packed = tmp_path / "plain", tmp_path / "packed"
+    metrics = asked(["map", "mrr", "hits"])
+    for folder, compress in ((plain, bytes), (packed, gzip.compress)):
+        folder.mkdir()
+        for name, text in (("results.test", RUN), ("qrels.test", QRELS)):
+            (folder / name).write_bytes(compress(text.encode()))
+        both = files(folder / "results.test", folder / "qrels.test")
+        assert found(*both, *metrics) == {"map": (0.5, 1), "mrr": (0.5, 1), "hits": (1.0, 1)}
+    by_arrival = found(*both, *metrics, "--form", "trec", "--ties", "arrival")
     assert by_arrival["map"] == (1.0, 1)
-
-
-def test_topics_of_one_of_trec_evals_files_are_left_out_and_told(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    (tmp_path / "results").write_text(RUN)
-    (tmp_path / "qrels").write_text(QRELS)
-    files = ["--recommendations", str(tmp_path / "results"), "--truth", str(tmp_path / "qrels")]
-    assert status(["evaluate", *files, "-m", "mrr"]) == 0
     said = "2 topics are in one of the files only and are left out, as in trec_eval."
-    assert said in capsys.readouterr().err
+    assert said in ran("evaluate", *both, "-m", "mrr").stderr
 
 
 def test_the_trec_eval_sample_has_its_printed_digits_from_its_own_files() -> None:
     folder = dataset("trec_eval_test")
-    names = {"map": "map", "gm_map": "gm_map", "Rprec": "Rprec", "bpref": "bpref"}
-    names |= {"recip_rank": "recip_rank", "num_rel_ret": "num_rel_ret"}
-    names |= {f"P_{k}": f"P_{k}" for k in (5, 10, 15, 20, 30, 100, 200, 500, 1000)}
+    names = ["map", "gm_map", "Rprec", "bpref", "recip_rank", "num_rel_ret"]
+    names += [f"P_{k}" for k in (5, 10, 15, 20, 30, 100, 200, 500, 1000)]
     printed = gzip.decompress((folder / "expected_all.txt.gz").read_bytes()).decode()
     values = {line.split()[0]: line.split()[2] for line in printed.splitlines()}
-    files: Arguments = [
-        "--recommendations",
-        folder / "results.test.gz",
-        "--truth",
-        folder / "qrels.test.gz",
-    ]
-    asked = [part for name in names for part in ("-m", f"trec:{name}")]
-    done = ran("evaluate", *files, *asked, "--format", "json")
-    assert done.returncode == 0, done.stderr
-    digits = [f"{each['value']:.4f}" for each in json.loads(done.stdout)]
+    both = files(folder / "results.test.gz", folder / "qrels.test.gz")
+    read = found(*both, *asked(f"trec:{name}" for name in names))
+    digits = [f"{value:.4f}" for value, _ in read.values()]
     assert digits == [f"{float(values[name]):.4f}" for name in names]
 
 
@@ -232,46 +182,30 @@ def test_the_trec_eval_sample_has_its_printed_digits_from_its_own_files() -> Non
     ],
 )
 def test_a_file_that_cannot_be_used_is_explained(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, recommendations: str, truth: str, says: str
+    tmp_path: Path, recommendations: str, truth: str, says: str
 ) -> None:
-    (tmp_path / "recs.csv").write_text(recommendations, encoding="latin-1")
-    (tmp_path / "truth.csv").write_text(truth)
-    files: Arguments = [
-        "--recommendations",
-        tmp_path / "recs.csv",
-        "--truth",
-        tmp_path / "truth.csv",
-    ]
-    assert says in told(capsys, *files)
+    assert says in told(*written(tmp_path, recommendations, truth))
 
 
-def test_columns_of_parquet_that_cannot_be_used_are_explained(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_columns_of_parquet_that_cannot_be_used_are_explained(tmp_path: Path) -> None:
     for users, says in (
         (pa.array([1.5]), "column 'user' holds double"),
         (pa.array([None], pa.int64()), "row 1, column 'user': no id"),
     ):
         pq.write_table(pa.table({"user": users, "item": [1]}), tmp_path / "recs.parquet")
-        both = tmp_path / "recs.parquet"
-        assert says in told(capsys, "--recommendations", both, "--truth", both)
+        both = files(tmp_path / "recs.parquet", tmp_path / "recs.parquet")
+        assert says in told(*both)
 
 
-def test_c_floats_make_the_ties_that_trec_eval_sees(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_c_floats_make_the_ties_that_trec_eval_sees(tmp_path: Path) -> None:
     # The three scores differ as doubles and are one C float; then the larger id stands first.
     scores = {"d1": "0.30000001", "d2": "0.300000012", "d3": "0.3"}
     lines = (f"q1 Q0 {item} 1 {score} tag\n" for item, score in scores.items())
-    (tmp_path / "results").write_text("".join(lines))
-    (tmp_path / "qrels").write_text("q1 0 d1 1\n")
-    files: Arguments = ["--recommendations", tmp_path / "results", "--truth", tmp_path / "qrels"]
-    assert list(found(capsys, *files, "-m", "trec:recip_rank").values()) == [(1 / 3, 1)]
+    both = written(tmp_path, "".join(lines), "q1 0 d1 1\n", "")
+    assert list(found(*both, "-m", "trec:recip_rank").values()) == [(1 / 3, 1)]
 
 
-def test_rankings_are_those_of_trec_eval_itself(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_rankings_are_those_of_trec_eval_itself(tmp_path: Path) -> None:
     pytrec_eval = pytest.importorskip("pytrec_eval", reason="pytrec-eval-terrier is not installed")
     draw = random.Random(7)
     run, qrels = {}, {}
@@ -288,90 +222,55 @@ def test_rankings_are_those_of_trec_eval_itself(
         for topic, scores in run.items()
         for item, score in scores.items()
     )
-    (tmp_path / "results").write_text("".join(lines))
     judged = (f"{q} 0 {item} {rel}\n" for q, rels in qrels.items() for item, rel in rels.items())
-    (tmp_path / "qrels").write_text("".join(judged))
+    both = written(tmp_path, "".join(lines), "".join(judged), "")
     names = ("recip_rank", "map", "Rprec", "bpref", "P_5", "P_10", "num_rel_ret")
-    asked = [part for name in names for part in ("-m", f"trec:{name}")]
-    files: Arguments = ["--recommendations", tmp_path / "results", "--truth", tmp_path / "qrels"]
-    ours = dict(zip(names, found(capsys, *files, *asked).values(), strict=True))
+    ours = found(*both, *asked(f"trec:{name}" for name in names))
     theirs = pytrec_eval.RelevanceEvaluator(
         qrels, {"recip_rank", "map", "Rprec", "bpref", "P", "num_rel_ret"}
     ).evaluate(run)
-    for name in names:
+    for name, (read, _) in zip(names, ours.values(), strict=True):
         values = [each[name] for each in theirs.values()]
         whole = sum(values) if name == "num_rel_ret" else sum(values) / len(values)
-        reading = ours[name]
-        assert isinstance(reading, tuple)
-        assert reading[0] == pytest.approx(whole, rel=1e-12), name
+        assert read == pytest.approx(whole, rel=1e-12), name
 
 
-def test_spans_join_the_rows_of_both_files_that_lie_in_them(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    (tmp_path / "recs.csv").write_text(
+def test_spans_join_the_rows_of_both_files_that_lie_in_them(tmp_path: Path) -> None:
+    recommendations = (
         "user,item,score,at\n1,a,2,1970-01-01T00:00:10Z\n1,b,1,1970-01-01T00:00:20Z\n"
         "1,b,2,1970-01-02T00:00:00Z\n1,a,1,1970-01-02T00:00:00Z\n"
     )
-    (tmp_path / "truth.csv").write_text(
+    truth = (
         "user,item,at\n1,a,1970-01-01T23:59:59Z\n1,a,1970-01-02T01:00:00Z\n"
         "2,a,1970-01-03T01:00:00Z\n"
     )
-    files: Arguments = [
-        "--recommendations",
-        tmp_path / "recs.csv",
-        "--truth",
-        tmp_path / "truth.csv",
-    ]
-    arguments = ["evaluate", *map(str, files), "-m", "mrr", "--every", "24h", "--time", "at"]
-    assert status([*arguments, "--format", "csv"]) == 0
-    assert capsys.readouterr().out.splitlines() == [
-        "start,metric,value,count",
-        "1970-01-01T00:00:00Z,mrr,1.0,1",
-        "1970-01-02T00:00:00Z,mrr,0.5,1",
-        "1970-01-03T00:00:00Z,mrr,0.0,1",
+    both = written(tmp_path, recommendations, truth)
+    read = readings(*both, "-m", "mrr", "--every", "24h", "--time", "at")
+    assert [(each["start"], each["value"], each["count"]) for each in read] == [
+        ("1970-01-01T00:00:00Z", 1.0, 1),
+        ("1970-01-02T00:00:00Z", 0.5, 1),
+        ("1970-01-03T00:00:00Z", 0.0, 1),
     ]
 
 
-def test_trec_evals_files_have_no_event_time(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    (tmp_path / "results").write_text(RUN)
-    (tmp_path / "qrels").write_text(QRELS)
-    files: Arguments = ["--recommendations", tmp_path / "results", "--truth", tmp_path / "qrels"]
-    said = told(capsys, *files, "--every", "1h", "--time", "at")
+def test_trec_evals_files_have_no_event_time(tmp_path: Path) -> None:
+    said = told(*written(tmp_path, RUN, QRELS, ""), "--every", "1h", "--time", "at")
     assert "--every needs event time, and trec_eval's files have none." in said
 
 
-def test_options_that_contradict_each_other_are_explained(
-    capsys: pytest.CaptureFixture[str], pair: Arguments
-) -> None:
-    assert "belong together" in told(capsys, *pair[:2])
-    assert "give one or the other" in told(capsys, *pair, "events.ndjson")
-    assert "rows of users and items have no labels" in told(capsys, *pair, "--by", "variant")
-    assert "no column 'wer'; its columns: user_id:token" in told(capsys, *pair, "--user", "wer")
-    assert "no column 'x'" in told(capsys, *pair, "--score", "x")
-    assert "--separator is for files with one event" in told(capsys, *pair, "--separator", "|")
-    assert "no column 'at'" in told(capsys, *pair, "--every", "1h", "--time", "at")
-    assert "no-such: no such file" in told(capsys, *pair[:2], "--truth", "no-such")
+def test_options_that_contradict_each_other_are_explained(pair: Arguments) -> None:
+    assert "belong together" in told(*pair[:2])
+    assert "give one or the other" in told(*pair, "events.ndjson")
+    assert "rows of users and items have no labels" in told(*pair, "--by", "variant")
+    assert "no column 'wer'; its columns: user_id:token" in told(*pair, "--user", "wer")
+    assert "no column 'x'" in told(*pair, "--score", "x")
+    assert "--separator is for files with one event" in told(*pair, "--separator", "|")
+    assert "no column 'at'" in told(*pair, "--every", "1h", "--time", "at")
+    assert "no-such: no such file" in told(*pair[:2], "--truth", "no-such")
 
 
-def test_files_without_a_row_have_no_event(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    (tmp_path / "none.csv").write_text("user,item\n")
-    both = tmp_path / "none.csv"
-    arguments: Arguments = [
-        "--recommendations",
-        both,
-        "--truth",
-        both,
-        "-m",
-        "mrr",
-        "--format",
-        "csv",
-    ]
-    assert status(["evaluate", *map(str, arguments)]) == 1
-    done = capsys.readouterr()
-    assert not done.out
-    assert "no event in " in done.err
+def test_files_without_a_row_have_no_event(tmp_path: Path) -> None:
+    both = written(tmp_path, "user,item\n", "user,item\n")
+    done = ran("evaluate", *both, "-m", "mrr")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "no event in " in done.stderr
