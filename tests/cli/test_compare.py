@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from streameval import Accumulator, Intervals, compare
-from tests.cli.program import ran
+from tests.cli.program import json_lines, ran
+from tests.cli.program import refused as refused_call
 from tests.daemon.running import running
 from tests.effort import every_case
 
@@ -50,9 +51,7 @@ def events(
 
 
 def file_of(folder: Path, **how: Any) -> Path:
-    path = folder / "events.ndjson"
-    path.write_text("".join(f"{json.dumps(each)}\n" for each in events(**how)))
-    return path
+    return json_lines(folder / "events.ndjson", events(**how))
 
 
 def compared(*arguments: str | Path) -> dict[str, Any]:
@@ -63,10 +62,7 @@ def compared(*arguments: str | Path) -> dict[str, Any]:
 
 
 def refused(*arguments: str | Path) -> str:
-    done = ran("compare", *arguments)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.count("\n") == 1
-    return done.stderr
+    return refused_call("compare", *arguments)
 
 
 def by_hand(path: Path) -> dict[str, Accumulator]:
@@ -144,9 +140,8 @@ def test_users_who_went_missing_are_told_of(tmp_path: Path) -> None:
     done = ran("compare", path, "-m", "ctr", "--fail-on", "untrusted")
     assert done.returncode == 1
     assert "users are not split as planned (control 2,000, treatment 1,600;" in done.stdout
-    assert (
-        compared(path, "-m", "ctr", "--shares", "control=5,treatment=4")["checks"]["trouble"] == []
-    )
+    planned = compared(path, "-m", "ctr", "--shares", "control=5,treatment=4")
+    assert planned["checks"]["trouble"] == []
     told = ran("compare", path, "-m", "ctr", "--format", "csv").stderr
     assert told.startswith("streameval: do not trust this: users are not split as planned")
 
@@ -161,19 +156,16 @@ def test_a_script_can_fail(tmp_path: Path) -> None:
 
 
 def test_fields_are_named_as_for_evaluate(tmp_path: Path) -> None:
-    path = tmp_path / "other.ndjson"
-    lines = (
+    renamed = (
         {"shown": each["recommendations"], "interactions": each["interactions"]}
         | {"arm": each["variant"], "profile": {"id": each["user"]}}
         for each in events(lift=0.5)
     )
-    path.write_text("".join(f"{json.dumps(each)}\n" for each in lines))
+    path = json_lines(tmp_path / "other.ndjson", renamed)
     named = ["--by", "arm", "--column", "recommendations=shown", "--column", "user=profile.id"]
-    row = compared(path, "-m", "ctr", *named)["comparisons"][0]
-    assert (
-        row["evidence"]
-        == compared(file_of(tmp_path, lift=0.5), "-m", "ctr")["comparisons"][0]["evidence"]
-    )
+    (row,) = compared(path, "-m", "ctr", *named)["comparisons"]
+    (usual,) = compared(file_of(tmp_path, lift=0.5), "-m", "ctr")["comparisons"]
+    assert row["evidence"] == usual["evidence"]
 
 
 def test_days_before_the_start_do_not_count(tmp_path: Path) -> None:
@@ -250,6 +242,7 @@ def test_a_table_without_users_is_refused(tmp_path: Path) -> None:
     assert "no column 'who'" in refused(path, "-m", "ctr", "--column", "user=who")
 
 
+_ANYTIME = ("--format", "json", "--method", "anytime")
 CONFIG = """
 metrics = ["ctr", "ndcg@10"]
 labels = ["variant", "country"]
@@ -271,15 +264,8 @@ def test_a_state_is_what_its_files_are_bit_for_bit(tmp_path: Path) -> None:
         assert daemon.stop() == 0
     config, state = tmp_path / "streameval.toml", tmp_path / "state"
     saved = ran("compare", state, "--format", "json")
-    files: list[str | Path] = [
-        "compare",
-        tmp_path / "events.ndjson",
-        "--config",
-        config,
-        "--format",
-        "json",
-    ]
-    assert saved.stdout == ran(*files, "--method", "anytime").stdout
+    files = ran("compare", tmp_path / "events.ndjson", "--config", config, *_ANYTIME)
+    assert saved.stdout == files.stdout
     found = json.loads(saved.stdout)
     assert (found["method"], found["precision"]) == ("anytime", 0.05)
     assert found["experiment"]["guardrails"] == {"ctr": -0.05}

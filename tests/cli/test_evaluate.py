@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from streameval import Accumulator
-from tests.cli.program import dataset, ran
+from tests.cli.program import asked, dataset, json_lines, ran, readings
 
 EVENTS = [
     {"recommendations": ["a", "b", "c"], "interactions": ["b"], "variant": "x", "arm": 1},
@@ -33,20 +33,11 @@ group = "arm"
 
 @pytest.fixture
 def events(tmp_path: Path) -> Path:
-    path = tmp_path / "events.ndjson"
-    path.write_text("".join(f"{json.dumps(event)}\n" for event in EVENTS))
-    return path
-
-
-def read(*arguments: str | Path, stdin: bytes = b"") -> list[dict[str, object]]:
-    done = ran("evaluate", *arguments, "--format", "json", stdin=stdin)
-    assert done.returncode == 0, done.stderr
-    found: list[dict[str, object]] = json.loads(done.stdout)
-    return found
+    return json_lines(tmp_path / "events.ndjson", EVENTS)
 
 
 def test_json_is_a_list_of_readings(events: Path) -> None:
-    assert read(events, "-m", "hit_rate@3", "-m", "ndcg@1", "--by", "variant") == [
+    assert readings(events, "-m", "hit_rate@3", "-m", "ndcg@1", "--by", "variant") == [
         {"metric": "hit_rate@3", "labels": {"variant": "x"}, "value": 0.5, "count": 2},
         {"metric": "hit_rate@3", "labels": {"variant": "y"}, "value": 1.0, "count": 1},
         {"metric": "ndcg@1", "labels": {"variant": "x"}, "value": 0.0, "count": 1},
@@ -66,7 +57,7 @@ def test_csv_has_a_column_for_each_label(events: Path) -> None:
 
 
 def test_what_is_undefined_is_null_and_not_zero(events: Path) -> None:
-    found = read(events, "-m", "recall@3", "--by", "arm")
+    found = readings(events, "-m", "recall@3", "--by", "arm")
     assert [(each["labels"], each["value"], each["count"]) for each in found] == [
         ({"arm": "1"}, 0.75, 2),
         ({"arm": "2"}, None, 0),
@@ -99,15 +90,15 @@ def test_a_label_that_no_event_has_is_told_of(events: Path) -> None:
 
 def test_a_byte_order_mark_is_no_part_of_the_first_event(events: Path) -> None:
     marked = b"\xef\xbb\xbf" + events.read_bytes()
-    assert read("-", "-m", "ctr", stdin=marked) == read(events, "-m", "ctr")
+    assert readings("-", "-m", "ctr", stdin=marked) == readings(events, "-m", "ctr")
 
 
 def test_a_label_neither_colours_nor_breaks_the_table(tmp_path: Path) -> None:
-    path = tmp_path / "events.ndjson"
     variants = ("[/red]", "\x1b[31mred")
     events = ({"recommendations": ["a"], "interactions": [], "variant": each} for each in variants)
-    path.write_text("".join(f"{json.dumps(event)}\n" for event in events))
-    done = ran("evaluate", path, "-m", "ctr", "--by", "variant")
+    done = ran(
+        "evaluate", json_lines(tmp_path / "events.ndjson", events), "-m", "ctr", "--by", "variant"
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert "[/red]" in done.stdout
     assert r"\x1b[31mred" in done.stdout
@@ -116,15 +107,15 @@ def test_a_label_neither_colours_nor_breaks_the_table(tmp_path: Path) -> None:
 def test_standard_input_and_compressed_files_are_read_alike(events: Path, tmp_path: Path) -> None:
     packed = tmp_path / "events.ndjson.gz"
     packed.write_bytes(gzip.compress(events.read_bytes()))
-    plain = read(events, "-m", "map")
-    assert read("-", "-m", "map", stdin=events.read_bytes()) == plain
-    assert read(packed, "-m", "map") == plain
+    plain = readings(events, "-m", "map")
+    assert readings("-", "-m", "map", stdin=events.read_bytes()) == plain
+    assert readings(packed, "-m", "map") == plain
 
 
 def test_several_files_are_one_stream(events: Path, tmp_path: Path) -> None:
     half = tmp_path / "half.ndjson"
     half.write_bytes(events.read_bytes())
-    (found,) = read(events, half, "-m", "hit_rate@3")
+    (found,) = readings(events, half, "-m", "hit_rate@3")
     assert (found["count"], found["value"]) == (6, 4 / 6)
 
 
@@ -134,13 +125,13 @@ def test_metrics_labels_and_fields_come_from_a_configuration(tmp_path: Path) -> 
     config = tmp_path / "streameval.toml"
     config.write_text(CONFIG)
     labels = {"group": "left"}
-    assert read(path, "--config", config) == [
+    assert readings(path, "--config", config) == [
         {"metric": "mrr", "labels": labels, "value": 0.5, "count": 1}
     ]
-    assert read(path, "--config", config, "-m", "item_coverage@2") == [
+    assert readings(path, "--config", config, "-m", "item_coverage@2") == [
         {"metric": "item_coverage@2", "labels": labels, "value": 2 / 6, "count": 1}
     ]
-    assert read(path, "--config", config, "--by", "arm", "--catalog", "4") == [
+    assert readings(path, "--config", config, "--by", "arm", "--catalog", "4") == [
         {"metric": "mrr", "labels": {"arm": "left"}, "value": 0.5, "count": 1}
     ]
 
@@ -148,8 +139,8 @@ def test_metrics_labels_and_fields_come_from_a_configuration(tmp_path: Path) -> 
 def test_a_catalogue_may_be_a_number_or_a_file(events: Path, tmp_path: Path) -> None:
     catalog = tmp_path / "items.txt"
     catalog.write_text("a\nb\n\nz\nq\n")
-    (by_number,) = read(events, "-m", "item_coverage@3", "--catalog", "4")
-    (by_file,) = read(events, "-m", "item_coverage@3", "--catalog", str(catalog))
+    (by_number,) = readings(events, "-m", "item_coverage@3", "--catalog", "4")
+    (by_file,) = readings(events, "-m", "item_coverage@3", "--catalog", str(catalog))
     assert (by_number["value"], by_file["value"]) == (0.75, 0.5)
 
 
@@ -160,8 +151,7 @@ def test_values_are_those_of_an_accumulator_bit_for_bit() -> None:
     for line in simulated.splitlines():
         record = json.loads(line)
         accumulator.update(record["recommendations"], record["interactions"])
-    asked = [part for text in texts for part in ("-m", text)]
-    found = read("-", *asked, stdin=simulated.encode())
+    found = readings("-", *asked(texts), stdin=simulated.encode())
     expected = accumulator.compute()
     assert {each["metric"]: each["value"] for each in found} == {
         text: expected[text].value for text in texts
@@ -189,14 +179,16 @@ def test_without_a_valid_event_only_the_error_is_printed(written_as: str) -> Non
     assert done.stderr.splitlines()[-1] == "streameval: no valid event in -."
 
 
+def clicked(items: object) -> dict[str, object]:
+    return {"recommendations": ["a"], "interactions": items}
+
+
 @pytest.mark.parametrize("written_as", ["table", "json", "csv"])
 def test_interactions_that_all_get_lost_are_told_of_and_fail(
     tmp_path: Path, written_as: str
 ) -> None:
-    path = tmp_path / "events.ndjson"
     clicks = [[{"item": "a"}]] * 20 + [[]] * 80
-    lines = (json.dumps({"recommendations": ["a"], "interactions": each}) for each in clicks)
-    path.write_text("\n".join(lines))
+    path = json_lines(tmp_path / "events.ndjson", map(clicked, clicks))
     call = ("evaluate", path, "-m", "hit_rate@1", "--format", written_as)
     done = ran(*call)
     assert done.returncode == 1
@@ -212,18 +204,14 @@ def test_interactions_that_all_get_lost_are_told_of_and_fail(
 
 
 def test_a_few_lost_interactions_do_not_fail(tmp_path: Path) -> None:
-    path = tmp_path / "events.ndjson"
-    clicks = [[each] for each in [*["a"] * 30, *[True] * 29]]
-    lines = (json.dumps({"recommendations": ["a"], "interactions": each}) for each in clicks)
-    path.write_text("\n".join(lines))
-    assert read(path, "-m", "ctr")[0]["count"] == 30
+    records = (clicked([each]) for each in [*["a"] * 30, *[True] * 29])
+    path = json_lines(tmp_path / "events.ndjson", records)
+    assert readings(path, "-m", "ctr")[0]["count"] == 30
 
 
 def test_interactions_that_get_lost_are_told_of_in_spans_too(tmp_path: Path) -> None:
-    path = tmp_path / "events.ndjson"
-    event = {"recommendations": ["a"], "ts": 0}
-    records = [event | {"interactions": {"a": "x"}}] * 10 + [event | {"interactions": []}]
-    path.write_text("\n".join(map(json.dumps, records)))
+    records = [clicked({"a": "x"}) | {"ts": 0}] * 10 + [clicked([]) | {"ts": 0}]
+    path = json_lines(tmp_path / "events.ndjson", records)
     time = ("--every", "1h", "--time", "ts", "--time-unit", "s")
     done = ran("evaluate", path, "-m", "ctr", *time)
     assert done.returncode == 1
@@ -260,7 +248,9 @@ def test_a_damaged_file_fails_and_gives_no_values(events: Path, tmp_path: Path) 
 
 def test_the_open_bandit_sample_has_its_clicks_and_impressions() -> None:
     folder = dataset("obd_small")
-    found = read(folder / "events.ndjson.gz", "-m", "ctr", "--by", "variant", "--by", "campaign")
+    found = readings(
+        folder / "events.ndjson.gz", "-m", "ctr", "--by", "variant", "--by", "campaign"
+    )
     expected = [
         {
             "metric": "ctr",
@@ -276,7 +266,7 @@ def test_the_open_bandit_sample_has_its_clicks_and_impressions() -> None:
 
 def test_the_otto_sample_has_its_hits() -> None:
     folder = dataset("otto_test_sample")
-    found = read(folder / "events.ndjson.gz", "-m", "hit_rate@10", "--by", "variant")
+    found = readings(folder / "events.ndjson.gz", "-m", "hit_rate@10", "--by", "variant")
     values = {str(each["labels"]): (each["value"], each["count"]) for each in found}
     assert values == {
         "{'variant': 'pop'}": (162 / 842, 842),
@@ -286,7 +276,7 @@ def test_the_otto_sample_has_its_hits() -> None:
 
 def test_the_trec_eval_sample_has_its_printed_digits() -> None:
     folder = dataset("trec_eval_test")
-    found = read(folder / "events.ndjson.gz", "-m", "map", "-m", "precision@10", "-m", "mrr")
+    found = readings(folder / "events.ndjson.gz", "-m", "map", "-m", "precision@10", "-m", "mrr")
     assert [(each["metric"], f"{each['value']:.4f}") for each in found] == [
         ("map", "0.1785"),
         ("precision@10", "0.3000"),
@@ -305,11 +295,8 @@ def test_the_configuration_of_a_daemon_will_do(tmp_path: Path) -> None:
 
 
 def test_an_estimate_says_so_in_every_format(tmp_path: Path) -> None:
-    path, config = tmp_path / "events.ndjson", tmp_path / "streameval.toml"
-    lines = (
-        json.dumps({"recommendations": [f"i{each}"], "interactions": []}) for each in range(500)
-    )
-    path.write_text("\n".join(lines))
+    events = ({"recommendations": [f"i{each}"], "interactions": []} for each in range(500))
+    path, config = json_lines(tmp_path / "events.ndjson", events), tmp_path / "streameval.toml"
     config.write_text('metrics = ["distinct_items", "gini", "ctr"]\nmax_items = 100\n')
     call = ("evaluate", path, "--config", config, "--format")
     (distinct, gini, ctr) = json.loads(ran(*call, "json").stdout)

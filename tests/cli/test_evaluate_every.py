@@ -22,7 +22,7 @@ from streameval.decoding.fields import EventFields
 from streameval.engine.spans import Spans
 from streameval.windows.family import FamilySpec
 from streameval.windows.labels import FoldingOptions
-from tests.cli.program import ran
+from tests.cli.program import json_lines, ran, readings, refused
 from tests.effort import every_case
 
 _TIME = ("--time", "at", "--time-unit", "iso8601")
@@ -46,22 +46,13 @@ event_id = "id"
 """
 
 
-def written(folder: Path, events: Sequence[dict[str, Any]], name: str = "events.ndjson") -> Path:
-    path = folder / name
-    path.write_text("".join(f"{json.dumps(event)}\n" for event in events))
-    return path
-
-
-def read(*arguments: str | Path) -> list[dict[str, Any]]:
-    done = ran("evaluate", *arguments, "--format", "json")
-    assert done.returncode == 0, done.stderr
-    found: list[dict[str, Any]] = json.loads(done.stdout)
-    return found
+def written(folder: Path, events: Sequence[dict[str, Any]]) -> Path:
+    return json_lines(folder / "events.ndjson", events)
 
 
 def test_each_span_has_the_events_in_it_whatever_their_order(tmp_path: Path) -> None:
     path = written(tmp_path, EVENTS)
-    assert read(path, "-m", "mrr", "--every", "1h", *_TIME) == [
+    assert readings(path, "-m", "mrr", "--every", "1h", *_TIME) == [
         {"start": "2026-01-01T00:00:00Z", "metric": "mrr", "labels": {}, "value": 0.25, "count": 2},
         {"start": "2026-01-01T01:00:00Z", "metric": "mrr", "labels": {}, "value": 0.0, "count": 1},
         {"start": "2026-01-01T03:00:00Z", "metric": "mrr", "labels": {}, "value": 1.0, "count": 1},
@@ -70,22 +61,14 @@ def test_each_span_has_the_events_in_it_whatever_their_order(tmp_path: Path) -> 
 
 def test_csv_and_table_begin_with_the_start_of_the_span(tmp_path: Path) -> None:
     events = [each | {"variant": "x,y"} for each in EVENTS]
-    arguments: list[str | Path] = [
-        written(tmp_path, events),
-        "-m",
-        "mrr",
-        "--by",
-        "variant",
-        "--every",
-        "24h",
-        *_TIME,
-    ]
-    rows = list(csv.reader(io.StringIO(ran("evaluate", *arguments, "--format", "csv").stdout)))
+    path, named = written(tmp_path, events), ("-m", "mrr", "--by", "variant")
+    call = ("evaluate", path, *named, "--every", "24h", *_TIME)
+    rows = list(csv.reader(io.StringIO(ran(*call, "--format", "csv").stdout)))
     assert rows == [
         ["start", "metric", "variant", "value", "count"],
         ["2026-01-01T00:00:00Z", "mrr", "x,y", "0.375", "4"],
     ]
-    lines = ran("evaluate", *arguments).stdout.replace("\N{BOX DRAWINGS HEAVY VERTICAL}", "│")
+    lines = ran(*call).stdout.replace("\N{BOX DRAWINGS HEAVY VERTICAL}", "│")
     cells = [
         [cell.strip() for cell in line.split("│") if cell.strip()] for line in lines.split("\n")
     ]
@@ -108,10 +91,7 @@ def test_a_span_reads_as_its_events_alone(
     rows: list[tuple[int, str, str, list[str]]], seconds: int, size: int
 ) -> None:
     decoder = Decoder(EventFields(time="ts", time_unit="s"), ["variant", "country"])
-    specs = [
-        _spec("labels", "variant", 0),
-        _spec("country", "country", 1),
-    ]
+    specs = [_spec("labels", "variant", 0), _spec("country", "country", 1)]
     spans = Spans(specs, seconds * 1_000_000)
     records = [_record(*row) for row in rows]
     for begin in range(0, len(records), size):
@@ -169,7 +149,7 @@ def test_a_configuration_brings_its_segments_and_its_duplicates(tmp_path: Path) 
     (tmp_path / "c.toml").write_text(f'dedup = "1h"\n{CONFIG}')
     event = {"recommendations": ["a"], "interactions": ["a"], "variant": "v", "country": "nl"}
     events = [event | {"ts": 7_200, "id": each} for each in (1, 2, 1)]
-    found = read(written(tmp_path, events), "--config", tmp_path / "c.toml", "--every", "1h")
+    found = readings(written(tmp_path, events), "--config", tmp_path / "c.toml", "--every", "1h")
     assert [(each["labels"], each["count"]) for each in found] == [
         ({"variant": "v"}, 2),
         ({"variant": "v", "country": "nl"}, 2),
@@ -181,7 +161,7 @@ def test_without_every_the_windows_of_a_configuration_are_read_too(tmp_path: Pat
     (tmp_path / "c.toml").write_text(CONFIG)
     event = {"recommendations": ["a"], "interactions": ["a"], "variant": "v", "country": "nl"}
     path = written(tmp_path, [event | {"ts": ts, "id": 1} for ts in (0, 7_200)])
-    found = read(path, "--config", tmp_path / "c.toml")
+    found = readings(path, "--config", tmp_path / "c.toml")
     assert [(each["window"], each["count"]) for each in found] == [
         *(("5m", 1), ("lifetime", 2), ("5m", 1), ("lifetime", 2))
     ]
@@ -194,7 +174,7 @@ def test_without_every_the_windows_of_a_configuration_are_read_too(tmp_path: Pat
 def test_labels_named_by_hand_are_all_shown(tmp_path: Path) -> None:
     event = {"recommendations": ["a"], "interactions": ["a"]}
     path = written(tmp_path, [event | {"arm": number} for number in range(80)])
-    assert len(read(path, "-m", "ctr", "--by", "arm")) == 80
+    assert len(readings(path, "-m", "ctr", "--by", "arm")) == 80
 
 
 def test_other_labels_take_the_place_of_those_of_a_configuration(tmp_path: Path) -> None:
@@ -202,7 +182,7 @@ def test_other_labels_take_the_place_of_those_of_a_configuration(tmp_path: Path)
     values = '[label_values]\nvariant = ["v"]\n'
     (tmp_path / "c.toml").write_text(f"{CONFIG}{table}{values}")
     event = {"recommendations": ["a"], "interactions": ["a"], "country": "nl", "ts": 0, "id": 1}
-    found = read(written(tmp_path, [event]), "--config", tmp_path / "c.toml", "--by", "country")
+    found = readings(written(tmp_path, [event]), "--config", tmp_path / "c.toml", "--by", "country")
     assert {(each["metric"], *each["labels"].values()) for each in found} == {
         *(("ctr", "nl"), ("mrr",))
     }
@@ -210,7 +190,7 @@ def test_other_labels_take_the_place_of_those_of_a_configuration(tmp_path: Path)
 
 def test_an_event_of_the_first_year_is_in_the_first_span(tmp_path: Path) -> None:
     event = {"recommendations": ["a"], "interactions": ["a"], "at": "0001-01-01T00:00:00Z"}
-    (found,) = read(written(tmp_path, [event]), "-m", "ctr", "--every", "7d", *_TIME)
+    (found,) = readings(written(tmp_path, [event]), "-m", "ctr", "--every", "7d", *_TIME)
     assert found["start"] == "0001-01-01T00:00:00Z"
 
 
@@ -226,9 +206,7 @@ def test_an_event_of_the_first_year_is_in_the_first_span(tmp_path: Path) -> None
 def test_a_call_without_what_it_needs_is_answered(
     tmp_path: Path, arguments: tuple[str, ...], sentence: str
 ) -> None:
-    done = ran("evaluate", written(tmp_path, EVENTS), "-m", "ctr", *arguments)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert sentence in done.stderr
+    assert sentence in refused("evaluate", written(tmp_path, EVENTS), "-m", "ctr", *arguments)
 
 
 def _csv(folder: Path, times: Sequence[object]) -> Path:
@@ -252,25 +230,25 @@ def test_every_format_has_spans(tmp_path: Path) -> None:
         for at, clicks in zip(seconds, (["b"], ["a"], [], ["z"]), strict=True)
     ]
     asked = ("-m", "mrr", "--every", "1h", "--time", "at")
-    expected = read(written(tmp_path, lines), *asked, "--time-unit", "s")
+    expected = readings(written(tmp_path, lines), *asked, "--time-unit", "s")
     assert [each["value"] for each in expected] == [0.25, 0.0, 1.0]
     text = _csv(tmp_path, [moment.isoformat() for moment in moments])
-    assert read(text, *asked) == expected
+    assert readings(text, *asked) == expected
     for unit, factor in (("s", 1), ("ms", 1_000), ("us", 1_000_000)):
         numbers = _csv(tmp_path, [each * factor for each in seconds])
-        assert read(numbers, *asked, "--time-unit", unit) == expected
+        assert readings(numbers, *asked, "--time-unit", unit) == expected
     for kind in (pa.timestamp("ns", "UTC"), pa.timestamp("s"), pa.timestamp("us", "+02:00")):
         table = _parquet(tmp_path / "events.parquet", pa.array(moments, kind))
-        assert read(table, *asked) == expected
+        assert readings(table, *asked) == expected
     whole = _parquet(tmp_path / "whole.pq", pa.array(seconds, pa.int32()))
-    assert read(whole, *asked, "--time-unit", "s") == expected
+    assert readings(whole, *asked, "--time-unit", "s") == expected
 
 
 def test_spans_of_a_table_are_split_by_labels(tmp_path: Path) -> None:
     path = tmp_path / "events.csv"
     path.write_text("at,arm,recommendations,interactions\n1,x,a,a\n2,y,a,b\n3700,x,a,\n")
     arguments = ("-m", "mrr", "--every", "1h", "--time", "at", "--time-unit", "s", "--by", "arm")
-    found = read(path, *arguments)
+    found = readings(path, *arguments)
     assert [(each["start"][11:16], each["labels"]["arm"], each["value"]) for each in found] == [
         ("00:00", "x", 1.0),
         ("00:00", "y", 0.0),
@@ -281,11 +259,7 @@ def test_spans_of_a_table_are_split_by_labels(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("times", "unit", "sentence"),
     [
-        (
-            ["1", "2", "x", "4"],
-            "s",
-            "line 4, column 'at': at: \"x\" is not a time in 's'",
-        ),
+        (["1", "2", "x", "4"], "s", "line 4, column 'at': at: \"x\" is not a time in 's'"),
         (["1", "2", "3", "4"], None, "is not a time in 'iso8601'"),
         (["1", "2", "", "4"], "ms", "line 4, column 'at'"),
     ],
@@ -295,15 +269,14 @@ def test_what_is_no_time_is_explained(
 ) -> None:
     written_as = [] if unit is None else ["--time-unit", unit]
     path = _csv(tmp_path, times)
-    done = ran("evaluate", path, "-m", "ctr", "--every", "1h", "--time", "at", *written_as)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert sentence in done.stderr
-    assert "--time-unit (s, ms, us or iso8601)" in done.stderr
+    hourly = ("--every", "1h", "--time", "at")
+    said = refused("evaluate", path, "-m", "ctr", *hourly, *written_as)
+    assert sentence in said
+    assert "--time-unit (s, ms, us or iso8601)" in said
 
 
 def test_a_row_of_parquet_without_time_is_explained(tmp_path: Path) -> None:
     times = pa.array([datetime.fromtimestamp(0, UTC), None, None, None])
     table = _parquet(tmp_path / "events.parquet", times)
-    done = ran("evaluate", table, "-m", "ctr", "--every", "1h", "--time", "at")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "row 2, column 'at': no time" in done.stderr
+    said = refused("evaluate", table, "-m", "ctr", "--every", "1h", "--time", "at")
+    assert "row 2, column 'at': no time" in said

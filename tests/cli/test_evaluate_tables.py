@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval import Accumulator
-from streameval.cli.app import status
 from streameval.decoding.fields import EventFields
 from streameval.errors import SourceError
 from streameval.tables.events import Form, event_rows
 from streameval.tables.files import table_file, tables_of
+from tests.cli.program import asked, json_lines, readings, refused
 from tests.effort import every_case
 
 METRICS = ("mrr", "recall@2", "ndcg@3", "distinct_items@2", "ctr")
@@ -30,17 +30,11 @@ VARIANTS = ["b", "a", "a", "b"]
 
 
 def found(*arguments: str | Path, metrics: tuple[str, ...] = METRICS) -> list[dict[str, Any]]:
-    asked = [part for text in metrics for part in ("-m", text)]
-    with pytest.MonkeyPatch.context() as patch:
-        written: list[str] = []
-        patch.setattr("sys.stdout.write", written.append)
-        assert status(["evaluate", *map(str, arguments), *asked, "--format", "json"]) == 0
-    readings: list[dict[str, Any]] = json.loads("".join(written))
-    return readings
+    return readings(*arguments, *asked(metrics))
 
 
-def values(readings: list[dict[str, Any]], **labels: str) -> dict[str, tuple[float, int]]:
-    chosen = (each for each in readings if each["labels"] == labels)
+def values(read: list[dict[str, Any]], **labels: str) -> dict[str, tuple[float, int]]:
+    chosen = (each for each in read if each["labels"] == labels)
     return {each["metric"]: (each["value"], each["count"]) for each in chosen}
 
 
@@ -48,16 +42,12 @@ def expected(rows: list[int]) -> dict[str, tuple[float, int]]:
     accumulator = Accumulator(*METRICS)
     for row in rows:
         accumulator.update(SHOWN[row], ACTS[row])
-    readings = accumulator.compute().values()
-    return {reading.metric: (reading.value, reading.count) for reading in readings}
+    read = accumulator.compute().values()
+    return {reading.metric: (reading.value, reading.count) for reading in read}
 
 
-def told(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
-    """The one line that a wrong call is answered by."""
-    assert status(["evaluate", *map(str, arguments), "-m", "mrr"]) == 2
-    done = capsys.readouterr()
-    assert (done.out, done.err.count("\n")) == ("", 1)
-    return done.err
+def told(*arguments: str | Path) -> str:
+    return refused("evaluate", *arguments, "-m", "mrr")
 
 
 def parquet(path: Path, **columns: Any) -> Path:
@@ -77,10 +67,10 @@ def test_lists_of_parquet_are_events(events: Path) -> None:
 
 
 def test_a_column_splits_every_metric(events: Path) -> None:
-    readings = found(events, "--by", "variant")
-    assert values(readings, variant="a") == expected([1, 2])
-    assert values(readings, variant="b") == expected([0, 3])
-    assert [each["labels"]["variant"] for each in readings] == ["a", "b"] * len(METRICS)
+    read = found(events, "--by", "variant")
+    assert values(read, variant="a") == expected([1, 2])
+    assert values(read, variant="b") == expected([0, 3])
+    assert [each["labels"]["variant"] for each in read] == ["a", "b"] * len(METRICS)
 
 
 def test_several_files_are_one_stream(events: Path, tmp_path: Path) -> None:
@@ -99,8 +89,8 @@ def test_csv_has_its_ids_separated(tmp_path: Path, separator: str, option: str |
     lines = (f'x,"{shown}","{acts}"' for shown, acts in lists)
     path = tmp_path / "events.csv"
     path.write_text("\n".join(["unread,recommendations,interactions", *lines]))
-    asked = [] if option is None else ["--separator", option]
-    assert values(found(path, *asked)) == expected([0, 1, 2, 3])
+    given = [] if option is None else ["--separator", option]
+    assert values(found(path, *given)) == expected([0, 1, 2, 3])
 
 
 def test_columns_may_be_named_by_a_configuration(tmp_path: Path) -> None:
@@ -116,11 +106,11 @@ def test_columns_may_be_named_by_a_configuration(tmp_path: Path) -> None:
 def test_scores_and_positions_are_read_where_there_are_any(tmp_path: Path) -> None:
     columns = {"recommendations": [["a", "b"]], "interactions": [["b"]]}
     path = parquet(tmp_path / "a.parquet", **columns, scores=[[0.5, 0.75]], positions=[[4, 2]])
-    readings = values(found(path, metrics=("mrr", "auc")))
-    assert readings == {"mrr": (0.5, 1), "auc": (1.0, 1)}
+    read = values(found(path, metrics=("mrr", "auc")))
+    assert read == {"mrr": (0.5, 1), "auc": (1.0, 1)}
     text = tmp_path / "a.csv"
     text.write_text("recommendations,interactions,scores,positions\na b,b,0.5 0.75,4 2\n")
-    assert values(found(text, metrics=("mrr", "auc"))) == readings
+    assert values(found(text, metrics=("mrr", "auc"))) == read
 
 
 def test_digits_are_integers_where_the_configuration_says_so(tmp_path: Path) -> None:
@@ -182,7 +172,6 @@ def test_each_column_may_have_a_separator_and_a_name_of_its_own(tmp_path: Path) 
     ],
 )
 def test_what_looks_like_a_list_of_another_form_is_refused(
-    capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
     columns: tuple[str, str],
     option: str | None,
@@ -191,66 +180,54 @@ def test_what_looks_like_a_list_of_another_form_is_refused(
     path = tmp_path / "events.csv"
     with path.open("w", newline="") as file:
         csv.writer(file).writerows([("recommendations", "interactions"), columns, ("1", "4")])
-    asked = [] if option is None else ["--separator", option]
-    said = told(capsys, path, *asked)
+    given = [] if option is None else ["--separator", option]
+    said = told(path, *given)
     assert says in said
     assert "line 2" in said or "line 3" in said or "no column" in said
 
 
-def test_the_line_of_a_refusal_is_that_of_the_file(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_the_line_of_a_refusal_is_that_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "events.csv"
     path.write_text(
         'note,recommendations,interactions\r\n"two\r\nlines, ""quoted""",a b,a\r\n\r\n,a b,a;b\r\n'
     )
-    assert "events.csv: line 5, column 'interactions': found 'a;b'" in told(capsys, path)
+    assert "events.csv: line 5, column 'interactions': found 'a;b'" in told(path)
 
 
 def test_a_separator_named_for_a_column_is_taken_at_its_word(tmp_path: Path) -> None:
     path = tmp_path / "events.csv"
     path.write_text('recommendations,interactions\n"Heat|Toy Story, The","Toy Story, The"\n')
-    asked = ["--separator", "recommendations=|", "--separator", "interactions=|"]
-    assert found(path, *asked, metrics=("mrr",))[0]["value"] == 0.5
+    given = ["--separator", "recommendations=|", "--separator", "interactions=|"]
+    assert found(path, *given, metrics=("mrr",))[0]["value"] == 0.5
 
 
 def test_a_configuration_needs_no_source_where_files_are_named(
-    capsys: pytest.CaptureFixture[str], events: Path, tmp_path: Path
+    events: Path, tmp_path: Path
 ) -> None:
     config = tmp_path / "streameval.toml"
     config.write_text('metrics = ["mrr"]\n')
-    lines = tmp_path / "events.ndjson"
-    records = zip(SHOWN, ACTS, strict=True)
-    lines.write_text(
-        "".join(
-            f"{json.dumps({'recommendations': shown, 'interactions': acts})}\n"
-            for shown, acts in records
-        )
-    )
-    for path in (events, lines):
-        assert (
-            found(path, "--config", config, metrics=())[0]["value"]
-            == expected([0, 1, 2, 3])["mrr"][0]
-        )
-    assert "source: this key is missing" in told(capsys, "--config", config)
+    pairs = zip(SHOWN, ACTS, strict=True)
+    records = ({"recommendations": shown, "interactions": acts} for shown, acts in pairs)
+    for path in (events, json_lines(tmp_path / "events.ndjson", records)):
+        (read,) = found(path, "--config", config, metrics=())
+        assert read["value"] == expected([0, 1, 2, 3])["mrr"][0]
+    assert "source: this key is missing" in told("--config", config)
 
 
 def test_fields_of_json_lines_are_named_in_the_same_way(tmp_path: Path) -> None:
     path = tmp_path / "events.ndjson"
     path.write_text('{"list": {"shown": ["a", "b"]}, "did": ["b"], "arm": "x"}\n')
-    named = ["recommendations=list.shown", "interactions=did", "variant=arm"]
-    asked = [part for each in named for part in ("--column", each)]
-    readings = found(path, *asked, "--by", "variant", metrics=("mrr",))
-    assert values(readings, variant="x") == {"mrr": (0.5, 1)}
+    columns = ("recommendations=list.shown", "interactions=did", "variant=arm")
+    named = [part for each in columns for part in ("--column", each)]
+    read = found(path, *named, "--by", "variant", metrics=("mrr",))
+    assert values(read, variant="x") == {"mrr": (0.5, 1)}
 
 
-def test_a_column_that_is_no_part_of_an_event_is_explained(
-    capsys: pytest.CaptureFixture[str], events: Path
-) -> None:
-    assert "Did you mean 'interactions'?" in told(capsys, events, "--column", "interaction=x")
-    assert "give WHAT=COLUMN" in told(capsys, events, "--column", "interactions")
-    assert "unknown field 'gains'" in told(capsys, "events.ndjson", "--column", "gains=x")
-    said = told(capsys, events, "--column", "gains=worth")
+def test_a_column_that_is_no_part_of_an_event_is_explained(events: Path) -> None:
+    assert "Did you mean 'interactions'?" in told(events, "--column", "interaction=x")
+    assert "give WHAT=COLUMN" in told(events, "--column", "interactions")
+    assert "unknown field 'gains'" in told("events.ndjson", "--column", "gains=x")
+    said = told(events, "--column", "gains=worth")
     assert "name the one that holds the gains with --column gains=NAME" in said
 
 
@@ -297,16 +274,14 @@ def test_parquet_and_json_lines_give_the_same_bits(
 ) -> None:
     shown, acts = [pair[0] for pair in lists], [pair[1] for pair in lists]
     kind = pa.list_(pa.int64())
-    records = (json.dumps({"recommendations": pair[0], "interactions": pair[1]}) for pair in lists)
+    records = ({"recommendations": pair[0], "interactions": pair[1]} for pair in lists)
     with TemporaryDirectory() as folder:
         table = parquet(
             Path(folder) / "events.parquet",
             recommendations=pa.array(shown, kind),
             interactions=pa.array(acts, kind),
         )
-        lines = Path(folder) / "events.ndjson"
-        lines.write_text("\n".join(records))
-        assert found(table) == found(lines)
+        assert found(table) == found(json_lines(Path(folder) / "events.ndjson", records))
 
 
 @every_case(
@@ -320,12 +295,10 @@ def test_parquet_and_json_lines_give_the_same_bits(
         ("recommendations,recommendations,interactions\na,b,c\n", "no column 'recommendations'"),
     ],
 )
-def test_what_is_no_table_of_events_is_explained(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, content: str, says: str
-) -> None:
+def test_what_is_no_table_of_events_is_explained(tmp_path: Path, content: str, says: str) -> None:
     path = tmp_path / "events.csv"
     path.write_text(content)
-    assert says in told(capsys, path)
+    assert says in told(path)
 
 
 @every_case(
@@ -339,21 +312,19 @@ def test_what_is_no_table_of_events_is_explained(
     ],
 )
 def test_columns_of_parquet_that_hold_no_ids_are_explained(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, shown: Any, says: str
+    tmp_path: Path, shown: Any, says: str
 ) -> None:
     path = parquet(tmp_path / "events.parquet", recommendations=shown, interactions=[[1]])
-    assert says in told(capsys, path)
+    assert says in told(path)
 
 
-def test_calls_that_cannot_be_meant_are_explained(
-    capsys: pytest.CaptureFixture[str], events: Path, tmp_path: Path
-) -> None:
+def test_calls_that_cannot_be_meant_are_explained(events: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.parquet").write_bytes(events.read_bytes()[:-9])
-    assert "bad.parquet: " in told(capsys, tmp_path / "bad.parquet")
-    assert "evaluate them separately" in told(capsys, events, "events.ndjson")
-    assert "no column 'campaign'" in told(capsys, events, "--by", "campaign")
-    assert "row 1: label: an array is neither" in told(capsys, events, "--by", "recommendations")
-    assert "no-such.parquet: no such file" in told(capsys, "no-such.parquet")
+    assert "bad.parquet: " in told(tmp_path / "bad.parquet")
+    assert "evaluate them separately" in told(events, "events.ndjson")
+    assert "no column 'campaign'" in told(events, "--by", "campaign")
+    assert "row 1: label: an array is neither" in told(events, "--by", "recommendations")
+    assert "no-such.parquet: no such file" in told("no-such.parquet")
 
 
 def test_users_are_read_where_a_metric_reads_them(tmp_path: Path) -> None:
