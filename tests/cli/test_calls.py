@@ -12,8 +12,10 @@ import pytest
 import typer
 
 from streameval.cli.app import COMMANDS, app
-from tests.cli.program import command, ran
+from tests.cli.program import command, ran, refused
 from tests.effort import PATIENCE, every_case
+
+_FILES = 'metrics = ["ctr"]\nsource = { type = "files", paths = ["events"] }\n'
 
 
 def test_its_version_is_the_packages() -> None:
@@ -26,11 +28,13 @@ def test_without_a_command_it_explains_itself() -> None:
     assert [name for name in COMMANDS if name not in done.stdout] == []
 
 
-@every_case("name", COMMANDS)
+@every_case(
+    "name", [*COMMANDS, *(f"state {name}" for name in ("show", "verify", "export", "merge"))]
+)
 def test_every_command_explains_itself_with_examples_that_have_lines_of_their_own(
     name: str,
 ) -> None:
-    done = ran(name, "--help")
+    done = ran(*name.split(), "--help")
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.split("Usage")[1].splitlines()[1:]
     examples = [line.strip() for line in lines if line.strip().startswith("streameval ")]
@@ -61,6 +65,19 @@ def test_every_command_explains_itself_with_examples_that_have_lines_of_their_ow
         (["demo", "--events-per-second", "inf"], "--events-per-second"),
         (["metrics", "NDCG"], "Did you mean 'ndcg'"),
         (["publish", "x", "--topic", "t"], "--bootstrap-servers"),
+        (["dlq", "no-such.toml"], "no-such.toml: no such file"),
+        (["dlq"], "missing command"),
+        (["dlq", "replay"], "missing argument 'CONFIG'"),
+        (["dlq", "plain.toml"], "plain.toml: this source keeps no dead letters; name a file in"),
+        (["dlq", "replay", "letters.toml"], "only records of Kafka topics can be replayed"),
+        (["dlq", "replay", "x", "--reason", "not_jsn"], "no reason 'not_jsn'; did you mean"),
+        (["dlq", "replay", "x", "--reason", "?"], "there is no reason '?'; see `dlq CONFIG`"),
+        (["dlq", "replay", "x", "--offset", "14"], "--offset: found '14'; write TOPIC/PARTITION/"),
+        (["dlq", "plain.toml", "--jsn"], "no such option: --jsn"),
+        (["state", "show", "."], "not a store of checkpoints"),
+        (["state", "verify", "."], "not a store of checkpoints"),
+        (["state", "export", "."], "not a store of checkpoints"),
+        (["state", "merge", ".", "--into", "new"], "not a store of checkpoints"),
         (
             ["publish", "no-such-file", "--topic", "t", "--bootstrap-servers", "127.0.0.1:1"],
             "no-such-file: no such file",
@@ -72,12 +89,9 @@ def test_a_wrong_call_gets_one_line_and_status_2(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "x").write_text("")
-    done = ran(*arguments)
-    assert done.returncode == 2
-    assert said in done.stderr
-    assert done.stderr.startswith("streameval: ")
-    assert done.stderr.count("\n") == 1
-    assert done.stdout == ""
+    (tmp_path / "plain.toml").write_text(_FILES)
+    (tmp_path / "letters.toml").write_text(f'{_FILES}dead_letters = {{ path = "dead.ndjson" }}')
+    assert said in refused(*arguments)
 
 
 def test_its_help_loads_nothing_heavy() -> None:

@@ -15,7 +15,6 @@ from tests.cli.program import ran
 from tests.dead_letters.places import destination
 from tests.dead_letters.records import records_in
 from tests.dead_letters.samples import letter
-from tests.effort import every_case
 from tests.kafka.topics import create, options
 
 
@@ -74,34 +73,6 @@ def test_it_shows_the_same_as_json(tmp_path: Path) -> None:
         "message": "found 2 at the beginning",
         "preview": "not json",
     }
-
-
-@every_case(
-    ("arguments", "said"),
-    [
-        (["no-such.toml"], "no-such.toml: no such file"),
-        (["replay", "no-such.toml"], "no-such.toml: no such file"),
-        ([], "missing command"),
-        (["replay"], "missing argument 'CONFIG'"),
-        (["plain.toml"], "plain.toml: this source keeps no dead letters; name a file in"),
-        (["replay", "streameval.toml"], "only records of Kafka topics can be replayed"),
-        (["replay", "x", "--reason", "not_jsn"], "there is no reason 'not_jsn'; did you mean"),
-        (["replay", "x", "--reason", "?"], "there is no reason '?'; see `dlq CONFIG`"),
-        (["replay", "x", "--offset", "14"], "--offset: found '14'; write TOPIC/PARTITION/OFFSET"),
-        (["streameval.toml", "--jsn"], "no such option: --jsn"),
-    ],
-)
-def test_a_wrong_call_gets_one_line_and_status_2(
-    arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    _files(tmp_path).rename(tmp_path / "plain.toml")
-    _files(tmp_path, _IN_FILE)
-    done = ran("dlq", *arguments)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
-    assert done.stderr.startswith("streameval: ")
-    assert done.stderr.count("\n") == 1
 
 
 def test_a_file_that_is_not_there_yet_holds_no_letters(tmp_path: Path) -> None:

@@ -284,16 +284,6 @@ def test_the_trec_eval_sample_has_its_printed_digits() -> None:
     ]
 
 
-def test_the_configuration_of_a_daemon_will_do(tmp_path: Path) -> None:
-    config = Path(__file__).parents[2] / "deploy" / "config" / "durable.toml"
-    (tmp_path / "events.ndjson").write_text(
-        '{"id": "1", "ts": "2026-01-01T00:00:00Z", "variant": "a", "country": "nl",'
-        ' "recommendations": ["x"], "interactions": ["x"]}\n'
-    )
-    done = ran("evaluate", tmp_path / "events.ndjson", "--config", config)
-    assert (done.returncode, done.stderr) == (0, "")
-
-
 def test_an_estimate_says_so_in_every_format(tmp_path: Path) -> None:
     events = ({"recommendations": [f"i{each}"], "interactions": []} for each in range(500))
     path, config = json_lines(tmp_path / "events.ndjson", events), tmp_path / "streameval.toml"

@@ -73,14 +73,6 @@ def test_a_column_splits_every_metric(events: Path) -> None:
     assert [each["labels"]["variant"] for each in read] == ["a", "b"] * len(METRICS)
 
 
-def test_several_files_are_one_stream(events: Path, tmp_path: Path) -> None:
-    (tmp_path / "more").mkdir()
-    more = parquet(
-        tmp_path / "more" / "events.pq", recommendations=SHOWN[:1], interactions=ACTS[:1]
-    )
-    assert values(found(events, more)) == expected([0, 1, 2, 3, 0])
-
-
 @pytest.mark.parametrize(("separator", "option"), [(" ", None), ("|", None), (";", ";")])
 def test_csv_has_its_ids_separated(tmp_path: Path, separator: str, option: str | None) -> None:
     lists = [

@@ -18,6 +18,7 @@ from tests.house.checkout import ROOT
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 LATIN = {"PYTHONIOENCODING": "latin-1"}
 START = str(ROOT / "streameval" / "cli" / "start.py")
+CTR = ("-m", "ctr", "--by", "variant")
 EVENT = {"recommendations": ["é"], "interactions": ["é"], "variant": "ü€"}
 
 
@@ -75,31 +76,11 @@ def test_closed_streams_are_no_error(closed: str) -> None:
 def test_what_an_encoding_lacks_is_escaped(
     events: Path, written_as: str, environment: dict[str, str]
 ) -> None:
-    call: list[str | Path] = [
-        "evaluate",
-        events,
-        "-m",
-        "ctr",
-        "--by",
-        "variant",
-        "--format",
-        written_as,
-    ]
-    assert r"\u20ac" in shown(call, **environment)
+    assert r"\u20ac" in shown(["evaluate", events, *CTR, "--format", written_as], **environment)
 
 
 def test_json_stays_json_in_every_encoding(events: Path) -> None:
-    call: list[str | Path] = [
-        "evaluate",
-        events,
-        "-m",
-        "ctr",
-        "--by",
-        "variant",
-        "--format",
-        "json",
-    ]
-    (found,) = json.loads(shown(call, **ASCII))
+    (found,) = json.loads(shown(["evaluate", events, *CTR, "--format", "json"], **ASCII))
     assert found["labels"] == {"variant": "ü€"}
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from streameval.cli.app import status
 from streameval.sources.simulated_streams import StreamOptions, line, streams
-from tests.cli.program import ran
+from tests.cli.program import ran, refused
 from tests.sources.stream_truth import truth
 
 _FILES = {"impressions.ndjson", "interactions.ndjson", "streameval.toml"}
@@ -68,29 +68,20 @@ def test_evaluate_finds_the_truth(folder: Path, capsys: pytest.CaptureFixture[st
     assert f"{invalid} of " in captured.err
 
 
-def test_files_that_are_there_stay_as_they_are(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_files_that_are_there_stay_as_they_are(tmp_path: Path) -> None:
     (tmp_path / "streameval.toml").write_text("mine")
-    assert status(["simulate", "--streams", str(tmp_path)]) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
+    said = refused("simulate", "--streams", tmp_path)
     assert f"{tmp_path}: streameval.toml exists already; name a folder" in said
     assert _written(tmp_path) == {"streameval.toml": b"mine"}
 
 
-def test_a_file_is_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "file").write_text("")
-    assert status(["simulate", "--streams", str(tmp_path / "file")]) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert f"--streams {tmp_path / 'file'}: " in said
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("")
+    assert f"--streams {path}: " in refused("simulate", "--streams", path)
 
 
-def test_a_pace_is_for_standard_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = tmp_path / "two"
-    assert status(["simulate", "--streams", str(folder), "--events-per-second", "5"]) == 2
-    captured = capsys.readouterr()
-    assert "--events-per-second: this is for standard output" in captured.err
-    assert captured.err.count("\n") == 1
-    assert (captured.out, folder.exists()) == ("", False)
+def test_a_pace_is_for_standard_output(tmp_path: Path) -> None:
+    said = refused("simulate", "--streams", tmp_path / "two", "--events-per-second", "5")
+    assert "--events-per-second: this is for standard output" in said
+    assert list(tmp_path.iterdir()) == []

@@ -13,7 +13,6 @@ from streameval.checkpoints.checkpoint import Place
 from streameval.checkpoints.folder import FolderStore
 from streameval.checkpoints.format import file_of, folder_of
 from tests.cli.program import ran
-from tests.effort import every_case
 from tests.stores.drafts import NOON, PLACE, draft, whole
 
 OTHER = Place("data/day 1.ndjson", "2049:77", 0)
@@ -42,19 +41,6 @@ def newest(path: Path, place: Place = PLACE) -> tuple[int, int]:
     saved = FolderStore(path).newest(place).saved
     assert saved is not None
     return whole(saved, place), saved.header.counted
-
-
-@every_case("name", ["show", "verify", "export", "merge"])
-def test_each_command_explains_itself_with_an_example(name: str) -> None:
-    done = ran("state", name, "--help")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert f"streameval state {name} " in done.stdout.partition("Usage")[2].partition("\n")[2]
-
-
-def test_without_a_command_it_lists_them() -> None:
-    done = ran("state", "--help")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert [name for name in ("show", "verify", "export", "merge") if name not in done.stdout] == []
 
 
 def test_show_is_a_table_for_people(state: Path) -> None:
@@ -121,11 +107,3 @@ def test_verify_says_each_fault_and_fails(state: Path) -> None:
     assert len(done.stderr.splitlines()) == 2
     assert str(folder / file_of(4230)) in done.stderr
     assert "2 not valid" in done.stdout
-
-
-@pytest.mark.parametrize("command", ["show", "verify"])
-def test_a_folder_that_is_no_store_is_a_wrong_call(tmp_path: Path, command: str) -> None:
-    done = ran("state", command, tmp_path)
-    assert done.returncode == 2
-    assert "not a store of checkpoints" in done.stderr
-    assert done.stderr.count("\n") == 1

@@ -94,11 +94,3 @@ def test_stores_of_one_group_become_one(monday: Path, tmp_path: Path) -> None:
     assert ran("state", "verify", merged).returncode == 0
     again = ran("state", "merge", monday, "--into", merged)
     assert (again.returncode, "exists already" in again.stderr) == (2, True)
-
-
-@pytest.mark.parametrize("command", [["export"], ["merge", "--into", "new"]])
-def test_a_folder_without_state_is_refused(tmp_path: Path, command: list[str]) -> None:
-    done = ran("state", command[0], tmp_path, *command[1:])
-    assert done.returncode == 2
-    assert "not a store of checkpoints" in done.stderr
-    assert "Traceback" not in done.stderr
