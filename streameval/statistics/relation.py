@@ -215,17 +215,13 @@ class Relation:
 
     def saved(self, cells: IntArray, items: IntArray | None) -> list[Ext]:
         """The rows of these cells as columns; each cell as its place among those given."""
-        columns = self.columns
+        columns = self._numbered(cells)
         keys = self.shape.keys
-        if not np.array_equal(self.cells, cells) or (np.diff(cells, prepend=-1) != 1).any():
-            owner, rest = self.of(cells)
-            columns = [owner, *rest]
         if self.shape.items is not None and items is not None and columns[0].size:
-            columns = [*columns]
             columns[self.shape.items] = items[columns[self.shape.items]]
             found, counts = grouped(columns[:keys], columns[keys:], self.shape.combine)
             columns = [*found, *counts]
-        return [integers(column) for column in columns]
+        return [_written(column) for column in narrowed(columns)]
 
     def restored(self, saved: Sequence[Ext], cells: IntArray, items: IntArray) -> Relation:
         """What `saved` gave.
@@ -249,6 +245,22 @@ class Relation:
         twin = Relation(self.shape)
         twin._parts, twin.size = self._parts.copy(), self.size
         return twin
+
+    def _numbered(self, cells: IntArray) -> Columns:
+        """The rows of these cells in their order, each cell as its place among them."""
+        own, *others = self.columns
+        if not cells.size:
+            return [each[:0] for each in (own, *others)]
+        by_cell = np.argsort(cells)
+        ascending = cells[by_cell]
+        at = np.minimum(np.searchsorted(ascending, own), cells.size - 1)
+        places = by_cell[at]
+        # Rows of one cell must stay as they are: hence a stable sort.
+        order = np.argsort(places, kind="stable")
+        given = ascending[at] == own
+        if not given.all():
+            order = order[given[order]]
+        return [each[order] for each in (places, *others)]
 
     def _of_rows(self, rows: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Relation:
         twin = Relation(self.shape)
@@ -297,8 +309,11 @@ def integers(column: IntArray) -> Ext:
         >>> saved.code, saved.data.hex()
         (2, '01002c01')
     """
-    (found,) = narrowed([column])
-    return Ext(found.itemsize, found.tobytes())
+    return _written(*narrowed([column]))
+
+
+def _written(column: IntArray) -> Ext:
+    return Ext(column.itemsize, column.tobytes())
 
 
 def column_of(saved: Ext) -> IntArray:
