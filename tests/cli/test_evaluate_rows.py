@@ -137,14 +137,10 @@ def test_a_catalogue_in_a_file_holds_ids_of_their_kind(tmp_path: Path) -> None:
 
 
 def test_trec_evals_files_are_known_by_their_first_lines(tmp_path: Path) -> None:
-    plain, packed = tmp_path / "plain", tmp_path / "packed"
-    metrics = asked(["map", "mrr", "hits"])
-    for folder, compress in ((plain, bytes), (packed, gzip.compress)):
-        folder.mkdir()
-        for name, text in (("results.test", RUN), ("qrels.test", QRELS)):
-            (folder / name).write_bytes(compress(text.encode()))
-        both = files(folder / "results.test", folder / "qrels.test")
-        assert found(*both, *metrics) == {"map": (0.5, 1), "mrr": (0.5, 1), "hits": (1.0, 1)}
+    (tmp_path / "results.gz").write_bytes(gzip.compress(RUN.encode()))
+    both, metrics = written(tmp_path, RUN, QRELS, ""), asked(["map", "mrr", "hits"])
+    for given in (both, [both[0], tmp_path / "results.gz", *both[2:]]):
+        assert found(*given, *metrics) == {"map": (0.5, 1), "mrr": (0.5, 1), "hits": (1.0, 1)}
     by_arrival = found(*both, *metrics, "--form", "trec", "--ties", "arrival")
     assert by_arrival["map"] == (1.0, 1)
     said = "2 topics are in one of the files only and are left out, as in trec_eval."
