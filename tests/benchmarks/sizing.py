@@ -1,4 +1,4 @@
-"""Memory and CPU of a daemon in a process of its own: the table of docs/how-to/deployment.md."""
+"""Memory and CPU of a daemon in a process of its own: a table of docs/explanation/sizing.md."""
 
 from __future__ import annotations
 

@@ -152,11 +152,11 @@ def _dedented(block: str) -> str:
 
 def _glance(definition: Definition) -> str:
     better = _BETTER[definition.higher_is_better]
-    cut = "`@k` or the whole list" if definition.takes_k else "no cut-off"
+    cut = "" if definition.takes_k else "; no cut-off"
     needs = [f"`{name}`" for name in definition.inputs if name != "k"]
     needed = f"; needs {', '.join(needs)}" if needs else ""
     facts = [
-        f"- {_range(definition)}, {better} is better; {_unit(definition)}; {cut}",
+        f"- {_range(definition)}, {better} is better; {_unit(definition)}{cut}",
         f"- reads [`{definition.reads}`](../metrics.md#what-metrics-read){needed}",
         f"- source: {definition.source}",
     ]
@@ -213,14 +213,14 @@ def _allowed(parameter: Parameter) -> str:
 
 def _values(definition: Definition) -> Iterator[str]:
     cuts = CUTOFFS if definition.takes_k else ("",)
-    at = f", {' and '.join(f'`{cut}`' for cut in cuts)}" if definition.takes_k else ""
+    at = f"{', '.join(f'`{cut}`' for cut in cuts)} of " if definition.takes_k else "Of "
+    yield f"{at}{_EXAMPLE}:"
+    yield ""
     rows: dict[str, list[str]] = {}
     for text, difference in _spellings(definition):
         found = [_value(f"{text}{cut}") for cut in cuts]
         sets = f" ({difference})" if difference else ""
         rows.setdefault(f"{sets}: {', '.join(found)}", []).append(f"`{text}`")
-    yield f"Of {_EXAMPLE}{at}{'; in brackets, what a convention sets' * (len(rows) > 1)}:"
-    yield ""
     yield from (f"- {', '.join(names)}{row}" for row, names in rows.items())
 
 
@@ -256,16 +256,15 @@ def _value(text: str) -> str:
 
 
 def _conventions() -> str:
-    rows = [f"| `{name}` | {convention.system} |" for name, convention in CONVENTIONS.items()]
+    rows = [f"- `{name}`: {convention.system}" for name, convention in CONVENTIONS.items()]
     return "\n".join(
         [
             "Systems disagree under the same name. A convention sets the parameters that give one",
             "system's numbers, and takes its spelling: `recbole:map@10`, `capri:mapk@10`. A",
             "parameter in the text overrides it: `replay:HitRate(statistic=median)@10`. The page",
-            "of each metric says what they set; `replay`, `replay_0_9` and `replay_0_11` also set",
-            "`method=lower` and `deviation=single`. By system: [migrate](../how-to/migrate.md).\n",
-            "| convention | system |",
-            "|---|---|",
+            "of each metric gives its values and, in brackets, what a convention sets; `replay`,",
+            "`replay_0_9` and `replay_0_11` also set `method=lower` and `deviation=single`. By",
+            "system: [migrate](../how-to/migrate.md).\n",
             *rows,
             "",
         ]
@@ -327,7 +326,7 @@ def _example() -> str:
     vectors = ", ".join(f"{item}: {tuple(row)}" for item, row in enumerate(VECTORS, 1))
     return "\n".join(
         [
-            "Every page ends with the metric's value on these events, under each convention.\n",
+            "Every page ends with the metric's values on these events.\n",
             "| event | recommendations | interactions: gain | scores | baseline | history | user |",
             "|---|---|---|---|---|---|---|",
             *rows,
