@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
+from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
@@ -13,8 +14,8 @@ from hypothesis.strategies import SearchStrategy
 from streameval.catalogue import catalogue, parameters, parse
 from streameval.catalogue.grammar import written
 from streameval.catalogue.metric import Value
-from streameval.events import Interaction
-from tests.metrics.preparation import Id, Interactions, Shown
+from streameval.events import Event, Interaction
+from tests.metrics.preparation import Id, Interactions
 
 CUTOFFS = (1, 2, 3, 5, 10, None)
 
@@ -56,6 +57,22 @@ _ONLY_WITH: Mapping[str, tuple[str, tuple[Value, ...]]] = {
 }
 
 Choice = Mapping[str, Value]
+
+TIMES = (None, *((20_000 + day) * 86_400 * 1_000_000 for day in range(4)))
+"""Times of events: none, or one of four days."""
+
+
+def shown(
+    recommendations: Sequence[Id],
+    interactions: Any,
+    positions: Sequence[int] | None = None,
+    **beside: Any,
+) -> Event:
+    """One event."""
+    return Event(
+        recommendations=recommendations, interactions=interactions, positions=positions, **beside
+    )
+
 
 gains = st.one_of(
     st.sampled_from([1, 1.0, 2, 3, 0, 0.0, -0.0, -1, 0.5, 0.1]),
@@ -112,31 +129,34 @@ def typed(items: tuple[Id, ...], gain: SearchStrategy[float]) -> SearchStrategy[
 @cache
 def lists(
     items: tuple[Id, ...], gain: SearchStrategy[float], *, repeats: bool = True
-) -> SearchStrategy[Shown]:
+) -> SearchStrategy[Event]:
     """One event; one in three has ranks of its own, which without repeats differ."""
     baseline, user = st.none() | recommendations(items), st.none() | st.sampled_from(items)
     logged = st.just(()) | st.lists(typed(items, gain), max_size=4)
 
     @st.composite
-    def event(draw: st.DrawFn) -> Shown:
-        shown = draw(recommendations(items))
+    def event(draw: st.DrawFn) -> Event:
+        items_shown = draw(recommendations(items))
         if not repeats:
-            shown = list(dict.fromkeys(shown))
-        return Shown(
-            shown,
+            items_shown = list(dict.fromkeys(items_shown))
+        size = len(items_shown)
+        return shown(
+            items_shown,
             draw(interactions(items, gain)),
-            draw(_positions(len(shown), unique=not repeats)) if draw(_thirds) == 0 else None,
-            scores=draw(_scores(len(shown))),
+            draw(_positions(size, unique=not repeats)) if draw(_thirds) == 0 else None,
+            scores=draw(_scores(size)),
             baseline=draw(baseline),
             typed=draw(logged),
             history=draw(baseline),
             user=draw(user),
+            ts=draw(_times),
         )
 
     return event()
 
 
 _thirds = st.integers(0, 2)
+_times = st.sampled_from(TIMES)
 
 
 @cache
@@ -152,7 +172,7 @@ def _scores(size: int) -> SearchStrategy[list[float] | None]:
 @cache
 def streams(
     gain: SearchStrategy[float] = gains, *, repeats: bool = True
-) -> SearchStrategy[list[Shown]]:
+) -> SearchStrategy[list[Event]]:
     """Events of one stream, whose ids are words or numbers, never both."""
     return st.one_of(
         *(st.lists(lists(items, gain, repeats=repeats), max_size=12) for items in (WORDS, NUMBERS))

@@ -202,6 +202,7 @@ def update(accumulator: Accumulator, event: Event) -> None:
         typed=event.typed,
         history=event.history,
         user=event.user,
+        ts=event.ts,
     )
 
 

@@ -8,7 +8,8 @@ from itertools import chain
 from typing import Any
 
 from streameval.catalogue.context import Popularity, Similarity
-from tests.metrics.preparation import Id, Shown
+from streameval.events import Event
+from tests.metrics.preparation import Id
 from tests.strategies import NUMBERS, WORDS
 
 USERS = 100
@@ -43,7 +44,7 @@ class Inputs:
 _WORDS, _NUMBERS = Inputs(WORDS), Inputs(NUMBERS)
 
 
-def inputs(events: Iterable[Shown] = ()) -> Inputs:
+def inputs(events: Iterable[Event] = ()) -> Inputs:
     """Those about the items of a stream: numbers where it has any, else words."""
     ids = chain.from_iterable(
         (*event.recommendations, *event.interactions, *(each.item for each in event.typed))

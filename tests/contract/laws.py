@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import pickle
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -17,14 +18,14 @@ from streameval import Accumulator, Intervals
 from streameval.catalogue import parse
 from streameval.catalogue.reading import Reading
 from streameval.errors import CutoffExceedsDepthError, UndefinedMetricError
-from streameval.events import Batch, Event
+from streameval.events import Event, columns_of
+from streameval.testing.laws import update
 from tests.contract.inputs import inputs
-from tests.metrics.preparation import Shown
 from tests.metrics.summaries import RefusedError
 from tests.metrics.twins import twins
-from tests.strategies import same
+from tests.strategies import same, shown
 
-Events = Sequence[Shown]
+Events = Sequence[Event]
 Texts = Sequence[str]
 
 
@@ -33,25 +34,13 @@ def made(texts: Texts, events: Events = (), intervals: Intervals | None = None) 
     return Accumulator(*texts, **inputs(events).of_package, intervals=intervals)
 
 
-def count(accumulator: Accumulator, event: Shown) -> Accumulator:
-    beside = {name: getattr(event, name) for name in Shown._fields[3:]}
-    accumulator.update(*event[:3], **beside, ts=time_of(event))
-    return accumulator
-
-
-def time_of(event: Shown) -> int | None:
-    """One of four days, or none: of the event alone, so that its order does not matter."""
-    day = (len(event.recommendations) + 2 * len(event.interactions)) % 5
-    return None if day == 3 else (20_000 + day) * 86_400 * 1_000_000
-
-
 def counted(
     texts: Texts, events: Events, inputs_of: Events = (), intervals: Intervals | None = None
 ) -> Accumulator:
     """Events counted one by one, with inputs about their items, or about those of others."""
     accumulator = made(texts, inputs_of or events, intervals)
     for event in events:
-        count(accumulator, event)
+        update(accumulator, event)
     return accumulator
 
 
@@ -152,40 +141,10 @@ def any_split(
     assert bits(right) == whole
 
 
-def events_of(events: Events) -> list[Event]:
-    """The same as the package's own."""
-    return [
-        Event(
-            recommendations=event.recommendations,
-            interactions=event.interactions,
-            positions=event.positions,
-            scores=event.scores,
-            baseline=event.baseline,
-            typed=event.typed,
-            history=event.history,
-            user=event.user,
-            ts=time_of(event),
-        )
-        for event in events
-    ]
-
-
 def any_form(texts: Texts, events: Events, intervals: Intervals | None = None) -> None:
     """One at a time, and every form of a batch."""
     whole = bits(counted(texts, events, intervals=intervals))
-    made_events = events_of(events)
-    columns = Batch(
-        recommendations=[event.recommendations for event in events],
-        interactions=[event.interactions for event in events],
-        positions=[event.positions for event in events],
-        scores=[event.scores for event in events],
-        baselines=[event.baseline for event in events],
-        typed=[event.typed for event in events],
-        histories=[event.history for event in events],
-        users=[event.user for event in events],
-        times=[event.ts for event in made_events],
-    )
-    for form in (made_events, iter(made_events), columns):
+    for form in (list(events), iter(events), columns_of(events)):
         accumulator = made(texts, events, intervals)
         accumulator.update_many(form)
         assert bits(accumulator) == whole
@@ -208,10 +167,10 @@ def state_returns(texts: Texts, events: Events, intervals: Intervals | None = No
     accumulator = counted(texts, events, intervals=intervals)
     loaded = made(texts, events, intervals)
     loaded.load_state_dict(json.loads(state(accumulator)))
-    assert bits(loaded) == bits(accumulator)
+    assert bits(loaded) == bits(pickle.loads(pickle.dumps(accumulator))) == bits(accumulator)
     for event in events[:3]:
-        count(loaded, event)
-        count(accumulator, event)
+        update(loaded, event)
+        update(accumulator, event)
     assert bits(loaded) == bits(accumulator)
 
 
@@ -222,8 +181,8 @@ def a_dump_returns(texts: Texts, events: Events, intervals: Intervals | None = N
     assert adopted.adopt(dumped(accumulator)) == frozenset()
     assert bits(adopted) == bits(accumulator)
     for event in events[:3]:
-        count(adopted, event)
-        count(accumulator, event)
+        update(adopted, event)
+        update(accumulator, event)
     assert bits(adopted) == bits(accumulator)
 
 
@@ -248,9 +207,9 @@ def a_copy_is_independent(texts: Texts, events: Events) -> None:
     before = bits(accumulator)
     twin = accumulator.copy()
     assert bits(twin) == before
-    one_more = Shown([inputs(events).item], [inputs(events).item])
+    one_more = shown([inputs(events).item], [inputs(events).item])
     for event in (*events, one_more):
-        count(twin, event)
+        update(twin, event)
     assert bits(twin) == bits(counted(texts, [*events, *events, one_more]))
     assert bits(accumulator) == before
     accumulator.reset()
@@ -264,6 +223,8 @@ def merging_leaves_the_other_alone(texts: Texts, events: Events) -> None:
     target.merge(other)
     target.update([inputs(events).item], [inputs(events).item])
     assert bits(other) == before
+    other.merge(other)
+    assert bits(other) == bits(counted(texts, [*events, *events]))
 
 
 def no_evidence_is_undefined(texts: Texts) -> None:

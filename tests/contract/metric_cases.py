@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 
 from streameval.catalogue import catalogue
-from streameval.events import Interaction
-from tests.metrics.preparation import Interactions, Shown
-from tests.strategies import CUTOFFS, WORDS, takes_k
+from streameval.events import Event, Interaction
+from tests.metrics.preparation import Interactions
+from tests.strategies import CUTOFFS, TIMES, WORDS, shown, takes_k
 
 NAMES = tuple(catalogue())
 CASES = [(name, k) for name in NAMES for k in (CUTOFFS if takes_k(name) else (None,))]
@@ -24,33 +24,26 @@ def a_text_of_each() -> list[str]:
     return [f"{name}{cut}" for name in NAMES for cut in (cuts if takes_k(name) else ("",))]
 
 
-def stream(events: int = 60, *, seed: int = 7) -> list[Shown]:
+def stream(events: int = 60, *, seed: int = 7) -> list[Event]:
     """Seeded events: repeats, gains, positions, empty lists, no interactions."""
     draw = random.Random(seed)
     return [_event(draw) for _ in range(events)]
 
 
-def plain(events: int = 60, *, seed: int = 7) -> list[Shown]:
-    """Seeded events without repeats and without positions."""
-    return [
-        Shown(list(dict.fromkeys(event.recommendations)), event.interactions)
-        for event in stream(events, seed=seed)
-    ]
-
-
-def _event(draw: random.Random) -> Shown:
+def _event(draw: random.Random) -> Event:
     length = draw.choice((0, 1, 3, 6, 12))
-    shown = draw.choices(WORDS, k=length) if draw.random() < 0.5 else _distinct(draw, length)
+    items = draw.choices(WORDS, k=length) if draw.random() < 0.5 else _distinct(draw, length)
     positions = draw.choices(range(1, 15), k=length) if draw.random() < 0.3 else None
-    return Shown(
-        shown,
+    return shown(
+        items,
         _interactions(draw),
         positions,
-        scores=[draw.choice(_SCORES) for _ in shown] if draw.random() < 0.7 else None,
+        scores=[draw.choice(_SCORES) for _ in items] if draw.random() < 0.7 else None,
         baseline=_distinct(draw, 5) if draw.random() < 0.7 else None,
         typed=[_typed(draw) for _ in range(draw.choice((0, 1, 4)))],
         history=_distinct(draw, draw.choice((0, 4))) if draw.random() < 0.7 else None,
         user=draw.choice(WORDS) if draw.random() < 0.8 else None,
+        ts=draw.choice(TIMES),
     )
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 
 import numpy as np
 import pytest
-from hypothesis import example, given
 
 from streameval import Accumulator
 from streameval.errors import (
@@ -23,24 +22,10 @@ from streameval.errors import (
 )
 from tests.contract import laws
 from tests.contract.metric_cases import a_text_of_each, stream
-from tests.effort import dear, every_case
-from tests.metrics.preparation import Id, Shown
-from tests.strategies import streams, texts
+from tests.effort import every_case
+from tests.metrics.preparation import Id
 
 ALL = a_text_of_each()
-
-
-@dear()
-@given(texts=texts(), events=streams())
-@example(texts=ALL, events=stream(12))
-def test_copies_resets_and_merges_touch_nothing_else(
-    texts: Sequence[str], events: list[Shown]
-) -> None:
-    laws.a_copy_is_independent(texts, events)
-    laws.merging_leaves_the_other_alone(texts, events)
-    accumulator = laws.counted(texts, events)
-    accumulator.merge(accumulator)
-    assert laws.bits(accumulator) == laws.bits(laws.counted(texts, [*events, *events]))
 
 
 def test_every_change_changes_the_version_and_no_read_does() -> None:

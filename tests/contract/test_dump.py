@@ -22,9 +22,10 @@ from streameval.errors import (
     UnlikeStateError,
 )
 from streameval.statistics.hits import Hits
+from streameval.testing.laws import update
 from tests.contract import laws
 from tests.contract.laws import dumped
-from tests.contract.metric_cases import a_text_of_each, plain, stream
+from tests.contract.metric_cases import a_text_of_each, stream
 from tests.effort import every_case, rare
 
 ALL = a_text_of_each()
@@ -118,7 +119,7 @@ def test_what_starts_late_reads_what_came_since() -> None:
     started = grown.adopt(dumped(early))
     assert started == {"graded:ndcg@5", "scores", "events:mae"}
     for event in late:
-        laws.count(grown, event)
+        update(grown, event)
     graded = _lists_with_gains(early)
     without_gains = [each for each in events if type(each.interactions) is not dict]
     dicts = [each for each in events if type(each.interactions) is dict]
@@ -197,7 +198,7 @@ def test_another_metric_restarts_nothing_that_was_counted(
     grown = laws.made(new)
     assert grown.adopt(dumped(laws.counted(old, early))) == begins
     for event in late:
-        laws.count(grown, event)
+        update(grown, event)
     whole, since = (laws.counted(new, events) for events in ([*early, *late], late))
     for metric in new:
         started, needed = grown.needs(metric) & begins, grown.needs(metric)
@@ -224,7 +225,7 @@ def test_a_late_start_is_no_sign_of_missing_scores() -> None:
 
 
 def test_an_adopted_dump_changes_the_version() -> None:
-    accumulator = laws.counted(["mrr"], plain())
+    accumulator = laws.counted(["mrr"], stream())
     version, before = accumulator.version, accumulator.read("mrr")
     accumulator.adopt(dumped(laws.made(["mrr"])))
     assert accumulator.version != version

@@ -25,7 +25,7 @@ from streameval.errors import (
 from streameval.events import Batch, Event, Interaction
 from tests.contract import laws
 from tests.effort import every_case, thorough
-from tests.metrics.preparation import Shown
+from tests.strategies import shown as event_of
 
 Door = Callable[[Accumulator, list[Any], list[Any]], None]
 
@@ -34,8 +34,8 @@ ASKED = [*((name,) for name in NAMES[:: 1 if thorough() else 6]), NAMES]
 """What accumulators are asked for: some by itself, for each reads other parts, and all at once."""
 NO_IDS = [None, 1.0, b"a", ("a", 1), True, np.float64(2), np.bool_(1), ["a"], {"a": 1}]
 
-TEXT = Shown(["a", "b"], ["b"])
-NUMBERS = Shown([1, 2], [2])
+TEXT = event_of(["a", "b"], ["b"])
+NUMBERS = event_of([1, 2], [2])
 
 
 def _update(accumulator: Accumulator, shown: list[Any], acts: list[Any]) -> None:
@@ -218,7 +218,7 @@ def test_inputs_of_two_kinds_or_of_none_are_refused(make: Callable[[], Any]) -> 
         make()
 
 
-def _after(event: Shown, *texts: str) -> Accumulator:
+def _after(event: Event, *texts: str) -> Accumulator:
     accumulator = Accumulator(*texts)
     accumulator.update(event.recommendations, event.interactions)
     return accumulator

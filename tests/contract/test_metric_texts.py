@@ -5,20 +5,23 @@ from __future__ import annotations
 import re
 
 import pytest
+from msgspec.structs import replace
 
 from streameval import Accumulator
 from streameval.catalogue import catalogue, parse
 from streameval.catalogue.conventions import CONVENTIONS
 from streameval.errors import MetricParameterError, NotKeptError
 from streameval.events import Interaction
+from streameval.testing import traffic
 from tests.contract import laws
-from tests.contract.metric_cases import CASES, NAMES, plain
+from tests.contract.metric_cases import CASES, NAMES
 from tests.effort import every_case
 from tests.strategies import takes_k, texts_of
 
 RANKED = tuple(
     name for name in NAMES if catalogue()[name].reads in ("hits", "lists") and takes_k(name)
 )
+PLAIN = traffic(60, plain=True)
 EXPOSED = tuple(name for name in NAMES if catalogue()[name].reads == "exposures")
 UNDER_A_CONVENTION = [
     f"{convention}:{name}{cut}"
@@ -64,9 +67,9 @@ def test_a_cutoff_beyond_the_depth_is_refused(subtests: pytest.Subtests) -> None
 def test_any_cutoff_up_to_the_depth_can_be_read(name: str) -> None:
     if catalogue()[name].reads == "lists":
         with pytest.raises(NotKeptError, match="list by list"):
-            laws.counted([f"{name}@10"], plain()).read(f"{name}@7")
+            laws.counted([f"{name}@10"], PLAIN).read(f"{name}@7")
         return
-    events = [event._replace(interactions=list(event.interactions)) for event in plain()]
+    events = [replace(event, interactions=list(event.interactions)) for event in PLAIN]
     accumulator = laws.counted([f"{name}@10"], events)
     asked = accumulator.read(f"{name}@7")
     named = laws.counted([f"{name}@7"], events).read(f"{name}@7")
@@ -76,7 +79,7 @@ def test_any_cutoff_up_to_the_depth_can_be_read(name: str) -> None:
 def test_items_shown_can_only_be_read_where_they_were_counted(subtests: pytest.Subtests) -> None:
     for name in EXPOSED:
         with subtests.test(name):
-            accumulator = laws.counted([f"{name}@10"], plain())
+            accumulator = laws.counted([f"{name}@10"], PLAIN)
             with pytest.raises(NotKeptError, match=f"{name}@7"):
                 accumulator.read(f"{name}@7")
 

@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streameval import Intervals
 from streameval.catalogue import catalogue
+from streameval.events import Event
 from streameval.testing import check_metric
 from tests.contract import laws
 from tests.contract.metric_cases import DUMPED, NAMES, stream
 from tests.effort import dear, every_case, sampled, thorough
 from tests.metrics import preparation
-from tests.metrics.preparation import Shown
 from tests.metrics.twins import twins
 from tests.strategies import CUTOFFS, measurable_gains, streams, takes_k, texts, texts_of
 
@@ -52,44 +53,28 @@ def _asked(k: int | None) -> list[str]:
 
 @dear()
 @given(texts=texts(), events=streams(measurable_gains))
-def test_every_metric_equals_its_twin(texts: Texts, events: list[Shown]) -> None:
+def test_every_metric_equals_its_twin(texts: Texts, events: list[Event]) -> None:
     laws.equals_its_twin(texts, events)
 
 
-@dear()
-@given(texts=texts(), events=streams(), data=st.data())
-def test_any_order_gives_the_same_bits(
-    texts: Texts, events: list[Shown], data: st.DataObject
-) -> None:
-    laws.any_order(texts, events, data.draw(st.permutations(events)))
-
-
-@dear()
-@given(texts=texts(), events=streams(), data=st.data())
-def test_any_split_and_merge_gives_the_same_bits(
-    texts: Texts, events: list[Shown], data: st.DataObject
+@given(
+    texts=texts(),
+    events=streams(),
+    intervals=st.sampled_from([None, Intervals(groups=16)]),
+    data=st.data(),
+)
+def test_metrics_that_are_counted_together_keep_every_law(
+    texts: Texts, events: list[Event], intervals: Intervals | None, data: st.DataObject
 ) -> None:
     cuts = data.draw(st.lists(st.integers(0, len(events)), max_size=3))
-    laws.any_split(texts, events, cuts)
-
-
-@dear()
-@given(texts=texts(), events=streams())
-def test_every_form_of_a_batch_gives_the_same_bits(texts: Texts, events: list[Shown]) -> None:
-    laws.any_form(texts, events)
+    laws.any_order(texts, events, data.draw(st.permutations(events)), intervals)
+    laws.any_split(texts, events, cuts, intervals)
+    laws.any_form(texts, events, intervals)
     laws.pairs_are_events(texts, events)
-
-
-@dear()
-@given(texts=texts(), events=streams())
-def test_a_state_survives_json_and_goes_on_counting(texts: Texts, events: list[Shown]) -> None:
-    laws.state_returns(texts, events)
-
-
-@dear()
-@given(texts=texts(), events=streams())
-def test_a_dump_is_adopted_and_goes_on_counting(texts: Texts, events: list[Shown]) -> None:
-    laws.a_dump_returns(texts, events)
+    laws.state_returns(texts, events, intervals)
+    laws.a_dump_returns(texts, events, intervals)
+    laws.a_copy_is_independent(texts, events)
+    laws.merging_leaves_the_other_alone(texts, events)
 
 
 @pytest.mark.parametrize(("name", "k"), sampled(DUMPED, 12))

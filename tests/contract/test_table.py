@@ -15,12 +15,12 @@ from streameval.accumulator.plan import planned
 from streameval.accumulator.readings import How, answers, with_intervals
 from streameval.accumulator.table import Table
 from streameval.errors import DamagedStateError, UnlikeStateError
-from streameval.events import Batch, Event, columns_of
+from streameval.events import columns_of
+from streameval.testing.laws import update
 from tests.contract import laws
 from tests.contract.inputs import inputs
 from tests.contract.metric_cases import a_text_of_each, stream
 from tests.effort import dear
-from tests.metrics.preparation import Shown
 
 ALL = a_text_of_each()
 SOME = ["ndcg@5", "mrr", "distinct_items@3", "personalization", "auc", "novelty@3"]
@@ -41,30 +41,11 @@ def _table(texts: Sequence[str] = SOME, max_items: int = 1_000_000) -> Table:
     return Table(plan, accumulator.context, ids="text")
 
 
-def _batch(events: Sequence[Shown]) -> Batch:
-    return columns_of(
-        [
-            Event(
-                recommendations=event.recommendations,
-                interactions=event.interactions,
-                positions=event.positions,
-                scores=event.scores,
-                baseline=event.baseline,
-                typed=event.typed,
-                history=event.history,
-                user=event.user,
-                ts=laws.time_of(event),
-            )
-            for event in events
-        ]
-    )
-
-
 def _counted(
     cells: Sequence[int], texts: Sequence[str] = SOME, max_items: int = 1_000_000
 ) -> Table:
     table = _table(texts, max_items)
-    table.count(_batch(EVENTS[: len(cells)]), np.array(cells))
+    table.count(columns_of(EVENTS[: len(cells)]), np.array(cells))
     return table
 
 
@@ -78,7 +59,7 @@ def _pane(cells: Sequence[int]) -> Table:
 def _apart(cells: Sequence[int], texts: Sequence[str] = SOME) -> Mapping[int, Accumulator]:
     found: defaultdict[int, Accumulator] = defaultdict(lambda: _made(texts))
     for cell, event in zip(cells, EVENTS, strict=False):
-        laws.count(found[cell], event)
+        update(found[cell], event)
     return found
 
 
@@ -127,7 +108,7 @@ def test_added_up_cells_are_counted_in_one(first: list[int], second: list[int]) 
     names = {3: 1, 9: 0}
     here, there = _counted(first), _counted(second)
     shared = here.empty()
-    shared.count(_batch(EVENTS), np.array(second))
+    shared.count(columns_of(EVENTS), np.array(second))
     shared.rename(names)
     moved = there.copy()
     moved.rename(names)
@@ -136,8 +117,8 @@ def test_added_up_cells_are_counted_in_one(first: list[int], second: list[int]) 
     here.add(shared)
     renamed = [names.get(cell, cell) for cell in second]
     expected = _table()
-    expected.count(_batch(EVENTS), np.array(first))
-    expected.count(_batch(EVENTS), np.array(renamed))
+    expected.count(columns_of(EVENTS), np.array(first))
+    expected.count(columns_of(EVENTS), np.array(renamed))
     assert here == both == expected
     assert there == _counted(second)
 
@@ -165,7 +146,7 @@ def test_it_returns_from_bytes_under_other_numbers(cells: list[int], order: list
     assert loaded.load(data, numbers) == frozenset()
     assert b"".join(loaded.dump(numbers)) == data
     again = _table()
-    again.count(_batch(EVENTS[::-1]), np.array(cells[::-1]))
+    again.count(columns_of(EVENTS[::-1]), np.array(cells[::-1]))
     assert b"".join(again.dump(order)) == data
 
 
@@ -201,7 +182,7 @@ def test_a_copy_is_independent_and_every_change_has_a_version() -> None:
     before = [_dumped(table, 0), _dumped(table, 1)]
     twin = table.copy()
     seen = {table.version, twin.version}
-    twin.count(_batch(EVENTS), 0)
+    twin.count(columns_of(EVENTS), 0)
     twin.rename({1: 5})
     twin.add(table)
     seen.add(twin.version)
@@ -221,7 +202,7 @@ def test_what_was_read_before_a_change_is_read_anew_behind_it() -> None:
         (lambda: here.add(there), [60, 60]),
         (lambda: here.rename({1: 0}), [120, 0]),
         (lambda: here.subtract(_pane([0] * 60)), [60, 0]),
-        (lambda: here.count(_batch(EVENTS), 1), [60, 60]),
+        (lambda: here.count(columns_of(EVENTS), 1), [60, 60]),
     ]
     for change, lists in changes:
         answers(mrr, here, np.array([0, 1]))

@@ -4,40 +4,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from copy import copy
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import wraps
 from inspect import signature
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from tests.metrics.summaries import Number, RefusedError, summary_of
 
 Id: TypeAlias = str | int
-Interactions: TypeAlias = Sequence[Id] | frozenset[Id] | Mapping[Id, float]
+Interactions: TypeAlias = Sequence[Id] | AbstractSet[Id] | Mapping[Id, float]
 
 
-class Typed(Protocol):
-    """One interaction as it was logged."""
-
-    @property
-    def item(self) -> Id: ...
-    @property
-    def gain(self) -> float: ...
-    @property
-    def type(self) -> str | None: ...
-
-
-class Shown(NamedTuple):
-    """One event: what was shown, what was done with it, where each item stood, and the rest."""
+class Shown(Protocol):
+    """An event: what was shown, what was done with it, where each item stood, and the rest."""
 
     recommendations: Sequence[Id]
-    interactions: Interactions
-    positions: Sequence[int] | None = None
-    scores: Sequence[float] | None = None
-    baseline: Sequence[Id] | None = None
-    typed: Sequence[Any] = ()
-    history: Sequence[Id] | None = None
-    user: Id | None = None
+    interactions: Any
+    positions: Sequence[int] | None
+    scores: Sequence[float] | None
+    baseline: Sequence[Id] | None
+    typed: Sequence[Any]
+    history: Sequence[Id] | None
+    user: Id | None
 
 
 @dataclass(frozen=True)
@@ -75,7 +66,7 @@ class Reader:
     type: str = ""
 
     def outcome(self, event: Shown) -> Outcome:
-        acts = of_type(event, self.type)
+        acts = of_type(event, self.type).interactions
         gains = self._gains(acts)
         placed = self._placed(event)
         kept = [(rank, item) for rank, item in placed if self.k is None or rank <= self.k]
@@ -140,15 +131,17 @@ def gains_of(interactions: Interactions) -> dict[Id, float]:
     return dict.fromkeys(interactions, 1.0)
 
 
-def of_type(event: Shown, wanted: str) -> Interactions:
-    """The interactions, or the best of each item that are of one type."""
+def of_type(event: Shown, wanted: str) -> Shown:
+    """The event with the best interaction of each item that is of one type, where one is named."""
     if not wanted:
-        return event.interactions
-    found: list[Typed] = [each for each in event.typed if each.type == wanted]
-    return {
+        return event
+    found = [each for each in event.typed if each.type == wanted]
+    plain = copy(event)
+    plain.interactions = {
         item: max(each.gain for each in found if each.item == item)
         for item in {each.item for each in found}
     }
+    return plain
 
 
 Twin: TypeAlias = Callable[..., float]
@@ -161,8 +154,7 @@ def by_type(twin: Twin) -> Twin:
     @wraps(twin)
     def read(events: Sequence[Shown], k: int | None, **how: Any) -> float:
         wanted = how.pop("type", "")
-        typed = [event._replace(interactions=of_type(event, wanted)) for event in events]
-        return twin(typed, k, **how)
+        return twin([of_type(event, wanted) for event in events], k, **how)
 
     return read
 

@@ -12,7 +12,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from streameval.events import Batch, Id
+from streameval.events import Batch, Event, Id, columns_of
 from streameval.statistics.distributions import Values, ValuesOptions
 from streameval.statistics.exposures import ExposuresOptions, ItemsShown
 from streameval.statistics.hits import Hits
@@ -27,7 +27,6 @@ from streameval.statistics.scores import (
 )
 from streameval.statistics.statistic import Statistic
 from streameval.statistics.vocabulary import Items
-from tests.metrics.preparation import Shown
 from tests.strategies import WORDS, gains, lists
 
 Valued = tuple[float, int]
@@ -71,16 +70,8 @@ def state(statistic: Statistic) -> bytes:
     return json.dumps(found).encode()
 
 
-def batch(*events: Shown) -> Batch:
-    return Batch(
-        recommendations=[event.recommendations for event in events],
-        interactions=[event.interactions for event in events],
-        positions=[event.positions for event in events]
-        if any(event.positions is not None for event in events)
-        else None,
-        scores=[event.scores for event in events],
-        users=[event.user for event in events],
-    )
+def batch(*events: Event) -> Batch:
+    return columns_of(list(events))
 
 
 def _put(statistic: Values, cell: int, piece: Valued) -> None:
@@ -88,7 +79,7 @@ def _put(statistic: Values, cell: int, piece: Valued) -> None:
     statistic.add(np.array([cell]), np.array([value]), np.array([count]))
 
 
-def _wait(statistic: Values, cell: int, piece: Shown) -> None:
+def _wait(statistic: Values, cell: int, piece: Event) -> None:
     """A value that may be left out, infinite or undefined."""
     shown, acts = len(piece.recommendations), len(piece.interactions)
     ratio = shown / acts if acts else math.inf if shown % 2 else math.nan
@@ -96,7 +87,7 @@ def _wait(statistic: Values, cell: int, piece: Shown) -> None:
     statistic.wait(cell, ratio if shown else None)
 
 
-def _count(statistic: Statistic, cell: int, piece: Shown) -> None:
+def _count(statistic: Statistic, cell: int, piece: Event) -> None:
     statistic.count(batch(piece), cell)
 
 

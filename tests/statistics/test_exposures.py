@@ -12,8 +12,8 @@ from streameval.events import Batch, Id
 from streameval.statistics.exposures import Exposures, ExposuresOptions, ItemsShown
 from streameval.statistics.vocabulary import Items
 from tests.effort import every_case
-from tests.metrics.preparation import Shown
 from tests.statistics.kinds import batch, state
+from tests.strategies import shown
 
 CATALOG: list[Id] = [f"item-{number}" for number in range(20_000)]
 _HERE = np.array([0])
@@ -24,9 +24,9 @@ def _lists(count: int, *, seed: int = 5) -> list[list[Id]]:
     return [list(draw.choices(CATALOG, k=10)) for _ in range(count)]
 
 
-def _counted(shown: list[list[Id]], max_items: int, k: int | None = None) -> ItemsShown:
+def _counted(lists: list[list[Id]], max_items: int, k: int | None = None) -> ItemsShown:
     statistic = ItemsShown(ExposuresOptions(cutoff=k, max_items=max_items), Items())
-    statistic.count(Batch(recommendations=shown, interactions=[[]] * len(shown)), 0)
+    statistic.count(Batch(recommendations=lists, interactions=[[]] * len(lists)), 0)
     return statistic
 
 
@@ -37,30 +37,30 @@ def _of(statistic: ItemsShown) -> Exposures:
 
 @every_case("k", [1, 5, None])
 def test_distinct_items_up_to_a_cutoff_are_exact_below_the_cap(k: int | None) -> None:
-    shown = _lists(500)
-    exposures = _of(_counted(shown, 1_000_000, k))
-    union = {item for items in shown for item in items[:k]}
+    lists = _lists(500)
+    exposures = _of(_counted(lists, 1_000_000, k))
+    union = {item for items in lists for item in items[:k]}
     assert exposures.distinct == len(union)
     known = frozenset(CATALOG[:9_000])
     assert exposures.distinct_among(known) == len(union & known)
-    assert sum(exposures.counts()) == sum(len(items[:k]) for items in shown)
+    assert sum(exposures.counts()) == sum(len(items[:k]) for items in lists)
     assert not exposures.estimated
 
 
 @every_case(("k", "distinct"), [(1, 1), (5, 2), (None, 3)])
 def test_items_at_ranks_of_their_own_count_there(k: int | None, distinct: int) -> None:
     statistic = ItemsShown(ExposuresOptions(cutoff=k), Items())
-    statistic.count(batch(Shown(["a", "b", "c"], [], [5, 1, 6])), 0)
+    statistic.count(batch(shown(["a", "b", "c"], [], [5, 1, 6])), 0)
     assert _of(statistic).distinct == distinct
 
 
 @pytest.mark.parametrize("max_items", [500, 2_000])
 @pytest.mark.parametrize("k", [5, None])
 def test_an_estimate_is_near_the_truth(max_items: int, k: int | None) -> None:
-    shown = _lists(4_000)
-    exposures = _of(_counted(shown, max_items, k))
+    lists = _lists(4_000)
+    exposures = _of(_counted(lists, max_items, k))
     assert exposures.estimated
-    union = {item for items in shown for item in items[:k]}
+    union = {item for items in lists for item in items[:k]}
     assert exposures.distinct == pytest.approx(len(union), rel=6 / max_items**0.5)
     known = frozenset(CATALOG[::2])
     truth = len(union & known)
@@ -68,21 +68,21 @@ def test_an_estimate_is_near_the_truth(max_items: int, k: int | None) -> None:
 
 
 def test_above_the_cap_neither_order_nor_partition_nor_form_shows() -> None:
-    shown = _lists(900)
-    whole, one_by_one, merged = _counted(shown, 300), _counted([], 300), _counted([], 300)
-    for items in reversed(shown):
-        one_by_one.count(batch(Shown(items, [])), 0)
-    for start in range(0, len(shown), 70):
-        merged.merge(_counted(shown[start : start + 70], 300))
+    lists = _lists(900)
+    whole, one_by_one, merged = _counted(lists, 300), _counted([], 300), _counted([], 300)
+    for items in reversed(lists):
+        one_by_one.count(batch(shown(items, [])), 0)
+    for start in range(0, len(lists), 70):
+        merged.merge(_counted(lists[start : start + 70], 300))
     assert _of(whole).estimated
     assert state(whole) == state(one_by_one) == state(merged)
 
 
 def test_parts_below_the_cap_are_thinned_as_soon_as_they_pass_it_together() -> None:
-    shown = [[item] for item in CATALOG[:80]]
-    merged = _counted(shown[:40], 50)
-    merged.merge(_counted(shown[40:], 50))
-    assert state(merged) == state(_counted(shown, 50))
+    lists = [[item] for item in CATALOG[:80]]
+    merged = _counted(lists[:40], 50)
+    merged.merge(_counted(lists[40:], 50))
+    assert state(merged) == state(_counted(lists, 50))
     assert _of(merged).estimated
 
 
@@ -90,7 +90,7 @@ def test_items_that_never_repeat_are_bounded() -> None:
     statistic = _counted([], 100)
     for number in range(0, 50_000, 10):
         new: list[Id] = [f"new-{number + place}" for place in range(10)]
-        statistic.count(batch(Shown(new, [])), 0)
+        statistic.count(batch(shown(new, [])), 0)
         if number % 5_000 == 0:
             assert len(_of(statistic).codes) <= 100
     assert len(_of(statistic).codes) <= 100

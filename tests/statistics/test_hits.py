@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
+from streameval.events import Event
 from streameval.statistics import hits as module
 from streameval.statistics.hits import Hits, HitsOfCells
 from streameval.statistics.profiles import HitsOptions
@@ -18,8 +20,9 @@ from streameval.statistics.vocabulary import Items
 from tests.contract import laws
 from tests.contract.metric_cases import a_text_of_each, stream
 from tests.effort import every_case, sampled
-from tests.metrics.preparation import Outcome, Reader, Shown
+from tests.metrics.preparation import Outcome, Reader
 from tests.statistics.kinds import batch
+from tests.strategies import shown
 
 Fold = Callable[[int], None]
 
@@ -39,11 +42,11 @@ def test_a_fold_in_between_changes_no_bit(most: int, fold_at: Fold) -> None:
     laws.any_split(texts, stream(40), [10, 25])
 
 
-def _profiles(count: int) -> list[Shown]:
+def _profiles(count: int) -> list[Event]:
     """Lists that all differ in where their hits are."""
     draw = random.Random(11)
     items = list(range(60))
-    return [Shown(items, draw.sample(items, 8)) for _ in range(count)]
+    return [shown(items, draw.sample(items, 8)) for _ in range(count)]
 
 
 def test_more_distinct_profiles_than_are_kept_pending_change_no_bit() -> None:
@@ -74,14 +77,14 @@ def test_what_waits_to_be_folded_is_bounded(form: str, cells: Cells, fold_at: Fo
     assert _view(hits).count.tolist() == [1_000]
 
 
-def _shaped(event: Shown, form: str) -> Shown:
+def _shaped(event: Event, form: str) -> Event:
     gain = {"gains": 2.0, "ones": 1.0}.get(form)
     if form == "empty":
-        return event._replace(interactions=[])
+        return replace(event, interactions=[])
     if form == "positions":
-        return event._replace(positions=range(60, 0, -1))
+        return replace(event, positions=range(60, 0, -1))
     if gain is not None:
-        return event._replace(interactions=dict.fromkeys(event.interactions, gain))
+        return replace(event, interactions=dict.fromkeys(event.interactions, gain))
     return event
 
 
@@ -98,8 +101,8 @@ def test_the_tables_do_not_grow_with_the_stream() -> None:
 def test_the_cut_at_the_depth_is_part_of_the_content() -> None:
     deep, shallow = Hits(HitsOptions(depth=5), Items()), Hits(HitsOptions(depth=2), Items())
     for hits in (deep, shallow):
-        hits.count(batch(Shown(["a", "b", "c"], ["c"])), 0)
-        hits.count(batch(Shown(["a", "b"], [])), 0)
+        hits.count(batch(shown(["a", "b", "c"], ["c"])), 0)
+        hits.count(batch(shown(["a", "b"], [])), 0)
     assert _view(deep).hits == [1]
     assert _view(shallow).hits == [0]
     assert _view(shallow).count == _view(deep).count == [2]
@@ -111,10 +114,10 @@ def test_gains_below_the_least_are_not_relevant_however_they_came() -> None:
     hits = Hits(HitsOptions(min_gain=2.0), Items())
     given: list[Any] = [["a"], {"a": 1}, {"a": 1.5}, {"a": 0}, {"a": -3}]
     for acts in given:
-        hits.count(batch(Shown(["a"], acts)), 0)
-        hits.count(batch(Shown(["a"], acts, [1])), 0)
+        hits.count(batch(shown(["a"], acts)), 0)
+        hits.count(batch(shown(["a"], acts, [1])), 0)
     assert _view(hits).without_interactions == [10]
-    hits.count(batch(Shown(["a"], {"a": 2})), 0)
+    hits.count(batch(shown(["a"], {"a": 2})), 0)
     assert _view(hits).hits == [1]
 
 
@@ -162,7 +165,7 @@ def test_the_first_hits_are_counted_once_a_list(k: int | None) -> None:
 
 def test_ranks_beyond_the_depth_are_not_kept() -> None:
     hits = Hits(HitsOptions(depth=3), Items())
-    hits.count(batch(Shown(["a", "b"], ["a", "b"], [3, 4])), 0)
-    hits.count(batch(Shown(["a", "b"], {"a": 2.0, "b": 3.0}, [3, 4])), 0)
+    hits.count(batch(shown(["a", "b"], ["a", "b"], [3, 4])), 0)
+    hits.count(batch(shown(["a", "b"], {"a": 2.0, "b": 3.0}, [3, 4])), 0)
     assert [_view(hits).first(None).rank, _view(hits).first(None).hits] == [[3], [2]]
     assert _view(hits).hits == [2]
