@@ -8,7 +8,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,7 +21,7 @@ from streameval.config.options import (
 from streameval.decoding.fields import EventFields
 from streameval.errors import ConfigError
 from streameval.sources.options import FilesOptions, KafkaOptions, SimulatorOptions
-from tests.effort import every_case, rare
+from tests.effort import rare
 
 _TABLES_OF = (WindowsOptions, MetricOptions, StateOptions, DeadLetterOptions)
 _STRUCTS = (Config, EventFields, KafkaOptions, FilesOptions, SimulatorOptions, *_TABLES_OF)
@@ -83,11 +82,3 @@ def _answered(file: Path, table: Any) -> None:
         assert answer.problem
     else:
         assert answer.accumulator().metrics
-
-
-@every_case("content", ["", "\n", "# nothing\n", "metrics", "=", "[[source]]\n"])
-def test_next_to_nothing_is_answered_too(tmp_path: Path, content: str) -> None:
-    file = tmp_path / "streameval.toml"
-    file.write_text(content, encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"streameval\.toml: \S"):
-        load(file)

@@ -34,6 +34,8 @@ time_unit = "iso8601"
 listen = "127.0.0.1:9877"
 """
 _SHORTEST = 'metrics = ["ctr"]\n[source]\ntype = "simulator"\n'
+_WEB = f"{_SHORTEST}[web]\n"
+_KAFKA = 'metrics = ["ctr"]\n[source]\ntype = "kafka"\ntopics = ["t"]\n'
 
 
 def _loaded(folder: Path, text: str) -> Config:
@@ -70,12 +72,8 @@ def test_the_accumulator_reads_what_is_configured(tmp_path: Path) -> None:
 
 
 def test_a_bucket_is_where_its_url_says(tmp_path: Path) -> None:
-    path = tmp_path / "streameval.toml"
-    state = 'path = "s3://bucket/prefix"\nregion = "eu-west-1"\ntimeout = "5s"'
-    path.write_text(
-        f'metrics = ["mrr"]\n[source]\ntype = "files"\npaths = ["e.ndjson"]\n[state]\n{state}\n'
-    )
-    found = load(path).state
+    state = 'path = "s3://bucket/prefix"\nregion = "eu-west-1"\ntimeout = "5s"\n'
+    found = _loaded(tmp_path, f"{_SHORTEST}[state]\n{state}").state
     assert found is not None
     assert found.path == "s3://bucket/prefix"
     assert found.bucket == BucketOptions(region="eu-west-1", timeout=5.0)
@@ -124,16 +122,14 @@ def test_a_catalogue_that_is_none_is_refused(
 
 def test_settings_of_the_client_pass_through_untouched(tmp_path: Path) -> None:
     table = '[source.kafka]\nsecurity.protocol = "SSL"\nfetch_min_bytes = 65536\n'
-    text = 'metrics = ["ctr"]\n[source]\ntype = "kafka"\ntopics = ["t"]\n' + table
-    source = _loaded(tmp_path, text).source
+    source = _loaded(tmp_path, _KAFKA + table).source
     assert isinstance(source, KafkaOptions)
     assert source.kafka == {"security": {"protocol": "SSL"}, "fetch_min_bytes": 65536}
 
 
 @pytest.mark.parametrize("start", ["latest", "2026-01-31T00:00:00Z", "2026-01-31T01:00:00+01:00"])
 def test_reading_may_start_at_a_time(tmp_path: Path, start: str) -> None:
-    text = f'metrics = ["ctr"]\n[source]\ntype = "kafka"\ntopics = ["t"]\nstart = "{start}"\n'
-    source = _loaded(tmp_path, text).source
+    source = _loaded(tmp_path, f'{_KAFKA}start = "{start}"\n').source
     assert isinstance(source, KafkaOptions)
     assert source.start == start
 
@@ -149,3 +145,82 @@ def test_reading_may_start_at_a_time(tmp_path: Path, start: str) -> None:
 )
 def test_an_address_is_a_host_and_a_port(listen: str, meant: tuple[str, int]) -> None:
     assert host_and_port(listen) == meant
+
+
+def test_popularity_stands_in_a_file_beside_the_configuration(tmp_path: Path) -> None:
+    (tmp_path / "popularity.csv").write_text("item,users\na,4\nb,1\n")
+    table = '[popularity]\npath = "popularity.csv"\nusers = 4\n'
+    accumulator = _loaded(tmp_path, _SHORTEST.replace("ctr", "novelty@2") + table).accumulator()
+    accumulator.update(["a", "b"], [])
+    assert accumulator.read("novelty@2").value == 1.0
+
+
+@every_case(
+    ("key", "content", "diversity"),
+    [("vectors", "a,1,0\nb,0,1\n", 1.0), ("pairs", "a,b,0.25\n", 0.75)],
+)
+def test_similarity_comes_as_vectors_or_as_pairs(
+    tmp_path: Path, key: str, content: str, diversity: float
+) -> None:
+    (tmp_path / "similarity.csv").write_text(content)
+    table = f'[similarity]\n{key} = "similarity.csv"\n'
+    accumulator = _loaded(
+        tmp_path, _SHORTEST.replace("ctr", "list_diversity") + table
+    ).accumulator()
+    accumulator.update(["b", "a"], [])
+    assert accumulator.read("list_diversity").value == diversity
+
+
+@every_case(
+    ("content", "sentence"),
+    [
+        ("a,1\nb,many\n", "popularity.csv:2: 'many' is not a number; correct the line."),
+        ("a,1\nb\n", "popularity.csv:2: 1 columns where 2 are needed; correct the line."),
+    ],
+)
+def test_a_line_that_makes_no_sense_is_named(tmp_path: Path, content: str, sentence: str) -> None:
+    (tmp_path / "popularity.csv").write_text(content)
+    with pytest.raises(ConfigError) as caught:
+        _loaded(tmp_path, f'{_SHORTEST}[popularity]\npath = "popularity.csv"\n')
+    assert str(caught.value).endswith(sentence)
+
+
+def test_a_server_has_one_address_or_several(tmp_path: Path) -> None:
+    several = ["127.0.0.1:1", "[::1]:1", "a:0", "a:0"]
+    assert _loaded(tmp_path, _SHORTEST).web.addresses == ["127.0.0.1:9877"]
+    assert _loaded(tmp_path, f'{_WEB}listen = "[::1]:1"').web.addresses == ["[::1]:1"]
+    assert _loaded(tmp_path, f"{_WEB}listen = {several}").web.addresses == several
+
+
+@every_case(
+    ("given", "prefix"), [("/", ""), ("/eval", "/eval"), ("/eval/", "/eval"), ("/a/b", "/a/b")]
+)
+def test_a_prefix_has_no_slash_at_its_end(tmp_path: Path, given: str, prefix: str) -> None:
+    assert _loaded(tmp_path, f'{_WEB}route_prefix = "{given}"').web.prefix == prefix
+
+
+@every_case(
+    ("key", "value"),
+    [
+        *(("allowed_hosts", [each]) for each in ("", "*", "a:1", "http://a", "a.*", "[::1]")),
+        *(("route_prefix", each) for each in ("", "eval", "//", "/a//b", "/a b", "/../a", "/a?b")),
+        *(("route_prefix", each) for each in ("/{x}", "http://a/")),
+    ],
+)
+def test_what_is_no_name_and_no_path_is_refused(
+    tmp_path: Path, key: str, value: str | list[str]
+) -> None:
+    (shown,) = [value] if isinstance(value, str) else value
+    with pytest.raises(ConfigError) as caught:
+        _loaded(tmp_path, f"{_WEB}{key} = {value!r}")
+    assert f"web.{key}: found '{shown}'; give a " in str(caught.value)
+
+
+def test_files_of_other_tables_lie_beside_the_configuration(tmp_path: Path) -> None:
+    tables = '[state]\npath = "state"\n[dead_letters]\npath = "bad.ndjson"\n'
+    config = _loaded(tmp_path, f'{_WEB}config_file = "web.yml"\n{tables}')
+    assert config.web.config_file == f"{tmp_path}/web.yml"
+    assert config.state is not None
+    assert config.dead_letters is not None
+    assert config.state.path == f"{tmp_path}/state"
+    assert config.dead_letters.path == f"{tmp_path}/bad.ndjson"

@@ -142,19 +142,6 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
         microseconds(text)
 
 
-def test_state_and_dead_letters_lie_beside_the_configuration(tmp_path: Path) -> None:
-    file = tmp_path / "streameval.toml"
-    file.write_text(
-        'metrics = ["ctr"]\nstate = { path = "state" }\ndead_letters = { path = "bad.ndjson" }\n'
-        '[source]\ntype = "simulator"\n'
-    )
-    config = load(file)
-    assert config.state is not None
-    assert config.dead_letters is not None
-    assert config.state.path == f"{tmp_path}/state"
-    assert config.dead_letters.path == f"{tmp_path}/bad.ndjson"
-
-
 def test_a_table_of_one_metric_is_enough(tmp_path: Path) -> None:
     file = tmp_path / "streameval.toml"
     file.write_text('[source]\ntype = "simulator"\n[[metric]]\nname = "mrr"\n')
