@@ -10,10 +10,7 @@ from typing import Any
 from grafana_foundation_sdk.builders.dashboard import Dashboard
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 
-from tests.grafana.experiment import experiment
-from tests.grafana.metric import one_metric
-from tests.grafana.operating import pipeline
-from tests.grafana.overview import overview
+from tests.grafana import boards
 from tests.house.checkout import ROOT
 
 FOLDER = ROOT / "deploy" / "grafana"
@@ -33,13 +30,7 @@ def main() -> int:
 
 def dashboards() -> dict[Path, str]:
     """Every dashboard's file with its text."""
-    made = {
-        "overview": overview(),
-        "metric": one_metric(),
-        "experiment": experiment(),
-        "pipeline": pipeline(),
-    }
-    return {FOLDER / f"{name}.json": _written(board) for name, board in made.items()}
+    return {FOLDER / f"{name}.json": _written(board) for name, board in boards.dashboards().items()}
 
 
 def _written(made: Dashboard) -> str:

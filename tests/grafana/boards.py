@@ -1,0 +1,210 @@
+"""The four dashboards: their variables, and the panels of panels.yaml."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from grafana_foundation_sdk.builders import common, prometheus, stat, table, timeseries
+from grafana_foundation_sdk.builders.dashboard import Dashboard, Row
+from grafana_foundation_sdk.models.common import ScaleDistribution
+from grafana_foundation_sdk.models.dashboard import DataTransformerConfig, DynamicConfigValue
+from grafana_foundation_sdk.models.prometheus import PromQueryFormat
+
+from tests.grafana.parts import (
+    DATASOURCE,
+    SPANS,
+    Query,
+    Shown,
+    Variable,
+    asked,
+    board,
+    chart,
+    chosen,
+    figure,
+    runbook,
+    source_and_job,
+    typed,
+)
+
+_CHOICE = 'job=~"$job",${label}=~"$variant",k=~"$k|"'
+_COUNTS = '{__name__=~"streameval_.+_count",job=~"$job"}'
+_PROCESS = 'job=~"$job",instance="$instance"'
+_COMPARED = f'{_PROCESS},metric=~"$metric",variant=~"$variant"'
+_PROPERTIES = '{__name__=~"streameval_.+",window!="",job=~"$job"}'
+# A segment is part of a family's name, and has a panel of its own.
+_WITHOUT_SEGMENT = "/^streameval_(?!.*_by_)(.+)_count$/"
+_SEGMENT = "_by_${segment}"
+_FIGURES = ("Now", "May it be trusted?")
+"""Rows of single numbers."""
+
+
+def _rate(part: str, by: str = "", choice: str = _CHOICE, before: str = "") -> str:
+    """How fast a metric's counter grows, over replicas."""
+    name = f"streameval_${{metric}}{by}_{part}"
+    return f"sum without ($over) (rate({name}{{{choice}}}[$span]{before}))"
+
+
+def _mean(by: str = "", choice: str = _CHOICE, before: str = "") -> str:
+    """Of a span; absent where nothing was counted."""
+    return f"{_rate('sum', by, choice, before)} / ({_rate('count', by, choice, before)} > 0)"
+
+
+def _control(by: str = "") -> str:
+    """The mean of what the others are compared with."""
+    return _mean(by, 'job=~"$job",${label}="$control",k=~"$k|"')
+
+
+def _difference(by: str = "") -> str:
+    """Of each variant to the control, on the same labels and cut-off."""
+    others = _mean(by, _CHOICE + ',${label}!="$control"')
+    return f"({others}) - ignoring (${{label}}) group_left () ({_control(by)})"
+
+
+_SHARE = f"({_difference()}) / ignoring (${{label}}) group_left () (({_control()}) > 0)"
+EXPRESSIONS: Mapping[str, str] = {
+    "mean": _mean(),
+    "mean of yesterday": _mean(before=" offset 1d"),
+    "difference": _difference(),
+    "relative difference": _SHARE,
+    "evidence": _rate("count"),
+    "mean by segment": _mean(_SEGMENT),
+    "difference by segment": _difference(_SEGMENT),
+    "evidence by segment": _rate("count", _SEGMENT),
+    "evidence of an experiment": f"streameval_compare_evidence{{{_COMPARED}}}",
+    **{
+        name: f"streameval_compare_{name}{{{_COMPARED}}}"
+        for name in ("lift_ratio", "lift_low_ratio", "lift_high_ratio")
+    },
+}
+
+
+def dashboards() -> dict[str, Dashboard]:
+    """Every dashboard by the name of its file."""
+    path = Path(__file__).with_name("panels.yaml")
+    rows = yaml.safe_load(path.read_text(encoding="utf-8"))
+    made = {"overview": _overview(), "metric": _metric(), "experiment": _experiment()}
+    made["pipeline"] = _pipeline()
+    for name, empty in made.items():
+        for title, panels in rows[name].items():
+            _add(empty, title, [_shown(panel, len(panels)) for panel in panels])
+    return made
+
+
+def _shown(panel: dict[str, Any], beside: int) -> Shown:
+    queries = panel["queries"].items()
+    named = [Query(EXPRESSIONS.get(text, text), legend) for legend, text in queries]
+    wide = {"width": 24 // (beside if beside in {2, 4, 6} else min(beside, 3))}
+    return Shown(**(wide | panel | {"queries": named}))
+
+
+def _add(made: Dashboard, title: str, panels: Sequence[Shown]) -> None:
+    row = Row(title)
+    made.with_row(row.repeat("metric") if title.startswith("$") else row)
+    usual = figure if title in _FIGURES else chart
+    for shown in panels:
+        made.with_panel(_SPECIAL.get(shown.title, usual)(shown))
+
+
+def _overview() -> Dashboard:
+    about = (
+        "Each metric by variant: its mean, the difference to the control, and what is behind it."
+    )
+    return board("streameval-overview", "streameval: overview", about, _variables(many=True))
+
+
+def _metric() -> Dashboard:
+    about = "One metric: cut-offs, yesterday, windows of event time, segments."
+    by_name = 'label_values({__name__=~"streameval_${metric}_by_.+_count"}, __name__)'
+    variables = [
+        *_variables(many=False),
+        asked("segment", by_name, "One of your `segments`.", regex="/_by_(.+)_count$/"),
+        asked("window", f"label_values({_PROPERTIES}, window)", "Of event time.", many=True),
+        asked(
+            "property",
+            f"label_values({_PROPERTIES}, __name__)",
+            "A gauge that does not add up.",
+            regex="/^streameval_(?!.*_by_)(.+)(?<!_window_mean)(?<!_window_support)$/",
+        ),
+    ]
+    return board("streameval-metric", "streameval: one metric", about, variables)
+
+
+def _experiment() -> Dashboard:
+    about = (
+        "Variants against control, with bounds that hold however often you look. Compared by user "
+        "in one process, so choose one that reads all partitions: bounds do not add up."
+    )
+    instances = 'label_values(streameval_compare_evidence{job=~"$job"}, instance)'
+    known = f"streameval_compare_evidence{{{_PROCESS}}}"
+    variables = [
+        *source_and_job(),
+        asked("instance", instances, "The process that compares."),
+        asked("metric", f"label_values({known}, metric)", "As configured.", many=True),
+        asked("variant", f"label_values({known}, variant)", "Against control.", many=True),
+    ]
+    return board("streameval-experiment", "streameval: experiment", about, variables)
+
+
+def _pipeline() -> Dashboard:
+    about = "Reading, what is not counted, what is kept, and the processes themselves."
+    span = chosen("span", SPANS, "5m", "Rates are of so long before each point.")
+    return board("streameval-pipeline", "streameval: pipeline", about, [*source_and_job(), span])
+
+
+def _variables(*, many: bool) -> list[Variable]:
+    """What can be chosen of metrics; `many` of them, or one."""
+    values = f"label_values({_COUNTS}, ${{label}})"
+    names, cuts = (f"label_values({_COUNTS}, {label})" for label in ("__name__", "k"))
+    summed = "Labels summed over; add those of yours that are not to be told apart."
+    return [
+        *source_and_job(),
+        asked("metric", names, "As /metrics calls it.", regex=_WITHOUT_SEGMENT, many=many),
+        chosen("label", ("variant", "model"), "variant", "The label that is compared."),
+        asked("variant", values, "Those of the label that are shown.", many=True),
+        asked("control", values, "What the others are compared with.", first="control"),
+        asked("k", cuts, "Cut-offs.", many=True),
+        chosen("span", SPANS, "1h", "Each point is the mean of so long before it."),
+        typed("over", "instance, pod, container, endpoint", summed),
+    ]
+
+
+def _forest(shown: Shown) -> table.Panel:
+    """Lift and bounds of every comparison, a row each."""
+    panel = table.Panel().title(shown.title).description(shown.description).unit(shown.unit)
+    panel = panel.height(9).span(shown.width).decimals(2).datasource(DATASOURCE)
+    panel = panel.links([runbook(shown)])
+    for each, letter in zip(shown.queries, "ABC", strict=True):
+        query = prometheus.Dataquery().expr(each.expression).format(PromQueryFormat.TABLE)
+        panel = panel.with_target(query.instant().ref_id(letter).datasource(DATASOURCE))
+    panel = panel.with_transformation(DataTransformerConfig(id_val="merge", options={}))
+    pairs = zip(shown.queries, "ABC", strict=True)
+    names = {f"Value #{letter}": each.legend for each, letter in pairs}
+    hidden = dict.fromkeys(("Time", "__name__", "job", "instance", "control"), True)
+    order = {name: place for place, name in enumerate(("metric", "variant", *names))}
+    options = {"excludeByName": hidden, "renameByName": names, "indexByName": order}
+    return panel.with_transformation(DataTransformerConfig(id_val="organize", options=options))
+
+
+def _band(shown: Shown) -> timeseries.Panel:
+    """The lift of a metric between its bounds, as they closed in."""
+    panel = chart(shown).repeat("metric")
+    for end in ("low", "high"):
+        thin = [DynamicConfigValue("custom.lineStyle", {"dash": [4, 4], "fill": "dash"})]
+        panel = panel.override_by_regexp(f"/ {end}$/", thin)
+    return panel
+
+
+def _logarithmic(shown: Shown) -> timeseries.Panel:
+    scale = common.ScaleDistributionConfig().type(ScaleDistribution.LOG).log(10)
+    return chart(shown).scale_distribution(scale)
+
+
+_SPECIAL: Mapping[str, Callable[[Shown], stat.Panel | table.Panel | timeseries.Panel]] = {
+    "Lifts against control": _forest,
+    "Verdicts": lambda shown: figure(shown).height(9),
+    "Evidence": _logarithmic,
+    "${metric}: lift": _band,
+}
