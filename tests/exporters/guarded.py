@@ -1,4 +1,4 @@
-"""A real server behind a web configuration file that the test writes."""
+"""A real server whose snapshot a test sets, behind a web configuration file that it writes."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import httpx
 
 from streameval.config.options import WebOptions
 from streameval.config.web_file import web_security
+from streameval.engine.snapshot import Snapshot
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web import Limits, Server, application
 from tests.effort import PATIENCE
@@ -22,7 +23,12 @@ from tests.ports import WEB
 
 
 class Guarded:
-    """The server, its web configuration file, and a way to ask it."""
+    """The server, its web configuration file, and a way to ask it.
+
+    Attributes:
+        snapshot: that it shows.
+        turns: whether the loop turns.
+    """
 
     def __init__(
         self,
@@ -36,12 +42,15 @@ class Guarded:
         open_health: bool = False,
         scopes: Mapping[str, list[Any]] = MappingProxyType({}),
     ) -> None:
+        self.snapshot: Snapshot | None = picture(mean("ndcg@10", ("a",), 1.0, 2))
+        self.turns = True
         file.write_text(text)
         options = WebOptions(config_file=str(file), scopes=dict(scopes))
         self.security = security = web_security(options)
         app = application(
-            lambda: picture(mean("ndcg@10", ("a",), 1.0, 2)),
+            lambda: self.snapshot,
             PrometheusExporter(version="1", first_exposure=0),
+            turning=lambda: self.turns,
             reload=lambda: None,
             prefix=prefix,
             hosts=hosts,

@@ -5,18 +5,18 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
-import httpx
 import msgspec
 import pytest
 from starlette.applications import Starlette
 
-from streameval.engine.snapshot import Snapshot
 from streameval.errors import AddressInUseError
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web import Server, application, try_address
 from tests.effort import every_case
-from tests.exporters.pictures import health, mean, partition, picture, property_of_all
+from tests.exporters.guarded import Guarded, guarded
+from tests.exporters.pictures import health, mean, partition, picture, property_of_all, windowed
 from tests.ports import WEB
 
 
@@ -28,29 +28,14 @@ def _has_ipv6() -> bool:
     return True
 
 
-class Site:
-    """A real server whose snapshot the test sets."""
-
-    def __init__(self) -> None:
-        self.snapshot: Snapshot | None = None
-        self.turns = True
-        exporter = PrometheusExporter(version="1.2.3")
-        app = application(lambda: self.snapshot, exporter, turning=lambda: self.turns)
-        self.server = Server(app, "127.0.0.1:0")
-
-    def get(self, path: str) -> httpx.Response:
-        return WEB.get(self.server.address + path)
-
-
 @pytest.fixture
-def site() -> Iterator[Site]:
-    site = Site()
-    with site.server:
+def site(tmp_path: Path) -> Iterator[Guarded]:
+    with guarded(tmp_path / "web.yml") as site:
         yield site
 
 
-def test_before_the_first_snapshot_everything_answers(site: Site) -> None:
-    assert site.get("/").status_code == 200
+def test_before_the_first_snapshot_everything_answers(site: Guarded) -> None:
+    site.snapshot = None
     assert "No data has been read yet" in site.get("/").text
     assert site.get("/metrics").status_code == 200
     assert site.get("/api/v1/metrics").status_code == 503
@@ -58,19 +43,19 @@ def test_before_the_first_snapshot_everything_answers(site: Site) -> None:
     assert site.get("/-/ready").status_code == 503
 
 
-def test_the_exposition_says_which_format_it_is(site: Site) -> None:
+def test_the_exposition_says_which_format_it_is(site: Guarded) -> None:
     kind = site.get("/metrics").headers["content-type"]
     assert kind == "text/plain; version=0.0.4; charset=utf-8"
 
 
-def test_a_loop_that_stands_is_unhealthy_and_not_ready(site: Site) -> None:
+def test_a_loop_that_stands_is_unhealthy_and_not_ready(site: Guarded) -> None:
     site.snapshot = picture()
     site.turns = False
     assert site.get("/-/healthy").status_code == 503
     assert site.get("/-/ready").status_code == 503
 
 
-def test_ready_says_why_not(site: Site) -> None:
+def test_ready_says_why_not(site: Guarded) -> None:
     site.snapshot = picture(state=health(ready=False, trouble="no broker answers at 10.0.0.1."))
     answer = site.get("/-/ready")
     assert answer.status_code == 503
@@ -79,12 +64,12 @@ def test_ready_says_why_not(site: Site) -> None:
     assert site.get("/-/ready").status_code == 200
 
 
-def test_ready_says_how_old_the_snapshot_is(site: Site) -> None:
+def test_ready_says_how_old_the_snapshot_is(site: Guarded) -> None:
     site.snapshot = msgspec.structs.replace(picture(), taken_at=time.time() - 7_260)
     assert site.get("/-/ready").text.endswith(" The snapshot is 2 h 1 min old.\n")
 
 
-def test_later_trouble_is_shown_and_leaves_the_daemon_ready(site: Site) -> None:
+def test_later_trouble_is_shown_and_leaves_the_daemon_ready(site: Guarded) -> None:
     site.snapshot = picture(state=health(trouble="10,000 lists and no hit."))
     assert site.get("/-/ready").text.startswith("Warning: 10,000 lists and no hit.")
     assert "10,000 lists and no hit." in site.get("/").text
@@ -92,14 +77,15 @@ def test_later_trouble_is_shown_and_leaves_the_daemon_ready(site: Site) -> None:
     assert site.get("/-/ready").status_code == 200
 
 
-@pytest.mark.parametrize("value", [0.1 + 0.2, 1 / 3, 5e-324, 1.7976931348623157e308, 2.0**-30])
-def test_the_api_gives_every_bit_of_a_value(site: Site, value: float) -> None:
-    site.snapshot = picture(property_of_all("item_coverage@10", ("a",), value))
-    (entry,) = site.get("/api/v1/metrics").json()["metrics"]
-    assert struct.pack("<d", entry["value"]) == struct.pack("<d", value)
+def test_the_api_gives_every_bit_of_a_value(site: Guarded) -> None:
+    values = [0.1 + 0.2, 1 / 3, 5e-324, 1.7976931348623157e308, 2.0**-30]
+    found = (property_of_all("item_coverage@10", (str(value),), value) for value in values)
+    site.snapshot = picture(*found)
+    given = [each["value"] for each in site.get("/api/v1/metrics").json()["metrics"]]
+    assert struct.pack("<5d", *given) == struct.pack("<5d", *values)
 
 
-def test_the_api_has_each_reading_with_its_labels_and_null_where_undefined(site: Site) -> None:
+def test_the_api_has_each_reading_with_its_labels_and_null_where_undefined(site: Guarded) -> None:
     site.snapshot = picture(mean("ndcg@10", ("a",), 3.5, 7), mean("ndcg@10", ("b",), 0.0, 0))
     first, second = site.get("/api/v1/metrics").json()["metrics"]
     assert first == {
@@ -123,7 +109,7 @@ def test_the_api_has_each_reading_with_its_labels_and_null_where_undefined(site:
     assert (second["value"], second["count"]) == (None, 0)
 
 
-def test_the_api_says_how_the_pipeline_is(site: Site) -> None:
+def test_the_api_says_how_the_pipeline_is(site: Guarded) -> None:
     parts = (partition(3, 5, 9, 1_500_000),)
     site.snapshot = picture(state=health(consumed=9, invalid={"not_json": 4}, partitions=parts))
     answer = json.loads(site.get("/api/v1/metrics").content)
@@ -142,7 +128,7 @@ def test_the_api_says_how_the_pipeline_is(site: Site) -> None:
     ]
 
 
-def test_the_page_escapes_what_comes_from_the_stream(site: Site) -> None:
+def test_the_page_escapes_what_comes_from_the_stream(site: Guarded) -> None:
     nasty = '<script>alert("x")</script>'
     site.snapshot = picture(
         *(mean("ndcg@10", (f"{nasty}{number}",), 1, 2) for number in range(6)),
@@ -156,51 +142,48 @@ def test_the_page_escapes_what_comes_from_the_stream(site: Site) -> None:
     assert "&lt;script&gt;alert(&quot;x&quot;)&lt;/script&gt;" in text
 
 
-def test_the_page_shows_a_dash_where_there_is_no_evidence(site: Site) -> None:
+def test_the_page_shows_a_dash_where_there_is_no_evidence(site: Guarded) -> None:
     site.snapshot = picture(mean("ndcg@10", ("a",), 0.0, 0))
     assert "\N{EN DASH}</span>" in site.get("/").text
     assert "nan" not in site.get("/").text
 
 
-def test_the_page_says_when_the_process_started(site: Site) -> None:
+def test_the_page_says_when_the_process_started(site: Guarded) -> None:
     site.snapshot = picture()
     assert "Started 2025-10-09 08:53:20 UTC" in site.get("/").text
 
 
-def test_everything_the_page_needs_is_served(site: Site) -> None:
-    for name in ("page.css", "page.js", "icon.svg"):
-        assert site.get(f"/static/{name}").status_code == 200
-
-
-@pytest.mark.parametrize("path", ["/", "/metrics", "/nothing", "/static/page.js"])
-def test_a_browser_is_told_to_fetch_nothing_from_elsewhere(site: Site, path: str) -> None:
+@every_case("path", ["/", "/metrics", "/nothing", "/static/page.js"])
+def test_a_browser_is_told_to_fetch_nothing_from_elsewhere(site: Guarded, path: str) -> None:
     answer = site.get(path)
     assert answer.headers["content-security-policy"].startswith("default-src 'self';")
     assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-@pytest.mark.parametrize("path", ["/nothing", "/static/nothing", "/static/../page.py"])
-def test_an_unknown_path_is_answered_in_a_sentence(site: Site, path: str) -> None:
+@every_case("path", ["/nothing", "/static/nothing", "/static/../page.py"])
+def test_an_unknown_path_is_answered_in_a_sentence(site: Guarded, path: str) -> None:
     answer = site.get(path)
     assert answer.status_code == 404
     assert "try /, /metrics," in answer.text
 
 
-def test_writing_is_answered_in_a_sentence(site: Site) -> None:
+def test_writing_is_answered_in_a_sentence(site: Guarded) -> None:
     answer = WEB.post(site.server.address + "/metrics")
     assert answer.status_code == 405
     assert sorted(answer.headers["allow"].split(", ")) == ["GET", "HEAD"]
     assert answer.text == "Method not allowed; use GET.\n"
 
 
-def test_a_client_that_says_nothing_delays_no_one(site: Site) -> None:
+def test_a_client_that_says_nothing_delays_no_one(site: Guarded) -> None:
     host, port = site.server.address.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port))):
         assert site.get("/-/healthy").status_code == 200
 
 
 @pytest.mark.parametrize("take", [try_address, lambda listen: Server(_empty(), listen)])
-def test_a_port_in_use_is_said_with_the_address(site: Site, take: Callable[[str], object]) -> None:
+def test_a_port_in_use_is_said_with_the_address(
+    site: Guarded, take: Callable[[str], object]
+) -> None:
     busy = site.server.address.removeprefix("http://")
     with pytest.raises(AddressInUseError, match=r"cannot listen on 127\.0\.0\.1:\d+: address al"):
         take(busy)
@@ -220,7 +203,7 @@ def test_an_ipv6_address_stands_in_brackets() -> None:
         assert answer.status_code == 200
 
 
-def test_a_stopped_server_lets_go_of_its_address(site: Site) -> None:
+def test_a_stopped_server_lets_go_of_its_address(site: Guarded) -> None:
     address = site.server.address.removeprefix("http://")
     site.server.stop()
     assert try_address(address) == site.server.address
@@ -236,15 +219,11 @@ def _empty() -> Starlette:
     return application(lambda: None, PrometheusExporter(version="1"))
 
 
-def test_the_page_says_of_an_estimate_that_it_is_one(site: Site) -> None:
-    for more, said in (
-        (
-            {"estimated": True, "low": 0.25, "high": 0.75},
-            "estimated, between 0.2500 and 0.7500",
-        ),
-        ({"estimated": True}, "estimated, without bounds"),
-    ):
-        entry = property_of_all("gini", ("a",), 0.5, **more)
-        site.snapshot = picture(entry, version=len(said))
-        assert f"<small>{said}</small>" in site.get("/").text
+def test_the_page_says_of_an_estimate_that_it_is_one(site: Guarded) -> None:
+    sure = windowed(property_of_all("gini", ("a",), 0.5, estimated=True, low=0.25, high=0.75), "5m")
+    unsure = property_of_all("gini", ("a",), 0.5, estimated=True)
+    site.snapshot = picture(sure, unsure, windows=["5m"])
+    text = site.get("/").text
+    assert "<small>estimated, between 0.2500 and 0.7500</small>" in text
+    assert "<small>estimated, without bounds</small>" in text
     assert "Estimated above max_items." in site.get("/metrics").text
