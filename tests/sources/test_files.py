@@ -5,8 +5,8 @@ from __future__ import annotations
 import gzip
 import os
 import threading
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
@@ -112,8 +112,11 @@ def test_what_follows_a_member_must_be_a_member(tmp_path: Path) -> None:
         list(lines(_written(tmp_path / "events.gz", gzip.compress(b"a\n") + b"b\n")))
 
 
-def _source(*paths: str) -> FilesSource:
-    return FilesSource(FilesOptions(paths=list(paths)))
+@contextmanager
+def _opened(*paths: str, start: Mapping[Partition, int] | None = None) -> Iterator[FilesSource]:
+    with closing(FilesSource(FilesOptions(paths=list(paths)))) as source:
+        source.open(Positions(start))
+        yield source
 
 
 def _values(source: FilesSource) -> list[bytes | None]:
@@ -124,39 +127,37 @@ def _values(source: FilesSource) -> list[bytes | None]:
 
 
 def test_a_missing_file_is_found_before_anything_is_read(tmp_path: Path) -> None:
-    present = _written(tmp_path / "present", b"a\n")
-    with pytest.raises(SourceError) as caught:
-        _source(present, str(tmp_path / "absent")).open(Positions())
+    present, absent = _written(tmp_path / "present", b"a\n"), str(tmp_path / "absent")
+    with pytest.raises(SourceError) as caught, _opened(present, absent):
+        pass
     sentence = "no such file or directory; check the path and its permissions."
-    assert str(caught.value) == f"{tmp_path}/absent: {sentence}"
+    assert str(caught.value) == f"{absent}: {sentence}"
 
 
 def test_a_folder_is_refused_with_what_to_write(tmp_path: Path) -> None:
-    with pytest.raises(SourceError) as caught:
-        _source(f"{tmp_path}/").open(Positions())
-    assert str(caught.value).endswith(
-        f"is a directory; name the files in it, for example {tmp_path}/*.ndjson."
-    )
+    said = rf"is a directory; name the files in it, for example {tmp_path}/\*.ndjson\.$"
+    with pytest.raises(SourceError, match=said), _opened(f"{tmp_path}/"):
+        pass
 
 
 def test_a_file_named_twice_is_refused(tmp_path: Path) -> None:
     path = _written(tmp_path / "events", b"a\n")
-    with pytest.raises(SourceError, match="given twice"):
-        _source(path, path).open(Positions())
+    with pytest.raises(SourceError, match="given twice"), _opened(path, path):
+        pass
 
 
 def test_a_file_shorter_than_its_position_is_refused(tmp_path: Path) -> None:
     path = _written(tmp_path / "events", b"a\nb\n")
-    with closing(_source(path)) as source:
-        source.open(Positions({Partition(path, 0): 3}))
-        with pytest.raises(SourceError, match="has only 2 lines, but reading was to go on at 3"):
-            _values(source)
+    with (
+        _opened(path, start={Partition(path, 0): 3}) as source,
+        pytest.raises(SourceError, match="has only 2 lines, but reading was to go on at 3"),
+    ):
+        _values(source)
 
 
 def test_damage_stays_an_error_when_asked_again(tmp_path: Path) -> None:
     path = _written(tmp_path / "events.gz", gzip.compress(_TEXT)[:-1])
-    with closing(_source(path)) as source:
-        source.open(Positions())
+    with _opened(path) as source:
         for _ in range(2):
             with pytest.raises(SourceError, match="ends too early"):
                 _values(source)
@@ -166,8 +167,7 @@ def test_damage_stays_an_error_when_asked_again(tmp_path: Path) -> None:
 def test_progress_counts_bytes_as_they_lie_in_the_files(tmp_path: Path) -> None:
     compressed = gzip.compress(_TEXT)
     paths = [_written(tmp_path / "a.gz", compressed), _written(tmp_path / "b", b"a\n")]
-    with closing(_source(*paths)) as source:
-        source.open(Positions())
+    with _opened(*paths) as source:
         assert source.bytes_total == len(compressed) + 2
         assert source.bytes_read == 0
         _values(source)
@@ -176,8 +176,7 @@ def test_progress_counts_bytes_as_they_lie_in_the_files(tmp_path: Path) -> None:
 
 def test_more_files_than_are_open_at_once_are_all_read(tmp_path: Path) -> None:
     paths = [_written(tmp_path / str(number), b"%d\n" % number) for number in range(50)]
-    with closing(_source(*paths)) as source:
-        source.open(Positions())
+    with _opened(*paths) as source:
         found = _values(source)
     assert set(found) == {b"%d" % number for number in range(50)}
     assert len(found) == 50
@@ -188,8 +187,7 @@ def test_a_pipe_that_is_silent_holds_up_no_file(tmp_path: Path) -> None:
     pipe, path = tmp_path / "pipe", _written(tmp_path / "events", b"a\n")
     os.mkfifo(pipe)
     silent = os.open(pipe, os.O_RDWR)
-    with closing(_source(str(pipe), path)) as source:
-        source.open(Positions())
+    with _opened(str(pipe), path) as source:
         batches = list(source.poll(5)) + list(source.poll(0))
         assert [batch.values for batch in batches] == [[b"a"]]
         assert not source.finished
@@ -198,8 +196,7 @@ def test_a_pipe_that_is_silent_holds_up_no_file(tmp_path: Path) -> None:
 
 def test_a_big_file_comes_in_many_batches(tmp_path: Path) -> None:
     path = _written(tmp_path / "events", _TEXT)
-    with closing(_source(path)) as source:
-        source.open(Positions())
+    with _opened(path) as source:
         batch = source.poll(0.1)[0]
     assert 1000 < len(batch.values) < 50_000
     assert source.name == path
@@ -210,8 +207,7 @@ def test_a_named_pipe_is_read_as_it_is_written(tmp_path: Path) -> None:
     os.mkfifo(path)
     writer = threading.Thread(target=path.write_bytes, args=(gzip.compress(b"a\nb\n"),))
     writer.start()
-    with closing(_source(str(path))) as source:
-        source.open(Positions())
+    with _opened(str(path)) as source:
         assert source.bytes_total is None
         found = _values(source)
     writer.join()

@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from streameval.checkpoints.folder import FolderStore
+from tests.effort import thorough
 from tests.stores.drafts import PLACE, draft, whole
 from tests.stores.forgetful import Crash, ForgetfulDisk, failing_at
 
@@ -14,7 +15,7 @@ STORE = ROOT / "state"
 BEFORE, AFTER = 110, 120
 """Both name the blobs of their hundred; the next hundred's are new."""
 
-SEEDS = 6
+SEEDS = 6 if thorough() else 3
 """So often is each crash tried: what an unsynced disk keeps is drawn anew each time."""
 
 
