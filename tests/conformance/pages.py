@@ -28,8 +28,9 @@ bit, and with the recorded number within 1e-9; within 1e-6 (ndcgk) and 1e-5 (dcg
 1e-6 for torchmetrics, which compute in 32-bit floats. If the original raises an error, reading
 the value raises `UndefinedMetricError`.
 
-The difference is the largest (relative above 1), rounded up to a power of ten, without numbers
-that a unit test gives with a few digits. STREAMEVAL_GOLDEN names another folder of such files.
+STREAMEVAL_GOLDEN names another folder of such files. The last number is the largest difference
+(relative above 1), rounded up to a power of ten, without numbers that a unit test gives with a few
+digits.
 
 """
 
@@ -50,15 +51,15 @@ def _compared() -> Iterator[str]:
             order.index((pair[0].system, pair[0].metric)),
         )
     )
-    yield from _row("system", "its names", "cases", "values", "largest difference")
-    yield _rule("llrrr")
     for system, group in groupby(found, lambda pair: pair[0].system):
         compared = list(group)
-        names = dict.fromkeys(f"`{case.metric}`" for case, _ in compared)
+        names = dict.fromkeys(case.metric for case, _ in compared)
         differences = [each for case, path in compared for each in _differences(case, path)]
-        counts = f"{len(compared)}", f"{len(differences):,}"
-        yield from _row(CONVENTIONS[system].system, ", ".join(names), *counts, _power(differences))
-    yield f"\n{len(found):,} cases in all. Our names for theirs: [migrate](../how-to/migrate.md)."
+        yield (
+            f"- {CONVENTIONS[system].system}: {len(names)} metrics, {len(compared)} cases, "
+            f"{len(differences):,} values, {_power(differences)}"
+        )
+    yield f"\n{len(found):,} cases in all. What is compared: [its names](../how-to/migrate.md)."
 
 
 def _differences(case: Case, path: Path) -> Iterator[float]:
@@ -76,11 +77,3 @@ def _difference(claim: Claim, value: float, tolerance: Tolerance) -> float:
 def _power(differences: Iterable[float]) -> str:
     largest = max(differences, default=0.0)
     return f"1e{math.ceil(math.log10(largest)):03d}" if largest else "0"
-
-
-def _row(*cells: str) -> Iterator[str]:
-    yield f"| {' | '.join(cells)} |"
-
-
-def _rule(sides: str) -> str:
-    return "|" + "|".join("---:" if side == "r" else "---" for side in sides) + "|"

@@ -1,4 +1,4 @@
-"""The tables of docs/how-to/migrate.md: a system's names, and what to write here."""
+"""The names of docs/how-to/migrate.md: those of each system that are known here."""
 
 from __future__ import annotations
 
@@ -19,28 +19,18 @@ def with_tables(page: str) -> str:
 
 def _table(name: str) -> str:
     convention = CONVENTIONS[name]
-    rows = sorted(_rows(name, convention), key=str.lower)
-    return "\n".join(
-        [
-            f"\n{convention.system}:\n",
-            *rows,
-            "",
-        ]
-    )
+    names = sorted(_names(name, convention), key=str.lower)
+    return f"\n{convention.system}, behind `{name}:`: {', '.join(names)}.\n"
 
 
-def _rows(name: str, convention: Convention) -> Iterator[str]:
+def _names(name: str, convention: Convention) -> Iterator[str]:
+    """The system's own names, each with its cut-off and a link to our page."""
     own = convention.spellings
     others = {each: each for each in convention.metrics if each not in own.values()}
     for theirs, ours in {**own, **others}.items():
-        cut = "@10" if _cuts(ours) else ""
-        text = parse(f"{name}:{ours}{cut}").text
-        yield f"- `{theirs}`: [`{text}`](../reference/metrics/{ours}.md#values)"
-
-
-def _cuts(metric: str) -> bool:
-    definition = catalogue()[metric]
-    return definition.takes_k
+        cut = "@10" if catalogue()[ours].takes_k else ""
+        assert parse(f"{name}:{theirs}{cut}") == parse(f"{name}:{ours}{cut}")
+        yield f"[`{theirs}{cut}`](../reference/metrics/{ours}.md#values)"
 
 
 def chosen(convention: str, metric: str) -> list[str]:

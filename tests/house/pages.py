@@ -154,13 +154,14 @@ def _glance(definition: Definition) -> str:
     better = _BETTER[definition.higher_is_better]
     cut = "" if definition.takes_k else "; no cut-off"
     needs = [f"`{name}`" for name in definition.inputs if name != "k"]
-    needed = f"; needs {', '.join(needs)}" if needs else ""
-    facts = [
-        f"- {_range(definition)}, {better} is better; {_unit(definition)}{cut}",
-        f"- reads [`{definition.reads}`](../metrics.md#what-metrics-read){needed}",
-        f"- source: {definition.source}",
-    ]
-    return "\n".join(facts)
+    needed = f" and {', '.join(needs)}" if needs else ""
+    reads = f"reads [`{definition.reads}`](../metrics.md#what-metrics-read){needed}"
+    return "\n".join(
+        [
+            f"- {_range(definition)}, {better} is better; {_unit(definition)}{cut}; {reads}",
+            f"- source: {definition.source}",
+        ]
+    )
 
 
 def _unit(definition: Definition) -> str:
