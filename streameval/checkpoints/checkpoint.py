@@ -68,7 +68,8 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: unique in its checkpoint: "meta", "labels/past", "labels/60/28333333", ...
         content: its canonical bytes, in chunks of a few milliseconds each.
-        settled: whether it is the same as in the last checkpoint; then it becomes a blob.
+        settled: whether it is the same as in the last checkpoint, or new and not likely to change;
+            then it becomes a blob.
     """
 
     name: str

@@ -346,7 +346,10 @@ class PartitionCheckpoints:
     def _part(self, section: Section) -> Part:
         last = self._versions.get(section.name)
         if last is None or last.version != section.version:
-            return Part(name=section.name, content=section.content())
+            # What came and went since the last checkpoint is written once; what late events change
+            # again and again is not: each time would be a file of its own.
+            settled = section.closed and last is None
+            return Part(name=section.name, content=section.content(), settled=settled)
         content = self._content(section, last)
         return Part(name=section.name, content=content, settled=True, digest=last.digest)
 

@@ -279,7 +279,14 @@ class Family:
             content = self._users_content(self._users.users)
             found.append(Section(f"{name}/{_USERS}", self._users.version, content))
         for pane, table in tables.items():
-            found.append(Section(section_name(name, pane), table.version, self._content(table)))
+            found.append(
+                Section(
+                    section_name(name, pane),
+                    table.version,
+                    self._content(table),
+                    closed=self._closed(pane),
+                )
+            )
         return sorted(found, key=lambda section: section.name)
 
     def restore(self, sections: Mapping[str, bytes]) -> frozenset[str]:
@@ -410,6 +417,13 @@ class Family:
             plan = _plan_of(pane, self.spec.table.plan)
             table = self._panes[pane] = self.spec.table.empty(plan)
         return table
+
+    def _closed(self, pane: Pane) -> bool:
+        """Whether all has come that may still come in time, or be folded into an hour."""
+        if self.clock is None or pane.size in {BEYOND.size, DAY}:
+            return False
+        until = self._fine if pane.size == HOUR else self.clock - self.times.lateness
+        return pane.start + pane.size <= until
 
     def _content(self, table: Table) -> Callable[[], Callable[[], Iterator[bytes]]]:
         def copied() -> Callable[[], Iterator[bytes]]:

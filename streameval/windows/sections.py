@@ -22,8 +22,10 @@ class Section(NamedTuple):
         version: while it stays the same, so does the content.
         content: makes an independent copy, in milliseconds, and returns what yields its
             canonical bytes in small pieces, on any thread.
+        closed: whether only events that come later than allowed can change it.
     """
 
     name: str
     version: int
     content: Callable[[], Callable[[], Iterator[bytes]]]
+    closed: bool = False

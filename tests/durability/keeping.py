@@ -31,12 +31,12 @@ def assignment(**changed: Any) -> Assignment:
     return msgspec.structs.replace(usual, **changed)
 
 
-def batch(start: int, stop: int, partition: Partition = P) -> RecordBatch:
-    """Events of one variant, every one of them a hit."""
+def batch(start: int, stop: int, partition: Partition = P, minute: int = 0) -> RecordBatch:
+    """Events of one variant and minute, every one of them a hit."""
     numbers = range(start, stop)
     return RecordBatch(
         partition=partition,
-        values=[record(number, minute=0, variant="x") for number in numbers],
+        values=[record(number, minute=minute, variant="x") for number in numbers],
         offsets=numbers,
         next_offset=stop,
     )
@@ -79,9 +79,9 @@ class Kept:
         given = assignment(**changed)
         return self.checkpointer.assigned([given])[given.partition]
 
-    def count(self, start: int, stop: int) -> None:
+    def count(self, start: int, stop: int, minute: int = 0) -> None:
         """Count these offsets of partition 0."""
-        self.checkpointer.apply(batch(start, stop))
+        self.checkpointer.apply(batch(start, stop, minute=minute))
 
     def checkpoint(self) -> None:
         """Let a round take place, after a time without records."""
