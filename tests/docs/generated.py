@@ -1,11 +1,14 @@
-"""The pages, and parts of pages, that are made here from the code."""
+"""The files, and parts of pages, that are made here from the code."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 
-from tests.docs import command_line, configuration, migration, tables
+from deploy.prometheus import generate
+from tests.docs import command_line, configuration, metrics, migration, tables
+from tests.grafana import boards
 from tests.house.checkout import ROOT
 
 REFERENCE = ROOT / "docs" / "reference"
@@ -17,19 +20,25 @@ _PARTS: Mapping[Path, Callable[[str], str]] = {
 }
 
 
-def pages() -> dict[Path, str]:
-    """Every page with its text, as the code is now."""
+@cache
+def files() -> dict[Path, str]:
+    """Every file with its text, as the code is now."""
     return {
         REFERENCE / "configuration.md": configuration.page(),
         REFERENCE / "command-line.md": command_line.page(),
+        ROOT / "deploy" / "prometheus" / "metrics.yml": generate.rules(),
+        **metrics.pages(),
+        **boards.files(),
         **{path: renewed(path.read_text(encoding="utf-8")) for path, renewed in _PARTS.items()},
     }
 
 
 def lagging() -> dict[Path, str]:
-    """Those whose files say something else, or are missing."""
-    return {
+    """Those that say something else or are missing; without a text those that must go."""
+    there = {*metrics.FOLDER.glob("*.md"), *boards.FOLDER.glob("*.json")}
+    late = {
         path: text
-        for path, text in pages().items()
+        for path, text in files().items()
         if not path.is_file() or path.read_text(encoding="utf-8") != text
     }
+    return late | dict.fromkeys(there - set(files()), "")

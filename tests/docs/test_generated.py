@@ -1,34 +1,44 @@
-"""Reference pages are those that the code makes; what it does not say, the tests find."""
+"""Files that are made are those that the code makes; what it does not say, the tests find."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
+import typing
 
 import msgspec
-import pytest
 
+from streameval.catalogue import catalogue
 from streameval.catalogue.conventions import CONVENTIONS
+from streameval.catalogue.metric import Reads
+from streameval.cli.metrics import STATISTICS
 from streameval.config import Config
 from streameval.config.options import WebOptions
 from streameval.exporters.web.webconfig import TABLES
-from tests.docs import configuration
-from tests.docs.generated import MIGRATE, REFERENCE, pages
+from tests.docs import configuration, metrics
+from tests.docs.generated import MIGRATE, REFERENCE, files, lagging
 from tests.docs.markdown import label
 from tests.effort import every_case
 from tests.house.checkout import ROOT
 
-MADE = pages()
+
+def test_every_file_is_as_the_code() -> None:
+    assert [*map(label, lagging())] == [], "write them: python -m tests.docs --write"
 
 
-@pytest.mark.parametrize("path", MADE, ids=label)
-def test_a_page_is_as_the_code(path: Path) -> None:
-    lag = "it lags the code: python -m tests.docs --write"
-    assert path.read_text(encoding="utf-8") == MADE[path], lag
+def test_every_metric_has_a_page_with_its_value_under_every_convention() -> None:
+    for name in catalogue():
+        text = files()[metrics.FOLDER / f"{name}.md"]
+        known = [system for system, each in CONVENTIONS.items() if name in each.metrics]
+        named = re.findall(rf"`((?:\w+:)?{name})`", text.partition("\n## Values\n")[2])
+        assert sorted(named) == sorted([name, *(f"{system}:{name}" for system in known)])
+
+
+def test_what_every_metric_reads_is_explained() -> None:
+    assert set(STATISTICS) == set(typing.get_args(Reads))
 
 
 def test_every_table_of_the_configuration_has_a_section() -> None:
-    page = MADE[REFERENCE / "configuration.md"]
+    page = files()[REFERENCE / "configuration.md"]
     tables = ("source", "event", "windows", "state", "dead_letters", "popularity", "web")
     assert all(f"## `[{table}]`" in page for table in tables)
     assert page.count('## `[source]` with `type = "') == 3
@@ -42,7 +52,7 @@ def test_every_key_has_its_sentence(struct: type[msgspec.Struct]) -> None:
 
 
 def test_durations_that_are_told_apart_by_name_are_there() -> None:
-    page = MADE[REFERENCE / "configuration.md"]
+    page = files()[REFERENCE / "configuration.md"]
     for path in configuration._DURATIONS:
         row = rf"^- `{path.rpartition('.')[2]}` \((list of )?duration[;)]"
         assert re.search(row, page, re.MULTILINE)
@@ -55,7 +65,7 @@ def test_every_key_of_the_web_configuration_file_is_documented() -> None:
 
 
 def test_every_system_has_its_names_in_the_page_of_migration() -> None:
-    page = MADE[MIGRATE]
+    page = files()[MIGRATE]
     older = {"replay_0_9", "replay_0_11"}
     assert all(f"<!-- names of {name} -->" in page for name in set(CONVENTIONS) - older)
     for name in set(CONVENTIONS) - older:

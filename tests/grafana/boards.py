@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import yaml
 from grafana_foundation_sdk.builders import common, prometheus, stat, table, timeseries
 from grafana_foundation_sdk.builders.dashboard import Dashboard, Row
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.common import ScaleDistribution
 from grafana_foundation_sdk.models.dashboard import DataTransformerConfig, DynamicConfigValue
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
@@ -28,7 +30,9 @@ from tests.grafana.parts import (
     source_and_job,
     typed,
 )
+from tests.house.checkout import ROOT
 
+FOLDER = ROOT / "deploy" / "grafana"
 _CHOICE = 'job=~"$job",${label}=~"$variant",k=~"$k|"'
 _COUNTS = '{__name__=~"streameval_.+_count",job=~"$job"}'
 _PROCESS = 'job=~"$job",instance="$instance"'
@@ -81,8 +85,23 @@ EXPRESSIONS: Mapping[str, str] = {
 }
 
 
-def dashboards() -> dict[str, Dashboard]:
-    """Every dashboard by the name of its file."""
+def files() -> dict[Path, str]:
+    """Every dashboard's file with its text."""
+    return {FOLDER / f"{name}.json": _written(made) for name, made in _dashboards().items()}
+
+
+def _written(made: Dashboard) -> str:
+    found: dict[str, Any] = json.loads(JSONEncoder().encode(made.build()))
+    for number, panel in enumerate(found["panels"], 1):
+        panel["id"] = number
+    for annotation in found["annotations"]["list"]:
+        # The kit knows no title of an annotation.
+        annotation["titleFormat"] = "streameval {{version}}"
+        annotation["textFormat"] = "{{job}} runs {{version}} now"
+    return json.dumps(found, indent=2, sort_keys=True) + "\n"
+
+
+def _dashboards() -> dict[str, Dashboard]:
     path = Path(__file__).with_name("panels.yaml")
     rows = yaml.safe_load(path.read_text(encoding="utf-8"))
     made = {"overview": _overview(), "metric": _metric(), "experiment": _experiment()}

@@ -1,9 +1,8 @@
-"""The pages of the metrics, made from the metrics: `python -m tests.house.pages --write`."""
+"""docs/reference/metrics.md, and a page for each metric, as the metrics declare them."""
 
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -83,26 +82,8 @@ _EXAMPLE = "[the example](../metrics.md#the-worked-example)"
 _KINDS = {str: "a word", int: "a whole number", float: "a number", bool: "true or false"}
 
 
-def main() -> int:
-    """Write the pages, or list those that lag behind the code."""
-    wanted = pages()
-    late = [path for path, text in wanted.items() if not _is(path, text)]
-    gone = [path for path in FOLDER.glob("*.md") if path not in wanted]
-    print(
-        "\n".join(str(path.relative_to(ROOT)) for path in (*late, *gone)) or "all are as the code"
-    )
-    if "--write" in sys.argv[1:]:
-        FOLDER.mkdir(exist_ok=True)
-        for path in late:
-            path.write_text(wanted[path], encoding="utf-8")
-        for path in gone:
-            path.unlink()
-        return 0
-    return bool(late or gone)
-
-
 def pages() -> dict[Path, str]:
-    """Every page that is made from the code, with its text."""
+    """Every page of a metric, and their index, with its text."""
     made = {FOLDER / f"{name}.md": page(found) for name, found in catalogue().items()}
     index = INDEX.read_text(encoding="utf-8")
     sections = {
@@ -341,11 +322,3 @@ def _row(given: object) -> str:
     if isinstance(given, Mapping):
         return ", ".join(f"{item}: {gain:g}" for item, gain in given.items()) or "none"
     return ", ".join(map(str, given)) if isinstance(given, list) else "none"
-
-
-def _is(path: Path, text: str) -> bool:
-    return path.exists() and path.read_text(encoding="utf-8") == text
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
