@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from itertools import chain
 from typing import Annotated
 
 from rich.progress import (
@@ -18,8 +19,8 @@ from typer import Argument, Option
 from streameval.cli.ending import output, tell, wrong_call_where
 from streameval.cli.screen import progress_console
 from streameval.errors import SourceError
-from streameval.sources.kafka.publishing import Destination, Published
-from streameval.sources.kafka.publishing import publish as publish_files
+from streameval.sources.files import lines
+from streameval.sources.kafka.publishing import Destination, Published, publish_records
 from streameval.sources.opening import size
 
 
@@ -76,6 +77,7 @@ def _published(paths: Sequence[str], destination: Destination) -> Published:
     columns = (SpinnerColumn(), TextColumn("{task.completed:,.0f} records"), TimeElapsedColumn())
     with Progress(*columns, console=console, disable=console is None, transient=True) as progress:
         task = progress.add_task("", total=None)
-        return publish_files(
-            paths, destination, os.environ, lambda count: progress.update(task, completed=count)
+        records = chain.from_iterable(map(lines, paths))
+        return publish_records(
+            records, destination, os.environ, lambda count: progress.update(task, completed=count)
         )

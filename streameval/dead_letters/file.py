@@ -6,7 +6,7 @@ import base64
 import fcntl
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from io import FileIO
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -112,16 +112,50 @@ Content: TypeAlias = str | Base64
 """Bytes: as text where they are UTF-8."""
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """The fields of a `DeadLetter`, as they are written."""
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a letter says of its record, as it is written."""
 
     topic: str
     partition: int
     offset: int
-    timestamp: int | None
+    timestamp: int | None = None
     stage: Stage
     reason: str
     message: str
+
+    @classmethod
+    def of(cls, letter: DeadLetter) -> Facts:
+        """Those of a letter."""
+        return Facts(
+            topic=letter.partition.topic,
+            partition=letter.partition.number,
+            offset=letter.offset,
+            timestamp=letter.timestamp_ms,
+            stage=letter.stage,
+            reason=letter.reason,
+            message=letter.message,
+        )
+
+    def letter(
+        self, key: bytes | None, headers: Iterable[tuple[str, bytes]], value: bytes
+    ) -> DeadLetter:
+        """The letter of a record with this content."""
+        return DeadLetter(
+            partition=Partition(self.topic, self.partition),
+            offset=self.offset,
+            timestamp_ms=self.timestamp,
+            key=key,
+            headers=tuple(headers),
+            value=value,
+            stage=self.stage,
+            reason=self.reason,
+            message=self.message,
+        )
+
+
+class Line(Facts, frozen=True, kw_only=True):
+    """A letter as it is written."""
+
     key: Content | None
     headers: tuple[tuple[str, Content], ...]
     value: Content
@@ -138,13 +172,7 @@ def line_of(letter: DeadLetter) -> bytes:
      "reason":"not_json", "message":"cut off", "key":{"base64":"/w=="}, "headers":[], "value":"{"}
     """
     line = Line(
-        topic=letter.partition.topic,
-        partition=letter.partition.number,
-        offset=letter.offset,
-        timestamp=letter.timestamp_ms,
-        stage=letter.stage,
-        reason=letter.reason,
-        message=letter.message,
+        **msgspec.structs.asdict(Facts.of(letter)),
         key=None if letter.key is None else _content(letter.key),
         headers=tuple((name, _content(value)) for name, value in letter.headers),
         value=_content(letter.value),
@@ -162,17 +190,9 @@ def letter_in(line: bytes) -> DeadLetter:
         found = msgspec.json.decode(line, type=Line)
     except msgspec.MsgspecError as error:
         raise ValueError(str(error)) from error
-    return DeadLetter(
-        partition=Partition(found.topic, found.partition),
-        offset=found.offset,
-        timestamp_ms=found.timestamp,
-        key=None if found.key is None else _bytes(found.key),
-        headers=tuple((name, _bytes(value)) for name, value in found.headers),
-        value=_bytes(found.value),
-        stage=found.stage,
-        reason=found.reason,
-        message=found.message,
-    )
+    key = None if found.key is None else _bytes(found.key)
+    headers = ((name, _bytes(value)) for name, value in found.headers)
+    return found.letter(key, headers, _bytes(found.value))
 
 
 def _content(value: bytes) -> Any:

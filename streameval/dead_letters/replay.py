@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-import time
-from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from typing import Any, Final
 
 import msgspec
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.errors import KafkaError, KafkaTimeoutError
 
-from streameval.dead_letters.topic import letter_of
+from streameval.dead_letters.topic import MAX_RECORD, letter_of
 from streameval.engine.dead_letters import ORIGINAL, DeadLetter, Identity
-from streameval.errors import PublishError, SourceError
 from streameval.events.records import Partition
-from streameval.sources.kafka.client import (
-    UNUSABLE,
-    connect,
-    silence_client_log,
-    unusable,
-)
-from streameval.sources.kafka.cluster import EARLIEST, LATEST, Cluster
-from streameval.sources.kafka.connections import failure_of
+from streameval.sources.kafka.client import explained, silence_client_log
+from streameval.sources.kafka.cluster import Cluster
+from streameval.sources.kafka.probe import records_between
+from streameval.sources.kafka.publishing import Message, send
+from streameval.sources.options import EARLIEST, LATEST
 
 _READ_TIMEOUT: Final = 30.0
 """Seconds without a record, before the end, after which reading has failed."""
-_ACK_TIMEOUT: Final = 30.0
-_MAX_IN_FLIGHT: Final = 1_000
-_MAX_RECORD: Final = 64 * 1024 * 1024
 
 
 class DeadLetterReader:
@@ -51,12 +40,8 @@ class DeadLetterReader:
         self._topics = topics
         self.foreign = 0
         silence_client_log()
-        try:
+        with self._explained():
             self._begins, self._ends = self._bounds(inputs)
-        except UNUSABLE as error:
-            raise unusable(error, config) from error
-        except (KafkaError, OSError) as error:
-            raise self._failure(error) from error
 
     @property
     def present(self) -> bool:
@@ -70,54 +55,25 @@ class DeadLetterReader:
             SourceError: reading fails.
         """
         self.foreign = 0
-        try:
-            for key, value, headers in self._records():
-                letter = letter_of(key, value, headers)
-                if letter is None:
-                    self.foreign += 1
-                else:
-                    yield letter
-        except (KafkaError, OSError) as error:
-            raise self._failure(error) from error
+        with self._explained():
+            ranges = self._begins, self._ends
+            for _, records in records_between(self._config, *ranges, _READ_TIMEOUT):
+                for record in records:
+                    letter = letter_of(record.key, record.value, record.headers)
+                    if letter is None:
+                        self.foreign += 1
+                    else:
+                        yield letter
 
     def _bounds(self, inputs: Sequence[str]) -> tuple[dict[Partition, int], dict[Partition, int]]:
         with closing(Cluster(self._config)) as cluster:
             found = cluster.topics([*self._topics, *inputs])
-            for name in inputs:
-                if name in found.missing:
-                    remedy = "correct [source] topics"
-                    raise SourceError(f"topic {name!r}", "there is none on this cluster", remedy)
-            for name, why in found.refused.items():
-                remedy = "allow this user to read it"
-                raise SourceError(f"topic {name!r}", f"Kafka says {why}", remedy)
+            found.require(inputs)
             wanted = [each for each in found.partitions if each.topic in self._topics]
             return cluster.offsets(wanted, EARLIEST), cluster.offsets(wanted, LATEST)
 
-    def _records(self) -> Iterator[tuple[Any, Any, Any]]:
-        left = {TopicPartition(*each): self._ends[each] for each in self._ends}
-        left = {each: end for each, end in left.items() if self._begins[Partition(*each)] < end}
-        with closing(connect(KafkaConsumer, self._config)) as consumer:
-            consumer.assign(list(left))
-            for each in left:
-                consumer.seek(each, self._begins[Partition(*each)])
-            heard = time.monotonic()
-            while left:
-                polled = consumer.poll(timeout_ms=200)
-                for each, records in polled.items():
-                    end = left[each]
-                    yield from ((r.key, r.value, r.headers) for r in records if r.offset < end)
-                done = [each for each, end in left.items() if consumer.position(each) >= end]
-                heard = time.monotonic() if polled or done else heard
-                if time.monotonic() - heard > _READ_TIMEOUT:
-                    raise KafkaTimeoutError(f"nothing for {_READ_TIMEOUT:g} seconds")
-                for each in done:
-                    del left[each]
-                    consumer.pause(each)
-
-    def _failure(self, error: Exception) -> SourceError:
-        where = f"topic {', '.join(self._topics)}"
-        _, problem, remedy = failure_of(error, self._config)
-        return SourceError(where, problem, remedy)
+    def _explained(self) -> AbstractContextManager[None]:
+        return explained(self._config, f"topic {', '.join(self._topics)}")
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,54 +116,19 @@ def replay(letters: Iterable[DeadLetter], config: Mapping[str, Any]) -> int:
         SourceError: the client refuses its settings.
         PublishError: the broker does not answer, or refuses a record.
     """
-    silence_client_log()
-    run = _Replay()
-    try:
-        with closing(connect(KafkaProducer, {**config, **_PRODUCER})) as producer:
-            for letter in letters:
-                run.send(producer, letter)
-            run.settle(0)
-    except (KafkaError, OSError) as error:
-        raise run.failure(str(failure_of(error, config))) from error
-    except UNUSABLE as error:
-        raise unusable(error, config) from error
-    return run.count
+    remedy = "these were written, and another replay writes them again"
+    return send(map(_message, letters), {**config, **_PRODUCER}, "", remedy)
+
+
+def _message(letter: DeadLetter) -> Message:
+    headers = [pair for pair in letter.headers if pair[0] != ORIGINAL]
+    headers.append((ORIGINAL, str(letter.original).encode()))
+    topic, number = letter.partition
+    return Message(topic, letter.value, letter.key, headers, number)
 
 
 _PRODUCER: Final[Mapping[str, Any]] = {
     "acks": "all",
     "enable_idempotence": False,
-    "max_request_size": _MAX_RECORD,
+    "max_request_size": MAX_RECORD,
 }
-
-
-class _Replay:
-    """The records that were sent, and how many of them were acknowledged."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._unanswered: deque[Any] = deque()
-        self._topic = ""
-
-    def send(self, producer: Any, letter: DeadLetter) -> None:
-        topic, number = letter.partition
-        self._topic = topic
-        known = producer.partitions_for(topic)
-        if number not in known:
-            raise self.failure(f"it no longer has partition {number}")
-        headers = [pair for pair in letter.headers if pair[0] != ORIGINAL]
-        headers.append((ORIGINAL, str(letter.original).encode()))
-        self._unanswered.append(producer.send(topic, letter.value, letter.key, headers, number))
-        if len(self._unanswered) > _MAX_IN_FLIGHT:
-            self.settle(_MAX_IN_FLIGHT // 2)
-
-    def settle(self, remaining: int) -> None:
-        """Wait for acknowledgements, oldest first, until that many are outstanding."""
-        while len(self._unanswered) > remaining:
-            self._unanswered[0].get(timeout=_ACK_TIMEOUT)
-            self._unanswered.popleft()
-            self.count += 1
-
-    def failure(self, problem: str) -> PublishError:
-        remedy = "these were written, and another replay writes them again"
-        return PublishError(self._topic, self.count, problem, remedy)

@@ -6,8 +6,9 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from types import MappingProxyType
-from typing import Any, Final, get_args
+from typing import Any, Final
 
+import msgspec
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import (
@@ -21,9 +22,9 @@ from kafka.errors import (
 )
 from kafka.util import ensure_valid_topic_name
 
-from streameval.engine.dead_letters import DeadLetter, Stage
+from streameval.dead_letters.file import Facts
+from streameval.engine.dead_letters import DeadLetter
 from streameval.errors import ConfigError, DeadLetterError
-from streameval.events.records import Partition
 from streameval.sources.kafka.client import UNUSABLE, connect, silence_client_log
 from streameval.sources.kafka.connections import failure_of
 
@@ -47,7 +48,7 @@ HEADERS: Final[Mapping[str, str]] = MappingProxyType(
 TIMEOUT: Final = 8.0
 """Seconds that a write may take, with connecting and creating topics."""
 
-_MAX_RECORD: Final = 64 * 1024 * 1024
+MAX_RECORD: Final = 64 * 1024 * 1024
 """Largest record that the producer lets pass; the limit of the topic is what counts."""
 
 _HEADER_ROOM: Final = 8 * 1024
@@ -192,15 +193,7 @@ def headers_of(letter: DeadLetter) -> list[tuple[str, bytes]]:
     streameval.dlq.topic b'events'
     streameval.dlq.partition b'3'
     """
-    texts = {
-        "topic": letter.partition.topic,
-        "partition": letter.partition.number,
-        "offset": letter.offset,
-        "timestamp": letter.timestamp_ms,
-        "stage": letter.stage,
-        "reason": letter.reason,
-        "message": letter.message,
-    }
+    texts = msgspec.structs.asdict(Facts.of(letter))
     added = [
         (PREFIX + name, str(text).encode()) for name, text in texts.items() if text is not None
     ]
@@ -220,30 +213,12 @@ def letter_of(
         at -= 1
         name, text = headers[at]
         added[name] = (text or b"").decode("utf-8", "replace")
+    told = {name.removeprefix(PREFIX): text for name, text in added.items()}
     try:
-        return _letter(key, value, headers[:at], added)
-    except (KeyError, ValueError):
+        facts = msgspec.convert(told, Facts, strict=False)
+    except msgspec.ValidationError:
         return None
-
-
-def _letter(
-    key: bytes | None, value: bytes | None, own: Any, added: Mapping[str, str]
-) -> DeadLetter:
-    said = {name.removeprefix(PREFIX): text for name, text in added.items()}
-    if said["stage"] not in get_args(Stage):
-        raise ValueError(said["stage"])
-    stage: Any = said["stage"]
-    return DeadLetter(
-        partition=Partition(said["topic"], int(said["partition"])),
-        offset=int(said["offset"]),
-        timestamp_ms=int(said["timestamp"]) if "timestamp" in said else None,
-        key=key,
-        headers=tuple(own),
-        value=value or b"",
-        stage=stage,
-        reason=said["reason"],
-        message=said["message"],
-    )
+    return facts.letter(key, headers[:at], value or b"")
 
 
 def _bounded(seconds: float) -> dict[str, Any]:
@@ -256,7 +231,7 @@ def _bounded(seconds: float) -> dict[str, Any]:
         "max_block_ms": round(500 * seconds),
         "request_timeout_ms": round(500 * seconds),
         "delivery_timeout_ms": round(1000 * seconds),
-        "max_request_size": _MAX_RECORD,
+        "max_request_size": MAX_RECORD,
         "batch_size": 256 * 1024,
         "linger_ms": 5,
     }

@@ -17,7 +17,7 @@ from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 from streameval.sources.opening import decompressed, opened, size, unreadable
 from streameval.sources.options import STDIN, FilesOptions
 from streameval.sources.remote import is_remote
-from streameval.sources.source import NO_END, Handover
+from streameval.sources.source import NO_END, Positions
 
 _BLOCK = 256 * 1024
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -122,46 +122,30 @@ class FilesSource:
     file ends where it ends today; to follow one that grows, pipe `tail -f` into "-".
     """
 
+    cluster = "files"
+    trouble: str | None = None
+
     def __init__(self, options: FilesOptions) -> None:
-        self._paths = options.paths
+        self.paths = options.paths
         self._waiting: deque[str] = deque()
         self._files: list[NdjsonFile] = []
-        self._handover = Handover()
+        self._owner: Owner = Positions()
         self._positions: Mapping[Partition, int] = {}
+        self.joined = False
         self._ends: dict[Partition, int] = {}
         self._bytes_of_ended = 0
         self._sizes: list[int | None] = []
         self._paused: frozenset[str] = frozenset()
 
     @property
-    def paths(self) -> Sequence[str]:
-        """Which files."""
-        return self._paths
-
-    @property
     def name(self) -> str:
         """The path, or how many there are."""
-        return self._paths[0] if len(self._paths) == 1 else f"{len(self._paths)} files"
-
-    @property
-    def cluster(self) -> str:
-        """Always "files"."""
-        return "files"
+        return self.paths[0] if len(self.paths) == 1 else f"{len(self.paths)} files"
 
     @property
     def finished(self) -> bool:
         """Whether the end of every file has been reached."""
-        return len(self._ends) == len(self._paths)
-
-    @property
-    def trouble(self) -> str | None:
-        """Always None: waiting mends no file."""
-        return None
-
-    @property
-    def joined(self) -> bool:
-        """Whether the owner has taken the files."""
-        return self._handover.done
+        return len(self._ends) == len(self.paths)
 
     @property
     def bytes_read(self) -> int:
@@ -184,9 +168,9 @@ class FilesSource:
         """
         self.close()
         self._refuse_repeats()
-        self._sizes = [size(path) for path in self._paths]
-        self._handover = Handover(owner)
-        self._waiting = deque(self._paths)
+        self._sizes = [size(path) for path in self.paths]
+        self._owner, self.joined = owner, False
+        self._waiting = deque(self.paths)
         self._ends = {}
         self._bytes_of_ended = 0
 
@@ -196,8 +180,9 @@ class FilesSource:
         Raises:
             SourceError: a file cannot be read, is damaged, or has fewer lines than its position.
         """
-        if not self._handover.done:
-            self._positions = self._handover.begin([_assignment(path) for path in self._paths])
+        if not self.joined:
+            self._positions = self._owner.assigned([_assignment(path) for path in self.paths])
+            self.joined = True
         deadline = time.monotonic() + seconds
         while True:
             self._admit()
@@ -230,7 +215,7 @@ class FilesSource:
             self._files.pop().close()
 
     def _refuse_repeats(self) -> None:
-        for path, count in Counter(self._paths).most_common(1):
+        for path, count in Counter(self.paths).most_common(1):
             if count > 1:
                 raise SourceError(path, "given twice", "give each file once")
 

@@ -6,19 +6,24 @@ A source is imported when it is built: Kafka's client alone takes longer than mo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
-from streameval.errors import nearest
+from streameval.errors import ConfigError, nearest
 from streameval.events.records import Partition, RecordBatch
 from streameval.sources.source import Positions, Source
 
 STDIN = "-"
 """The path that means standard input."""
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+"""Offsets as Kafka's protocol asks for them; other numbers are milliseconds since the epoch."""
 
 
 class _Options(
@@ -128,11 +133,10 @@ class KafkaOptions(_Options, frozen=True, kw_only=True, tag="kafka"):
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """An invalid start position."""
-        if not _is_start(self.start):
-            offered = nearest(self.start, ("earliest", "latest"))
-            hint = f" Did you mean {offered[0]!r}?" if offered else ""
-            allowed = "'earliest', 'latest', or a time with offset like '2026-01-31T00:00:00Z'"
-            yield "start", f"found {self.start!r}; give {allowed}.{hint}"
+        try:
+            start_spec(self.start)
+        except ConfigError as error:
+            yield error.key, error.problem
 
     def probe(self, environment: Mapping[str, str]) -> str:
         """How many partitions and records the topics have."""
@@ -155,13 +159,26 @@ class KafkaOptions(_Options, frozen=True, kw_only=True, tag="kafka"):
         return batch_at(self, environment, partition, offset)
 
 
-def _is_start(text: str) -> bool:
-    if text in {"earliest", "latest"}:
-        return True
-    try:
-        return datetime.fromisoformat(text).tzinfo is not None
-    except ValueError:
-        return False
+def start_spec(text: str) -> int:
+    """What to ask the broker for: EARLIEST, LATEST, or milliseconds since the epoch.
+
+    Raises:
+        ConfigError: the text is neither, or a time before the epoch or without its offset from UTC.
+
+    >>> start_spec("1970-01-01T00:00:01Z")
+    1000
+    """
+    known = {"earliest": EARLIEST, "latest": LATEST}
+    if text in known:
+        return known[text]
+    with suppress(ValueError):
+        moment = datetime.fromisoformat(text)
+        if moment.tzinfo is not None and moment.timestamp() >= 0:
+            return round(moment.timestamp() * 1000)
+    offered = nearest(text, known)
+    hint = f" Did you mean {offered[0]!r}?" if offered else ""
+    allowed = "'earliest', 'latest', or a time with offset like '2026-01-31T00:00:00Z'"
+    raise ConfigError("source", "start", f"found {text!r}; give {allowed}.{hint}")
 
 
 class FilesOptions(_Options, frozen=True, kw_only=True, tag="files"):

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 from streameval.sources.options import SimulatorOptions
-from streameval.sources.source import NO_END, Handover
+from streameval.sources.source import NO_END, Positions
 
 Variant: TypeAlias = Literal["control", "placebo", "treatment"]
 
@@ -181,8 +181,9 @@ class SimulatorSource:
     gaps, and seeking to any of them is free.
     """
 
-    name = _TOPIC
+    name = cluster = _TOPIC
     trouble: str | None = None
+    ended: Collection[Partition] = ()
 
     def __init__(
         self,
@@ -194,35 +195,21 @@ class SimulatorSource:
         self._clock = clock
         self._sleep = sleep
         self._partitions = [Partition(_TOPIC, number) for number in range(options.partitions)]
-        self._handover = Handover()
+        self._owner: Owner = Positions()
         self._positions: Mapping[Partition, int] = {}
+        self.joined = False
         self._first = self._next = 0
         self._opened_at = clock()
         self._block: tuple[int, Block] | None = None
-
-    @property
-    def cluster(self) -> str:
-        """Always "simulator"."""
-        return "simulator"
-
-    @property
-    def ended(self) -> Collection[Partition]:
-        """None: all partitions end together."""
-        return ()
 
     @property
     def finished(self) -> bool:
         """Whether all of a limited number of records have been handed out."""
         return self._options.events is not None and self._next >= self._options.events
 
-    @property
-    def joined(self) -> bool:
-        """Whether the owner has taken the partitions."""
-        return self._handover.done
-
     def open(self, owner: Owner) -> None:
         """Begin: the pace counts from here; the first `poll` assigns the partitions."""
-        self._handover = Handover(owner)
+        self._owner, self.joined = owner, False
         self._opened_at = self._clock()
         self._first = self._next = 0
 
@@ -231,8 +218,11 @@ class SimulatorSource:
 
         A partition that none of them belongs to still moves on, by a batch without records.
         """
-        if not self._handover.done:
-            self._begin()
+        if not self.joined:
+            found = self._owner.assigned([self._assignment(each) for each in self._partitions])
+            self._positions = {each: found[each] for each in self._partitions}
+            self._first = self._next = min(self._positions.values())
+            self.joined = True
         if self._due() <= self._next and not self.finished:
             self._sleep(min(seconds, self._until_next()))
         start, stop = self._next, min(self._due(), self._next - self._next % BLOCK + BLOCK)
@@ -256,10 +246,6 @@ class SimulatorSource:
 
     def close(self) -> None:
         """Nothing to let go of."""
-
-    def _begin(self) -> None:
-        self._positions = self._handover.begin([self._assignment(p) for p in self._partitions])
-        self._first = self._next = min(self._positions.values())
 
     def _assignment(self, partition: Partition) -> Assignment:
         """Equal identities have equal records, at any pace and number."""

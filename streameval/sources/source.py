@@ -109,26 +109,3 @@ class Positions:
 
     def lost(self, partitions: Sequence[Partition]) -> None:
         """Nothing to forget."""
-
-
-class Handover:
-    """Assigns all partitions at once: for a source without a group."""
-
-    def __init__(self, owner: Owner | None = None) -> None:
-        self._owner = owner
-        self._given: Mapping[Partition, int] | None = None
-
-    @property
-    def done(self) -> bool:
-        """Whether the owner has taken the partitions."""
-        return self._given is not None
-
-    def begin(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
-        """Hand them to the owner; where it begins each of them.
-
-        Raises:
-            StreamevalError: the owner refuses one.
-        """
-        found = {} if self._owner is None else self._owner.assigned(assignments)
-        self._given = {each.partition: found[each.partition] for each in assignments}
-        return self._given

@@ -17,9 +17,9 @@ from streameval.engine.ingest import Ingest
 from streameval.engine.snapshots import Circumstances
 from streameval.events.records import Partition
 from streameval.exporters.prometheus import PrometheusExporter
-from streameval.sources.kafka.cluster import LATEST, Cluster
+from streameval.sources.kafka.cluster import Cluster
 from streameval.sources.kafka.source import KafkaSource
-from streameval.sources.options import KafkaOptions
+from streameval.sources.options import LATEST, KafkaOptions
 from streameval.sources.source import Positions
 from tests.chaos.configuration import Setting
 from tests.chaos.daemons import counters, samples

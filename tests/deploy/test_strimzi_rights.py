@@ -19,7 +19,8 @@ from kafka.admin import (
 )
 
 from streameval.events.records import Partition
-from streameval.sources.kafka.cluster import LATEST, Cluster
+from streameval.sources.kafka.cluster import Cluster
+from streameval.sources.options import LATEST
 from streameval.testing.broker import Broker, free_ports
 from tests.daemon.running import running
 from tests.deploy.examples import BASE, KUBERNETES, document

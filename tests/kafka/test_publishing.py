@@ -3,13 +3,15 @@ from __future__ import annotations
 import gzip
 from collections import defaultdict
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
 
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 
 from streameval.errors import ConfigError, PublishError, SourceError
-from streameval.sources.kafka.publishing import Destination, Published, UserKey, publish
+from streameval.sources.files import lines
+from streameval.sources.kafka.publishing import Destination, Published, UserKey, publish_records
 from streameval.testing.broker import Broker
 from tests.effort import every_case
 from tests.kafka.topics import create, drained, opened, options
@@ -27,7 +29,8 @@ def _destination(topic: str, user: str = "user") -> Destination:
 def _publish(broker: Broker, topic: str, *paths: Path, user: str = "user") -> Published:
     names = [str(path) for path in paths]
     environment = {"SERVERS": broker.bootstrap_servers}
-    return publish(names, _destination(topic, user), environment)
+    records = chain.from_iterable(map(lines, names))
+    return publish_records(records, _destination(topic, user), environment)
 
 
 def _written(path: Path, lines: list[bytes]) -> Path:
@@ -89,7 +92,8 @@ def test_progress_ends_at_the_number_of_records(broker: Broker, tmp_path: Path) 
     path = _written(tmp_path / "lines", LINES * 30)
     destination = _destination(create(broker))
     seen: list[int] = []
-    publish([str(path)], destination, {"SERVERS": broker.bootstrap_servers}, seen.append)
+    environment = {"SERVERS": broker.bootstrap_servers}
+    publish_records(lines(str(path)), destination, environment, seen.append)
     assert seen == sorted(seen)
     assert len(seen) > 1
     assert seen[-1] == 15_000
@@ -115,17 +119,16 @@ def test_a_topic_with_an_impossible_name_is_refused(broker: Broker) -> None:
         _publish(broker, "no topic!")
 
 
-def test_a_broker_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    path = _written(tmp_path / "lines", LINES)
+def test_a_broker_that_is_not_there_is_an_error() -> None:
     settings = {"bootstrap_servers": "127.0.0.1:1", "bootstrap_timeout_ms": 500}
     with pytest.raises(PublishError, match=r"cannot reach Kafka at 127.0.0.1:1: connection refus"):
-        publish([str(path)], Destination(topic="t", kafka=settings), {})
+        publish_records(LINES, Destination(topic="t", kafka=settings), {})
 
 
 def test_a_setting_of_a_reader_is_none_of_a_writer() -> None:
     settings = {"bootstrap_servers": "127.0.0.1:1", "fetch_min_bytes": 1}
     with pytest.raises(ConfigError, match="fetch_min_bytes: the Kafka client has no such setting"):
-        publish([], Destination(topic="t", kafka=settings), {})
+        publish_records([], Destination(topic="t", kafka=settings), {})
 
 
 @every_case(

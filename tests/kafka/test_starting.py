@@ -121,5 +121,5 @@ def test_records_deleted_while_reading_are_not_passed_over_in_silence(broker: Br
 
 @every_case("start", ["yesterday", "2026-01-31T08:00:00", "1900-01-01T00:00:00Z", ""])
 def test_a_start_that_is_none_is_refused(start: str) -> None:
-    with pytest.raises(ConfigError, match=r"source: start: found '.*write .earliest."):
+    with pytest.raises(ConfigError, match=r"source: start: found '.*give .earliest."):
         KafkaSource(options("127.0.0.1:1", "topic", start=start), {}, shared=False)

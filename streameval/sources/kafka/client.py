@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 from kafka.errors import (
@@ -12,6 +13,7 @@ from kafka.errors import (
     InconsistentGroupProtocolError,
     InvalidSessionTimeoutError,
     KafkaConfigurationError,
+    KafkaError,
     LogTruncationError,
     OffsetOutOfRangeError,
     UnsupportedCodecError,
@@ -26,6 +28,7 @@ from streameval.sources.kafka.connections import (
     ConnectionEndedError,
     Connections,
     addresses,
+    failure_of,
 )
 from streameval.sources.kafka.settings import accepted
 
@@ -93,6 +96,18 @@ def unusable(error: Exception, config: Mapping[str, Any]) -> SourceError:
     """The error of a user whose settings the client refuses (one of UNUSABLE)."""
     where = f"Kafka at {', '.join(addresses(config))}"
     return SourceError(where, f"{type(error).__name__}: {error}", "correct [source.kafka]")
+
+
+@contextmanager
+def explained(config: Mapping[str, Any], where: str = "kafka") -> Iterator[None]:
+    """Raises a SourceError for what a client raises: no broker answers, or it refuses something."""
+    try:
+        yield
+    except UNUSABLE as error:
+        raise unusable(error, config) from error
+    except (KafkaError, OSError) as error:
+        _, problem, remedy = failure_of(error, config)
+        raise SourceError(where, problem, remedy) from error
 
 
 _GONE = (

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 from kafka import KafkaAdminClient, TopicPartition
-from kafka.admin import OffsetSpec
 from kafka.errors import (
     KafkaError,
     NoError,
@@ -19,16 +17,10 @@ from kafka.errors import (
 )
 from kafka.protocol.consumer import IsolationLevel
 
-from streameval.errors import ConfigError, SourceError
+from streameval.errors import SourceError
 from streameval.events.records import Assignment, Owner, Partition
 from streameval.sources.kafka.client import connect
-
-EARLIEST: Final = int(OffsetSpec.EARLIEST)
-LATEST: Final = int(OffsetSpec.LATEST)
-
-_WAYS: Final = (
-    'write "earliest", "latest", or a time with its offset like "2026-01-31T08:00:00+00:00".'
-)
+from streameval.sources.options import EARLIEST, LATEST
 
 
 class Topics(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +46,15 @@ class Topics(msgspec.Struct, frozen=True, kw_only=True):
             reasons = ", ".join(f"{name!r} ({why})" for name, why in self.refused.items())
             return f"Kafka says nothing of topic {reasons}; still trying."
         return None
+
+    def require(self, names: Sequence[str]) -> None:
+        """Raise a SourceError where one of these is missing, or any may not be read."""
+        for name in self.missing:
+            if name in names:
+                remedy = "create it, or correct [source] topics"
+                raise SourceError(f"topic {name!r}", "there is none on this cluster", remedy)
+        for name, why in self.refused.items():
+            raise SourceError(f"topic {name!r}", f"Kafka says {why}", "allow this user to read it")
 
 
 class Cluster:
@@ -159,29 +160,6 @@ def _partitions(topics: Sequence[Mapping[str, Any]]) -> list[Partition]:
 def _refused(errors: Mapping[str, type[KafkaError]]) -> dict[str, str]:
     expected = (NoError, UnknownTopicOrPartitionError)
     return {name: kind.__name__ for name, kind in errors.items() if kind not in expected}
-
-
-def start_spec(text: str, *, path: str = "source") -> int:
-    """What to ask the broker for: EARLIEST, LATEST, or milliseconds since the epoch.
-
-    Raises:
-        ConfigError: the text is neither, or a time without its offset from UTC.
-
-    >>> start_spec("1970-01-01T00:00:01Z")
-    1000
-    """
-    known = {"earliest": EARLIEST, "latest": LATEST}
-    if text in known:
-        return known[text]
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise ConfigError(path, "start", f"found {text!r}; {_WAYS}") from None
-    if moment.tzinfo is None:
-        raise ConfigError(path, "start", f"found {text!r}, which has no offset from UTC; {_WAYS}")
-    if moment < datetime.fromtimestamp(0, UTC):
-        raise ConfigError(path, "start", f"found {text!r}, which is before 1970; {_WAYS}")
-    return round(moment.timestamp() * 1000)
 
 
 def described(

@@ -1,24 +1,28 @@
-"""Probes a cluster: whether a configuration connects, and the newest records of its topics."""
+"""Reads a cluster without a group: whether it can be read, its newest records, and single ones."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any, Final
 
 from kafka import KafkaConsumer, TopicPartition
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, KafkaTimeoutError
 
-from streameval.errors import SourceError
 from streameval.events.records import Partition, RecordBatch
-from streameval.sources.kafka.client import UNUSABLE, connect, silence_client_log, unusable
-from streameval.sources.kafka.cluster import EARLIEST, LATEST, Cluster, start_spec
-from streameval.sources.kafka.connections import failure_of
+from streameval.sources.kafka.client import (
+    UNUSABLE,
+    connect,
+    explained,
+    silence_client_log,
+    unusable,
+)
+from streameval.sources.kafka.cluster import Cluster
 from streameval.sources.kafka.kafka_python import batch_of
 from streameval.sources.kafka.member import try_reader
 from streameval.sources.kafka.settings import source_config, source_topics
-from streameval.sources.options import KafkaOptions
+from streameval.sources.options import EARLIEST, LATEST, KafkaOptions, start_spec
 
 RECORDS: Final = 500
 """Newest ones of each partition."""
@@ -40,26 +44,17 @@ def probe(options: KafkaOptions, environment: Mapping[str, str]) -> str:
     start_spec(options.start)
     names, config = source_topics(options), source_config(options, environment)
     silence_client_log()
-    try:
+    with explained(config):
         with closing(Cluster(config)) as cluster:
             findings = _findings(cluster, names)
         # The reader's settings are more than those of the questions asked so far.
         try_reader(options, environment, config)
-    except UNUSABLE as error:
-        raise unusable(error, config) from error
-    except (KafkaError, OSError) as error:
-        _, problem, remedy = failure_of(error, config)
-        raise SourceError("kafka", problem, remedy) from error
     return findings
 
 
 def _findings(cluster: Cluster, names: Sequence[str]) -> str:
     topics = cluster.topics(names)
-    for name in topics.missing:
-        remedy = "create it, or correct [source] topics"
-        raise SourceError(f"topic {name!r}", "there is none on this cluster", remedy)
-    for name, why in topics.refused.items():
-        raise SourceError(f"topic {name!r}", f"Kafka says {why}", "allow this user to read it")
+    topics.require(names)
     ends = cluster.offsets(topics.partitions, LATEST)
     begins = cluster.offsets(topics.partitions, EARLIEST)
     count = sum(ends[partition] - begins[partition] for partition in ends)
@@ -67,14 +62,10 @@ def _findings(cluster: Cluster, names: Sequence[str]) -> str:
     return f"Kafka answers: {listed}: {len(ends)} partitions, {count:,} offsets in use."
 
 
-def newest_records(
-    options: KafkaOptions,
-    environment: Mapping[str, str],
-    clock: Callable[[], float] = time.monotonic,
-) -> Iterator[RecordBatch]:
+def newest_records(options: KafkaOptions, environment: Mapping[str, str]) -> Iterator[RecordBatch]:
     """A sample: up to `RECORDS` records from the end of each partition.
 
-    It ends after a few seconds, and where the broker does not answer: then it is smaller, or empty.
+    It is smaller, or empty, where the broker is silent for a few seconds.
 
     Raises:
         SourceError: the client refuses its settings.
@@ -87,8 +78,8 @@ def newest_records(
             begins = cluster.offsets(partitions, EARLIEST)
             ends = cluster.offsets(partitions, LATEST)
         starts = {each: max(begins[each], ends[each] - RECORDS) for each in partitions}
-        with closing(connect(KafkaConsumer, config)) as consumer:
-            yield from _read(consumer, starts, ends, clock)
+        for partition, records in records_between(config, starts, ends, _SECONDS):
+            yield batch_of(partition, records)
     except UNUSABLE as error:
         raise unusable(error, config) from error
     except (KafkaError, OSError):
@@ -98,7 +89,7 @@ def newest_records(
 def batch_at(
     options: KafkaOptions, environment: Mapping[str, str], partition: Partition, offset: int
 ) -> RecordBatch | None:
-    """A batch with the record at an offset; None where the topic does not have it any more.
+    """A batch with the record at an offset; None where the topic does not have it.
 
     Raises:
         ConfigError: a setting is unknown or not a user's to set.
@@ -106,33 +97,44 @@ def batch_at(
     """
     config = source_config(options, environment)
     silence_client_log()
-    try:
+    with explained(config):
         with closing(Cluster(config)) as cluster:
             (begin,) = cluster.offsets([partition], EARLIEST).values()
-        if offset < begin:
+            (end,) = cluster.offsets([partition], LATEST).values()
+        if not begin <= offset < end:
             return None
-        with closing(connect(KafkaConsumer, config)) as consumer:
-            found = _read(consumer, {partition: offset}, {partition: offset + 1}, time.monotonic)
-            return next((batch for batch in found if offset in batch.offsets), None)
-    except UNUSABLE as error:
-        raise unusable(error, config) from error
-    except (KafkaError, OSError) as error:
-        _, problem, remedy = failure_of(error, config)
-        raise SourceError("kafka", problem, remedy) from error
+        read = records_between(config, {partition: offset}, {partition: offset + 1}, _SECONDS)
+        with closing(read):
+            return next((batch_of(partition, records) for _, records in read), None)
 
 
-def _read(
-    consumer: Any,
+def records_between(
+    config: Mapping[str, Any],
     starts: Mapping[Partition, int],
     ends: Mapping[Partition, int],
-    clock: Callable[[], float],
-) -> Iterator[RecordBatch]:
-    consumer.assign([TopicPartition(*each) for each in starts])
-    for each, start in starts.items():
-        consumer.seek(TopicPartition(*each), start)
-    until = clock() + _SECONDS
-    behind = {each for each, start in starts.items() if start < ends[each]}
-    while behind and clock() < until:
-        for found, records in consumer.poll(timeout_ms=_POLL_MS).items():
-            yield batch_of(Partition(*found), records)
-        behind = {each for each in behind if consumer.position(TopicPartition(*each)) < ends[each]}
+    seconds: float,
+) -> Generator[tuple[Partition, list[Any]]]:
+    """Records of the client from some offsets up to others, in order within each partition.
+
+    Raises:
+        KafkaError: no broker answers, or none for so many seconds.
+    """
+    left = {TopicPartition(*each): end for each, end in ends.items() if starts[each] < end}
+    with closing(connect(KafkaConsumer, config)) as consumer:
+        consumer.assign(list(left))
+        for each in left:
+            consumer.seek(each, starts[Partition(*each)])
+        heard = time.monotonic()
+        while left:
+            polled = consumer.poll(timeout_ms=_POLL_MS)
+            for each, records in polled.items():
+                found = [record for record in records if record.offset < left[each]]
+                if found:
+                    yield Partition(*each), found
+            done = [each for each, end in left.items() if consumer.position(each) >= end]
+            heard = time.monotonic() if polled or done else heard
+            if time.monotonic() - heard > seconds:
+                raise KafkaTimeoutError(f"nothing for {seconds:g} seconds")
+            for each in done:
+                del left[each]
+                consumer.pause(each)

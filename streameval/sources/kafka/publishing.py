@@ -1,11 +1,11 @@
-"""Publishes files of newline-delimited JSON to a Kafka topic, each line as it is."""
+"""Writes records to Kafka topics: JSON as it is, keyed by user, or any with a key of their own."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from kafka import KafkaProducer
@@ -13,7 +13,6 @@ from kafka.errors import KafkaError
 from kafka.util import ensure_valid_topic_name
 
 from streameval.errors import PublishError
-from streameval.sources.files import lines
 from streameval.sources.kafka.client import (
     UNUSABLE,
     connect,
@@ -35,6 +34,9 @@ _OFFERED: Final[Mapping[str, Any]] = {
 
 _IN_FLIGHT: Final = 10_000
 """Records whose answers may be outstanding; bounds memory, not speed."""
+
+_STEP: Final = 1_000
+"""Records between two reports of progress."""
 
 
 class Destination(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,55 +67,107 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
     created: bool
 
 
-def publish(
-    paths: Iterable[str],
-    destination: Destination,
-    environment: Mapping[str, str],
-    progress: Callable[[int], None] | None = None,
-) -> Published:
-    """Write every line of the files to the topic; see `publish_records`.
+class Message(NamedTuple):
+    """A record to be sent.
 
-    `progress`: called with the number of records acknowledged so far, every now and then.
-
-    Raises:
-        SourceError: a file cannot be read.
+    Attributes:
+        partition: None: as its key says.
     """
-    return publish_records(_all_lines(paths), destination, environment, progress)
+
+    topic: str
+    value: bytes
+    key: bytes | None
+    headers: list[tuple[str, bytes]] | None = None
+    partition: int | None = None
 
 
 def publish_records(
     records: Iterable[bytes],
     destination: Destination,
     environment: Mapping[str, str],
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int], None] = lambda _: None,
 ) -> Published:
     """Write JSON records to the topic as they come, and wait until all are acknowledged.
 
     Records of one user go to one partition, in their order, byte for byte as they are. What was
     acknowledged before an error stays in the topic.
 
-    `records`: taken one at a time, so they may come at a pace of their own.
+    Args:
+        records: taken one at a time, so they may come at a pace of their own.
+        destination: where to.
+        environment: values of `${NAME}` in the settings.
+        progress: called with the number of records acknowledged so far, every now and then.
 
     Raises:
         ConfigError: a setting is unknown or not a user's to set.
         SourceError: the client refuses its settings.
         PublishError: no broker answers, or it refuses the topic or a record.
     """
+    topic, key = destination.topic, UserKey(destination.user)
     path = "Kafka settings"
     user = client_config(destination.kafka, environment, path=path, client=KafkaProducer)
     config = {**_OFFERED, **user}
-    silence_client_log()
-    writing = _Writing(destination, progress or (lambda _: None))
     try:
-        ensure_valid_topic_name(destination.topic)
+        ensure_valid_topic_name(topic)
     except ValueError as error:
-        raise PublishError(destination.topic, 0, str(error), "choose another name") from error
+        raise PublishError(topic, 0, str(error), "choose another name") from error
+    without_user, created = 0, False
+
+    def messages() -> Iterator[Message]:
+        nonlocal without_user, created
+        with closing(Cluster(config)) as cluster:
+            created = cluster.ensure(topic, destination.partitions)
+        for record in records:
+            user = key(record)
+            without_user += user is None
+            yield Message(topic, record, user)
+
+    remedy = "acknowledged records stay; check the broker, and publish the rest again"
+    count = send(messages(), config, topic, remedy, progress)
+    return Published(records=count, without_user=without_user, created=created)
+
+
+def send(
+    messages: Iterable[Message],
+    config: Mapping[str, Any],
+    topic: str,
+    remedy: str,
+    progress: Callable[[int], None] = lambda _: None,
+) -> int:
+    """Send records, and wait until all are acknowledged; returns how many.
+
+    `topic`: that an error names before the first record.
+
+    Raises:
+        SourceError: the client refuses its settings.
+        PublishError: no broker answers, or it refuses a record, or has no such partition.
+    """
+    silence_client_log()
+    unanswered: deque[Any] = deque()
+    count = 0
     try:
-        return writing.run(records, config)
+        with closing(connect(KafkaProducer, config)) as producer:
+            for message in messages:
+                topic = message.topic
+                number = message.partition
+                if number is not None and number not in producer.partitions_for(topic):
+                    problem = f"it no longer has partition {number}"
+                    raise PublishError(topic, count, problem, remedy)
+                unanswered.append(producer.send(*message))
+                if len(unanswered) > _IN_FLIGHT:
+                    unanswered.popleft().get()
+                    count += 1
+                    if count % _STEP == 0:
+                        progress(count)
+            for each in unanswered:
+                each.get()
+                count += 1
     except UNUSABLE as error:
         raise unusable(error, config) from error
     except (KafkaError, OSError) as error:
-        raise writing.failure(str(failure_of(error, config))) from error
+        raise PublishError(topic, count, str(failure_of(error, config)), remedy) from error
+    progress(count)
+    return count
 
 
 class UserKey:
@@ -149,50 +203,3 @@ def _shape(path: str) -> Any:
     for name in reversed(path.split(".")):
         kind = msgspec.defstruct("Object", [("value", kind)], rename={"value": name})
     return kind
-
-
-class _Writing:
-    """One run, and how far it is."""
-
-    def __init__(self, destination: Destination, progress: Callable[[int], None]) -> None:
-        self._destination = destination
-        self._progress = progress
-        self._key = UserKey(destination.user)
-        self._unanswered: deque[Any] = deque()
-        self._records = 0
-        self._without_user = 0
-
-    def run(self, records: Iterable[bytes], config: Mapping[str, Any]) -> Published:
-        with closing(Cluster(config)) as cluster:
-            created = cluster.ensure(self._destination.topic, self._destination.partitions)
-        with closing(connect(KafkaProducer, config)) as producer:
-            for record in records:
-                self._send(producer, record)
-            self._settle(0)
-        self._progress(self._records)
-        return Published(records=self._records, without_user=self._without_user, created=created)
-
-    def failure(self, problem: str) -> PublishError:
-        topic = self._destination.topic
-        remedy = "acknowledged records stay; check the broker, and publish the rest again"
-        return PublishError(topic, self._records, problem, remedy)
-
-    def _send(self, producer: Any, record: bytes) -> None:
-        key = self._key(record)
-        self._without_user += key is None
-        self._unanswered.append(producer.send(self._destination.topic, record, key))
-        if len(self._unanswered) > _IN_FLIGHT:
-            self._settle(_IN_FLIGHT // 2)
-            self._progress(self._records)
-
-    def _settle(self, remaining: int) -> None:
-        """Wait for answers, oldest first, until that many are outstanding."""
-        while len(self._unanswered) > remaining:
-            self._unanswered[0].get()
-            self._unanswered.popleft()
-            self._records += 1
-
-
-def _all_lines(paths: Iterable[str]) -> Iterator[bytes]:
-    for path in paths:
-        yield from lines(path)

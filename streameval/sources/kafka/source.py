@@ -18,7 +18,7 @@ from streameval.sources.kafka.client import (
     unusable,
     warn_of_slow_checksums,
 )
-from streameval.sources.kafka.cluster import start_offsets, start_spec
+from streameval.sources.kafka.cluster import start_offsets
 from streameval.sources.kafka.connections import failure_of
 from streameval.sources.kafka.member import GroupMember, subscribing
 from streameval.sources.kafka.settings import (
@@ -28,7 +28,7 @@ from streameval.sources.kafka.settings import (
     source_topics,
 )
 from streameval.sources.kafka.watchdog import ClusterMonitor, Stall, Watchdog
-from streameval.sources.options import KafkaOptions
+from streameval.sources.options import KafkaOptions, start_spec
 from streameval.sources.secrets import redacted
 from streameval.sources.source import Positions
 
@@ -62,6 +62,10 @@ class KafkaSource:
         SourceError: no topic is named.
     """
 
+    # A topic has no end.
+    ended: Collection[Partition] = ()
+    finished = False
+
     def __init__(
         self,
         options: KafkaOptions,
@@ -82,13 +86,9 @@ class KafkaSource:
         self._member: GroupMember | None = None
         self._fenced: KafkaError | None = None
         self._retrying: str | None = None
-        self._joined = False
+        self.name = ", ".join(self._topics)
+        self.joined = False
         self.recoveries = {"seek": 0, "rejoin": 0}
-
-    @property
-    def name(self) -> str:
-        """The topics."""
-        return ", ".join(self._topics)
 
     @property
     def cluster(self) -> str:
@@ -101,25 +101,10 @@ class KafkaSource:
         return dict(self._monitor.failures)
 
     @property
-    def joined(self) -> bool:
-        """Whether the group has assigned partitions to this process once, be it none."""
-        return self._joined
-
-    @property
     def budget(self) -> float:
         """Seconds within which revoked partitions should be finished."""
         longest: int = self._config.get("max_poll_interval_ms", _POLL_INTERVAL_MS)
         return _BUDGET_SHARE * longest / 1000
-
-    @property
-    def ended(self) -> Collection[Partition]:
-        """None: a topic has no end."""
-        return ()
-
-    @property
-    def finished(self) -> bool:
-        """Never: a topic has no end."""
-        return False
 
     @property
     def trouble(self) -> str | None:
@@ -136,7 +121,7 @@ class KafkaSource:
             "reading Kafka topics %s by %s with %s", self.name, self._client, redacted(self._config)
         )
         self._owner = owner
-        self._fenced, self._retrying, self._joined = None, None, False
+        self._fenced, self._retrying, self.joined = None, None, False
         self._watchdog = Watchdog(self._timeout, self._clock)
         self._monitor = ClusterMonitor(self._topics, self._config)
         self._monitor.start()
@@ -229,7 +214,7 @@ class KafkaSource:
         if given is None:
             return []
         batches = member.start(start_offsets(self._owner, given))
-        self._joined = True
+        self.joined = True
         return batches
 
     def _look_for_stalls(self, member: GroupMember) -> None:

@@ -11,8 +11,9 @@ from kafka.errors import KafkaError
 from streameval.errors import SourceError
 from streameval.events.records import Partition
 from streameval.sources.kafka.client import UNUSABLE, unusable
-from streameval.sources.kafka.cluster import LATEST, Cluster, Topics
+from streameval.sources.kafka.cluster import Cluster, Topics
 from streameval.sources.kafka.connections import REASONS, addresses, failure_of
+from streameval.sources.options import LATEST
 
 _PAUSE_SECONDS: Final = 1.0
 _FIRST_PATIENCE_MS: Final = 1_000

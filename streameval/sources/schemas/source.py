@@ -22,6 +22,10 @@ class SchemaSource:
 
     While the registry does not answer, the partitions whose next record needs it are paused: no
     record is lost, and none is invalid for it.
+
+    Attributes:
+        budget: seconds within which revoked partitions should be finished.
+        recoveries: what the watchdog of the source did.
     """
 
     def __init__(self, source: Source, schemas: Schemas, encodings: Mapping[str, Encoding]) -> None:
@@ -31,11 +35,9 @@ class SchemaSource:
         self._held: dict[Partition, deque[RecordBatch]] = {}
         self._asked: frozenset[Partition] = frozenset()
         self._paused: frozenset[Partition] = frozenset()
-
-    @property
-    def name(self) -> str:
-        """See `Source.name`."""
-        return self._source.name
+        self.name = source.name
+        self.budget: float = getattr(source, "budget", _BUDGET)
+        self.recoveries: Mapping[str, int] = getattr(source, "recoveries", {})
 
     @property
     def cluster(self) -> str:
@@ -58,21 +60,9 @@ class SchemaSource:
         return [each for each in self._source.ended if each not in self._held]
 
     @property
-    def recoveries(self) -> Mapping[str, int]:
-        """What the watchdog of the source did."""
-        found: Mapping[str, int] = getattr(self._source, "recoveries", {})
-        return found
-
-    @property
     def connection_failures(self) -> Mapping[str, int]:
         """How often the source could not be reached, by reason."""
         found: Mapping[str, int] = getattr(self._source, "connection_failures", {})
-        return found
-
-    @property
-    def budget(self) -> float:
-        """Seconds within which revoked partitions should be finished."""
-        found: float = getattr(self._source, "budget", _BUDGET)
         return found
 
     @property
