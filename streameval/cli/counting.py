@@ -28,7 +28,7 @@ from streameval.engine.snapshot import SeriesFamily
 from streameval.engine.spans import Dumped, Spans
 from streameval.errors import SourceError
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
-from streameval.join.grouping import Grouped
+from streameval.join.joint import Grouped
 from streameval.join.state import JoinedState
 from streameval.partials import Cell, Partial, merged
 from streameval.sources.files import FilesSource

@@ -30,7 +30,7 @@ from streameval.engine.snapshot import JoinHealth, SeriesFamily, Snapshot
 from streameval.engine.snapshots import of_ingest
 from streameval.engine.spans import Slice
 from streameval.errors import InvalidEventError, SourceError
-from streameval.join.stats import JoinStats
+from streameval.join.joint import JoinStats
 from streameval.partials import Cell
 from streameval.tables.files import Kind
 from streameval.tables.rows import (

@@ -8,9 +8,8 @@ from streameval.config.pipeline import joint, readable
 from streameval.daemon.assembly import Assembly
 from streameval.engine.snapshot import JoinHealth
 from streameval.events.records import Owner, Partition
-from streameval.join.grouping import Grouped, require_together
+from streameval.join.joint import Grouped, JoinStats, require_together
 from streameval.join.state import JoinedState
-from streameval.join.stats import JoinStats
 from streameval.sources.source import Pausable
 from streameval.windows.times import SECOND, microseconds
 

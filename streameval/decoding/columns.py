@@ -45,7 +45,7 @@ def concatenated(parts: Sequence[Columns]) -> Columns:
     )
 
 
-def picked(column: Sequence[Any] | None, rows: NDArray[np.int64] | slice) -> Any:
+def picked(column: Any, rows: NDArray[np.int64] | slice) -> Any:
     """These rows of a column, in this order; None without a column.
 
     >>> picked("abcd", np.array([3, 0])), picked("abcd", slice(1, 3))
@@ -53,7 +53,9 @@ def picked(column: Sequence[Any] | None, rows: NDArray[np.int64] | slice) -> Any
     """
     if column is None:
         return None
-    return column[rows] if isinstance(rows, slice) else [column[row] for row in rows.tolist()]
+    if isinstance(rows, slice) or isinstance(column, np.ndarray):
+        return column[rows]
+    return [column[row] for row in rows.tolist()]
 
 
 def _batches(parts: Sequence[Batch]) -> Batch:

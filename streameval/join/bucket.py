@@ -12,9 +12,12 @@ from msgspec.msgpack import Ext
 from numpy.typing import NDArray
 
 from streameval.events import Id
-from streameval.join.portable import portable, restored
 from streameval.statistics.relation import column_of, integers
+from streameval.statistics.vocabulary import exact
 from streameval.windows.sections import next_version
+
+_NUMBER: Final = 105
+"""Type of msgpack's extension that holds the digits of a long integer."""
 
 PLACES: Final = 24
 """Bits of a row that are the place in its bucket; buckets of seconds reach to the year 9999."""
@@ -191,3 +194,20 @@ def _first_seen(column: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[n
     rank = np.empty_like(order)
     rank[order] = np.arange(order.size)
     return values[order], rank[inverse]
+
+
+def portable(item: Id) -> str | int | Ext:
+    """An id as text, as an integer, or as the digits of one that is too long.
+
+    >>> portable(2**70).data
+    b'1180591620717411303424'
+    """
+    item = exact(item)
+    if isinstance(item, int) and not -(2**63) <= item < 2**64:
+        return Ext(_NUMBER, b"%d" % item)
+    return item
+
+
+def restored(saved: str | int | Ext) -> Id:
+    """What `portable` was given."""
+    return int(saved.data) if isinstance(saved, Ext) else saved

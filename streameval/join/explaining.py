@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from streameval.events import Id
 from streameval.events.records import Partition
-from streameval.join.account import OUTCOMES, Outcome
 from streameval.join.joiner import Joiner, RejectedRecord
 from streameval.join.reported import Reported
+from streameval.join.rules import OUTCOMES, Outcome
 from streameval.join.shown import Shown
 from streameval.join.state import JoinedState
 
@@ -67,7 +67,7 @@ class KeyTrace:
         self._key = key
         self._users = users
         self._rejected: list[tuple[Outcome, RejectedRecord]] = []
-        self._lists: list[tuple[int, str, list[Id], tuple[str, ...]]] = []
+        self._lists: list[_Facts] = []
         self._counted: dict[tuple[int, int], tuple[Reported, int | None]] = {}
 
     def rejected(self, outcome: Outcome, record: RejectedRecord) -> None:
@@ -77,18 +77,19 @@ class KeyTrace:
 
     def counted(self, shown: Shown, row: int, interactions: Sequence[Reported]) -> None:
         """A list became an event with these interactions."""
-        request = shown.request(row)
-        if request != self._key and not (self._users and shown.user(row) == self._key):
+        found = _facts(shown, row)
+        if found.request != self._key and not (self._users and shown.user(row) == self._key):
             return
-        items = shown.items(row)
-        self._lists.append((shown.time(row), request, items, shown.labels(row)))
+        self._lists.append(found)
         for each in interactions:
-            self._counted[each.log, each.offset] = each, _rank(items, each.item)
+            self._counted[each.log, each.offset] = each, _rank(found.items, each.item)
 
     def explanation(self, state: JoinedState) -> Explanation | None:
         """What is known after the join has read its logs; None where nothing is."""
         joiner, logs = state.joiner, state.logs.partitions
-        lists = [*self._counted_lists(joiner), *self._open_lists(joiner)]
+        waiting = [_facts(joiner.shown, row) for row in self._open_rows(joiner)]
+        lists = [_list(joiner, each, "counted") for each in self._lists]
+        lists += [_list(joiner, each, "open") for each in waiting]
         records = [*self._ended(logs), *self._open(joiner, logs)]
         if not lists and not records:
             return None
@@ -97,47 +98,16 @@ class KeyTrace:
             records=sorted(records, key=lambda each: (each.time, each.log, each.offset)),
         )
 
-    def _counted_lists(self, joiner: Joiner) -> Iterator[ExplainedList]:
-        for time, request, items, labels in self._lists:
-            yield ExplainedList(
-                request=request,
-                time=time,
-                items=items,
-                labels=labels,
-                outcome="counted",
-                complete_at=joiner.complete_at(time),
-            )
-
-    def _open_lists(self, joiner: Joiner) -> Iterator[ExplainedList]:
-        shown = joiner.shown
-        for row in self._open_rows(joiner):
-            yield ExplainedList(
-                request=shown.request(row),
-                time=shown.time(row),
-                items=shown.items(row),
-                labels=shown.labels(row),
-                outcome="open",
-                complete_at=joiner.complete_at(shown.time(row)),
-            )
-
     def _open_rows(self, joiner: Joiner) -> list[int]:
         return [row for row in joiner.lists(self._key) if not joiner.is_counted(row)]
 
     def _ended(self, logs: Sequence[Partition]) -> Iterator[ExplainedRecord]:
         for each, rank in self._counted.values():
             shown = f"at rank {rank}" if rank else "with an item that the list did not show"
-            yield _of_interaction(logs, each, rank, "counted", f"It is part of the event, {shown}.")
+            why = f"It is part of the event, {shown}."
+            yield _record(logs, each, "counted", why, rank)
         for outcome, record in self._rejected:
-            yield ExplainedRecord(
-                log=logs[record.log],
-                offset=record.offset,
-                time=record.time,
-                item=record.item,
-                type=record.type,
-                rank=None,
-                outcome=outcome,
-                why=OUTCOMES[outcome],
-            )
+            yield _record(logs, record, outcome, OUTCOMES[outcome])
 
     def _open(self, joiner: Joiner, logs: Sequence[Partition]) -> Iterator[ExplainedRecord]:
         for each, rows in joiner.about(self._key, self._open_rows(joiner)):
@@ -150,11 +120,31 @@ class KeyTrace:
             else:
                 continue  # an orphan, which is among the rejected records
             rank = _rank(joiner.shown.items(rows[-1]), each.item) if rows else None
-            yield _of_interaction(logs, each, rank, "open", why)
+            yield _record(logs, each, "open", why, rank)
 
 
-def _of_interaction(
-    logs: Sequence[Partition], each: Reported, rank: int | None, outcome: Status, why: str
+class _Facts(NamedTuple):
+    request: str
+    time: int
+    items: list[Id]
+    labels: tuple[str, ...]
+
+
+def _facts(shown: Shown, row: int) -> _Facts:
+    return _Facts(shown.request(row), shown.time(row), shown.items(row), shown.labels(row))
+
+
+def _list(joiner: Joiner, facts: _Facts, outcome: Status) -> ExplainedList:
+    complete_at = joiner.complete_at(facts.time)
+    return ExplainedList(**facts._asdict(), outcome=outcome, complete_at=complete_at)
+
+
+def _record(
+    logs: Sequence[Partition],
+    each: Reported | RejectedRecord,
+    outcome: Status,
+    why: str,
+    rank: int | None = None,
 ) -> ExplainedRecord:
     return ExplainedRecord(
         log=logs[each.log],

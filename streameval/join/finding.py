@@ -6,9 +6,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-from streameval.join.bucket import PLACES, ShownBucket
 from streameval.join.reported import Reported
-from streameval.join.rules import FOREVER, Rules
+from streameval.join.rules import Rules
 from streameval.join.shown import Shown
 
 Rows: TypeAlias = int | deque[int]
@@ -115,16 +114,3 @@ class ByUserItem:
                 touch = (time, shown.request(row), order, row)
                 latest[group] = max(latest.get(group, touch), touch)
         return [row for _, _, _, row in sorted(latest.values())]
-
-
-def forgotten(dropped: list[tuple[int, ShownBucket]], requests: Index, users: Index | None) -> None:
-    """Take lists that are kept no longer out of the indexes."""
-    for number, bucket in dropped:
-        requests.forget(bucket.requests, number << PLACES)
-        if users is not None:
-            users.forget(bucket.users, number << PLACES)
-
-
-def slack(rules: Rules, streams: Sequence[int]) -> int:
-    """How much older than one that came later a list may be; of several logs, by any time."""
-    return rules.lateness + rules.bucket if streams.count(0) == 1 else FOREVER

@@ -144,15 +144,7 @@ class Impressions(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return self._of(slice(start, stop), self.items.rows(start, stop))
 
     def _of(self, rows: IntArray | slice, items: Ragged) -> Impressions:
-        return msgspec.structs.replace(
-            self,
-            places=self.places[rows],
-            times=self.times[rows],
-            items=items,
-            labels=picked(self.labels, rows),
-            event_ids=picked(self.event_ids, rows),
-            users=picked(self.users, rows),
-            positions=picked(self.positions, rows),
-            scores=picked(self.scores, rows),
-            baselines=picked(self.baselines, rows),
-        )
+        columns = ("places", "times", "labels", "event_ids", "users")
+        beside = ("positions", "scores", "baselines")
+        found = {name: picked(getattr(self, name), rows) for name in (*columns, *beside)}
+        return msgspec.structs.replace(self, items=items, **found)

@@ -82,17 +82,9 @@ class InteractionColumns(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return self._of(slice(start, stop))
 
     def _of(self, rows: NDArray[np.int64] | slice) -> InteractionColumns:
-        return msgspec.structs.replace(
-            self,
-            places=self.places[rows],
-            times=self.times[rows],
-            keys=picked(self.keys, rows),
-            items=picked(self.items, rows),
-            types=picked(self.types, rows),
-            gains=picked(self.gains, rows),
-            event_ids=picked(self.event_ids, rows),
-            counts=self.counts[rows],
-        )
+        columns = ("places", "times", "keys", "items", "types", "gains", "event_ids", "counts")
+        found = {name: picked(getattr(self, name), rows) for name in columns}
+        return msgspec.structs.replace(self, **found)
 
 
 class InteractionDecoder:

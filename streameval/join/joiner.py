@@ -14,16 +14,15 @@ from streameval.decoding.decode import Decoded
 from streameval.engine.clock import NEVER
 from streameval.errors import DamagedStateError, TooManyOpenError
 from streameval.events import Id
-from streameval.join.account import Account, Outcome
 from streameval.join.bucket import PLACES
 from streameval.join.closing import Closing
-from streameval.join.cursors import RecordSlice
-from streameval.join.finding import ByRequest, ByUserItem, Index, forgotten, slack
+from streameval.join.finding import ByRequest, ByUserItem, Index
 from streameval.join.impressions import Impressions
 from streameval.join.interactions import InteractionColumns
+from streameval.join.logs import RecordSlice
 from streameval.join.reported import PREFIX as REPORTED
 from streameval.join.reported import Deduplicator, Reported, ReportedShelf
-from streameval.join.rules import FOREVER, Rules
+from streameval.join.rules import FOREVER, Account, Outcome, Rules
 from streameval.join.shown import PREFIX as SHOWN
 from streameval.join.shown import Shown
 from streameval.statistics.arrays import BoolArray, IntArray
@@ -121,10 +120,12 @@ class Joiner:
         self.reported = ReportedShelf(rules.bucket)
         self._requests = Index()
         self._users = Index() if rules.key == "user_item" else None
+        # How much older a list may be than one that came before it; of several logs, by any time.
+        slack = rules.lateness + rules.bucket if streams.count(0) == 1 else FOREVER
         self._finder = (
             ByRequest(self.shown, self._requests, rules)
             if self._users is None
-            else ByUserItem(self.shown, self._users, rules, slack(rules, streams))
+            else ByUserItem(self.shown, self._users, rules, slack)
         )
         self._found: defaultdict[int, list[Reported]] = defaultdict(list)
         self._ending: Sequence[int] = ()
@@ -409,9 +410,11 @@ class Joiner:
 
     def _drop(self, horizon: int) -> None:
         before = horizon - self.rules.window
-        dropped = self.shown.drop(before)
+        for number, bucket in self.shown.drop(before):
+            self._requests.forget(bucket.requests, number << PLACES)
+            if self._users is not None:
+                self._users.forget(bucket.users, number << PLACES)
         self.reported.drop(before)
-        forgotten(dropped, self._requests, self._users)
 
     def _refuse_too_many(self) -> None:
         waiting = sum(account.open for account in self.accounts)

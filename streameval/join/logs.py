@@ -1,18 +1,228 @@
-"""The logs of one joined partition: the order of their records, positions, and the watermark."""
+"""The logs of one joined partition: one order of their records, positions, and the watermark.
+
+The next record is always from the log with the lowest clock. So the order depends on the content
+of the logs alone, not on when batches arrive; a log that is ahead waits, without losing a record.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from streameval.decoding.invalid import InvalidEvent
 from streameval.engine.clock import NEVER, Clock
 from streameval.errors import SourceError, UnlikeStateError
 from streameval.events.records import Partition, RecordBatch
-from streameval.join.cursors import Content, LogCursor, RecordSlice, ready, slowest
+from streameval.join.impressions import Impressions
+from streameval.join.interactions import InteractionColumns
 from streameval.join.rules import FOREVER, Rules
 
 MAX_AHEAD: Final = 20_000
 """Records of a log that may wait for the other logs; beyond it, reading the log pauses."""
+
+Content: TypeAlias = Impressions | InteractionColumns
+
+
+class RecordSlice(NamedTuple):
+    """Consecutive records of one log that are next in order.
+
+    Attributes:
+        before: clock of the log before each of these; NEVER where it had none.
+        offsets: of the records by their places; those of the content are `own_offsets`.
+        future: the valid ones from the future; None where there are none.
+    """
+
+    log: int
+    content: Content
+    before: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    records: int
+    invalid: Sequence[tuple[int, InvalidEvent]]
+    tombstones: int
+    future: Content | None
+
+    @property
+    def own_offsets(self) -> NDArray[np.int64]:
+        """Of the content's records."""
+        return self.offsets[self.content.places]
+
+
+class _Chunk(msgspec.Struct, gc=False):
+    """A batch with records that still wait; `done` of them are processed.
+
+    Attributes:
+        behind: the clock of the log after the batch.
+    """
+
+    content: Content
+    offsets: NDArray[np.int64]
+    next_offset: int
+    before: NDArray[np.int64]
+    behind: Clock
+    refuted: set[int]
+    done: int = 0
+
+    @property
+    def waiting(self) -> int:
+        return len(self.offsets) - self.done
+
+
+class _Claim(NamedTuple):
+    """A record whose time is ahead of the clock, and not confirmed by the records after it yet."""
+
+    event: int
+    time: int
+    chunk: _Chunk
+    place: int
+
+
+class LogCursor:
+    """The position in a log of one stream, and the records that were read ahead of it.
+
+    A record whose time is ahead of the clock has its turn when later records have confirmed it, or
+    have not and it is from the future; the records after it wait with it.
+
+    Attributes:
+        stream: number of its stream; that of impressions is 0.
+        idle: whether the other logs do not wait for it.
+    """
+
+    def __init__(
+        self, number: int, stream: int, partition: Partition, position: int, time: Clock
+    ) -> None:
+        self.number = number
+        self.stream = stream
+        self.partition = partition
+        self.position = position
+        self.time = time
+        self.idle = False
+        self.ended = False
+        self._chunks: deque[_Chunk] = deque()
+        self._claims: deque[_Claim] = deque()
+        self._tail = time.copy()
+        self._events = 0
+        self._next = position
+
+    @property
+    def waiting(self) -> int:
+        """Records that were read and not joined yet."""
+        return sum(chunk.waiting for chunk in self._chunks)
+
+    @property
+    def expected(self) -> int:
+        """The next offset to read."""
+        return self._next
+
+    @property
+    def horizon(self) -> int:
+        """Its clock when all that can has had its turn; nobody waits for it beyond that."""
+        if self.ended or self.idle:
+            return FOREVER
+        if self._claims:
+            return int(self._claims[0].chunk.before[self._claims[0].place])
+        return self._tail.now
+
+    def clock_before(self, place: int) -> int:
+        """Its clock before the waiting record at this place; FOREVER where fewer wait."""
+        for chunk in self._chunks:
+            if place < chunk.waiting:
+                return int(chunk.before[chunk.done + place])
+            place -= chunk.waiting
+        return FOREVER
+
+    def skip(self, offset: int) -> None:
+        """Go on at this offset, if that is further."""
+        self.position = self._next = max(self.position, offset)
+
+    def push(self, batch: RecordBatch, content: Content) -> None:
+        """Append the records that were read next."""
+        if batch.values:
+            self.idle = self.ended = False
+        times = np.full(len(batch.values) + 1, NEVER, dtype=np.int64)
+        times[0] = self._tail.now
+        clocks = np.empty(0, dtype=np.int64)
+        if len(content.places):
+            clocks = self._tail.advance(content.times)
+            times[content.places + 1] = clocks
+        before = np.maximum.accumulate(times)[:-1]
+        self._next = batch.next_offset
+        if batch.values or self._chunks:
+            offsets = np.array(batch.offsets, dtype=np.int64)
+            behind = self._tail.copy()
+            chunk = _Chunk(content, offsets, batch.next_offset, before, behind, set())
+            self._chunks.append(chunk)
+            self._judge(chunk, clocks)
+        else:
+            self.position = batch.next_offset
+
+    def settle(self) -> None:
+        """Nothing more comes, so nothing refutes what is still ahead of the clock."""
+        self._claims.clear()
+
+    def take(self, bound: int, *, including: bool) -> list[RecordSlice]:
+        """Remove the waiting records before which the clock is below a bound."""
+        slices = []
+        while self._chunks:
+            chunk = self._chunks[0]
+            stop = int(np.searchsorted(chunk.before, bound, "right" if including else "left"))
+            if self._claims and self._claims[0].chunk is chunk:
+                stop = min(stop, self._claims[0].place)
+            if stop > chunk.done:
+                slices.append(self._slice(chunk, stop))
+            if chunk.waiting:
+                break
+            self.position = chunk.next_offset
+            self._chunks.popleft()
+        return slices
+
+    def _judge(self, chunk: _Chunk, clocks: NDArray[np.int64]) -> None:
+        """Which records are ahead of the clock; and what these ones say of earlier ones."""
+        times, first = chunk.content.times, self._events
+        if not len(clocks):
+            return
+        self._events += len(clocks)
+        for row in np.flatnonzero(times > clocks).tolist():
+            place = int(chunk.content.places[row])
+            self._claims.append(_Claim(first + row, int(times[row]), chunk, place))
+        claims, self._claims = self._claims, deque()
+        for claim in claims:
+            verdict = claim.event + self._tail.size - 1
+            if clocks[min(verdict, self._events - 1) - first] >= claim.time:
+                continue
+            if verdict < self._events:
+                claim.chunk.refuted.add(claim.place)
+            else:
+                self._claims.append(claim)
+
+    def _slice(self, chunk: _Chunk, stop: int) -> RecordSlice:
+        start, chunk.done = chunk.done, stop
+        places = chunk.content.places
+        first, last = np.searchsorted(places, (start, stop)).tolist()
+        if stop == len(chunk.offsets):
+            self.time, self.position = chunk.behind, chunk.next_offset
+        else:
+            self.position = int(chunk.offsets[stop - 1]) + 1
+            if first < last:
+                self.time.advance(chunk.content.times[first:last])
+        content, future = chunk.content.rows(first, last), None
+        ahead = np.isin(content.places, list(chunk.refuted))
+        if ahead.any():
+            content, future = content.keep(~ahead), content.keep(ahead)
+        return RecordSlice(
+            log=self.number,
+            content=content,
+            before=chunk.before[content.places],
+            offsets=chunk.offsets,
+            records=stop - start,
+            invalid=[each for each in content.invalid if start <= each[0] < stop],
+            tombstones=sum(start <= place < stop for place in content.tombstones),
+            future=future,
+        )
 
 
 class Log(NamedTuple):
@@ -79,7 +289,8 @@ class Logs:
     @property
     def slowest(self) -> list[Partition]:
         """Logs that the others wait for."""
-        return [cursor.partition for cursor in slowest(self.cursors)]
+        lowest = min(cursor.horizon for cursor in self.cursors)
+        return [cursor.partition for cursor in self.cursors if cursor.horizon == lowest < FOREVER]
 
     def push(self, batch: RecordBatch, content: Content) -> None:
         """Take a batch of one of them.
@@ -96,11 +307,20 @@ class Logs:
         cursor.push(batch, content)
 
     def take(self, most: int) -> dict[int, list[RecordSlice]]:
-        """The records that are next in order, by stream; about as many of each log."""
+        """The records that are next in order, by stream; about as many of each log.
+
+        The rest waits for a slower log. Of two logs with equal clocks, the first one is next.
+
+        `most`: about as many records of each log; more where their clocks are equal.
+        """
+        first = min(self.cursors, key=lambda cursor: (cursor.horizon, cursor.number))
+        near = min(cursor.clock_before(most) for cursor in self.cursors)
+        self.has_more = near < first.horizon
         found: dict[int, list[RecordSlice]] = {}
-        slices, self.has_more = ready(self.cursors, most)
-        for part in slices:
-            found.setdefault(self.cursors[part.log].stream, []).append(part)
+        for cursor in self.cursors:
+            including = self.has_more or cursor.number <= first.number
+            for part in cursor.take(min(near, first.horizon), including=including):
+                found.setdefault(cursor.stream, []).append(part)
         return dict(sorted(found.items()))
 
     def watermark(self, rules: Rules) -> tuple[int, int]:

@@ -15,8 +15,8 @@ from streameval.engine.clock import NEVER
 from streameval.engine.memory import Memory
 from streameval.errors import DamagedStateError
 from streameval.events import Id
+from streameval.join.bucket import portable, restored
 from streameval.join.interactions import InteractionColumns
-from streameval.join.portable import portable, restored
 from streameval.windows.sections import Section, next_version
 
 PREFIX: Final = "~join/reported/"

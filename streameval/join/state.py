@@ -15,12 +15,10 @@ from streameval.engine.ingest import SKIPPABLE, told
 from streameval.engine.partition import Applied, Layout, PartitionState, Progress, Tally
 from streameval.errors import DamagedStateError, StreamevalError, UncountableRecordError
 from streameval.events.records import Partition, RecordBatch
-from streameval.join.account import Account
-from streameval.join.cursors import RecordSlice
 from streameval.join.interactions import InteractionColumns
 from streameval.join.joiner import AT_ONCE, Joiner, Trace
-from streameval.join.logs import Log, Logs
-from streameval.join.rules import Rules
+from streameval.join.logs import Log, Logs, RecordSlice
+from streameval.join.rules import Account, Rules
 from streameval.windows.family import Family
 from streameval.windows.sections import Section, next_version
 

@@ -168,6 +168,7 @@ def _source_classes() -> set[str]:
     content = [
         value for module in modules for value in vars(importlib.import_module(module)).values()
     ]
-    contract = {name for name in vars(Source) if not name.startswith("_")}
+    members = {name: value for name, value in vars(Source).items() if not name.startswith("_")}
+    contract = {name for name, value in members.items() if callable(value)}
     classes = [value for value in content if isinstance(value, type) and value is not Source]
     return {each.__name__ for each in classes if contract <= set(dir(each))}

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.events.records import Partition
-from streameval.join.account import OUTCOMES
 from streameval.join.explaining import ExplainedRecord, Explanation, KeyTrace
+from streameval.join.rules import OUTCOMES
 from tests.effort import dear
 from tests.join.offline import Case
 from tests.join.streams import REQUESTS, USERS, Run, cases

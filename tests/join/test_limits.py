@@ -12,9 +12,9 @@ from streameval.config.options import AttributionOptions, InteractionOptions
 from streameval.errors import SourceError, TooManyOpenError, UnevenStreamsError, UnlikeStateError
 from streameval.events.records import Partition, RecordBatch
 from streameval.join.joiner import AT_ONCE
+from streameval.join.joint import JoinStats
 from streameval.join.logs import MAX_AHEAD
 from streameval.join.state import JoinedState
-from streameval.join.stats import JoinStats
 from tests.effort import every_case
 from tests.join.offline import Case
 from tests.join.streams import joint

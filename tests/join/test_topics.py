@@ -9,7 +9,7 @@ import pytest
 
 from streameval.errors import SplitKeyError
 from streameval.events.records import Partition, RecordBatch
-from streameval.join.grouping import require_together
+from streameval.join.joint import require_together
 from streameval.testing.broker import Broker
 from tests.cli.program import spawned
 from tests.join.offline import Case

@@ -9,9 +9,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from streameval.join import closing, joiner
 from streameval.join.closing import combined
-from streameval.join.cursors import LogCursor
 from streameval.join.joiner import Joiner, late_in
-from streameval.join.logs import Logs
+from streameval.join.logs import LogCursor, Logs
 from tests.join.offline import Case, joined
 from tests.join.streams import cases, told
 from tests.join.test_join import Step, played, steps
