@@ -18,7 +18,8 @@ from streameval.cli.screen import progress
 from streameval.config import Config
 from streameval.config.pipeline import counting as new_counting
 from streameval.config.pipeline import joint, layout
-from streameval.decoding.decode import Decoded, Decoder
+from streameval.decoding.columns import Decoded
+from streameval.decoding.decode import Decoder
 from streameval.engine.clock import Clock
 from streameval.engine.dead_letters import DeadLetter, Examples
 from streameval.engine.ingest import Ingest

@@ -1,4 +1,4 @@
-"""Puts columns of events together from parts that were decoded in different ways."""
+"""Decoded events as columns, put together from parts that were decoded in different ways."""
 
 from __future__ import annotations
 
@@ -10,38 +10,67 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from streameval.decoding.invalid import InvalidEvent
 from streameval.events import Batch
+from streameval.events.ragged import Coded
 
 
-class Columns(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Events as columns, all of one length.
+class Decoded(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """Outcomes of the records of a batch; a place is a record's place in it.
 
     Attributes:
-        batch: what statistics read.
-        times: event time of each, microseconds since the epoch; None where the stream has none.
-        dimensions: values of the dimensions of each; None where none are configured.
-        event_ids: identity of each; None where the stream has none.
-        users: who saw each list; None where nobody asks.
+        batch: the events as columns, in the order of their records; those of a join as codes.
+        places: of each event, ascending.
+        times: event time of each event, microseconds since the epoch; None where the stream has
+            no time.
+        dimensions: values of labels and segments of each event; None where none are configured.
+        event_ids: identity of each event; None where the stream has none.
+        invalid: place and reason of each invalid record; ascending.
+        tombstones: places of the records that had no value, ascending.
     """
 
-    batch: Batch
+    batch: Batch | Coded
+    places: Sequence[int]
     times: NDArray[np.int64] | None
     dimensions: Sequence[tuple[str, ...]] | None
     event_ids: Sequence[str] | None
-    users: Sequence[str | None] | None = None
+    invalid: Sequence[tuple[int, InvalidEvent]] = ()
+    tombstones: Sequence[int] = ()
+
+    @property
+    def named(self) -> Batch:
+        """The events with the ids themselves, not their numbers."""
+        return self.batch.batch if isinstance(self.batch, Coded) else self.batch
+
+    @property
+    def engaged(self) -> int:
+        """How many events have interactions."""
+        if isinstance(self.batch, Coded):
+            return int(np.count_nonzero(self.batch.interactions.lengths))
+        return sum(map(bool, self.batch.interactions))
+
+    def keep(self, rows: NDArray[np.bool_]) -> Decoded:
+        """Only these events: one truth value for each; the places of the others vanish."""
+        return self.take(np.flatnonzero(rows))
+
+    def take(self, rows: NDArray[np.intp]) -> Decoded:
+        """Only these events, in this order."""
+        columns = ("places", "times", "dimensions", "event_ids")
+        found = {name: picked(getattr(self, name), rows) for name in columns}
+        return msgspec.structs.replace(self, batch=self.named.take(rows.tolist()), **found)
 
 
-def concatenated(parts: Sequence[Columns]) -> Columns:
-    """At least one part after the other; all were decoded with the same configuration."""
+def concatenated(parts: Sequence[Decoded]) -> Decoded:
+    """Events of at least one part after those of another; all with the same configuration."""
     if len(parts) == 1:
         return parts[0]
     times = [part.times for part in parts if part.times is not None]
-    return Columns(
-        batch=_batches([part.batch for part in parts]),
+    return Decoded(
+        batch=_batches([part.named for part in parts]),
+        places=list(chain.from_iterable(part.places for part in parts)),
         times=np.concatenate(times) if times else None,
         dimensions=_chained([part.dimensions for part in parts]),
         event_ids=_chained([part.event_ids for part in parts]),
-        users=_chained([part.users for part in parts]),
     )
 
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from streameval.decoding.columns import Columns
+from streameval.decoding.columns import Decoded
 from streameval.decoding.fields import EventFields
 from streameval.decoding.invalid import InvalidEvent, Refusal
 from streameval.decoding.lists import InteractionReader, Outcome, RecommendationReader
@@ -60,14 +59,15 @@ class GeneralDecoder:
         except Refusal as refusal:
             return msgspec.structs.replace(refusal.invalid, engaged=self._is_engaged(record))
 
-    def columns(self, events: Sequence[Event]) -> Columns:
+    def columns(self, events: Sequence[Event], places: Sequence[int]) -> Decoded:
         """What `decode` found, as columns, in their order."""
-        return Columns(
+        times = None if self._time is None else [event.ts for event in events]
+        return Decoded(
             batch=columns_of(events),
-            times=None if self._time is None else _times(events),
+            places=places,
+            times=None if times is None else np.array(times, dtype=np.int64),
             dimensions=[event.labels for event in events] if self._dimensions else None,
             event_ids=None if self._event_id is None else [str(each.event_id) for each in events],
-            users=_users(events) if self._shown_only else None,
         )
 
     def _paths(self) -> list[Path]:
@@ -134,14 +134,6 @@ class GeneralDecoder:
         if self._event_id is None:
             return None
         return str(self._name.one(_required(self._event_id, record), self._event_id.text))
-
-
-def _times(events: Sequence[Event]) -> NDArray[np.int64]:
-    return np.array([event.ts for event in events], dtype=np.int64)
-
-
-def _users(events: Sequence[Event]) -> list[str | None]:
-    return [None if event.user is None else str(event.user) for event in events]
 
 
 def _optional(text: str | None, key: str, *, lists: bool = False) -> Path | None:

@@ -1,21 +1,30 @@
-"""The fast decoder: records in their plain form, decoded by one call into C."""
+"""The fast decoder: records in their plain form, decoded and checked by one call into C."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
-from streameval.decoding.columns import Columns
+from streameval.decoding.columns import Decoded
 from streameval.decoding.fields import EventFields
-from streameval.decoding.schema import Form, compile_row, dimension_slots, forms
-from streameval.decoding.times import microsecond_column
-from streameval.decoding.values import Ids, Remembered, label_texts, text_id
-from streameval.events import Batch
+from streameval.decoding.paths import is_plain
+from streameval.decoding.times import KINDS, microsecond_column
+from streameval.decoding.values import MAX_POSITION, Ids, Remembered, label_texts, text_id
+from streameval.events import LARGEST_GAIN, Batch
+
+Form: TypeAlias = Literal["strings", "integers"]
+"""How the ids of a list shown are written."""
+
+INTEGER = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+"""Longer ones are weighed by the general decoder."""
+
+_RANKS = list[Annotated[int, Meta(ge=1, le=MAX_POSITION)]]
 
 _TEXT = Ids("string")
 
@@ -44,22 +53,21 @@ class RowDecoder:
         self._mapped = [name for name, path in mapped.items() if path is not None]
         self._parallel = [name for name in self._mapped if name != "baseline"]
         self._has_event_id = fields.event_id is not None
-        self._slots = dimension_slots(dimensions)
+        self._slots = _slots(dimensions)
         self._key = attrgetter(*self._slots) if self._slots else None
         single, most = len(self._slots) == 1, fields.max_label_bytes
         self._texts = Remembered(lambda found: label_texts((found,) if single else found, most))
         plain: Callable[[bytes], Any] = msgspec.json.Decoder(row).decode
         self.decode = _parallel(plain, self._parallel) if self._parallel else plain
 
-    def columns(self, rows: Sequence[Any]) -> Columns:
+    def columns(self, rows: Sequence[Any], places: Sequence[int]) -> Decoded:
         """Rows as columns, in their order."""
-        users = self._users(rows)
-        return Columns(
-            batch=self._batch(rows, users),
+        return Decoded(
+            batch=self._batch(rows),
+            places=places,
             times=self._times(rows),
             dimensions=self._dimensions(rows),
             event_ids=self._event_ids(rows),
-            users=users if self._shown_only else None,
         )
 
     def _times(self, rows: Sequence[Any]) -> NDArray[np.int64] | None:
@@ -92,7 +100,8 @@ class RowDecoder:
         text = self._as_text
         return [each if type(each) is dict else text.each(each, "") for each in lists]
 
-    def _batch(self, rows: Sequence[Any], users: Sequence[str | None]) -> Batch:
+    def _batch(self, rows: Sequence[Any]) -> Batch:
+        users = self._users(rows)
         return Batch(
             recommendations=self._columns([row.recommendations for row in rows]),
             interactions=self._interactions(rows),
@@ -113,13 +122,11 @@ def row_decoders(
     fields: EventFields, dimensions: Sequence[str], *, shown_only: bool = False
 ) -> list[RowDecoder]:
     """A decoder of each plain form that the configured fields have, the most usual first."""
-    compiled = [
-        (form, compile_row(fields, dimensions, form, shown_only=shown_only))
-        for form in forms(fields)
-    ]
+    forms: tuple[Form, ...] = ("strings", "integers") if fields.ids == "string" else ("integers",)
+    rows = [(form, _row_of(fields, dimensions, form, shown_only=shown_only)) for form in forms]
     return [
         RowDecoder(fields, dimensions, form, row, shown_only=shown_only)
-        for form, row in compiled
+        for form, row in rows
         if row is not None
     ]
 
@@ -139,3 +146,92 @@ def _parallel(plain: Callable[[bytes], Any], names: Sequence[str]) -> Callable[[
         return row
 
     return decode
+
+
+def _slots(dimensions: Sequence[str]) -> tuple[str, ...]:
+    """Names of a row's attributes that hold the dimensions, in their order."""
+    return tuple(f"dimension_{number}" for number in range(len(dimensions)))
+
+
+def _row_of(
+    fields: EventFields,
+    dimensions: Sequence[str],
+    form: Form,
+    *,
+    shown_only: bool = False,
+) -> type[msgspec.Struct] | None:
+    """A Struct of exactly what the configured fields need, in the kinds of one form.
+
+    Attributes of its instances: recommendations, user, dimension_0, ..., interactions unless only
+    what was shown is read, and, where mapped, time, event_id, positions, scores and baseline.
+    None where a path leads into an object or two fields share a path: such records are read by
+    the general decoder.
+    """
+    paths = _paths(fields, dimensions)
+    kinds = _kinds(fields, dimensions, form)
+    if shown_only:
+        kinds = [kind for kind in kinds if kind[0] != "interactions"]
+        del paths["interactions"]
+    if len(set(paths.values())) < len(paths) or not all(map(is_plain, paths.values())):
+        return None
+    return msgspec.defstruct("Row", kinds, rename=paths, gc=False, frozen=True)
+
+
+def _paths(fields: EventFields, dimensions: Sequence[str]) -> dict[str, str]:
+    mapped = {
+        "recommendations": fields.recommendations,
+        "interactions": fields.interactions,
+        "time": fields.time,
+        "event_id": fields.event_id,
+        "positions": fields.positions,
+        "scores": fields.scores,
+        "baseline": fields.baseline,
+        "user": fields.user,
+    }
+    named = zip(_slots(dimensions), dimensions, strict=True)
+    slots = {slot: fields.labels.get(name, name) for slot, name in named}
+    return {name: path for name, path in (mapped | slots).items() if path is not None}
+
+
+def _kinds(fields: EventFields, dimensions: Sequence[str], form: Form) -> list[tuple[Any, ...]]:
+    text, one = short_text(fields.max_id_bytes), _id(fields, form)
+    required = {
+        "recommendations": _ids(one, fields.max_recommendations),
+        "interactions": _interactions(fields, form),
+        "time": KINDS[fields.time_unit] if fields.time_unit else None,
+        "event_id": text | INTEGER if fields.event_id else None,
+        "scores": list[float] if fields.scores else None,
+        "baseline": _ids(one, fields.max_recommendations) if fields.baseline else None,
+    }
+    # Integers are turned into text once per distinct value, where rows are grouped.
+    label = short_text(fields.max_label_bytes) | INTEGER | None
+    slots = [(slot, label, None) for slot in _slots(dimensions)]
+    mapped = [(name, kind) for name, kind in required.items() if kind is not None]
+    ranks = [("positions", _RANKS | None, None)] if fields.positions else []
+    return [*mapped, *ranks, ("user", text | INTEGER | None, None), *slots]
+
+
+def short_text(most: int) -> Any:
+    """Text of at most so many bytes, and more only where the general decoder looks closer.
+
+    A character has up to four bytes, and msgspec counts characters.
+    """
+    return Annotated[str, Meta(max_length=most // 4)]
+
+
+def _id(fields: EventFields, form: Form) -> Any:
+    return short_text(fields.max_id_bytes) if form == "strings" else INTEGER
+
+
+def _ids(kind: Any, longest: int) -> Any:
+    return Annotated[list[kind], Meta(max_length=longest)]
+
+
+def _interactions(fields: EventFields, form: Form) -> Any:
+    most = fields.max_interactions
+    if fields.ids == "integer":
+        return _ids(INTEGER, most)  # keys of JSON objects are text
+    gain = Annotated[float, Meta(ge=-LARGEST_GAIN, le=LARGEST_GAIN)]
+    text: Any = short_text(fields.max_id_bytes)
+    gains = Annotated[dict[text, gain], Meta(max_length=most)]
+    return _ids(text if form == "strings" else text | INTEGER, most) | gains

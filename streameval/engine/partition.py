@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streameval.accumulator.experiment import Experiment
-from streameval.decoding.decode import Decoded
+from streameval.decoding.columns import Decoded
 from streameval.decoding.invalid import REASONS, InvalidEvent
 from streameval.engine.backfill import Backfill, Extent
 from streameval.engine.clock import MAX_AHEAD, NEVER, RECENT, Ahead, Clock, Clocks

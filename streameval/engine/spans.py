@@ -11,7 +11,7 @@ from streameval.accumulator.readings import answers
 from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
-from streameval.decoding.decode import Decoded
+from streameval.decoding.columns import Decoded
 from streameval.events import Batch
 from streameval.events.ragged import Coded
 from streameval.windows.family import FamilySpec

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from streameval.decoding.decode import Decoded
+from streameval.decoding.columns import Decoded
 from streameval.events import LARGEST_GAIN, Batch, Id, Interaction
 from streameval.events.ragged import Coded, Ragged
 from streameval.join.bucket import ShownBucket

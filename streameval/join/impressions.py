@@ -10,8 +10,7 @@ from typing import Generic, TypeVar, cast
 import msgspec
 import numpy as np
 
-from streameval.decoding.columns import picked
-from streameval.decoding.decode import Decoded
+from streameval.decoding.columns import Decoded, picked
 from streameval.decoding.invalid import InvalidEvent
 from streameval.events import Batch, Id
 from streameval.events.ragged import Ragged
@@ -123,7 +122,7 @@ class Impressions(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             interner=interner,
             labels=decoded.dimensions,
             event_ids=decoded.event_ids,
-            users=decoded.users,
+            users=cast("Sequence[str | None]", batch.users or [None] * len(lists)),
             positions=batch.positions,
             scores=batch.scores,
             baselines=batch.baselines,

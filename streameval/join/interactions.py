@@ -14,7 +14,7 @@ from streameval.decoding.columns import picked
 from streameval.decoding.fields import TimeUnit
 from streameval.decoding.invalid import InvalidEvent, Refusal, shown
 from streameval.decoding.paths import FAILURES, Path, TopLevel, compile_path, is_plain
-from streameval.decoding.schema import INTEGER, short_text
+from streameval.decoding.rows import INTEGER, short_text
 from streameval.decoding.times import KINDS, microsecond_column, written_time
 from streameval.decoding.values import MAX_ID_BYTES, MAX_LABEL_BYTES, Ids, check_bytes, finite
 from streameval.errors import ConfigError

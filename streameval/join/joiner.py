@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, Protocol, cast
 import msgspec
 import numpy as np
 
-from streameval.decoding.decode import Decoded
+from streameval.decoding.columns import Decoded
 from streameval.engine.clock import NEVER
 from streameval.errors import DamagedStateError, TooManyOpenError
 from streameval.events import Id

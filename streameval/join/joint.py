@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 import numpy as np
 
-from streameval.decoding.decode import Decoded
+from streameval.decoding.columns import Decoded
 from streameval.decoding.framing import BatchDecoder
 from streameval.decoding.invalid import InvalidEvent
 from streameval.engine.partition import Layout
@@ -78,7 +78,7 @@ class Joint:
 
 def _with_users(decoded: Decoded) -> Decoded:
     """The same, with lists that nobody is known to have seen among the invalid."""
-    users = decoded.users or ()
+    users = decoded.named.users or [None] * len(decoded.places)
     missing = [row for row, user in enumerate(users) if user is None]
     if not missing:
         return decoded
@@ -186,8 +186,8 @@ def _keys_in(joint: Joint, batch: RecordBatch, *, by_user: bool) -> Iterable[str
 def _keys(content: Content, *, by_user: bool) -> Iterable[str]:
     if isinstance(content, InteractionColumns):
         return content.keys
-    found = content.users if by_user else content.event_ids
-    return [each for each in found or () if each is not None]
+    found = content.named.users if by_user else content.event_ids
+    return [str(each) for each in found or () if each is not None]
 
 
 class JoinStats:

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 import numpy as np
 
-from streameval.decoding.decode import Decoded
+from streameval.decoding.columns import Decoded
 from streameval.errors import DamagedStateError, TooManyOpenError
 from streameval.events import Id
 from streameval.events.ragged import Ragged

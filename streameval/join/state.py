@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from streameval.decoding.decode import Decoded
+from streameval.decoding.columns import Decoded
 from streameval.engine.backfill import Backfill, Extent
 from streameval.engine.clock import NEVER, Clock
 from streameval.engine.dead_letters import Identity

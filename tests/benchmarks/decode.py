@@ -12,7 +12,8 @@ import msgspec
 from google.protobuf.message_factory import GetMessageClass
 
 from streameval.accumulator import Accumulator
-from streameval.decoding.decode import Decoded, Decoder
+from streameval.decoding.columns import Decoded
+from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields, Format, TimeUnit
 from streameval.decoding.framing import BatchDecoder, FramedDecoder, ToText, unframed
 from streameval.events import Id

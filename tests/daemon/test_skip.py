@@ -16,7 +16,8 @@ from streameval.config.pipeline import counting
 from streameval.daemon import Clock
 from streameval.daemon.assembly import assembled
 from streameval.daemon.loop import Loop
-from streameval.decoding.decode import Decoded, Decoder
+from streameval.decoding.columns import Decoded
+from streameval.decoding.decode import Decoder
 from streameval.engine.partition import PartitionState
 from streameval.engine.snapshot import Snapshot
 from streameval.errors import StreamevalError, UncountableRecordError

@@ -7,8 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from streameval.decoding.columns import Columns
-from streameval.decoding.decode import Decoded, Decoder
+from streameval.decoding.columns import Decoded
+from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
 from streameval.decoding.invalid import InvalidEvent
 from streameval.events import Event
@@ -112,10 +112,9 @@ def mutilated(draw: st.DrawFn, whole: st.SearchStrategy[bytes]) -> bytes:
     return value[:start] + draw(st.binary(max_size=3)) + value[stop:]
 
 
-def events_of(found: Decoded | Columns) -> list[Event]:
+def events_of(found: Decoded) -> list[Event]:
     """The events of columns, in their order."""
-    batch = found.named if isinstance(found, Decoded) else found.batch
-    events = list(batch.events())
+    events = list(found.named.events())
     for row, event in enumerate(events):
         event.ts = None if found.times is None else int(found.times[row])
         event.labels = () if found.dimensions is None else found.dimensions[row]

@@ -8,7 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streameval.decoding.decode import Decoded, Decoder
+from streameval.decoding.columns import Decoded
+from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
 from streameval.decoding.general import GeneralDecoder
 from streameval.decoding.invalid import InvalidEvent
@@ -35,7 +36,7 @@ def test_the_row_decoder_agrees_with_the_general_one_on_all_that_it_accepts(
 
 def _event(rows: RowDecoder, value: bytes) -> Event | None:
     try:
-        return events_of(rows.columns([rows.decode(value)]))[0]
+        return events_of(rows.columns([rows.decode(value)], [0]))[0]
     except FAILURES:
         return None
 

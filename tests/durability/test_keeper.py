@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from streameval.checkpoints.checkpoint import Draft, Found, Place, Skip, Store
-from streameval.decoding.decode import Decoded, Decoder
+from streameval.decoding.columns import Decoded
+from streameval.decoding.decode import Decoder
 from streameval.errors import (
     DamagedStateError,
     SourceError,

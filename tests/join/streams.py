@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from streameval.decoding.decode import Decoded, Decoder
+from streameval.decoding.columns import Decoded
+from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
 from streameval.engine.partition import Layout
 from streameval.events.records import Partition, RecordBatch

@@ -17,7 +17,8 @@ from google.protobuf.message_factory import GetMessageClass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streameval.decoding.decode import Decoded, Decoder
+from streameval.decoding.columns import Decoded
+from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields, TimeUnit
 from streameval.decoding.framing import Encoding, FramedDecoder, by_schema, unframed
 from streameval.decoding.invalid import Refusal
