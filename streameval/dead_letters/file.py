@@ -1,4 +1,7 @@
-"""Dead letters in a file, one line of JSON each."""
+"""Dead letters in a file, one line of JSON each.
+
+DeadLetterError is raised where the file cannot be read or written, or holds something else.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +34,6 @@ class DeadLetterFile:
 
     Args:
         path: created if missing; its folder must exist.
-
-    Raises:
-        DeadLetterError: the file cannot be written, or another process writes it.
     """
 
     def __init__(self, path: str) -> None:
@@ -46,11 +46,7 @@ class DeadLetterFile:
             raise self._failure(error) from error
 
     def write(self, letters: Sequence[DeadLetter]) -> None:
-        """Write a line for each letter and sync them to disk.
-
-        Raises:
-            DeadLetterError: the disk does not take them; the next write repairs a line cut off.
-        """
+        """Write a line for each letter and sync them to disk."""
         try:
             file = self._opened()
             _write_whole(file, b"".join(map(line_of, letters)))
@@ -84,11 +80,7 @@ class DeadLetterFile:
 
 
 def read_letters(path: str) -> Iterator[DeadLetter]:
-    """The letters that are in a file now, in order, without an incomplete last line.
-
-    Raises:
-        DeadLetterError: the file cannot be read, or a line is not a dead letter.
-    """
+    """The letters that are in a file now, in order, without an incomplete last line."""
     try:
         with Path(path).open("rb") as file:
             left = os.fstat(file.fileno()).st_size
@@ -181,11 +173,7 @@ def line_of(letter: DeadLetter) -> bytes:
 
 
 def letter_in(line: bytes) -> DeadLetter:
-    """The letter on a line.
-
-    Raises:
-        ValueError: the line is not a dead letter.
-    """
+    """The letter on a line; a ValueError where there is none."""
     try:
         found = msgspec.json.decode(line, type=Line)
     except msgspec.MsgspecError as error:

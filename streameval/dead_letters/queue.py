@@ -1,4 +1,8 @@
-"""The queue of dead letters: kept until the disk or broker has taken them."""
+"""The queue of dead letters: kept until the disk or broker has taken them.
+
+Functions raise ConfigError for a destination that cannot be, and DeadLetterError where letters
+cannot be written; they are kept, and the next flush writes them again.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +38,6 @@ def dead_letters_of(
 
     `topic`: receives the letters of all topics; None means `<input>.dlq` for each. `path`: a file
     that receives them instead.
-
-    Raises:
-        ConfigError: a setting cannot be used, or the topic cannot receive dead letters.
-        DeadLetterError: the file cannot be written.
     """
     if path is not None:
         return Queue(DeadLetterFile(path))
@@ -85,12 +85,7 @@ class Queue:
         self._writing = threading.Lock()
 
     def send(self, letters: Sequence[DeadLetter]) -> None:
-        """Hold letters until the next flush.
-
-        Raises:
-            DeadLetterError: too many bytes wait and cannot be written now; none of these letters
-                is taken.
-        """
+        """Hold letters until the next flush."""
         size = sum(map(_size, letters))
         if self._bytes and self._bytes + size > self._max_bytes:
             self.flush()
@@ -99,11 +94,7 @@ class Queue:
             self._bytes += size
 
     def flush(self) -> None:
-        """Return when every letter sent before is durable.
-
-        Raises:
-            DeadLetterError: some are not; the next flush writes them again.
-        """
+        """Return when every letter sent before is durable."""
         with self._writing:
             left = len(self._waiting)
             while left > 0:

@@ -1,4 +1,8 @@
-"""Reads dead letters from their topics and republishes the records behind them."""
+"""Reads dead letters from their topics and republishes the records behind them.
+
+Functions raise SourceError where a topic cannot be read or the client refuses its settings, and
+PublishError where the broker does not answer, or refuses a record.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +32,6 @@ class DeadLetterReader:
 
     Attributes:
         foreign: records read so far that are not dead letters.
-
-    Raises:
-        SourceError: no broker answers, or a topic may not be read, or one of `inputs` is missing.
     """
 
     def __init__(
@@ -49,11 +50,7 @@ class DeadLetterReader:
         return bool(self._ends)
 
     def __iter__(self) -> Iterator[DeadLetter]:
-        """The letters, in order within each partition.
-
-        Raises:
-            SourceError: reading fails.
-        """
+        """The letters, in order within each partition."""
         self.foreign = 0
         with self._explained():
             ranges = self._begins, self._ends
@@ -111,10 +108,6 @@ def replay(letters: Iterable[DeadLetter], config: Mapping[str, Any]) -> int:
 
     Returns:
         How many were written.
-
-    Raises:
-        SourceError: the client refuses its settings.
-        PublishError: the broker does not answer, or refuses a record.
     """
     remedy = "these were written, and another replay writes them again"
     return send(map(_message, letters), {**config, **_PRODUCER}, "", remedy)

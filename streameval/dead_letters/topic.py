@@ -1,4 +1,8 @@
-"""Dead letters in Kafka topics: their names, their headers, and writing them."""
+"""Dead letters in Kafka topics: their names, their headers, and writing them.
+
+Functions raise ConfigError for a topic that has an invalid name or is also read, and
+DeadLetterError where the broker does not answer in time, or refuses a topic or a letter.
+"""
 
 from __future__ import annotations
 
@@ -68,11 +72,7 @@ def topic_for(topic: str, configured: str | None) -> str:
 
 
 def topics_for(topics: Sequence[str], configured: str | None) -> list[str]:
-    """The topics that receive the dead letters of these topics, each once.
-
-    Raises:
-        ConfigError: one is not a topic name, or is also read, which would be a loop.
-    """
+    """The topics that receive the dead letters of these topics, each once."""
     found = list(dict.fromkeys(topic_for(topic, configured) for topic in topics))
     for name in found:
         try:
@@ -93,9 +93,6 @@ class DeadLetterTopics:
 
     `topic`: receives all letters; None means one for each topic that is read. `seconds`: longest
     time that a write may take.
-
-    Raises:
-        ConfigError: a topic of dead letters has an invalid name, or is also read.
     """
 
     def __init__(
@@ -113,11 +110,7 @@ class DeadLetterTopics:
         self._there: dict[str, int] = {}
 
     def write(self, letters: Sequence[DeadLetter]) -> None:
-        """Return when all in-sync replicas have all of them.
-
-        Raises:
-            DeadLetterError: the broker does not answer in time, or refuses a topic or a letter.
-        """
+        """Return when all in-sync replicas have all of them."""
         silence_client_log()
         deadline = time.monotonic() + self._seconds
         try:

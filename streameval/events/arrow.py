@@ -1,4 +1,7 @@
-"""Arrow arrays and tables of any library with the Arrow interface; needs pyarrow."""
+"""Arrow arrays and tables of any library with the Arrow interface.
+
+Functions raise MissingExtraError without pyarrow, and InvalidEventError for what holds no events.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +34,7 @@ ArrowTable: TypeAlias = ArrowStream | ArrowArray
 
 
 def table_columns(table: Any, names: Sequence[str]) -> Mapping[str, Any]:
-    """The columns of these names; recommendations and interactions must be among them.
-
-    Raises:
-        InvalidEventError: they are not, or it is not a table.
-        MissingExtraError: pyarrow is not installed.
-    """
+    """The columns of these names; recommendations and interactions must be among them."""
     found = as_table(table)
     for name in ("recommendations", "interactions"):
         if name not in found.column_names:
@@ -50,10 +48,6 @@ def as_table(given: Any) -> Any:
     """A pyarrow table from any object with Arrow's interface; its columns are not copied.
 
     Text as Polars hands it over (views) is: pyarrow can do little with that.
-
-    Raises:
-        InvalidEventError: it is not a table.
-        MissingExtraError: pyarrow is not installed.
     """
     arrow = _arrow()
     if hasattr(given, "collect_schema") and hasattr(given, "collect"):
@@ -86,10 +80,6 @@ def list_column(name: str, found: Any, *, optional: bool = False) -> Column | Ar
         name: of the column, for errors.
         found: the array.
         optional: whether a row may be null, which then is an empty list.
-
-    Raises:
-        InvalidEventError: it holds no lists, or something in it is null.
-        MissingExtraError: pyarrow is not installed.
     """
     arrow = _arrow()
     column = _array(found)
@@ -115,11 +105,7 @@ def list_column(name: str, found: Any, *, optional: bool = False) -> Column | Ar
 
 
 def flat_column(found: Any) -> list[Any]:
-    """An Arrow array of one value an event; timestamps as microseconds since the epoch.
-
-    Raises:
-        MissingExtraError: pyarrow is not installed.
-    """
+    """An Arrow array of one value an event; timestamps as microseconds since the epoch."""
     arrow = _arrow()
     stream = isinstance(found, ArrowStream)
     column = arrow.chunked_array(found) if stream else arrow.array(found)

@@ -1,4 +1,4 @@
-"""Columns of events given by a caller, and how they are read."""
+"""Columns of events given by a caller; InvalidEventError says where they are none."""
 
 from __future__ import annotations
 
@@ -78,10 +78,6 @@ def read(given: Columns | ArrowTable) -> Coded | Batch:
 
     Returns:
         Codes where items and interactions are all there is; lists of Python's own otherwise.
-
-    Raises:
-        InvalidEventError: they are not valid events.
-        MissingExtraError: they are Arrow's, and pyarrow is not installed.
     """
     if not isinstance(given, Columns):
         given = Columns(**table_columns(given, Columns.__struct_fields__))
@@ -193,9 +189,6 @@ def plain(name: str, found: Any) -> Any:
     So does each of those in a list or tuple. They are read by DLPack, without an import of their
     libraries. What is in the main memory is not copied. What is on a device is copied to it by the
     tensor's own `cpu()`, which waits until it is computed; gradients are left out.
-
-    Raises:
-        InvalidEventError: a tensor cannot be brought to the main memory, or numpy lacks its type.
     """
     if isinstance(found, tuple) and hasattr(found, "indices") and hasattr(found, "values"):
         detail = f"{name}: {type(found).__name__} has scores and ids; give its .indices"

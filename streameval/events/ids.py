@@ -1,4 +1,7 @@
-"""The kind of ids: text or integers, never both in one accumulator."""
+"""The kind of ids: text or integers, never both in one accumulator.
+
+InvalidEventError is raised for an id that is neither, or of the other kind than those before it.
+"""
 
 from __future__ import annotations
 
@@ -48,11 +51,7 @@ def all_are(kind: IdKind | None, ids: Iterable[Any]) -> bool:
 
 
 def kind_of(item: object, where: str) -> IdKind:
-    """What an id is.
-
-    Raises:
-        InvalidEventError: it is neither text nor an integer.
-    """
+    """What an id is."""
     if isinstance(item, str):
         return "text"
     if hasattr(item, "__index__") and not isinstance(item, (bool, np.bool_, np.ndarray)):
@@ -71,9 +70,6 @@ def of_kind(kind: IdKind | None, ids: Collection[Id], where: str) -> tuple[IdKin
 
     Returns:
         Their kind, None without ids; and the ids, as given if they need no change.
-
-    Raises:
-        InvalidEventError: one is invalid or of the other kind.
     """
     if all_are(kind, ids):
         return kind, ids
@@ -94,11 +90,7 @@ def of_kind(kind: IdKind | None, ids: Collection[Id], where: str) -> tuple[IdKin
 
 
 def ids_of_input(name: str, ids: Iterable[Id]) -> tuple[IdKind | None, Sequence[Id]]:
-    """The same for a catalogue, popularity or similarity.
-
-    Raises:
-        MetricError: one is invalid, or they are of two kinds.
-    """
+    """The same for a catalogue, popularity or similarity; errors are MetricErrors."""
     known = list(ids)
     try:
         kind = kind_of(known[0], f"{name}[0]") if known else None

@@ -1,4 +1,7 @@
-"""Many lists of unlike length in two arrays, with ids as 64-bit integers."""
+"""Many lists of unlike length in two arrays, with ids as 64-bit integers.
+
+Functions raise InvalidEventError for a column that is no lists, or holds something that is no id.
+"""
 
 from __future__ import annotations
 
@@ -123,9 +126,6 @@ def matrix_column(name: str, matrix: Array, lengths: Any = None) -> Ragged:
 
     `matrix`: a masked one ends its rows by its mask. `lengths`: entries of each row that count,
     shape (lists,); None where -1 ends a row.
-
-    Raises:
-        InvalidEventError: the lengths do not fit, or something stands after the end of a row.
     """
     rows, width = matrix.shape
     if lengths is None:
@@ -143,11 +143,7 @@ def matrix_column(name: str, matrix: Array, lengths: Any = None) -> Ragged:
 
 
 def listed(name: str, found: Any) -> Ragged:
-    """A pair (values, offsets), or a list of arrays.
-
-    Raises:
-        InvalidEventError: it is neither.
-    """
+    """A pair (values, offsets), or a list of arrays."""
     if isinstance(found, Ragged):
         found = found.values, found.offsets
     if isinstance(found, tuple) and len(found) == 2:
@@ -230,11 +226,7 @@ class Column(NamedTuple):
     names: Sequence[Id] | None = None
 
     def ids(self) -> list[Id]:
-        """The ids of all lists, one after another.
-
-        Raises:
-            InvalidEventError: something is neither an integer nor a string.
-        """
+        """The ids of all lists, one after another."""
         if self.names is None:
             return ids_of(self.ragged.values)
         return [self.names[index] for index in self.ragged.values.tolist()]
@@ -245,9 +237,6 @@ def encoded(columns: Sequence[Column]) -> tuple[list[Ragged], list[Id] | None]:
 
     Returns:
         The columns, and the id behind each code; None where the codes are the ids themselves.
-
-    Raises:
-        InvalidEventError: something is neither an integer nor a string.
     """
     codes: dict[Id, int] = {}
     if all(map(_fits, columns)):
@@ -259,11 +248,7 @@ def encoded(columns: Sequence[Column]) -> tuple[list[Ragged], list[Id] | None]:
 
 
 def ids_of(values: Array) -> list[Id]:
-    """Ids as Python's own integers and strings.
-
-    Raises:
-        InvalidEventError: something is neither.
-    """
+    """Ids as Python's own integers and strings."""
     if values.size and values.dtype.kind not in "iuUTO":
         raise _no_id(f"values of type {values.dtype}")
     found: list[Any] = values.tolist()

@@ -114,13 +114,7 @@ def written(bucket: ShownBucket, items: Sequence[Id], labels: Sequence[tuple[str
 def read(
     content: bytes, item: Callable[[Id], int], label: Callable[[tuple[str, ...]], int]
 ) -> ShownBucket:
-    """The bucket that was written.
-
-    Raises:
-        ValueError: it is none.
-        IndexError: likewise.
-        msgspec.MsgspecError: likewise.
-    """
+    """The bucket that was written."""
     saved = msgspec.msgpack.decode(content, type=_Saved)
     bucket = ShownBucket()
     bucket.times.extend(column_of(saved.times).tolist())

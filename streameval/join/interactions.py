@@ -90,9 +90,6 @@ class InteractionColumns(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 class InteractionDecoder:
     """Decodes records of interactions; compiled once from the configured fields.
 
-    Raises:
-        ConfigError: a path is none.
-
     Example:
         >>> fields = InteractionFields(key="request_id", item="item", time="ts", time_unit="s")
         >>> decoder = InteractionDecoder(fields, "request_id")

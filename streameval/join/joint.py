@@ -60,9 +60,6 @@ class Joint:
         """One that has counted nothing; the logs in the order of their streams and names.
 
         `sink`: handed the events that are complete; None counts them.
-
-        Raises:
-            UnevenStreamsError: a stream has no log among them.
         """
         logs = [
             Log(partition, self._stream[partition.topic], offset)
@@ -110,12 +107,7 @@ class Grouped:
         self._topics = topics
 
     def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
-        """See `Owner.assigned`.
-
-        Raises:
-            UnevenStreamsError: the topics do not have the same partitions.
-            StreamevalError: raised by the inspection or the owner.
-        """
+        """See `Owner.assigned`."""
         groups: dict[Partition, list[Assignment]] = {}
         for each in assignments:
             groups.setdefault(self._home(each.partition), []).append(each)

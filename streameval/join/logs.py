@@ -293,11 +293,7 @@ class Logs:
         return [cursor.partition for cursor in self.cursors if cursor.horizon == lowest < FOREVER]
 
     def push(self, batch: RecordBatch, content: Content) -> None:
-        """Take a batch of one of them.
-
-        Raises:
-            SourceError: it begins before what was handed over already.
-        """
+        """Take a batch of one of them."""
         cursor = self._by_partition[batch.partition]
         first = batch.offsets[0] if batch.offsets else batch.next_offset
         if first < cursor.expected:
@@ -360,13 +356,7 @@ class Logs:
         ]
 
     def restore(self, saved: Sequence[Any]) -> None:
-        """Continue from the output of `state`.
-
-        Raises:
-            UnlikeStateError: it is of other logs.
-            ValueError: it is not that.
-            TypeError: likewise.
-        """
+        """Continue from the output of `state`."""
         there = [Partition(*log) for log, *_ in saved]
         if there != self.partitions:
             raise UnlikeStateError("logs", list(map(str, self.partitions)), list(map(str, there)))

@@ -115,11 +115,7 @@ class ReportedShelf:
             yield Section(f"{PREFIX}{number}", bucket.version, _content(bucket))
 
     def restore(self, sections: Mapping[str, bytes]) -> None:
-        """Replace the content with the output of `sections`.
-
-        Raises:
-            DamagedStateError: it is not that.
-        """
+        """Replace the content with the output of `sections`."""
         for name, content in sorted(sections.items()):
             try:
                 number = int(name.removeprefix(PREFIX))
@@ -170,11 +166,7 @@ class Deduplicator:
         return self._memory.sections()
 
     def restore(self, sections: Mapping[str, bytes], newest: int | None) -> None:
-        """Replace the content with the output of `sections`.
-
-        Raises:
-            DamagedStateError: it is not that.
-        """
+        """Replace the content with the output of `sections`."""
         self._memory.restore(sections)
         self.newest = newest
 

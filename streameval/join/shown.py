@@ -1,4 +1,4 @@
-"""Open lists: kept by event time until no interaction can come any more."""
+"""Open lists: kept by event time until no interaction can come; TooManyOpenError where too many."""
 
 from __future__ import annotations
 
@@ -56,11 +56,7 @@ class Shown:
         return Impressions.of(decoded, self._items)
 
     def add(self, lists: Impressions, log: int, offsets: IntArray) -> list[int]:
-        """Keep lists; returns their rows here.
-
-        Raises:
-            TooManyOpenError: more lists of one short span than their numbers can distinguish.
-        """
+        """Keep lists; returns their rows here."""
         numbers = lists.times // self._width
         rows = np.zeros(numbers.size, dtype=np.int64)
         for number in np.unique(numbers).tolist():
@@ -215,11 +211,7 @@ class Shown:
             yield Section(f"{PREFIX}{number}", bucket.version, self._content(bucket))
 
     def restore(self, sections: Mapping[str, bytes]) -> None:
-        """Replace the content with the output of `sections`.
-
-        Raises:
-            DamagedStateError: it is not that.
-        """
+        """Replace the content with the output of `sections`."""
         for name, content in sorted(sections.items()):
             try:
                 number = int(name.removeprefix(PREFIX))

@@ -1,4 +1,8 @@
-"""The state of one joined partition, and the position in each log."""
+"""The state of one joined partition, and the position in each log.
+
+SourceError is raised for records that were read already, DamagedStateError for parts that are not
+the output of `sections`, and UnlikeStateError for those of other logs, inputs or options.
+"""
 
 from __future__ import annotations
 
@@ -142,11 +146,7 @@ class JoinedState:
         return [account.less(before) for account, before in pairs]
 
     def apply(self, batch: RecordBatch, content: Content) -> Applied:
-        """Take a batch; `proceed` counts the lists that it completes.
-
-        Raises:
-            SourceError: it begins before what was handed over already.
-        """
+        """Take a batch; `proceed` counts the lists that it completes."""
         shown = self.joiner.shown
         found = shown.impressions(content) if isinstance(content, Decoded) else content
         self.logs.push(batch, found)
@@ -170,12 +170,7 @@ class JoinedState:
         self.finish()
 
     def finish(self) -> None:
-        """Count everything that is complete.
-
-        Raises:
-            TooManyOpenError: see `proceed`.
-            UncountableRecordError: likewise.
-        """
+        """Count everything that is complete."""
         while self.unfinished:
             self.proceed()
 
@@ -267,12 +262,7 @@ class JoinedState:
         return sorted(found, key=lambda section: section.name)
 
     def restore(self, parts: Mapping[str, bytes]) -> None:
-        """Replace the content with the output of `sections`.
-
-        Raises:
-            DamagedStateError: the parts are not the output of `sections`.
-            UnlikeStateError: they were made of other logs, inputs or options.
-        """
+        """Replace the content with the output of `sections`."""
         own = {name: held for name, held in parts.items() if name.startswith(PREFIX)}
         self._counted.restore({name: parts[name] for name in parts.keys() - own.keys()})
         try:

@@ -1,4 +1,8 @@
-"""Files of newline-delimited JSON as a source: one partition a file, one record a line."""
+"""Files of newline-delimited JSON as a source: one partition a file, one record a line.
+
+SourceError is raised for a file that is not there, cannot be read, is damaged or ends too early;
+lines before the damage are delivered first.
+"""
 
 from __future__ import annotations
 
@@ -36,9 +40,6 @@ class NdjsonFile:
 
     Attributes:
         bytes_read: bytes taken from the file so far, as they lie in it.
-
-    Raises:
-        SourceError: it is not there, not readable, or a directory.
     """
 
     def __init__(self, path: str) -> None:
@@ -58,9 +59,6 @@ class NdjsonFile:
         """The lines completed by one more read of the file, without their newlines.
 
         Empty where a line is still unfinished, and at the end. Waits for a pipe to have data.
-
-        Raises:
-            SourceError: it cannot be read, or its compressed data is damaged or ends too early.
         """
         if self._damage is not None:
             raise self._damage
@@ -101,10 +99,6 @@ def lines(path: str) -> Iterator[bytes]:
     Args:
         path: plain, gzip or zstd (by content, members joined), a pipe, or "-" for standard
             input. A last line without its newline counts.
-
-    Raises:
-        SourceError: the file is not there or not readable, or its compressed data is damaged
-            or ends too early; the lines before the damage have been handed out by then.
     """
     file = NdjsonFile(path)
     try:
@@ -162,9 +156,6 @@ class FilesSource:
         """Look at the files; the first `poll` assigns them.
 
         Where a file begins is the number of lines to pass over.
-
-        Raises:
-            SourceError: a file is not there, not readable, a directory, or named twice.
         """
         self.close()
         self._refuse_repeats()
@@ -175,11 +166,7 @@ class FilesSource:
         self._bytes_of_ended = 0
 
     def poll(self, seconds: float) -> Sequence[RecordBatch]:
-        """The next block of every file that has one; a batch may hold blank lines only.
-
-        Raises:
-            SourceError: a file cannot be read, is damaged, or has fewer lines than its position.
-        """
+        """The next block of every file that has one; a batch may hold blank lines only."""
         if not self.joined:
             self._positions = self._owner.assigned([_assignment(path) for path in self.paths])
             self.joined = True
@@ -293,9 +280,6 @@ def _identity(path: str) -> str:
 
     A file that is appended to keeps it. Only the first 4 KiB are looked at; where they hold no
     decompressed byte yet, they themselves are what is digested.
-
-    Raises:
-        SourceError: the file is not there, or not readable.
     """
     if path == STDIN or is_remote(path):
         return STDIN

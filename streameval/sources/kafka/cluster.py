@@ -1,4 +1,8 @@
-"""Facts of a Kafka cluster: topics, partitions, offsets, and where reading starts."""
+"""Facts of a Kafka cluster: topics, partitions, offsets, and where reading starts.
+
+Functions raise KafkaError where the broker does not answer or does not allow it, and SourceError
+where a topic is not there or an offset lies outside its log.
+"""
 
 from __future__ import annotations
 
@@ -58,21 +62,13 @@ class Topics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cluster:
-    """A connection that only asks; each question takes a request or two.
-
-    Raises:
-        KafkaError: no broker answers.
-    """
+    """A connection that only asks; each question takes a request or two."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._admin = connect(KafkaAdminClient, config)
 
     def topics(self, names: Sequence[str]) -> Topics:
-        """Facts of these topics.
-
-        Raises:
-            KafkaError: the broker does not answer.
-        """
+        """Facts of these topics."""
         described = self._admin.describe_topics(list(names))
         errors = {topic["name"]: for_code(topic["error_code"]) for topic in described}
         found = [topic for topic in described if errors[topic["name"]] is NoError]
@@ -84,11 +80,7 @@ class Cluster:
         )
 
     def identity(self) -> str:
-        """The id that the cluster got when it was made.
-
-        Raises:
-            KafkaError: the broker does not answer.
-        """
+        """The id that the cluster got when it was made."""
         return str(self._admin.describe_cluster()["cluster_id"])
 
     def offsets(self, partitions: Collection[Partition], spec: int) -> dict[Partition, int]:
@@ -96,9 +88,6 @@ class Cluster:
 
         The end is that of the committed records: where the first open transaction begins. For a
         time it is the first record at or after it, or -1 where there is none.
-
-        Raises:
-            KafkaError: the broker does not answer, or a partition has no leader.
         """
         asked = {TopicPartition(*partition): spec for partition in partitions}
         if not asked:
@@ -109,31 +98,19 @@ class Cluster:
         return {Partition(*partition): answer.offset for partition, answer in found.items()}
 
     def committed(self, group: str, partitions: Collection[Partition]) -> dict[Partition, int]:
-        """What the group has committed; partitions without a commit are left out.
-
-        Raises:
-            KafkaError: the broker does not answer, or does not allow it.
-        """
+        """What the group has committed; partitions without a commit are left out."""
         asked = [TopicPartition(*partition) for partition in partitions]
         found = self._admin.list_group_offsets({group: asked})[group] if asked else {}
         return {Partition(*each): at.offset for each, at in found.items() if at.offset >= 0}
 
     def member_id(self, group: str, instance: str) -> str:
-        """The id of the group's static member of this name; empty where there is none.
-
-        Raises:
-            KafkaError: the broker does not answer, or does not allow it.
-        """
+        """The id of the group's static member of this name; empty where there is none."""
         members = self._admin.describe_groups([group])[group]["members"]
         found = [each["member_id"] for each in members if each["group_instance_id"] == instance]
         return str(found[0]) if found else ""
 
     def ensure(self, topic: str, partitions: int) -> bool:
-        """Make the topic where it is missing; returns whether it was.
-
-        Raises:
-            KafkaError: the broker does not answer, or does not allow it.
-        """
+        """Make the topic where it is missing; returns whether it was."""
         if not self.topics([topic]).missing:
             return False
         try:
@@ -175,10 +152,6 @@ def described(
     `start`: EARLIEST, LATEST, or milliseconds since the epoch. `first`: partitions that existed
     when the source was opened; the others are new as a whole, so that even "latest" means their
     beginning.
-
-    Raises:
-        KafkaError: the broker does not answer, or a partition has no leader.
-        SourceError: the cluster does not know one of them.
     """
     topics = cluster.topics(sorted({partition.topic for partition in partitions}))
     _require_known(topics, partitions)
@@ -205,12 +178,7 @@ def described(
 
 
 def start_offsets(owner: Owner, given: Sequence[Assignment]) -> dict[Partition, int]:
-    """Hand partitions to their owner; where it starts each, checked against its log.
-
-    Raises:
-        StreamevalError: the owner refuses one.
-        SourceError: an offset lies before the first or after the last record.
-    """
+    """Hand partitions to their owner; where it starts each, checked against its log."""
     if not given:
         return {}
     found = owner.assigned(given)

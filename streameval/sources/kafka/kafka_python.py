@@ -77,11 +77,7 @@ def _nothing_to_refresh(*_: object, **__: object) -> bool:
 
 
 class KafkaPythonConsumer:
-    """A `Consumer` of kafka-python.
-
-    Raises:
-        KafkaError: no broker answers.
-    """
+    """A `Consumer` of kafka-python."""
 
     def __init__(
         self,

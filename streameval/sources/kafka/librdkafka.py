@@ -1,4 +1,4 @@
-"""Settings of librdkafka: translated from those of the user, and tried before use."""
+"""Settings of librdkafka: translated from the user's, and tried; a ConfigError names the key."""
 
 from __future__ import annotations
 
@@ -91,11 +91,7 @@ _CONNECTING_SECONDS: Final = 10.0
 def librdkafka_config(
     options: KafkaOptions, environment: Mapping[str, str], config: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The settings of a reader, in librdkafka's names, found to be accepted.
-
-    Raises:
-        ConfigError: librdkafka has no such setting, or does not take its value.
-    """
+    """The settings of a reader, in librdkafka's names, found to be accepted."""
     given = given_config(options, environment)
     _refuse_others(given)
     further = librdkafka_only(options, environment)
@@ -119,11 +115,7 @@ def credentials(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def try_connection(settings: Mapping[str, Any]) -> None:
-    """Connect once.
-
-    Raises:
-        KafkaError: no broker answers.
-    """
+    """Connect once."""
     heard: list[KafkaError] = []
     with closing(Consumer({**settings, "error_cb": heard.append})) as client:
         try:

@@ -1,4 +1,8 @@
-"""One membership in a consumer group, by either client: its rebalances, records and commits."""
+"""One membership in a consumer group, by either client: its rebalances, records and commits.
+
+Functions raise KafkaError where the broker does not answer, and FencedInstanceIdError where another
+process uses the name of our member; `tell` and `hand_over_again` raise what the owner raises.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +37,7 @@ Subscribe: TypeAlias = Callable[[Sequence[str], Rebalances, ClusterMonitor], Con
 def subscribing(
     options: KafkaOptions, environment: Mapping[str, str], config: Mapping[str, Any]
 ) -> Subscribe:
-    """What makes consumers of the client that is asked for.
-
-    Raises:
-        ConfigError: the client has no such setting, or does not take its value.
-        MissingExtraError: the client is not installed.
-    """
+    """What makes consumers of the client that is asked for."""
     if client_of(options) == KAFKA_PYTHON:
         return partial(KafkaPythonConsumer, config)
     settings = _module("librdkafka").librdkafka_config(options, environment, config)
@@ -48,13 +47,7 @@ def subscribing(
 def try_reader(
     options: KafkaOptions, environment: Mapping[str, str], config: Mapping[str, Any]
 ) -> None:
-    """Let the client connect once, as it would to read.
-
-    Raises:
-        ConfigError: the client has no such setting, or does not take its value.
-        KafkaError: no broker answers it.
-        MissingExtraError: the client is not installed.
-    """
+    """Let the client connect once, as it would to read."""
     if client_of(options) == KAFKA_PYTHON:
         connect(KafkaConsumer, config).close(autocommit=False)
         return
@@ -79,9 +72,6 @@ class GroupMember:
     Attributes:
         positions: partition -> the offset after what was delivered; of those that were started.
         paused: those of them that are not delivered for now.
-
-    Raises:
-        KafkaError: no broker answers.
     """
 
     def __init__(
@@ -105,12 +95,7 @@ class GroupMember:
         self._consumer = subscribe(topics, self, monitor)
 
     def read(self, seconds: float) -> list[RecordBatch]:
-        """Records that are there, or come in time; none where the group rebalanced.
-
-        Raises:
-            FencedInstanceIdError: another process uses our member name.
-            KafkaError: an error of the client.
-        """
+        """Records that are there, or come in time; none where the group rebalanced."""
         # Below zero, one client would wait for ever, and the other refuses it.
         batches = self._consumer.poll(max(0.0, seconds), self.positions)
         for batch in batches:
@@ -122,11 +107,7 @@ class GroupMember:
         self._untold.append(rebalance)
 
     def tell(self) -> None:
-        """Tell the owner of the rebalances that were noted.
-
-        Raises:
-            StreamevalError: an error of the owner; the next call repeats the callback.
-        """
+        """Tell the owner of the rebalances that were noted."""
         while self._untold:
             self._apply(self._untold[0])
             self._untold.popleft()
@@ -144,12 +125,7 @@ class GroupMember:
         self.hold(mine)
 
     def assignments(self) -> list[Assignment] | None:
-        """What `hold` holds, as the cluster knows it now; None where there was no assignment.
-
-        Raises:
-            KafkaError: the cluster does not answer.
-            SourceError: it does not know one of them.
-        """
+        """What `hold` holds, as the cluster knows it now; None where there was no assignment."""
         if not self._held:
             return None if self._held is None else []
         config = {**self._config, "request_timeout_ms": _ANSWER_MS}
@@ -188,11 +164,7 @@ class GroupMember:
             self.paused = wanted
 
     def commit(self, positions: Mapping[Partition, int]) -> str | None:
-        """Tell the group; returns what went wrong, in one sentence.
-
-        Raises:
-            FencedInstanceIdError: another process uses our member name.
-        """
+        """Tell the group; returns what went wrong, in one sentence."""
         ours = {each: offset for each, offset in positions.items() if each in self.positions}
         foreign = ", ".join(str(each) for each in sorted(positions) if each not in ours)
         try:

@@ -1,4 +1,8 @@
-"""Reads a cluster without a group: whether it can be read, its newest records, and single ones."""
+"""Reads a cluster without a group: whether it can be read, its newest records, and single ones.
+
+Functions raise ConfigError for settings, and SourceError where no broker answers, or a topic does
+not exist or may not be read.
+"""
 
 from __future__ import annotations
 
@@ -36,10 +40,6 @@ def probe(options: KafkaOptions, environment: Mapping[str, str]) -> str:
 
     Returns:
         One sentence: which topics there are, with how many partitions and records.
-
-    Raises:
-        ConfigError: a setting is unknown or not a user's to set.
-        SourceError: no broker answers, or a topic does not exist or may not be read.
     """
     start_spec(options.start)
     names, config = source_topics(options), source_config(options, environment)
@@ -66,9 +66,6 @@ def newest_records(options: KafkaOptions, environment: Mapping[str, str]) -> Ite
     """A sample: up to `RECORDS` records from the end of each partition.
 
     It is smaller, or empty, where the broker is silent for a few seconds.
-
-    Raises:
-        SourceError: the client refuses its settings.
     """
     config = source_config(options, environment)
     silence_client_log()
@@ -89,12 +86,7 @@ def newest_records(options: KafkaOptions, environment: Mapping[str, str]) -> Ite
 def batch_at(
     options: KafkaOptions, environment: Mapping[str, str], partition: Partition, offset: int
 ) -> RecordBatch | None:
-    """A batch with the record at an offset; None where the topic does not have it.
-
-    Raises:
-        ConfigError: a setting is unknown or not a user's to set.
-        SourceError: no broker answers, or the topic may not be read.
-    """
+    """A batch with the record at an offset; None where the topic does not have it."""
     config = source_config(options, environment)
     silence_client_log()
     with explained(config):
@@ -114,11 +106,7 @@ def records_between(
     ends: Mapping[Partition, int],
     seconds: float,
 ) -> Generator[tuple[Partition, list[Any]]]:
-    """Records of the client from some offsets up to others, in order within each partition.
-
-    Raises:
-        KafkaError: no broker answers, or none for so many seconds.
-    """
+    """Records of the client from some offsets up to others, in order within each partition."""
     left = {TopicPartition(*each): end for each, end in ends.items() if starts[each] < end}
     with closing(connect(KafkaConsumer, config)) as consumer:
         consumer.assign(list(left))

@@ -3,6 +3,9 @@
 The [source.kafka] table takes the client's own names, Java's and librdkafka's. Settings that do
 not fit together are refused here: the client itself takes an unknown security protocol as
 PLAINTEXT, and would send without encryption what the user meant to be encrypted.
+
+Functions raise ConfigError for a setting that is unknown, not the user's to set, given twice, or
+whose value cannot be used; it names the key.
 """
 
 from __future__ import annotations
@@ -124,12 +127,7 @@ _REFUSED: Final[Mapping[str, str]] = {
 
 
 def source_topics(options: KafkaOptions) -> list[str]:
-    """The topics, each once.
-
-    Raises:
-        SourceError: there is none.
-        ConfigError: one has a name that no topic can have.
-    """
+    """The topics, each once."""
     if not options.topics:
         raise SourceError("kafka", "no topic is named", "name some in [source] topics")
     for topic in options.topics:
@@ -141,31 +139,19 @@ def source_topics(options: KafkaOptions) -> list[str]:
 
 
 def client_of(options: KafkaOptions) -> str:
-    """Which client reads: KAFKA_PYTHON or CONFLUENT.
-
-    Raises:
-        ConfigError: `client` names neither.
-    """
+    """Which client reads: KAFKA_PYTHON or CONFLUENT."""
     client = options.kafka.get("client", KAFKA_PYTHON)
     _require_known("client", client, (KAFKA_PYTHON, CONFLUENT), TABLE)
     return str(client)
 
 
 def source_config(options: KafkaOptions, environment: Mapping[str, str]) -> dict[str, Any]:
-    """The settings, in kafka-python's names; without those that only librdkafka has.
-
-    Raises:
-        ConfigError: a setting is unknown or not a user's to set.
-    """
+    """The settings, in kafka-python's names; without those that only librdkafka has."""
     return {**_OFFERED, **given_config(options, environment), **_OURS}
 
 
 def given_config(options: KafkaOptions, environment: Mapping[str, str]) -> dict[str, Any]:
-    """What the user says of `source_config`.
-
-    Raises:
-        ConfigError: a setting is unknown or not a user's to set.
-    """
+    """What the user says of `source_config`."""
     table = {key: value for key, value in options.kafka.items() if key != "client"}
     if client_of(options) == CONFLUENT:
         table = {key: value for key, value in _flattened(table) if _is_known(key)}
@@ -173,11 +159,7 @@ def given_config(options: KafkaOptions, environment: Mapping[str, str]) -> dict[
 
 
 def librdkafka_only(options: KafkaOptions, environment: Mapping[str, str]) -> dict[str, Any]:
-    """Settings that kafka-python does not know, as the user names them.
-
-    Raises:
-        ConfigError: a variable or a file that a value names is missing.
-    """
+    """Settings that kafka-python does not know, as the user names them."""
     further = {}
     for written, raw in _flattened(options.kafka):
         if written != "client" and not _is_known(written):
@@ -194,9 +176,6 @@ def group_config(
     """The settings of a member of a group.
 
     `shared`: whether to join that group; otherwise one that has no other member, named after it.
-
-    Raises:
-        ConfigError: a setting is unknown or not a user's to set, or `member` or `group` cannot be.
     """
     if options.group == "":
         raise ConfigError("source", "group", _EMPTY)
@@ -237,9 +216,6 @@ def client_config(
     flattened; ${NAME} and ${file:PATH} in strings are replaced.
 
     `path`: how an error calls the place of the table.
-
-    Raises:
-        ConfigError: a key is unknown, repeated or not the user's, or its value cannot be used.
 
     >>> client_config({"bootstrap": {"servers": "${HOST}:9092"}}, {"HOST": "kafka"})
     {'bootstrap_servers': 'kafka:9092'}
@@ -354,12 +330,7 @@ def _converted(value: Any, default: Any) -> Any:
 
 
 def secured(config: Mapping[str, Any], path: str) -> dict[str, Any]:
-    """`config` with protocol and mechanism in capitals, found to be of one piece.
-
-    Raises:
-        ConfigError: a protocol or mechanism is unknown, a setting of theirs is missing or would
-            never be used, or a file cannot be read.
-    """
+    """`config` with protocol and mechanism in capitals, found to be of one piece."""
     upper = ("security_protocol", "sasl_mechanism")
     config = {key: str(value).upper() if key in upper else value for key, value in config.items()}
     protocol = config.get("security_protocol", "PLAINTEXT")

@@ -1,4 +1,9 @@
-"""Avro: a record is read with the schema that it was written with."""
+"""Avro: a record is read with the schema that it was written with.
+
+UnusableSchemaError is raised for what is not an Avro schema, for a record that holds itself (at
+which fastavro overflows the stack), and for an array of items without bytes: a few bytes could
+announce any number of them.
+"""
 
 from __future__ import annotations
 
@@ -33,11 +38,7 @@ to_json = msgspec.json.Encoder(decimal_format="number").encode
 
 
 def reader(definition: Definition, unit: TimeUnit) -> ToText:
-    """What turns records of a schema into JSON text.
-
-    Raises:
-        UnusableSchemaError: it is not an Avro schema, or one whose records could be endless.
-    """
+    """What turns records of a schema into JSON text."""
     named: dict[str, Any] = {}
     try:
         for text in definition.references.values():
@@ -162,12 +163,7 @@ class _Facts:
         self.has_floats = False
 
     def add(self, schema: Any, within: tuple[str, ...] = ()) -> int:
-        """Look at a type; returns the fewest bytes that a value of it has.
-
-        Raises:
-            UnusableSchemaError: a record holds itself, at which fastavro overflows the stack; or
-                an array has items without bytes: a few bytes could announce any number of them.
-        """
+        """Look at a type; returns the fewest bytes that a value of it has."""
         kind = schema.get("type") if isinstance(schema, dict) else schema
         if isinstance(schema, list):
             return 1 + min((self.add(each, within) for each in schema), default=0)

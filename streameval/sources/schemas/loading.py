@@ -67,11 +67,7 @@ class Schemas:
                 self._thread.start()
 
     def readers(self, encoding: Encoding) -> Mapping[bytes, ToText]:
-        """What reads records of this encoding, by their header; grows as schemas are fetched.
-
-        Raises:
-            MissingExtraError: the extra is not installed.
-        """
+        """What reads records of this encoding, by their header; grows as schemas are fetched."""
         _compiler(encoding)
         return self._readers.setdefault(encoding, {})
 

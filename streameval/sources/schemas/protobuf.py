@@ -1,4 +1,7 @@
-"""Protobuf: a record is a message of the .proto file that it was written with."""
+"""Protobuf: a record is a message of the .proto file that it was written with.
+
+UnusableSchemaError is raised for files that cannot be compiled.
+"""
 
 from __future__ import annotations
 
@@ -50,11 +53,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def reader(definition: Definition, unit: TimeUnit) -> ToText:
-    """What turns records of a schema into JSON text.
-
-    Raises:
-        UnusableSchemaError: it cannot be compiled.
-    """
+    """What turns records of a schema into JSON text."""
     file = compiled({**definition.references, _MAIN: definition.text})
     known: dict[tuple[int, ...], tuple[type[Message], Read]] = {}
     converters = _Converters(unit)
@@ -120,9 +119,6 @@ def compiled(files: Mapping[str, str]) -> FileDescriptor:
     """The last of some files, compiled.
 
     `files`: name -> .proto text or FileDescriptorProto in base64; after those that it imports.
-
-    Raises:
-        UnusableSchemaError: they cannot be.
     """
     found: dict[str, FileDescriptorProto] = {}
     texts: dict[str, str] = {}

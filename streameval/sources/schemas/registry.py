@@ -1,4 +1,8 @@
-"""Client of a schema registry with Confluent's API (Confluent, Apicurio, Karapace, Redpanda)."""
+"""Client of a schema registry with Confluent's API (Confluent, Apicurio, Karapace, Redpanda).
+
+Functions raise RegistryError where the registry cannot be asked, and UnknownSchemaError where it
+answers that it has no such schema.
+"""
 
 from __future__ import annotations
 
@@ -95,12 +99,7 @@ class _Refusal(msgspec.Struct):
 
 
 class Registry:
-    """Fetches schemas; one request at a time, each with a time limit.
-
-    Raises:
-        ConfigError: the address is none, or the password or the certificates cannot be read.
-        MissingExtraError: the extra is not installed.
-    """
+    """Fetches schemas; one request at a time, each with a time limit."""
 
     def __init__(self, options: RegistryOptions, environment: Mapping[str, str]) -> None:
         try:
@@ -119,33 +118,19 @@ class Registry:
         self.url = options.url.rstrip("/")
 
     def definition(self, number: int) -> Definition:
-        """The schema of an id, with all that it refers to.
-
-        Raises:
-            UnknownSchemaError: there is none.
-            RegistryError: the registry cannot be asked.
-        """
+        """The schema of an id, with all that it refers to."""
         answer = self._schema(f"/schemas/ids/{number}")
         references: dict[str, str] = {}
         self._refer(answer, references, ())
         return Definition(answer.schema_type, answer.schema, references)
 
     def kinds(self) -> list[str]:
-        """The types of schemas that it knows.
-
-        Raises:
-            UnknownSchemaError: it is too old to say.
-            RegistryError: the registry cannot be asked.
-        """
+        """The types of schemas that it knows."""
         found: list[str] = self._asked("/schemas/types", list[str])
         return found
 
     def check(self) -> str:
-        """Ask once whether it answers; one sentence.
-
-        Raises:
-            SourceError: it does not, or something else answers at its address.
-        """
+        """Ask once whether it answers; one sentence."""
         try:
             kinds = self.kinds()
         except (RegistryError, UnknownSchemaError) as error:
