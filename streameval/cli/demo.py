@@ -44,7 +44,6 @@ from streameval.sources.simulated_streams import (
     IGNORED,
     Impression,
     Interaction,
-    StreamOptions,
     line,
     streams,
 )
@@ -365,7 +364,7 @@ def _write(traffic: SimulatorOptions, paths: list[str]) -> None:
 def _records(seed: int) -> Iterator[tuple[int, bytes]]:
     """Stream and bytes of each record, endless, in the order of writing."""
     for part in count():
-        made = streams(StreamOptions(lists=_LISTS, seed=seed + part, invalid=0.0))
+        made = streams(_LISTS, seed + part, invalid=False)
         shift = part * (_PAUSE_MS + _LISTS * 4_000)
         logs = [_timed(0, made.impressions, shift), _timed(1, made.interactions, shift)]
         for _, stream, record in heapq.merge(*logs):

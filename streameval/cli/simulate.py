@@ -19,7 +19,6 @@ from streameval.sources.simulated_streams import (
     IGNORED,
     LATENESS,
     WINDOW,
-    StreamOptions,
     line,
     streams,
 )
@@ -141,7 +140,7 @@ def _is(path: Path) -> bool:
 
 
 def _streams(lists: int, seed: int) -> Mapping[str, Iterable[bytes]]:
-    made = streams(StreamOptions(lists=lists, seed=seed))
+    made = streams(lists, seed)
     return {
         _IMPRESSIONS: map(line, made.impressions),
         _INTERACTIONS: map(line, made.interactions),

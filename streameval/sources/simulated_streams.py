@@ -33,37 +33,23 @@ _BEGIN: Final = int(EPOCH.timestamp() * 1000)
 _NAMES: Final = {"control": "a", "placebo": "a", "treatment": "b"}
 _TO_CART, _TO_PURCHASE = 0.4, 0.5
 _CLICK, _CART, _VIEW, _RETRY, _LATER = 60_000, 120_000, 10_000, 30_000, 300_000
+_INTERVAL: Final = 4_000
+"""Between lists."""
 
+_DELAY: Final = 1_500_000
+"""Longest time from a list to an interaction with it; within the window."""
 
-class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How the two logs come out; shares are of the log's records, each in [0, 1].
+_DISORDER: Final = 60_000
+"""By which a record may be written after its time; within the lateness."""
 
-    Attributes:
-        lists: how many are shown.
-        seed: equal options give equal logs.
-        interval: seconds between lists.
-        delay: longest time in seconds from a list to an interaction with it; at most the window.
-        disorder: seconds by which a record may be written after its time; at most the lateness.
-        views: of each list on average; a type that is ignored.
-        duplicates: share of records that are written again.
-        late: share of records that are written after more than the lateness.
-        orphans: share of further interactions that have no list: by turns, theirs was never
-            shown, or the window is over.
-        outside: share of further interactions with an item that their list does not show.
-        invalid: share of further records that are none.
-    """
+_VIEWS: Final = 0.5
+"""Of each list on average; a type that is ignored."""
 
-    lists: int = 1000
-    seed: int = 0
-    interval: float = 4.0
-    delay: float = 1500.0
-    disorder: float = 60.0
-    views: float = 0.5
-    duplicates: float = 0.02
-    late: float = 0.01
-    orphans: float = 0.02
-    outside: float = 0.02
-    invalid: float = 0.005
+_AGAIN, _LATE, _INVALID = 0.02, 0.01, 0.005
+"""Shares of records that are written again, and late; and of further ones that are invalid."""
+
+_ORPHANS, _OUTSIDE = 0.02, 0.02
+"""Shares of further interactions: without a list, and with an item that their list lacks."""
 
 
 class Impression(msgspec.Struct, frozen=True, gc=False):
@@ -100,21 +86,23 @@ _Shown: TypeAlias = tuple[Impression, list[str]]
 """A list, and what is clicked in it."""
 
 
-def streams(options: StreamOptions) -> Streams:
-    """Both logs; a function of the options alone.
+def streams(lists: int, seed: int, *, invalid: bool = True) -> Streams:
+    """Both logs; a function of the arguments alone.
+
+    `lists`: how many are shown. `invalid`: whether there are records that are none.
 
     Example:
-        >>> two = streams(StreamOptions(lists=3, disorder=0, duplicates=0, late=0, invalid=0))
-        >>> [each.request_id for each in two.impressions]
-        ['r0-0', 'r0-1', 'r0-2']
+        >>> [each.request_id for each in streams(2, 0, invalid=False).impressions]
+        ['r0-0', 'r0-0', 'r0-1']
     """
-    random = np.random.default_rng([options.seed, _OWN])
-    shown = list(_shown(options))
-    done = _numbered(options.seed, _interactions(random, options, shown))
-    lists = [impression for impression, _ in shown]
+    random = np.random.default_rng([seed, _OWN])
+    shown = list(_shown(lists, seed))
+    done = _numbered(seed, _interactions(random, shown))
+    broken = _INVALID if invalid else 0.0
+    alone = [impression for impression, _ in shown]
     return Streams(
-        impressions=_log(random, options, lists, lambda each: _retried(random, each)),
-        interactions=_log(random, options, done, lambda each: each),
+        impressions=_log(random, broken, alone, lambda each: _retried(random, each)),
+        interactions=_log(random, broken, done, lambda each: each),
     )
 
 
@@ -123,12 +111,12 @@ def line(record: Impression | Interaction | bytes) -> bytes:
     return record if isinstance(record, bytes) else msgspec.json.encode(record)
 
 
-def _shown(options: StreamOptions) -> Iterator[_Shown]:
+def _shown(lists: int, seed: int) -> Iterator[_Shown]:
     decode = msgspec.json.Decoder(Record).decode
-    made = records(SimulatorOptions(seed=options.seed, events=options.lists))
+    made = records(SimulatorOptions(seed=seed, events=lists))
     for number, record in enumerate(map(decode, made)):
         impression = Impression(
-            ts=_BEGIN + int(number * options.interval * 1000),
+            ts=_BEGIN + number * _INTERVAL,
             request_id=f"r{record.event_id}",
             user=intern(record.user),
             recommendations=list(map(intern, record.recommendations)),
@@ -137,40 +125,37 @@ def _shown(options: StreamOptions) -> Iterator[_Shown]:
         yield impression, record.interactions
 
 
-def _interactions(
-    random: _Random, options: StreamOptions, shown: Sequence[_Shown]
-) -> list[Interaction]:
-    longest = int(options.delay * 1000)
+def _interactions(random: _Random, shown: Sequence[_Shown]) -> list[Interaction]:
     done = [
         _done(impression, item, kind, after)
         for impression, clicked in shown
         for item in clicked
-        for kind, after in _path(random, longest)
+        for kind, after in _path(random)
     ]
     lists = [impression for impression, _ in shown]
-    outside = _number(options.outside, len(done))
-    orphans = _number(options.orphans, len(done))
-    views = [_view(random, each) for each in lists for _ in range(random.poisson(options.views))]
-    done += [_outside(random, _one(random, lists), longest) for _ in range(outside)]
+    outside = _number(_OUTSIDE, len(done))
+    orphans = _number(_ORPHANS, len(done))
+    views = [_view(random, each) for each in lists for _ in range(random.poisson(_VIEWS))]
+    done += [_outside(random, _one(random, lists)) for _ in range(outside)]
     done += [_orphan(random, _one(random, lists), gone=n % 2 == 0) for n in range(orphans)]
     return done + views
 
 
-def _path(random: _Random, longest: int) -> Iterator[tuple[str, int]]:
+def _path(random: _Random) -> Iterator[tuple[str, int]]:
     """A click; now and then a cart after it; now and then a purchase after that, maybe much."""
-    after = min(int(random.exponential(_CLICK)), longest)
+    after = min(int(random.exponential(_CLICK)), _DELAY)
     yield "click", after
     if random.random() < _TO_CART:
-        after += _up_to(random, min(_CART, longest - after))
+        after += _up_to(random, min(_CART, _DELAY - after))
         yield "cart", after
         if random.random() < _TO_PURCHASE:
-            yield "purchase", after + _up_to(random, longest - after)
+            yield "purchase", after + _up_to(random, _DELAY - after)
 
 
-def _outside(random: _Random, shown: Impression, longest: int) -> Interaction:
+def _outside(random: _Random, shown: Impression) -> Interaction:
     while (item := f"item-{random.integers(ITEMS)}") in shown.recommendations:
         pass
-    return _done(shown, item, "click", _up_to(random, longest))
+    return _done(shown, item, "click", _up_to(random, _DELAY))
 
 
 def _orphan(random: _Random, shown: Impression, *, gone: bool) -> Interaction:
@@ -203,18 +188,20 @@ def _retried(random: _Random, shown: Impression) -> Impression:
 
 
 def _log(
-    random: _Random, options: StreamOptions, found: Sequence[T], again: Callable[[T], T]
+    random: _Random, invalid: float, found: Sequence[T], again: Callable[[T], T]
 ) -> list[T | bytes]:
     """Each is written soon after its time, but for those that are held back."""
-    lead, many = int(options.disorder * 1000), len(found)
-    turns: list[tuple[int, T | bytes]] = [(each.ts + _up_to(random, lead), each) for each in found]
-    for place in _some(random, options.late, many):
+    many = len(found)
+    turns: list[tuple[int, T | bytes]] = [
+        (each.ts + _up_to(random, _DISORDER), each) for each in found
+    ]
+    for place in _some(random, _LATE, many):
         turn, each = turns[place]
         turns[place] = turn + LATENESS + _up_to(random, _LATER), each
-    for place in _some(random, options.duplicates, many):
+    for place in _some(random, _AGAIN, many):
         twin = again(found[place])
-        turns.append((twin.ts + _up_to(random, lead), twin))
-    for number, place in enumerate(_some(random, options.invalid, many)):
+        turns.append((twin.ts + _up_to(random, _DISORDER), twin))
+    for number, place in enumerate(_some(random, invalid, many)):
         turns.append((found[place].ts, _broken(line(found[place]), number)))
     return [each for _, each in sorted(turns, key=itemgetter(0))]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from streameval.cli.app import status
-from streameval.sources.simulated_streams import StreamOptions, line, streams
+from streameval.sources.simulated_streams import line, streams
 from tests.cli.program import ran, refused
 from tests.sources.stream_truth import truth
 
@@ -40,7 +40,7 @@ def test_equal_seeds_give_equal_files(tmp_path: Path) -> None:
 
 
 def test_both_streams_are_written_line_by_line(folder: Path) -> None:
-    made = streams(StreamOptions())
+    made = streams(1000, 0)
     for name, log in (("impressions", made.impressions), ("interactions", made.interactions)):
         lines = (folder / f"{name}.ndjson").read_bytes().splitlines()
         assert lines == [line(each) for each in log]
@@ -51,7 +51,7 @@ def test_check_accepts_the_configuration(folder: Path) -> None:
 
 
 def test_evaluate_finds_the_truth(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    known = truth(streams(StreamOptions()))
+    known = truth(streams(1000, 0))
     config = str(folder / "streameval.toml")
     assert status(["evaluate", "--config", config, "--format", "json"]) == 0
     captured = capsys.readouterr()

@@ -78,8 +78,8 @@ def truth(streams: Streams) -> Truth:
     """The join of both, when everything has come.
 
     Example:
-        >>> from streameval.sources.simulated_streams import StreamOptions, streams
-        >>> known = truth(streams(StreamOptions()))
+        >>> from streameval.sources.simulated_streams import streams
+        >>> known = truth(streams(1000, 0))
         >>> known.impressions.counted, sum(each.lists for each in known.variants.values())
         (993, 993)
     """
