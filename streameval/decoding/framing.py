@@ -123,6 +123,12 @@ def check_framed(value: bytes) -> None:
         raise Refusal("not_framed", f"{problem} were expected")
 
 
+def not_of_its_schema(value: bytes, problem: str) -> Refusal:
+    """The refusal of a record that its schema does not describe."""
+    told = f"{len(value)} bytes are not a record of schema {schema_id(value)} ({problem})"
+    return Refusal("not_of_its_schema", told)
+
+
 def schema_id(header: bytes) -> int:
     """The id in a header, or in the record that begins with it."""
     return int.from_bytes(header[1:HEADER])

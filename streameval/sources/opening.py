@@ -11,9 +11,10 @@ import os
 import re
 import stat
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final
 
 import zstandard
 
@@ -99,17 +100,13 @@ def size(path: str) -> int | None:
         return remote.size(path)
     try:
         status = Path(path).stat()
-        _refuse_unreadable(path, status)
+        if stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not os.access(path, os.R_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
         raise unreadable(path, error) from error
     return status.st_size if stat.S_ISREG(status.st_mode) else None
-
-
-def _refuse_unreadable(path: str, status: os.stat_result) -> None:
-    if stat.S_ISDIR(status.st_mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if not os.access(path, os.R_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
 def unreadable(path: str, error: OSError) -> SourceError:
@@ -136,7 +133,7 @@ def content(path: str) -> Iterator[bytes]:
     """All bytes of a file without their compression, block by block."""
     descriptor = opened(path)
     try:
-        yield from decompressed(path, _blocks(descriptor))
+        yield from decompressed(path, iter(lambda: os.read(descriptor, _BLOCK), b""))
     except OSError as error:
         raise unreadable(path, error) from error
     finally:
@@ -144,35 +141,12 @@ def content(path: str) -> Iterator[bytes]:
             os.close(descriptor)
 
 
-def _blocks(descriptor: int) -> Iterator[bytes]:
-    while block := os.read(descriptor, _BLOCK):
-        yield block
-
-
-class _Decoder(Protocol):
-    """What zlib and zstandard have in common: one compressed stream, fed piece by piece."""
-
-    @property
-    def eof(self) -> bool: ...
-
-    @property
-    def unused_data(self) -> bytes: ...
-
-    def decompress(self, data: bytes, /) -> bytes: ...
-
-
-def _gzip() -> _Decoder:
-    return zlib.decompressobj(wbits=31)
-
-
-def _zstd() -> _Decoder:
-    return zstandard.ZstdDecompressor().decompressobj()
-
-
-_FORMATS: dict[bytes, tuple[str, Callable[[], _Decoder]]] = {
-    b"\x1f\x8b": ("gzip", _gzip),
-    b"\x28\xb5\x2f\xfd": ("zstd", _zstd),
+_FORMATS: Final[Mapping[bytes, tuple[str, Callable[[], Any]]]] = {
+    b"\x1f\x8b": ("gzip", lambda: zlib.decompressobj(wbits=31)),
+    b"\x28\xb5\x2f\xfd": ("zstd", lambda: zstandard.ZstdDecompressor().decompressobj()),
 }
+"""First bytes -> name, and what makes a decoder of one compressed stream."""
+
 _SUFFIXES = {".gz": "gzip", ".zst": "zstd"}
 _LONGEST = max(map(len, _FORMATS))
 
@@ -191,7 +165,8 @@ def decompressed(path: str, blocks: Iterator[bytes]) -> Iterator[bytes]:
         yield b""
     found = next((known for magic, known in _FORMATS.items() if head.startswith(magic)), None)
     _refuse_misnamed(path, found[0] if found else None)
-    yield from _chained(head, blocks) if found is None else _members(path, head, blocks, *found)
+    blocks = chain((head,), blocks)
+    yield from blocks if found is None else _members(path, blocks, *found)
 
 
 def _refuse_misnamed(path: str, found: str | None) -> None:
@@ -202,16 +177,11 @@ def _refuse_misnamed(path: str, found: str | None) -> None:
         )
 
 
-def _chained(head: bytes, blocks: Iterator[bytes]) -> Iterator[bytes]:
-    yield head
-    yield from blocks
-
-
 def _members(
-    path: str, head: bytes, blocks: Iterator[bytes], name: str, decoder_of: Callable[[], _Decoder]
+    path: str, blocks: Iterator[bytes], name: str, decoder_of: Callable[[], Any]
 ) -> Iterator[bytes]:
     decoder = decoder_of()
-    for block in _chained(head, blocks):
+    for block in blocks:
         try:
             decoder, plain = _fed(decoder, block, decoder_of)
         except (zlib.error, zstandard.ZstdError) as error:
@@ -222,9 +192,7 @@ def _members(
         raise SourceError(path, f"its {name} data ends too early", "wait until it is fully written")
 
 
-def _fed(
-    decoder: _Decoder, block: bytes, decoder_of: Callable[[], _Decoder]
-) -> tuple[_Decoder, bytes]:
+def _fed(decoder: Any, block: bytes, decoder_of: Callable[[], Any]) -> tuple[Any, bytes]:
     """The decoder for the next block, and the content of this one."""
     pieces = []
     # Archives are often padded with zeros, which begin no member.

@@ -348,14 +348,8 @@ def _batch_of(partition: Partition, run: Sequence[Any], end: int) -> RecordBatch
         offsets=[*map(_MESSAGE.offset, run)],
         next_offset=max(run[-1].offset() + 1, end),
         timestamps=[moment for _, moment in map(_MESSAGE.timestamp, run)],
-        origin=lambda place: _origin(run[place]),
+        origin=lambda place: Origin(run[place].key(), run[place].headers() or []),
     )
-
-
-def _origin(message: Any) -> Origin:
-    # A header may be null in Kafka, but what writes dead letters cannot write such a one again.
-    headers = message.headers() or ()
-    return Origin(message.key(), [(name, value or b"") for name, value in headers])
 
 
 def _is_fatal(message: Any) -> bool:

@@ -198,14 +198,9 @@ def batch_of(partition: Partition, records: Sequence[Any]) -> RecordBatch:
         offsets=[record.offset for record in records],
         next_offset=records[-1].offset + 1,
         timestamps=[record.timestamp for record in records],
-        origin=lambda place: _origin(records[place]),
+        origin=lambda place: Origin(records[place].key, records[place].headers),
     )
 
 
 def _topic_partition(partition: Partition) -> TopicPartition:
     return TopicPartition(partition.topic, partition.number)
-
-
-def _origin(record: Any) -> Origin:
-    # A header may be null in Kafka, but the client cannot write such a one again.
-    return Origin(record.key, [(name, value or b"") for name, value in record.headers])

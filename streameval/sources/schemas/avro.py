@@ -20,8 +20,7 @@ from fastavro import parse_schema, schemaless_reader
 from fastavro.read import LOGICAL_READERS
 
 from streameval.decoding.fields import TimeUnit
-from streameval.decoding.framing import HEADER, ToText, schema_id
-from streameval.decoding.invalid import Refusal
+from streameval.decoding.framing import HEADER, ToText, not_of_its_schema
 from streameval.sources.schemas.registry import Definition, UnusableSchemaError
 
 _PER_SECOND: Final[Mapping[str, int]] = MappingProxyType(
@@ -61,19 +60,14 @@ def _to_text(schema: Any, *, has_floats: bool) -> ToText:
         except MemoryError:
             raise
         except Exception as error:  # noqa: BLE001  fastavro raises errors of any type
-            raise _refusal(value, f"{type(error).__name__}: {error}") from None
+            raise not_of_its_schema(value, f"{type(error).__name__}: {error}") from None
         if stream.tell() != len(value):
-            raise _refusal(value, f"{len(value) - stream.tell()} bytes are left over")
+            raise not_of_its_schema(value, f"{len(value) - stream.tell()} bytes are left over")
         text = to_json(found)
         # JSON has no NaN; as text it is as wrong in a number's place as it is.
         return to_json(_finite(found)) if has_floats and b"null" in text else text
 
     return to_text
-
-
-def _refusal(value: bytes, problem: str) -> Refusal:
-    told = f"{len(value)} bytes are not a record of schema {schema_id(value)} ({problem})"
-    return Refusal("not_of_its_schema", told)
 
 
 def _finite(found: Any) -> Any:

@@ -27,8 +27,7 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
 from streameval.decoding.fields import TimeUnit
-from streameval.decoding.framing import HEADER, ToText, schema_id
-from streameval.decoding.invalid import Refusal
+from streameval.decoding.framing import HEADER, ToText, not_of_its_schema
 from streameval.sources.schemas.registry import Definition, UnusableSchemaError
 
 Read: TypeAlias = Callable[[Any], Any]
@@ -67,7 +66,7 @@ def reader(definition: Definition, unit: TimeUnit) -> ToText:
         try:
             message = kind.FromString(value[start:])
         except DecodeError as error:
-            raise _refusal(value, str(error)) from None
+            raise not_of_its_schema(value, str(error)) from None
         return _encode(read(message))
 
     return to_text
@@ -79,7 +78,7 @@ def _message_path(value: bytes) -> tuple[tuple[int, ...], int]:
     if count == 0:
         return (0,), place
     if not 0 < count <= _LONGEST_INDEX:
-        raise _refusal(value, f"{count} steps to its message")
+        raise not_of_its_schema(value, f"{count} steps to its message")
     path = []
     for _ in range(count):
         step, place = _varint(value, place)
@@ -92,12 +91,12 @@ def _varint(value: bytes, place: int) -> tuple[int, int]:
     found = 0
     for shift in range(0, 35, 7):
         if place >= len(value):
-            raise _refusal(value, "it ends in the path of its message")
+            raise not_of_its_schema(value, "it ends in the path of its message")
         byte, place = value[place], place + 1
         found |= (byte & 0x7F) << shift
         if byte < 0x80:
             return (found >> 1) ^ -(found & 1), place
-    raise _refusal(value, "the path of its message is not a varint")
+    raise not_of_its_schema(value, "the path of its message is not a varint")
 
 
 def _message(file: FileDescriptor, path: tuple[int, ...], value: bytes) -> Descriptor:
@@ -106,13 +105,8 @@ def _message(file: FileDescriptor, path: tuple[int, ...], value: bytes) -> Descr
     for step in path[:-1]:
         messages = messages[step].nested_types if 0 <= step < len(messages) else ()
     if not 0 <= path[-1] < len(messages):
-        raise _refusal(value, f"the schema has no message {'/'.join(map(str, path))}")
+        raise not_of_its_schema(value, f"the schema has no message {'/'.join(map(str, path))}")
     return messages[path[-1]]
-
-
-def _refusal(value: bytes, problem: str) -> Refusal:
-    told = f"{len(value)} bytes are not a record of schema {schema_id(value)} ({problem})"
-    return Refusal("not_of_its_schema", told)
 
 
 def compiled(files: Mapping[str, str]) -> FileDescriptor:
