@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
-from typing import Any, Final, NamedTuple, TypedDict, Unpack
+from typing import Any, Final, NamedTuple, TypeAlias, TypedDict, Unpack
 
 import msgspec
 import numpy as np
@@ -82,6 +82,10 @@ class Partial(NamedTuple):
     start: int | None
     lists: int
     state: bytes
+
+
+Row: TypeAlias = Partial | Sequence[Any] | Mapping[str, Any]
+"""A partial, also as engines give it back."""
 
 
 class _State(msgspec.Struct, frozen=True, array_like=True):
@@ -236,7 +240,7 @@ class Counter:
 
 
 def merged(
-    rows: Iterable[Partial | Sequence[Any] | Mapping[str, Any]],
+    rows: Iterable[Row],
     **known: Unpack[Known],
 ) -> dict[Cell, Accumulator]:
     """Add up rows of `partials`, in any order, from anywhere.
@@ -255,18 +259,13 @@ def merged(
         MetricError: a metric lacks its inputs.
     """
     found: dict[Cell, Accumulator] = {}
-    settings: _State | None = None
     empty: Accumulator | None = None
-    for row in rows:
-        labels, start, _, data = _row(row)
-        state = _state(data)
-        if settings is None or empty is None:
-            settings, empty = state.without_content(), _made(state, known)
-        if state.without_content() != settings:
-            raise UnlikeStateError("partials", settings.told(), state.told())
+    for row, state in _alike(rows):
+        if empty is None:
+            empty = _made(state, known)
         part = empty.copy()
         part.adopt(state.content)
-        cell = Cell(tuple(labels), start)
+        cell = Cell(tuple(row.labels), row.start)
         if cell in found:
             found[cell].merge(part)
         else:
@@ -274,9 +273,7 @@ def merged(
     return dict(sorted(found.items(), key=_standing))
 
 
-def repacked(
-    rows: Iterable[Partial | Sequence[Any] | Mapping[str, Any]], **known: Unpack[Known]
-) -> list[Partial]:
+def repacked(rows: Iterable[Row], **known: Unpack[Known]) -> list[Partial]:
     """Merge rows to fewer rows: a step of a distributed reduction.
 
     Raises:
@@ -325,9 +322,7 @@ def stored(path: str | PathLike[str]) -> Iterator[Partial]:
         yield from map(_row, batch.to_pylist())
 
 
-def backfill(
-    rows: Iterable[Partial | Sequence[Any] | Mapping[str, Any]], dimensions: Sequence[str]
-) -> Backfill:
+def backfill(rows: Iterable[Row], dimensions: Sequence[str]) -> Backfill:
     """Convert rows to a backfill for the state of a daemon.
 
     `dimensions`: labels and segments of the daemon; the rows are split by all of them.
@@ -338,21 +333,18 @@ def backfill(
         StateVersionError: another release wrote them.
         DamagedStateError: a state is not the output of `partials`.
     """
-    found: list[BackfillRow] = []
-    settings: _State | None = None
-    columns: list[int] = []
-    for row in map(_row, rows):
-        state = _state(row.state)
-        if settings is None:
-            settings = state.without_content()
-            columns = _columns(settings.by, dimensions)
-        if state.without_content() != settings:
-            raise UnlikeStateError("partials", settings.told(), state.told())
-        labels = tuple(row.labels[column] for column in columns)
-        found.append(BackfillRow(labels, row.start, row.lists, state.content))
-    if settings is None:
+    alike = list(_alike(rows))
+    if not alike:
         raise BackfillError("it has no row", "give the rows of `partials` or of Spark")
-    return Backfill(rows=sorted(found, key=_order), every=settings.every)
+    made = alike[0][1]
+    columns = _columns(made.by, dimensions)
+    found = [
+        BackfillRow(
+            tuple(row.labels[column] for column in columns), row.start, row.lists, state.content
+        )
+        for row, state in alike
+    ]
+    return Backfill(rows=sorted(found, key=_order), every=made.every)
 
 
 def _columns(by: Sequence[str], dimensions: Sequence[str]) -> list[int]:
@@ -368,10 +360,21 @@ def _order(row: BackfillRow) -> tuple[bool, int, tuple[str, ...], bytes]:
     return row.start is None, row.start or 0, row.labels, row.content
 
 
-def _row(row: Partial | Sequence[Any] | Mapping[str, Any]) -> Partial:
+def _row(row: Row) -> Partial:
     if isinstance(row, Mapping):
         return Partial(**{name: row[name] for name in Partial._fields})
     return Partial(*row)
+
+
+def _alike(rows: Iterable[Row]) -> Iterator[tuple[Partial, _State]]:
+    """Rows with their states, all made in one way."""
+    first: _State | None = None
+    for row in map(_row, rows):
+        state = _state(row.state)
+        first = first or state.without_content()
+        if state.without_content() != first:
+            raise UnlikeStateError("partials", first.told(), state.told())
+        yield row, state
 
 
 def _partial(cell: Cell, counted: Accumulator, settings: _State) -> Partial:
