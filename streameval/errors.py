@@ -235,6 +235,10 @@ class DamagedStateError(StreamevalError):
 class StoreError(ProblemError):
     """Checkpoints cannot be written or read."""
 
+    def __init__(self, store: str, problem: str, remedy: str) -> None:
+        self.store = store
+        super().__init__(store, problem, remedy)
+
 
 class ForeignStoreError(StoreError):
     """The store holds the state of another cluster or group."""
@@ -330,6 +334,10 @@ class ConfigError(StreamevalError):
 class SourceError(ProblemError):
     """A source cannot be read."""
 
+    def __init__(self, source: str, problem: str, remedy: str) -> None:
+        self.source = source
+        super().__init__(source, problem, remedy)
+
 
 class MissingExtraError(StreamevalError):
     """A feature needs an optional extra of the package."""
@@ -388,6 +396,7 @@ class DeadLetterError(ProblemError):
     """Dead letters could not be written; no record was skipped."""
 
     def __init__(self, destination: str, problem: str, remedy: str) -> None:
+        self.destination = destination
         super().__init__(f"dead letters to {destination}", problem, remedy)
 
 
