@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import obstore
 from obstore.exceptions import (
@@ -21,6 +21,7 @@ from obstore.exceptions import (
 from obstore.store import from_url
 
 from streameval.checkpoints.settings import BucketOptions, url_of
+from streameval.checkpoints.storage import StoredFile
 from streameval.errors import StoreError
 
 if TYPE_CHECKING:
@@ -38,61 +39,42 @@ _FAILED: Final = re.compile(
 _CODE: Final = re.compile(r"<Code>(\w+)</Code>")
 
 
-class StoredObject(NamedTuple):
-    """An object in a bucket.
-
-    Attributes:
-        modified: when it was written, by the clock of the service; seconds since the epoch.
-        tag: differs where the content does.
-    """
-
-    size: int
-    modified: float
-    tag: str
-
-
 class Bucket:
-    """The objects below one prefix of a bucket; keys are relative to the prefix.
+    """The objects below one prefix of a bucket; see `Storage`.
 
-    Each call is one request (a listing: one for each 1,000 objects), is safe on any thread, and
-    raises StoreError where the service cannot be reached or refuses.
+    Each call is one request (a listing: one for each 1,000 objects; a move: two).
 
     `progress`: called after each request.
     """
 
+    remedy = "check bucket and prefix"
+    remote = True
+
     def __init__(
-        self, url: str, client: ObjectStore, progress: Callable[[], None] = lambda: None
+        self, path: str, client: ObjectStore, progress: Callable[[], None] = lambda: None
     ) -> None:
-        self.url = url
+        self.path = path
         self._client = client
         self._progress = progress
 
     def get(self, key: str) -> bytes:
-        """The bytes of an object.
-
-        Raises:
-            FileNotFoundError: there is none.
-        """
+        """See `Storage.get`."""
         with self._request("get", key):
             return obstore.get(self._client, key).bytes().to_bytes()
 
     def get_range(self, key: str, start: int, size: int) -> bytes:
-        """At least one byte of an object; fewer than `size` at its end.
-
-        Raises:
-            FileNotFoundError: there is none.
-        """
+        """See `Storage.get_range`."""
         with self._request("get", key):
             return obstore.get_range(self._client, key, start=start, length=size).to_bytes()
 
     def put(self, key: str, data: bytes) -> str:
-        """Write an object atomically, in place of an earlier one; returns its tag, if known."""
+        """See `Storage.put`."""
         with self._request("put", key):
             # In one request: parts of an upload that is cut off would stay, and be paid for.
             return obstore.put(self._client, key, data, use_multipart=False)["e_tag"] or ""
 
     def put_new(self, key: str, data: bytes) -> bool:
-        """Write an object where there is none; returns whether this call did."""
+        """See `Storage.put_new`."""
         with self._request("put", key):
             try:
                 obstore.put(self._client, key, data, mode="create", use_multipart=False)
@@ -100,40 +82,36 @@ class Bucket:
                 return False
         return True
 
-    def objects(self, folder: str) -> dict[str, StoredObject]:
-        """Every object below a folder, by its key relative to the folder."""
+    def files(self, folder: str) -> dict[str, StoredFile]:
+        """See `Storage.files`."""
         with self._request("list", folder):
             found = obstore.list(self._client, folder, chunk_size=_PAGE).collect()
         return {each["path"].removeprefix(f"{folder}/"): _stored(each) for each in found}
 
-    def names(self, folder: str) -> tuple[list[str], list[str]]:
-        """The names of folders and of objects in a folder, each sorted."""
+    def names(self, folder: str) -> list[str]:
+        """See `Storage.names`."""
         with self._request("list", folder):
             found = obstore.list_with_delimiter(self._client, folder or None)
         objects = [each["path"] for each in found["objects"]]
-        folders, files = (
-            sorted(path.rpartition("/")[2] for path in paths)
-            for paths in (found["common_prefixes"], objects)
-        )
-        return folders, files
+        return sorted(path.rpartition("/")[2] for path in (*found["common_prefixes"], *objects))
 
-    def copy(self, source: str, target: str) -> None:
-        """Copy an object within the bucket.
-
-        Raises:
-            FileNotFoundError: there is none.
-        """
+    def move(self, source: str, target: str) -> None:
+        """See `Storage.move`."""
         with self._request("copy", source):
             obstore.copy(self._client, source, target)
+        self.delete([source])
 
     def delete(self, keys: Sequence[str]) -> None:
-        """Delete objects; missing ones are ignored."""
+        """See `Storage.delete`."""
         with self._request("delete", keys[0]), suppress(FileNotFoundError):
             obstore.delete(self._client, keys)
 
+    def settle(self, folder: str) -> None:
+        """Nothing: what is there is durable."""
+
     def path_of(self, key: str) -> str:
-        """The URL of an object."""
-        return f"{self.url}/{key}" if key else self.url
+        """See `Storage.path_of`."""
+        return f"{self.path}/{key}" if key else self.path
 
     @contextmanager
     def _request(self, call: str, key: str) -> Iterator[None]:
@@ -190,9 +168,9 @@ def _settings(scheme: str, options: BucketOptions) -> dict[str, Any]:
     return {key: value for key, value in given.items() if value is not None}
 
 
-def _stored(found: Mapping[str, Any]) -> StoredObject:
+def _stored(found: Mapping[str, Any]) -> StoredFile:
     modified = found["last_modified"].timestamp()
-    return StoredObject(found["size"], modified, found["e_tag"] or f"{modified}")
+    return StoredFile(found["size"], modified, found["e_tag"] or f"{modified}")
 
 
 _ACCESS: Final = (

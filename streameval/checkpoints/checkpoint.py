@@ -1,18 +1,15 @@
-"""The content of a checkpoint, and the contract of every store of checkpoints."""
+"""The content of a checkpoint, and what an operator says of a record."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from streameval.engine.dead_letters import DeadLetter, Identity
 from streameval.events.records import Partition
-
-A = TypeVar("A")
-B = TypeVar("B")
 
 VERSION = 2
 """Of the format; docs/reference/state.md describes it."""
@@ -134,105 +131,3 @@ class LogEvent(NamedTuple):
     level: Literal["info", "warning", "error"]
     event: str
     fields: Mapping[str, Any]
-
-
-class SavedCheckpoint(Protocol):
-    """A valid checkpoint in a store."""
-
-    @property
-    def header(self) -> Header:
-        """Its header."""
-
-    @property
-    def digests(self) -> Mapping[str, str]:
-        """Part name -> digest of its bytes; equal states have equal digests."""
-
-    def read(self, part: str) -> bytes:
-        """The bytes of a part.
-
-        Raises:
-            DamagedStateError: they are not what was written.
-        """
-
-
-class Found(msgspec.Struct, kw_only=True):
-    """What a store has of one place.
-
-    Attributes:
-        damaged: one message for each newer file that is damaged.
-    """
-
-    saved: SavedCheckpoint | None
-    damaged: Sequence[str] = ()
-
-
-class Store(Protocol):
-    """Checkpoints by place and offset, shared by all replicas; the highest valid offset wins.
-
-    Attributes:
-        trouble: why superseded files could not be removed after the last save, or None.
-    """
-
-    trouble: str | None
-
-    def claim(self, cluster: str, group: str) -> None:
-        """Claim the store for a cluster and group; the first claim decides.
-
-        Raises:
-            ForeignStoreError: it belongs to another cluster or group.
-            StoreError: the store cannot be used, or has checkpoints and no claim.
-        """
-
-    def places(self) -> list[Place]:
-        """Every place that has a checkpoint, sorted."""
-
-    def newest(self, place: Place) -> Found:
-        """The valid checkpoint of the highest offset, after a check of all its bytes.
-
-        Raises:
-            StateVersionError: the newest has a version that this release does not know.
-            StoreError: the store cannot be read.
-        """
-
-    def save(self, draft: Draft) -> Mapping[str, str]:
-        """Write a checkpoint atomically; it is durable when this returns.
-
-        Keeps the two newest of the place, and the newest of each format version.
-
-        Returns:
-            Part name -> digest.
-
-        Raises:
-            StoreError: the write failed; the store is unchanged.
-        """
-
-    def note(self, place: Place, stop: Stop) -> None:
-        """Remember that a record could not be counted; durable when this returns.
-
-        Raises:
-            StoreError: it could not be written.
-        """
-
-    def skips(self, place: Place) -> Sequence[Skip]:
-        """Records that are not to be counted, in any order.
-
-        Raises:
-            DamagedStateError: an order to skip one cannot be read.
-            StoreError: the store cannot be read.
-        """
-
-    def gather(self, read: Callable[[A], B], items: Iterable[A]) -> list[B]:
-        """Call a function that reads the store for each item; at once where requests take long.
-
-        Raises:
-            Exception: the first that the function raised, in the order of the items.
-        """
-
-    def archive(self, place: Place) -> None:
-        """Archive all checkpoints of a place: they are kept and never loaded again.
-
-        A call that was interrupted can be repeated.
-
-        Raises:
-            StoreError: it failed.
-        """

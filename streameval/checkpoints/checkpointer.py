@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from streameval.checkpoints.checkpoint import LogEvent, Stop, Store
+from streameval.checkpoints.checkpoint import LogEvent, Stop
 from streameval.checkpoints.committer import Commit, DurableCounters, OffsetCommitter
 from streameval.checkpoints.restore import RestorePlan, RestorePlanner
 from streameval.checkpoints.scheduler import (
@@ -20,6 +20,7 @@ from streameval.checkpoints.scheduler import (
     PartitionCheckpoints,
 )
 from streameval.checkpoints.settings import CheckpointSettings
+from streameval.checkpoints.store import Store
 from streameval.engine.dead_letters import DeadLetters
 from streameval.engine.evidence import Evidence, Totals
 from streameval.engine.ingest import Ingest

@@ -144,15 +144,17 @@ _REMEDIES: Final[Mapping[int, str]] = {
 
 @contextmanager
 def store_errors(store: Path) -> Iterator[None]:
-    """Raise a StoreError for each OSError of the block.
-
-    Raises:
-        StoreError: names the path, the problem and the remedy.
-    """
+    """Raise a StoreError for each OSError of the block."""
     try:
         yield
     except OSError as error:
-        where = str(error.filename or store)
-        problem = (error.strerror or str(error)).lower()
-        remedy = _REMEDIES.get(error.errno or 0, f"check the disk, {_ELSEWHERE}")
-        raise StoreError(where, problem, remedy) from error
+        raise store_error(store, error) from error
+
+
+def store_error(store: Path, error: OSError) -> StoreError:
+    """Names the path, the problem and the remedy."""
+    where = str(error.filename or store)
+    problem = (error.strerror or str(error)).lower()
+    return StoreError(
+        where, problem, _REMEDIES.get(error.errno or 0, f"check the disk, {_ELSEWHERE}")
+    )

@@ -9,32 +9,33 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeVar
 from urllib.parse import quote, unquote
 
 import msgspec
 
-from streameval.checkpoints.checkpoint import VERSION, Draft, Header, Place
-from streameval.errors import DamagedStateError, StateVersionError
+from streameval.checkpoints.checkpoint import VERSION, Draft, Header, Place, Skip, Stop
+from streameval.errors import DamagedStateError, StateVersionError, StoreError
 
 MAGIC: Final = b"streameval checkpoint "
 SEAL: Final = 65
 """Bytes of the digest that ends every file, in every version: 64 hexadecimal ones and a newline."""
 _TAIL: Final = 21 + SEAL
-_CHUNK: Final = 1 << 20
 _HEAD: Final = 1 << 14
-Read: TypeAlias = Callable[[int, int], bytes]
-"""(start, size) -> at most so many bytes of a file."""
 CLAIM: Final = "store.json"
 BLOBS: Final = "blobs"
 ARCHIVE: Final = "aside"
 SKIPS: Final = "skips"
+STOP: Final = ".stop"
+SKIP: Final = ".skip"
 TEMPORARY: Final = ".tmp"
 _EMPTY: Final = "%"
 _DOTTED: Final = frozenset({".", "..", CLAIM})
 _CHECKPOINT: Final = re.compile(r"([0-9]{20})\.checkpoint")
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]*")
+_CLAIM_VERSION: Final = 1
+
+T = TypeVar("T")
 
 
 class Layout:
@@ -118,23 +119,54 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
     entries: Sequence[Entry]
 
 
-def content_of(what: str, read: Read, size: int) -> Content:
+def content_of(what: str, data: bytes) -> Content:
     """What a whole file says."""
-    version, _ = opening(what, read)
+    version, _ = _opening(what, data)
     if version not in READERS:
         raise StateVersionError(what, version, VERSION)
-    return READERS[version](what, read, size)
+    return READERS[version](what, data)
 
 
-def opening(what: str, read: Read) -> tuple[int, Mapping[str, Any]]:
-    """Version and header of a file, of any version; quick, and without a check of the rest."""
+def checked_content(what: str, data: bytes, place: Place) -> Content:
+    """Header and table of a checkpoint, after a check of all its bytes; blobs are not read.
+
+    `what`: its path, which ends with the name of the file.
+    """
+    if not data.startswith(MAGIC):
+        raise DamagedStateError(what, "its first line is not that of a checkpoint")
+    if data[-SEAL:] != digest_of(data[:-SEAL]).encode() + b"\n":
+        raise DamagedStateError(what, "its bytes do not have the digest that it ends with")
+    content = content_of(what, data)
+    header = content.header
+    if (header.place, header.offset) != (place, offset_of(what.rpartition("/")[2])):
+        raise DamagedStateError(
+            what, f"it says that it is of {header.place} at offset {header.offset:,}"
+        )
+    return content
+
+
+def header_of(what: str, read: Callable[[int], bytes]) -> Header:
+    """The header of a file; quick, and without a check of the rest.
+
+    `read`: gives at most so many bytes, from the beginning of the file.
+    """
     size = _HEAD
-    while (found := read(0, size)).count(b"\n") < 2 and len(found) == size:
+    while (found := read(size)).count(b"\n") < 2 and len(found) == size:
         size *= 2
-    first, _, rest = found.partition(b"\n")
-    header, ended, _ = rest.partition(b"\n")
+    version, header = _opening(what, found)
+    if version not in READERS:
+        raise StateVersionError(what, version, VERSION)
+    try:
+        return msgspec.convert(header, Header)
+    except msgspec.ValidationError as error:
+        raise DamagedStateError(what, f"{error}") from error
+
+
+def _opening(what: str, data: bytes) -> tuple[int, Mapping[str, Any]]:
+    """Version and header of a file, of any version."""
+    first, header, *rest = (*data.split(b"\n", 2), b"")
     digits = first.removeprefix(MAGIC)
-    if not (first.startswith(MAGIC) and digits.isdigit() and ended):
+    if not (first.startswith(MAGIC) and digits.isdigit() and len(rest) > 1):
         raise DamagedStateError(what, "its first line is not that of a checkpoint")
     return int(digits), _decoded(what, header, dict[str, Any])
 
@@ -143,42 +175,20 @@ def _json(value: object) -> bytes:
     return msgspec.json.encode(value, order="deterministic")
 
 
-def digest_of(read: Read, size: int) -> str:
-    """Of the first `size` bytes, hexadecimal."""
-    digest = blake2b(digest_size=32)
-    for start in range(0, size, _CHUNK):
-        digest.update(read(start, min(_CHUNK, size - start)))
-    return digest.hexdigest()
+def digest_of(data: bytes) -> str:
+    """Hexadecimal."""
+    return blake2b(data, digest_size=32).hexdigest()
 
 
-def check_whole(what: str, read: Read, size: int) -> None:
-    """See that a file of any version is what was written."""
-    if read(0, len(MAGIC)) != MAGIC:
-        raise DamagedStateError(what, "its first line is not that of a checkpoint")
-    if size < SEAL or read(size - SEAL, SEAL) != digest_of(read, size - SEAL).encode() + b"\n":
-        raise DamagedStateError(what, "its bytes do not have the digest that it ends with")
-
-
-def _version_2(what: str, read: Read, size: int) -> Content:
-    tail = read(size - _TAIL, _TAIL)
+def _version_2(what: str, data: bytes) -> Content:
+    tail = data[-_TAIL:]
     position = tail[:20]
     if len(tail) < _TAIL or not position.isdigit():
         raise DamagedStateError(what, "the position of its table of parts is missing")
     start = int(position)
-    entries = _decoded(what, read(start, max(size - _TAIL - start, 0)), list[Entry])
+    entries = _decoded(what, data[start:-_TAIL], list[Entry])
     _check_positions(what, entries, start)
-    return Content(header=header_of(what, read), entries=entries)
-
-
-def header_of(what: str, read: Read) -> Header:
-    """The header of a file; quick, and without a check of the rest."""
-    version, header = opening(what, read)
-    if version not in READERS:
-        raise StateVersionError(what, version, VERSION)
-    try:
-        return msgspec.convert(header, Header)
-    except msgspec.ValidationError as error:
-        raise DamagedStateError(what, f"{error}") from error
+    return Content(header=header_of(what, lambda size: data[:size]), entries=entries)
 
 
 def _check_positions(what: str, entries: Sequence[Entry], end: int) -> None:
@@ -195,13 +205,22 @@ def _decoded(what: str, line: bytes, kind: Any) -> Any:
         raise DamagedStateError(what, f"{error}") from error
 
 
-READERS: Final[Mapping[int, Callable[[str, Read, int], Content]]] = {2: _version_2}
+READERS: Final[Mapping[int, Callable[[str, bytes], Content]]] = {2: _version_2}
 """Format version -> reader. A new format adds its reader and keeps the previous one."""
 
 
-def folder_of(store: Path, place: Place) -> Path:
-    """Where a place's checkpoints are: <store>/<topic>/<topic id>/<partition>."""
-    return store / encoded(place.topic) / encoded(place.identity) / str(place.number)
+def folder_of(place: Place) -> str:
+    """Where a place's checkpoints are: TOPIC/TOPIC ID/PARTITION."""
+    return f"{encoded(place.topic)}/{encoded(place.identity)}/{place.number}"
+
+
+def place_of(folder: str) -> Place | None:
+    """The place whose checkpoints are in a folder; None where they belong to none."""
+    topic_part, identity_part, number = folder.split("/")
+    topic, identity = decoded(topic_part), decoded(identity_part)
+    if topic is None or identity is None or not _NUMBER.fullmatch(number):
+        return None
+    return Place(topic, identity, int(number))
 
 
 def encoded(name: str) -> str:
@@ -227,11 +246,6 @@ def decoded(part: str) -> str | None:
     return name if encoded(name) == part else None
 
 
-def number_of(part: str) -> int | None:
-    """The partition that a folder's name says; None where it is none of ours."""
-    return int(part) if _NUMBER.fullmatch(part) else None
-
-
 def file_of(offset: int) -> str:
     """The name of the checkpoint of an offset; the highest sorts last.
 
@@ -246,3 +260,52 @@ def offset_of(name: str) -> int | None:
     """The offset in a file's name; None if it is not a checkpoint."""
     found = _CHECKPOINT.fullmatch(name)
     return int(found[1]) if found else None
+
+
+def offsets_in(names: Iterable[str]) -> list[int]:
+    """The offsets of the checkpoints among these files, ascending."""
+    return sorted(offset for offset in map(offset_of, names) if offset is not None)
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of store.json."""
+
+    version: int = _CLAIM_VERSION
+    cluster: str
+    group: str
+
+    def __str__(self) -> str:
+        return msgspec.json.encode(self).decode()
+
+
+def claim_in(path: str, content: bytes) -> Claim:
+    """The claim that a file holds."""
+    try:
+        said = msgspec.json.decode(content, type=dict[str, object])
+        if said.get("version") != _CLAIM_VERSION:
+            raise StateVersionError(path, said.get("version"), _CLAIM_VERSION)
+        return msgspec.convert(said, Claim)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise StoreError(
+            path,
+            f"it names no cluster and group ({error})",
+            "bring it back from a copy, or remove it once you have seen that the store is right",
+        ) from error
+
+
+def note_file(stop: Stop, suffix: str) -> str:
+    """The name of the file about a record, in the folder of its place."""
+    return f"{SKIPS}/{encoded(str(stop.record))}{suffix}"
+
+
+def note_bytes(content: Stop | Skip) -> bytes:
+    """The content of the file about a record."""
+    return msgspec.json.encode(content) + b"\n"
+
+
+def note_in(path: str, content: bytes, kind: type[T]) -> T:
+    """What the file about a record says."""
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise DamagedStateError(path, str(error)) from error

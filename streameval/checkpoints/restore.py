@@ -8,15 +8,9 @@ from typing import Any
 
 import msgspec
 
-from streameval.checkpoints.checkpoint import (
-    Header,
-    LogEvent,
-    Place,
-    SavedCheckpoint,
-    Skip,
-    Store,
-)
+from streameval.checkpoints.checkpoint import Header, LogEvent, Place, Skip
 from streameval.checkpoints.settings import CheckpointSettings, Policies
+from streameval.checkpoints.store import SavedCheckpoint, Store
 from streameval.errors import StateVersionError
 from streameval.events.records import Assignment, Partition
 

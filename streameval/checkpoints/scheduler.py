@@ -10,18 +10,11 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import NamedTuple
 
-from streameval.checkpoints.checkpoint import (
-    Draft,
-    Header,
-    LogEvent,
-    Part,
-    Place,
-    SavedCheckpoint,
-    Store,
-)
+from streameval.checkpoints.checkpoint import Draft, Header, LogEvent, Part, Place
 from streameval.checkpoints.committer import DurableCheckpoint, OffsetCommitter, SectionVersion
 from streameval.checkpoints.restore import RestorePlan
 from streameval.checkpoints.settings import CheckpointSettings
+from streameval.checkpoints.store import SavedCheckpoint, Store
 from streameval.engine.dead_letters import DeadLetter, DeadLetters
 from streameval.engine.evidence import Evidence, Fold, Totals
 from streameval.engine.ingest import Ingest

@@ -16,7 +16,7 @@ from streameval.accumulator.comparison import Method
 from streameval.accumulator.experiment import Experiment, Report, Variant, compared
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
-from streameval.checkpoints.stores import is_store
+from streameval.checkpoints.store import is_store
 from streameval.cli.comparison_report import Written, write_report
 from streameval.cli.counting import counted_records, counted_tables
 from streameval.cli.ending import FAILED, WrongCallError, tell

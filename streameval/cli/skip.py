@@ -13,8 +13,8 @@ from typing import Annotated, NamedTuple
 import msgspec
 from typer import Argument, Option
 
-from streameval.checkpoints.checkpoint import Header, Place, SavedCheckpoint, Skip, Stop
-from streameval.checkpoints.stores import AnyStore
+from streameval.checkpoints.checkpoint import Header, Place, Skip, Stop
+from streameval.checkpoints.store import SavedCheckpoint, Store
 from streameval.cli.ending import WrongCallError, output
 from streameval.cli.stores import Held, counted, store_at
 from streameval.config import Config, load
@@ -103,7 +103,7 @@ def _letter(config: Config, record: Identity, message: str) -> DeadLetter:
     return letters_of(batch, [(place, InvalidEvent("skipped", message))])[0]
 
 
-def _store(path: Path, config: Config) -> AnyStore:
+def _store(path: Path, config: Config) -> Store:
     """Where the daemon of a configuration keeps its checkpoints."""
     if config.state is None:
         raise WrongCallError(f"{path}: no [state], so there is nothing to resume from.")
@@ -115,7 +115,7 @@ def _store(path: Path, config: Config) -> AnyStore:
     return store_at(config.state.path, config.state.bucket)
 
 
-def _noted(store: AnyStore, record: Identity) -> _Noted:
+def _noted(store: Store, record: Identity) -> _Noted:
     """What was noted of the record."""
     notes = [_Noted(place, stop) for place in store.places() for stop in store.stops(place)]
     notes.sort(key=lambda each: each.stop.at)

@@ -16,10 +16,9 @@ from rich.table import Table
 from typer import Argument, Exit, Option
 
 from streameval.checkpoints.checkpoint import Draft, Part, Place
-from streameval.checkpoints.files import Blob
 from streameval.checkpoints.format import Entry
 from streameval.checkpoints.settings import is_url
-from streameval.checkpoints.stores import AnyStore, Stored, is_store, store_of
+from streameval.checkpoints.store import Blob, SavedCheckpoint, Store, is_store, store_of
 from streameval.cli.ending import FAILED, WrongCallError, output, tell, wrong_call_where
 from streameval.cli.readings import write_readings
 from streameval.cli.screen import printed
@@ -204,17 +203,17 @@ _COLUMNS: Mapping[str, str] = {
 }
 
 
-def _store(store: AnyStore) -> dict[str, Any]:
+def _store(store: Store) -> dict[str, Any]:
     claim = store.owner()
     return {
-        "path": str(store.path),
+        "path": store.path,
         "cluster": claim.cluster,
         "group": claim.group,
         "places": [_place(store, place) for place in store.places()],
     }
 
 
-def _place(store: AnyStore, place: Place) -> dict[str, Any]:
+def _place(store: Store, place: Place) -> dict[str, Any]:
     about = {
         "topic": place.topic,
         "identity": place.identity,
@@ -226,13 +225,13 @@ def _place(store: AnyStore, place: Place) -> dict[str, Any]:
     except StateVersionError as error:
         return {**about, "checkpoint": None, "faults": [str(error)]}
     saved = found.saved
-    checkpoint = _checkpoint(saved) if isinstance(saved, Stored) else None
+    checkpoint = None if saved is None else _checkpoint(saved)
     return {**about, "checkpoint": checkpoint, "faults": list(found.damaged)}
 
 
-def _checkpoint(saved: Stored) -> dict[str, Any]:
+def _checkpoint(saved: SavedCheckpoint) -> dict[str, Any]:
     return {
-        "path": str(saved.path),
+        "path": saved.path,
         **msgspec.to_builtins(saved.header),
         "age_seconds": round(time.time() - saved.header.written_at, 3),
         "bytes": sum(each.size for each in saved.entries),
@@ -282,7 +281,7 @@ def _settings(store: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
     return sorted({(key, json.dumps(value)) for each in found for key, value in each.items()})
 
 
-def _checked(store: AnyStore) -> Iterator[str | None]:
+def _checked(store: Store) -> Iterator[str | None]:
     """For each file: its fault, or None."""
     store.owner()
     for place in store.places():
@@ -298,7 +297,7 @@ def _checked(store: AnyStore) -> Iterator[str | None]:
                 yield None
 
 
-def _summary(store: AnyStore, checked: int, faults: int) -> str:
+def _summary(store: Store, checked: int, faults: int) -> str:
     places = len(store.places())
     verdict = f"{faults:,} not valid" if faults else "all valid"
     return f"{store.path}: {checked:,} checkpoints of {places:,} partitions, {verdict}\n"

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from streameval.checkpoints.checkpoint import Header, Place, SavedCheckpoint
+from streameval.checkpoints.checkpoint import Header, Place
 from streameval.checkpoints.format import CLAIM
 from streameval.checkpoints.settings import AS_ENVIRONMENT, BucketOptions, is_url, url_of
-from streameval.checkpoints.stores import AnyStore, is_store, store_of
+from streameval.checkpoints.store import SavedCheckpoint, Store, is_store, store_of
 from streameval.cli.ending import WrongCallError, tell
 from streameval.config import Config, load
 from streameval.config.config import from_schema
@@ -84,7 +84,7 @@ def _all(paths: Iterable[str]) -> Iterator[Held]:
                 yield Held(path, place, found.saved)
 
 
-def store_at(path: str, options: BucketOptions = AS_ENVIRONMENT) -> AnyStore:
+def store_at(path: str, options: BucketOptions = AS_ENVIRONMENT) -> Store:
     """The store in a folder or bucket."""
     if is_url(path):
         try:

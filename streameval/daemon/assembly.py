@@ -11,7 +11,7 @@ import msgspec
 from streameval.checkpoints.checkpointer import Checkpointer, MemoryOnly
 from streameval.checkpoints.scheduler import Clock
 from streameval.checkpoints.settings import CheckpointSettings
-from streameval.checkpoints.stores import AnyStore, store_of
+from streameval.checkpoints.store import Store, store_of
 from streameval.config import Config
 from streameval.config.config import schema
 from streameval.config.options import DeadLetterOptions, StateOptions
@@ -137,7 +137,7 @@ def assembled(
 
 
 def _checkpointer(
-    parts: Assembly, kept: AnyStore, options: StateOptions, clock: Clock
+    parts: Assembly, kept: Store, options: StateOptions, clock: Clock
 ) -> Checkpointer:
     return Checkpointer(
         parts.ingest,
@@ -162,7 +162,7 @@ def pictures(config: Config, source: Source, layout: Layout, started_at: float) 
     )
 
 
-def store(options: StateOptions, progress: Callable[[], None] = lambda: None) -> AnyStore:
+def store(options: StateOptions, progress: Callable[[], None] = lambda: None) -> Store:
     """Where checkpoints are kept; `progress` is called for each piece that is read or written.
 
     Raises:

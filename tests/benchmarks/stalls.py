@@ -12,11 +12,10 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from streameval.checkpoints.checkpoint import SavedCheckpoint
 from streameval.checkpoints.checkpointer import Checkpointer
-from streameval.checkpoints.folder import FolderStore
 from streameval.checkpoints.scheduler import Clock
 from streameval.checkpoints.settings import CheckpointSettings
+from streameval.checkpoints.store import SavedCheckpoint, Store, folder_store
 from streameval.config import Config
 from streameval.config.options import WindowsOptions
 from streameval.config.pipeline import counting
@@ -50,7 +49,7 @@ def main() -> None:
     """Print the longest turns with checkpoints and without, and what a restore costs."""
     with tempfile.TemporaryDirectory() as folder:
         for name, interval in (("without checkpoints", 1e9), ("checkpoints", INTERVAL)):
-            run = _made(FolderStore(Path(folder) / name), interval)
+            run = _made(folder_store(Path(folder) / name), interval)
             run.checkpointer.assigned([turns.assignment(each) for each in PARTITIONS])
             batches = _batches()
             while min(map(run.ingest.positions.__getitem__, PARTITIONS)) * 20 < CELLS * 2:
@@ -58,7 +57,7 @@ def main() -> None:
             _print(name, list(_turns(run, batches)))
             run.checkpointer.finish()
             run.worker.shutdown()
-        _print_restore(FolderStore(Path(folder) / "checkpoints"))
+        _print_restore(folder_store(Path(folder) / "checkpoints"))
     turns.windows()
     print("with item_coverage@20, 5,000 items:")
     turns.windows("item_coverage@20")
@@ -86,7 +85,7 @@ def _print(name: str, turns: Sequence[tuple[float, ...]]) -> None:
     print(f"by processor time {work.max():.0f} ms, the checkpointer's part {kept.max():.1f} ms")
 
 
-def _print_restore(store: FolderStore) -> None:
+def _print_restore(store: Store) -> None:
     run = _made(store, 1e9)
     sizes = [sum(len(saved.read(part)) for part in saved.digests) for saved in _saved(store)]
     wall, work = time.perf_counter(), time.process_time()
@@ -99,14 +98,14 @@ def _print_restore(store: FolderStore) -> None:
     run.worker.shutdown()
 
 
-def _saved(store: FolderStore) -> Iterator[SavedCheckpoint]:
+def _saved(store: Store) -> Iterator[SavedCheckpoint]:
     for place in sorted(store.places()):
         saved = store.newest(place).saved
         if saved is not None:
             yield saved
 
 
-def _made(store: FolderStore, interval: float) -> _Run:
+def _made(store: Store, interval: float) -> _Run:
     config = Config(
         metrics=METRICS,
         labels=["variant", "country"],

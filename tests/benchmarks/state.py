@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from streameval.checkpoints.checkpoint import Draft, Header, Part, Place
-from streameval.checkpoints.folder import FolderStore
+from streameval.checkpoints.store import Store, folder_store
 
 PLACE = Place("shop.events", "Zq3kTgZrQ1-xbW5uZ2fQ0A", 0)
 PIECE = random.Random(1).randbytes(1 << 14)
@@ -20,7 +20,7 @@ PARTS, PIECES = 200, 16
 def main() -> None:
     """Print the wall-clock seconds of saves, of much and of little, and of a restore."""
     with tempfile.TemporaryDirectory() as folder:
-        store = FolderStore(Path(folder) / "state")
+        store = folder_store(Path(folder) / "state")
         store.claim("benchmark", "benchmark")
         size = PARTS * PIECES * len(PIECE) / 1e6
         inline = _seconds(lambda: store.save(_draft(1, settled=0)))
@@ -30,7 +30,7 @@ def main() -> None:
         digests = store.save(_draft(3, settled=PARTS - 20))
         again = _seconds(lambda: store.save(_draft(4, settled=PARTS - 20, digests=digests)))
         print(f"save where a tenth has changed: {again:.3f} s")
-        restored = _seconds(lambda: _restore(FolderStore(store.path)))
+        restored = _seconds(lambda: _restore(folder_store(Path(store.path))))
         print(f"restore {size:.0f} MB, checked as a whole and part by part: {restored:.2f} s")
 
 
@@ -40,7 +40,7 @@ def _seconds(task: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
-def _restore(store: FolderStore) -> None:
+def _restore(store: Store) -> None:
     saved = store.newest(PLACE).saved
     if saved is None or sum(len(saved.read(part)) for part in saved.digests) < 50e6:
         raise SystemExit("nothing was restored")

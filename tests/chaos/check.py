@@ -8,7 +8,8 @@ from contextlib import closing
 
 from kafka import KafkaAdminClient
 
-from streameval.checkpoints.checkpoint import Place, SavedCheckpoint
+from streameval.checkpoints.checkpoint import Place
+from streameval.checkpoints.store import SavedCheckpoint
 from streameval.sources.kafka.cluster import Cluster
 from tests.chaos.configuration import Setting
 from tests.chaos.log import Content

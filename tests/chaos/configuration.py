@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from streameval.checkpoints.stores import AnyStore, store_of
+from streameval.checkpoints.store import Store, store_of
 from tests.stores import s3
 
 _TEXT = """
@@ -98,7 +98,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         return self.bucket or str(self.folder / "state")
 
     @property
-    def store(self) -> AnyStore:
+    def store(self) -> Store:
         """What keeps them."""
         return store_of(self.path, s3.options()) if self.bucket else store_of(self.path)
 

@@ -17,7 +17,7 @@ from pyarrow import parquet
 
 from streameval import Intervals
 from streameval.checkpoints.checkpoint import Draft, Part
-from streameval.checkpoints.stores import store_of
+from streameval.checkpoints.store import store_of
 from streameval.cli.stores import Held, held_in
 from streameval.partials import arrow_table, partials
 from tests.cli.program import ran

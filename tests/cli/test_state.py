@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from streameval.checkpoints.checkpoint import Place
-from streameval.checkpoints.folder import FolderStore
 from streameval.checkpoints.format import file_of, folder_of
+from streameval.checkpoints.store import folder_store
 from tests.cli.program import ran
 from tests.stores.drafts import NOON, PLACE, draft, whole
 
@@ -22,7 +22,7 @@ OTHER = Place("data/day 1.ndjson", "2049:77", 0)
 def state(tmp_path: Path) -> Path:
     """Three checkpoints of one place and one of another, written long ago."""
     path = tmp_path / "state"
-    store = FolderStore(path)
+    store = folder_store(path)
     store.claim("c1", "g1")
     for offset in (110, 220, 4230):
         store.save(draft(offset, written_at=NOON + offset * 3600, counted=offset - 1))
@@ -38,7 +38,7 @@ def aged(path: Path) -> None:
 
 
 def newest(path: Path, place: Place = PLACE) -> tuple[int, int]:
-    saved = FolderStore(path).newest(place).saved
+    saved = folder_store(path).newest(place).saved
     assert saved is not None
     return whole(saved, place), saved.header.counted
 
@@ -76,7 +76,7 @@ def test_show_is_json_for_programs(state: Path) -> None:
 
 
 def test_show_passes_over_what_is_damaged_and_says_so(state: Path) -> None:
-    (folder_of(state, PLACE) / file_of(4230)).write_bytes(b"rubbish")
+    (state / folder_of(PLACE) / file_of(4230)).write_bytes(b"rubbish")
     done = ran("state", "show", state)
     assert done.returncode == 1
     assert "offset 4,230 is skipped" in done.stderr
@@ -84,7 +84,7 @@ def test_show_passes_over_what_is_damaged_and_says_so(state: Path) -> None:
 
 
 def test_show_tells_of_a_later_version(state: Path) -> None:
-    FolderStore(state).save(draft(5000, version=3))
+    folder_store(state).save(draft(5000, version=3))
     done = ran("state", "show", state)
     assert done.returncode == 1
     assert "state version 3 is not known" in done.stderr
@@ -99,9 +99,9 @@ def test_verify_says_that_all_is_sound(state: Path) -> None:
 
 
 def test_verify_says_each_fault_and_fails(state: Path) -> None:
-    folder = folder_of(state, PLACE)
+    folder = state / folder_of(PLACE)
     (folder / file_of(4230)).write_bytes(b"rubbish")
-    (folder_of(state, OTHER) / file_of(7)).write_bytes(b"")
+    (state / folder_of(OTHER) / file_of(7)).write_bytes(b"")
     done = ran("state", "verify", state)
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 2

@@ -9,10 +9,7 @@ import pytest
 from obstore.store import MemoryStore as ObjectsInMemory
 
 from streameval.checkpoints.bucket import Bucket
-from streameval.checkpoints.checkpoint import Store
-from streameval.checkpoints.folder import FolderStore
-from streameval.checkpoints.objects import ObjectStore
-from streameval.checkpoints.stores import store_of
+from streameval.checkpoints.store import Store, folder_store, store_of
 from tests.stores import s3
 from tests.stores.forgetful import ForgetfulDisk
 from tests.stores.memory import MemoryStore
@@ -22,17 +19,17 @@ Opened = Callable[[], Store]
 
 
 def _folder(path: Path) -> Opened:
-    return lambda: FolderStore(path / "deep" / "store")
+    return lambda: folder_store(path / "deep" / "store")
 
 
 def _forgetful(path: Path) -> Opened:
     disk = ForgetfulDisk(path)
-    return lambda: FolderStore(path / "deep" / "store", disk)
+    return lambda: folder_store(path / "deep" / "store", disk)
 
 
 def _objects(_: Path) -> Opened:
     client = ObjectsInMemory()
-    return lambda: ObjectStore(Bucket("s3://bucket/state", client))
+    return lambda: Store(Bucket("s3://bucket/state", client))
 
 
 def _s3(_: Path) -> Opened:

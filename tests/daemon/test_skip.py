@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from streameval.checkpoints.checkpoint import Place
-from streameval.checkpoints.folder import FolderStore
+from streameval.checkpoints.store import folder_store
 from streameval.config import Config, load
 from streameval.config.pipeline import counting
 from streameval.daemon import Clock
@@ -85,7 +85,7 @@ def _reads(count: int) -> Callable[[Snapshot], bool]:
 
 
 def _parts(path: Path, topic: str) -> tuple[int, dict[str, bytes]]:
-    store = FolderStore(path / "state")
+    store = folder_store(path / "state")
     (place,) = [each for each in store.places() if each.topic == topic]
     saved = store.newest(place).saved
     assert saved is not None
@@ -310,13 +310,13 @@ def test_nothing_is_skipped_where_no_daemon_stopped_or_nothing_is_kept(tmp_path:
         path.write_text(f'metrics = ["ctr"]\n{content}')
         status, said = _skip(path, "events.ndjson", 0)
         assert (status, problem in said) == (2, True), said
-    FolderStore(tmp_path / "state").claim("c", "g")
+    folder_store(tmp_path / "state").claim("c", "g")
     status, said = _skip(path, "events.ndjson", 0)
     assert (status, "no daemon has stopped at a record of it" in said) == (2, True), said
 
 
 def test_an_order_that_is_damaged_is_not_passed_over(tmp_path: Path) -> None:
-    store = FolderStore(tmp_path)
+    store = folder_store(tmp_path)
     place = Place("events", "id", 0)
     folder = tmp_path / "events" / "id" / "0" / "skips"
     folder.mkdir(parents=True)

@@ -7,10 +7,11 @@ from typing import Any
 
 import msgspec
 
-from streameval.checkpoints.checkpoint import LogEvent, Store
+from streameval.checkpoints.checkpoint import LogEvent
 from streameval.checkpoints.checkpointer import Checkpointer
 from streameval.checkpoints.scheduler import Clock
 from streameval.checkpoints.settings import CheckpointSettings, Policies
+from streameval.checkpoints.store import Store
 from streameval.engine.dead_letters import Identity
 from streameval.engine.evidence import Evidence
 from streameval.events.records import Assignment, Partition, RecordBatch

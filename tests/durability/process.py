@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from streameval.checkpoints.checkpointer import Checkpointer
-from streameval.checkpoints.folder import FolderStore
 from streameval.checkpoints.scheduler import Clock
 from streameval.checkpoints.settings import CheckpointSettings
+from streameval.checkpoints.store import folder_store
 from streameval.engine.dead_letters import DeadLetter, Identity
 from streameval.engine.evidence import Evidence, Totals
 from streameval.errors import DeadLetterError
@@ -73,7 +73,7 @@ class Process:
         self._passing = passing
         self.checkpointer = Checkpointer(
             self.ingest,
-            FolderStore(STORE, disk),
+            folder_store(STORE, disk),
             SETTINGS,
             commit=self._commit,
             evidence=Evidence(self.ingest),

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from streameval.checkpoints.checkpoint import Draft, Found, Place, Skip, Store
+from streameval.checkpoints.checkpoint import Draft, Place, Skip
+from streameval.checkpoints.store import Found, Store
 from streameval.decoding.columns import Decoded
 from streameval.decoding.decode import Decoder
 from streameval.errors import (
@@ -357,7 +358,7 @@ def test_a_record_that_is_skipped_between_two_processes_is_passed_and_safe_befor
     kept.checkpointer.abandon()
     noted = kept.checkpointer.note(caught.value)
     assert "--topic events --partition 0 --offset 7" in str(noted)
-    ((place, (stop,)),) = store.stops.items()
+    ((place, (stop,)),) = store.noted.items()
     assert (stop.offset, str(stop.record)) == (7, "events/0/7")
     store.skipped[place] = [Skip(stop=stop, by="ada", at=0)]
     heir = Kept(store)

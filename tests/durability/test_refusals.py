@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from streameval.checkpoints.checkpoint import Draft, Found, Place, Store
+from streameval.checkpoints.checkpoint import Draft, Place
 from streameval.checkpoints.settings import CHOICES, Policies
+from streameval.checkpoints.store import Found, Store
 from streameval.errors import ForeignStoreError, RefusedStateError, StateVersionError
 from streameval.events.records import Partition
 from tests.durability.keeping import Kept, after, assignment, with_policy

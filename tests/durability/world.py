@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from streameval.checkpoints.checkpoint import Place
-from streameval.checkpoints.folder import FolderStore
+from streameval.checkpoints.store import folder_store
 from streameval.engine.dead_letters import Identity
 from streameval.errors import SourceError
 from streameval.events.records import Partition
@@ -173,7 +173,7 @@ class World:
         disk = copy.deepcopy(self.disk)
         self.disk.before = self._step
         disk.crash()
-        store = FolderStore(STORE, disk)
+        store = folder_store(STORE, disk)
         for partition in PARTITIONS:
             place = Place(TOPIC, self.log.identity(TOPIC) or "", partition.number)
             found = store.newest(place)

@@ -15,8 +15,8 @@ import msgspec
 from hypothesis import strategies as st
 
 from streameval.checkpoints.checkpoint import Draft, Header, Part, Place, Skip, Stop
-from streameval.checkpoints.folder import FolderStore
 from streameval.checkpoints.format import SEAL
+from streameval.checkpoints.store import Store, folder_store
 from streameval.config import Config
 from streameval.config.pipeline import counting
 from streameval.errors import StreamevalError
@@ -95,7 +95,7 @@ def _resumed(saved: _Saved, parts: Mapping[str, bytes]) -> None:
 
 def _read(saved: _Saved) -> None:
     """All that a start, `streameval state` and `streameval skip` read of a store."""
-    store = FolderStore(_STORE, saved.disk)
+    store = folder_store(_STORE, saved.disk)
     reads: list[Callable[[], object]] = [
         store.places,
         store.settings,
@@ -109,7 +109,7 @@ def _read(saved: _Saved) -> None:
             read()
 
 
-def _found(store: FolderStore, saved: _Saved) -> None:
+def _found(store: Store, saved: _Saved) -> None:
     found = store.newest(saved.place).saved
     if found is not None:
         _resumed(saved, {name: found.read(name) for name in sorted(found.digests)})
@@ -163,7 +163,7 @@ def _saved(config: Config) -> _Saved:
     ingest, home = counting(config), logs[0]
     ingest.begin(home, dict.fromkeys(logs, 0))
     disk = ForgetfulDisk(_STORE.parent)
-    store = FolderStore(_STORE, disk)
+    store = folder_store(_STORE, disk)
     store.claim("c", "g")
     place = Place(home.topic, "id", 0)
     for start in (0, _RECORDS):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streameval.checkpoints.folder import FolderStore
+from streameval.checkpoints.store import folder_store
 from streameval.testing.broker import Broker
 from tests.cli.program import ran
 from tests.daemon.running import Running, exact, running
@@ -99,7 +99,7 @@ def _saved(daemon: Running) -> dict[str, int]:
 
 def _digests(folder: Path) -> dict[int, dict[str, str]]:
     """Of each part of each partition's state: equal where all bytes are."""
-    store = FolderStore(folder)
+    store = folder_store(folder)
     found = {place.number: store.newest(place).saved for place in store.places()}
     return {number: dict(each.digests) for number, each in found.items() if each is not None}
 

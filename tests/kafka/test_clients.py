@@ -10,7 +10,7 @@ import pytest
 from kafka import KafkaProducer
 
 from streameval.checkpoints.checkpoint import Place
-from streameval.checkpoints.folder import FolderStore
+from streameval.checkpoints.store import folder_store
 from streameval.config import Config, WebOptions
 from streameval.config.options import StateOptions, WindowsOptions
 from streameval.config.pipeline import counting
@@ -72,7 +72,7 @@ def test_daemons_of_both_clients_go_on_where_the_other_stopped(
     with closing(Cluster({"bootstrap_servers": broker.bootstrap_servers})) as cluster:
         identity = cluster.topics([topic]).identities[topic]
         committed = cluster.committed(topic, whole.positions)
-    store = FolderStore(tmp_path)
+    store = folder_store(tmp_path)
     found = [store.newest(Place(topic, identity, each)).saved for each in range(_PARTITIONS)]
     assert {n: each.digests for n, each in enumerate(found) if each is not None} == digests(whole)
     assert committed == whole.positions

@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from streameval.checkpoints import files, folder
+from streameval.checkpoints import format as files
+from streameval.checkpoints import store
 from streameval.checkpoints.checkpoint import Part
 from streameval.checkpoints.checkpointer import Checkpointer
 from streameval.checkpoints.committer import DurableCheckpoint, DurableCounters, OffsetCommitter
@@ -115,7 +116,7 @@ def _counters_begin_at_what_was_restored(patch: pytest.MonkeyPatch) -> None:
 
 def _the_lowest_checkpoint_is_loaded(patch: pytest.MonkeyPatch) -> None:
     kept = files.offsets_in
-    patch.setattr(folder, "offsets_in", lambda *of: kept(*of)[::-1])
+    patch.setattr(store, "offsets_in", lambda *of: kept(*of)[::-1])
 
 
 def _what_has_changed_is_taken_for_settled(patch: pytest.MonkeyPatch) -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from streameval.checkpoints import files, folder
-from streameval.checkpoints.checkpoint import Found, Place
-from streameval.checkpoints.disk import Disk
-from streameval.checkpoints.folder import FolderStore
-from streameval.checkpoints.format import BLOBS, Layout, file_of
+from streameval.checkpoints.checkpoint import Place
+from streameval.checkpoints.format import BLOBS
+from streameval.checkpoints.storage import Folder
+from streameval.checkpoints.store import Found, Store
 from tests.mutation.mistake import Broken, Mistake
 from tests.stores import crashing
 from tests.stores.forgetful import ForgetfulDisk
@@ -36,26 +34,26 @@ def _no_sync_of(*wanted: Callable[[Path], bool]) -> Callable[[pytest.MonkeyPatch
 
 
 def _rename_before_write(monkeypatch: pytest.MonkeyPatch) -> None:
-    def write(disk: Disk, place: Path, draft: Any, known: Mapping[str, int]) -> Any:
-        blobs = files._write_blobs(disk, place, [p for p in draft.parts if p.settled], known)
-        layout = Layout(draft, blobs)
-        disk.create(place / file_of(draft.header.offset), layout)
-        disk.sync(place / file_of(draft.header.offset))
-        disk.sync_folder(place)
-        return layout.entries
+    def put(folder: Folder, key: str, data: bytes) -> str:
+        path = Path(folder.path) / key
+        folder._make(path.parent)
+        folder._disk.create(path, [data])
+        folder._disk.sync(path)
+        folder._disk.sync_folder(path.parent)
+        return ""
 
-    monkeypatch.setattr(folder, "write", write)
+    monkeypatch.setattr(Folder, "put", put)
 
 
 def _found_is_not_synced(monkeypatch: pytest.MonkeyPatch) -> None:
-    newest = FolderStore._newest
+    newest = Store._newest
 
-    def unsynced(store: FolderStore, place: Place) -> Found:
+    def unsynced(store: Store, place: Place) -> Found:
         with monkeypatch.context() as patched:
             patched.setattr(ForgetfulDisk, "sync_folder", lambda *_: None)
             return newest(store, place)
 
-    monkeypatch.setattr(FolderStore, "_newest", unsynced)
+    monkeypatch.setattr(Store, "_newest", unsynced)
 
 
 _BROKEN: dict[str, Broken] = {

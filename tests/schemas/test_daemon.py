@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from streameval.checkpoints.disk import Disk
-from streameval.checkpoints.folder import FolderStore
+from streameval.checkpoints.store import folder_store
 from streameval.dead_letters.replay import DeadLetterReader
 from streameval.testing.broker import Broker
 from tests.cli.program import ran
@@ -82,7 +82,7 @@ def spread(broker: Broker, values: Sequence[bytes | None]) -> str:
 
 def state(folder: Path) -> dict[int, dict[str, bytes]]:
     """What the newest checkpoint of each partition holds."""
-    store = FolderStore(folder, Disk())
+    store = folder_store(folder, Disk())
     found = {}
     for place in store.places():
         saved = store.newest(place).saved

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from streameval.checkpoints.folder import FolderStore
+from streameval.checkpoints.store import Store, folder_store
 from tests.effort import thorough
 from tests.stores.drafts import PLACE, draft, whole
 from tests.stores.forgetful import Crash, ForgetfulDisk, failing_at
@@ -19,10 +19,10 @@ SEEDS = 6 if thorough() else 3
 """So often is each crash tried: what an unsynced disk keeps is drawn anew each time."""
 
 
-def prepared(seed: int, before: int | None = BEFORE) -> tuple[ForgetfulDisk, FolderStore]:
+def prepared(seed: int, before: int | None = BEFORE) -> tuple[ForgetfulDisk, Store]:
     """A disk with a store that holds one checkpoint, or nothing at all."""
     disk = ForgetfulDisk(ROOT, seed=seed)
-    store = FolderStore(STORE, disk)
+    store = folder_store(STORE, disk)
     if before is not None:
         store.claim("c1", "g1")
         store.save(draft(before))
@@ -54,7 +54,7 @@ def found_after_crash_at(
 
 
 def _found(disk: ForgetfulDisk) -> int | None:
-    store = FolderStore(STORE, disk)
+    store = folder_store(STORE, disk)
     store.claim("c1", "g1")
     found = store.newest(PLACE)
     assert not found.damaged, found.damaged

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 
-from streameval.checkpoints.checkpoint import VERSION, Draft, Header, Part, Place, SavedCheckpoint
+from streameval.checkpoints.checkpoint import VERSION, Draft, Header, Part, Place
+from streameval.checkpoints.store import SavedCheckpoint
 
 PLACE = Place("shop.events", "Zq3kTgZrQ1-xbW5uZ2fQ0A", 3)
 NOON = 1_750_000_000.0

@@ -13,7 +13,7 @@ import msgspec
 
 from streameval import Accumulator, Intervals
 from streameval.checkpoints.checkpoint import Draft, Header, Part, Place
-from streameval.checkpoints.folder import FolderStore
+from streameval.checkpoints.store import folder_store
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
 from streameval.engine.direct import Direct
@@ -92,7 +92,7 @@ def parts(of: Ingest) -> dict[str, bytes]:
 
 def main() -> None:
     """Write the checkpoints."""
-    store = FolderStore(FOLDER)
+    store = folder_store(FOLDER)
     store.claim("golden", "golden")
     for intervals, place in PLACES.items():
         header = Header(

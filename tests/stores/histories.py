@@ -7,7 +7,7 @@ from abc import abstractmethod
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from streameval.checkpoints.stores import AnyStore
+from streameval.checkpoints.store import Store
 from tests.stores.drafts import PLACE, whole
 
 OFFSETS = st.integers(0, 600)
@@ -23,7 +23,7 @@ class StoreHistories(RuleBasedStateMachine):
         perhaps: offsets whose saving was cut off.
     """
 
-    stores: list[AnyStore]
+    stores: list[Store]
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class StoreHistories(RuleBasedStateMachine):
         self.perhaps: set[int] = set()
 
     @abstractmethod
-    def fresh(self) -> AnyStore:
+    def fresh(self) -> Store:
         """The same store, as one sees it who has not read it yet."""
 
     @rule(process=PROCESSES)

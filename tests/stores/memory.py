@@ -6,49 +6,50 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import TypeVar
 
-from streameval.checkpoints.checkpoint import VERSION, Draft, Found, Header, Place, Skip, Stop
+from streameval.checkpoints.checkpoint import VERSION, Draft, Header, Place, Skip, Stop
+from streameval.checkpoints.store import Found, SavedCheckpoint, Store
 from streameval.errors import ForeignStoreError, StateVersionError
 
 A = TypeVar("A")
 B = TypeVar("B")
 
 
-class MemorySaved:
+class MemorySaved(SavedCheckpoint):
     """See `SavedCheckpoint`."""
 
     def __init__(self, header: Header, parts: Mapping[str, bytes]) -> None:
         self.header = header
-        self._parts = parts
+        self._bytes = parts
 
     @property
     def digests(self) -> Mapping[str, str]:
-        return {n: blake2b(data, digest_size=32).hexdigest() for n, data in self._parts.items()}
+        return {n: blake2b(data, digest_size=32).hexdigest() for n, data in self._bytes.items()}
 
     def read(self, part: str) -> bytes:
-        return self._parts[part]
+        return self._bytes[part]
 
 
-class MemoryStore:
+class MemoryStore(Store):
     """See `Store`.
 
     Attributes:
         saved: every checkpoint by place and offset.
-        stops: what was noted of each place.
+        noted: what was noted of each place.
         skipped: what is to be skipped of each place.
         trouble: what a test says it is.
     """
 
     def __init__(self) -> None:
         self.saved: dict[Place, dict[int, MemorySaved]] = {}
-        self.stops: dict[Place, list[Stop]] = {}
+        self.noted: dict[Place, list[Stop]] = {}
         self.skipped: dict[Place, list[Skip]] = {}
         self.trouble: str | None = None
-        self._claim: tuple[str, str] | None = None
+        self._claimed_by: tuple[str, str] | None = None
 
     def claim(self, cluster: str, group: str) -> None:
-        self._claim = self._claim or (cluster, group)
+        self._claimed_by = self._claimed_by or (cluster, group)
         for what, here, there in zip(
-            ("cluster", "group"), (cluster, group), self._claim, strict=True
+            ("cluster", "group"), (cluster, group), self._claimed_by, strict=True
         ):
             if here != there:
                 raise ForeignStoreError("memory", what, here, there)
@@ -72,7 +73,7 @@ class MemoryStore:
         return saved.digests
 
     def note(self, place: Place, stop: Stop) -> None:
-        self.stops.setdefault(place, []).append(stop)
+        self.noted.setdefault(place, []).append(stop)
 
     def skips(self, place: Place) -> Sequence[Skip]:
         return self.skipped.get(place, [])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from streameval.checkpoints.folder import FolderStore
+from streameval.checkpoints.store import folder_store
 from streameval.errors import ForeignStoreError, StateVersionError, StoreError
 from tests.effort import every_case
 from tests.stores.drafts import PLACE, draft, whole
@@ -22,14 +22,14 @@ STORE = Path("/disk/a/b/state")
 def test_of_many_at_once_one_wins(tmp_path: Path) -> None:
     def claimed(number: int) -> str | None:
         with suppress(ForeignStoreError):
-            FolderStore(tmp_path / "state").claim(f"c{number}", "g")
+            folder_store(tmp_path / "state").claim(f"c{number}", "g")
             return f"c{number}"
         return None
 
     with ThreadPoolExecutor(8) as pool:
         won = [each for each in pool.map(claimed, range(40)) if each is not None]
     assert len(won) == 1
-    FolderStore(tmp_path / "state").claim(won[0], "g")
+    folder_store(tmp_path / "state").claim(won[0], "g")
     assert [path.name for path in (tmp_path / "state").iterdir()] == ["store.json"]
 
 
@@ -39,40 +39,40 @@ def test_a_crash_at_every_step_of_a_claim_leaves_it_to_be_made_or_made() -> None
             disk = ForgetfulDisk(Path("/disk"), seed=seed)
             disk.before = failing_at([step], lambda _: Crash())
             with suppress(Crash):
-                FolderStore(STORE, disk).claim("c1", "g1")
+                folder_store(STORE, disk).claim("c1", "g1")
             disk.before = lambda _: None
             disk.crash()
-            FolderStore(STORE, disk).claim("c1", "g1")
+            folder_store(STORE, disk).claim("c1", "g1")
             disk.crash()
             with pytest.raises(ForeignStoreError):
-                FolderStore(STORE, disk).claim("c2", "g1")
+                folder_store(STORE, disk).claim("c2", "g1")
 
 
 def test_a_claim_of_a_later_release_is_refused(tmp_path: Path) -> None:
     (tmp_path / "store.json").write_text('{"version":2,"whose":"ours"}')
     with pytest.raises(StateVersionError, match="state version 2 is not known"):
-        FolderStore(tmp_path).claim("c1", "g1")
+        folder_store(tmp_path).claim("c1", "g1")
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[]", b'{"version":1,"cluster":"c1"}'])
 def test_a_claim_that_says_nothing_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "store.json").write_bytes(content)
     with pytest.raises(StoreError, match="names no cluster and group"):
-        FolderStore(tmp_path).claim("c1", "g1")
+        folder_store(tmp_path).claim("c1", "g1")
 
 
 def test_checkpoints_without_a_claim_are_refused_and_say_whose_they_are(tmp_path: Path) -> None:
-    store = FolderStore(tmp_path)
+    store = folder_store(tmp_path)
     store.claim("c1", "g1")
     store.save(draft(5))
     claim = (tmp_path / "store.json").read_text().strip()
     (tmp_path / "store.json").unlink()
     with pytest.raises(StoreError, match=r"of 1 partitions, and no store\.json") as raised:
-        FolderStore(tmp_path).claim("c1", "g1")
+        folder_store(tmp_path).claim("c1", "g1")
     said = raised.value.remedy.partition("say ")[2].partition(", or give")[0]
     assert not (tmp_path / "store.json").exists()
     (tmp_path / "store.json").write_text(said)
-    FolderStore(tmp_path).claim("c1", "g1")
+    folder_store(tmp_path).claim("c1", "g1")
     assert said == claim
 
 
@@ -83,9 +83,9 @@ def test_without_links_the_first_still_wins(
         raise OSError(errno.EPERM, "no links here")
 
     monkeypatch.setattr(os, "link", link)
-    FolderStore(tmp_path).claim("c1", "g1")
+    folder_store(tmp_path).claim("c1", "g1")
     with pytest.raises(ForeignStoreError):
-        FolderStore(tmp_path).claim("c2", "g1")
+        folder_store(tmp_path).claim("c2", "g1")
 
 
 @every_case(
@@ -100,7 +100,7 @@ def test_without_links_the_first_still_wins(
 )
 def test_what_the_disk_refuses_says_what_to_do(number: int, remedy: str) -> None:
     disk = ForgetfulDisk(Path("/disk"))
-    store = FolderStore(STORE, disk)
+    store = folder_store(STORE, disk)
     store.claim("c1", "g1")
     store.save(draft(1))
     disk.before = refusing(number, "create", "write")
@@ -115,21 +115,21 @@ def test_a_file_where_the_folder_should_be_is_told(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("")
     for path in (tmp_path / "state", tmp_path / "state" / "deeper"):
         with pytest.raises(StoreError, match="a file is in the way of a folder"):
-            FolderStore(path).claim("c1", "g1")
+            folder_store(path).claim("c1", "g1")
     with pytest.raises(StoreError, match="a file is in the way of a folder"):
-        FolderStore(tmp_path / "state").save(draft(1))
+        folder_store(tmp_path / "state").save(draft(1))
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="everything is allowed to root")
 def test_a_folder_that_is_not_ours_is_told(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(StoreError, match="permission denied"):
-        FolderStore(tmp_path / "state").claim("c1", "g1")
+        folder_store(tmp_path / "state").claim("c1", "g1")
     tmp_path.chmod(0o700)
 
 
 def test_what_else_lies_in_the_folder_is_no_place(tmp_path: Path) -> None:
-    store = FolderStore(tmp_path)
+    store = folder_store(tmp_path)
     store.claim("c1", "g1")
     store.save(draft(1))
     for name in ("lost+found", ".snapshot/x/0", "notes/a/007", "empty/a/0"):

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streameval.checkpoints.files import GRACE, Listed, kept
-from streameval.checkpoints.folder import FolderStore
+from streameval.checkpoints.cleaning import GRACE, Listed, blobs_of, kept
 from streameval.checkpoints.format import BLOBS, file_of, folder_of
+from streameval.checkpoints.store import Store, folder_store
 from tests.stores.drafts import NOON, PLACE, draft, whole
 from tests.stores.forgetful import Crash, ForgetfulDisk, refusing
 
 STORE = Path("/disk/state")
-FOLDER = folder_of(STORE, PLACE)
+FOLDER = STORE / folder_of(PLACE)
 
 
 @pytest.fixture
@@ -25,8 +25,8 @@ def disk() -> ForgetfulDisk:
     return ForgetfulDisk(STORE.parent)
 
 
-def opened(disk: ForgetfulDisk) -> FolderStore:
-    store = FolderStore(STORE, disk)
+def opened(disk: ForgetfulDisk) -> Store:
+    store = folder_store(STORE, disk)
     store.claim("c1", "g1")
     return store
 
@@ -65,14 +65,15 @@ def test_the_newest_of_another_version_is_kept_as_a_way_back(disk: ForgetfulDisk
 
 
 def test_blobs_go_when_nothing_names_them_and_they_are_old(disk: ForgetfulDisk) -> None:
-    store = FolderStore(STORE, disk)
+    store = folder_store(STORE, disk)
     for offset in (110, 220, 330, 440):
         store.save(draft(offset))
-    assert len(blobs(disk)) == 5
+    assert len(blobs(disk)) == 4
     disk.now += GRACE + 1
-    store.save(draft(445))
-    assert store.offsets(PLACE) == [440, 445]
-    assert set(blobs(disk)) == {store.checked(PLACE, 445).digests[f"labels/{n}"] for n in (1, 2)}
+    for offset in (445, 450, 455):
+        store.save(draft(offset, with_digest=True))
+    assert store.offsets(PLACE) == [450, 455]
+    assert set(blobs(disk)) == blobs_of(store.checked(PLACE, 455).entries)
 
 
 def test_a_blob_is_written_once(disk: ForgetfulDisk) -> None:
@@ -87,19 +88,20 @@ def test_a_blob_is_written_once(disk: ForgetfulDisk) -> None:
 def test_files_of_a_killed_process_go_when_they_are_old(disk: ForgetfulDisk) -> None:
     store = opened(disk)
     store.save(draft(110))
-    stems = [STORE / "store.json", FOLDER / file_of(120), FOLDER / BLOBS / "blob"]
+    stems = [FOLDER / file_of(120), FOLDER / BLOBS / "blob"]
     left = [path.with_name(f"{path.name}.0123.tmp") for path in stems]
     for path in left:
         disk.create(path, [b"half"])
     store.save(draft(120))
     assert set(left) <= set(disk.files())
     disk.now += GRACE + 1
-    store.save(draft(130))
+    for offset in (130, 140):
+        store.save(draft(offset))
     assert not set(left) & set(disk.files())
 
 
 def test_a_former_owner_that_saves_late_does_no_harm(disk: ForgetfulDisk) -> None:
-    late, owner = FolderStore(STORE, disk), FolderStore(STORE, disk)
+    late, owner = folder_store(STORE, disk), folder_store(STORE, disk)
     late.save(draft(110))
     for offset in (220, 230, 340):
         owner.save(draft(offset))
@@ -108,31 +110,16 @@ def test_a_former_owner_that_saves_late_does_no_harm(disk: ForgetfulDisk) -> Non
         late.save(draft(offset))
     assert store_of(disk) == 340
     assert all(whole(owner.checked(PLACE, n)) == n for n in owner.offsets(PLACE) if n >= 230)
-    owner.save(draft(350, with_digest=True))
-    assert store_of(disk) == 350
-    assert owner.offsets(PLACE) == [340, 350]
+    for offset in (350, 360, 370):
+        owner.save(draft(offset, with_digest=True))
+    assert store_of(disk) == 370
+    assert owner.offsets(PLACE) == [360, 370]
 
 
 def store_of(disk: ForgetfulDisk) -> int:
-    found = FolderStore(STORE, disk).newest(PLACE)
+    found = folder_store(STORE, disk).newest(PLACE)
     assert not found.damaged
     return whole(found.saved)
-
-
-def test_blobs_that_are_taken_away_while_saving_are_written_again(disk: ForgetfulDisk) -> None:
-    store = opened(disk)
-    store.save(draft(110))
-
-    def tidy(step: object) -> None:
-        path = getattr(step, "path", FOLDER)
-        if getattr(step, "call", "") == "sync" and path.parent == FOLDER:
-            disk.before = lambda _: None
-            for name in blobs(disk):
-                disk.remove(FOLDER / BLOBS / name)
-
-    disk.before = tidy
-    store.save(draft(120, with_digest=True))
-    assert store_of(disk) == 120
 
 
 def test_what_cannot_be_removed_is_told_and_harms_no_save(disk: ForgetfulDisk) -> None:
@@ -150,7 +137,7 @@ def test_what_cannot_be_removed_is_told_and_harms_no_save(disk: ForgetfulDisk) -
 def test_a_crash_while_cleaning_leaves_all_that_is_kept_whole() -> None:
     for step in range(200):
         disk = ForgetfulDisk(STORE.parent, seed=step)
-        store = FolderStore(STORE, disk)
+        store = folder_store(STORE, disk)
         for offset in (110, 220, 330):
             store.save(draft(offset))
         disk.now += GRACE + 1
@@ -162,7 +149,7 @@ def test_a_crash_while_cleaning_leaves_all_that_is_kept_whole() -> None:
     pytest.fail("the save never ended")
 
 
-def _cut_off(store: FolderStore, disk: ForgetfulDisk, step: int) -> bool:
+def _cut_off(store: Store, disk: ForgetfulDisk, step: int) -> bool:
     left = iter(range(step))
 
     def before(_: object) -> None:
@@ -177,7 +164,7 @@ def _cut_off(store: FolderStore, disk: ForgetfulDisk, step: int) -> bool:
 
 
 def test_what_was_set_aside_keeps_its_blobs(disk: ForgetfulDisk) -> None:
-    store = FolderStore(STORE, disk)
+    store = folder_store(STORE, disk)
     store.save(draft(110))
     kept_blobs = set(blobs(disk))
     store.archive(PLACE)

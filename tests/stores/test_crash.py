@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from streameval.checkpoints.folder import FolderStore
+from streameval.checkpoints.store import folder_store
 from streameval.errors import StoreError
 from tests.effort import every_case, sampled
 from tests.stores import crashing
@@ -45,7 +45,7 @@ def test_a_crash_in_the_tenth_save_leaves_two_to_choose_from() -> None:
             store.save(draft(AFTER + 80))
         disk.before = lambda _: None
         disk.crash()
-        again = FolderStore(STORE, disk)
+        again = folder_store(STORE, disk)
         newest = whole(again.newest(PLACE).saved)
         assert newest in {AFTER + 70, AFTER + 80}
         older = [offset for offset in again.offsets(PLACE) if offset < newest]
@@ -71,10 +71,10 @@ def test_an_error_at_every_step_is_told_and_the_state_stays(number: int) -> None
         assert told is None or os.strerror(number).lower() in told
         # The folder above the store need not be ours to open.
         assert told is not None or (number == errno.EACCES and step == 1)
-        assert whole(FolderStore(STORE, disk).newest(PLACE).saved) in {BEFORE, AFTER}
+        assert whole(folder_store(STORE, disk).newest(PLACE).saved) in {BEFORE, AFTER}
         store.save(draft(AFTER + 10))
         disk.crash()
-        assert whole(FolderStore(STORE, disk).newest(PLACE).saved) == AFTER + 10
+        assert whole(folder_store(STORE, disk).newest(PLACE).saved) == AFTER + 10
 
 
 def test_a_failed_save_leaves_no_file_behind() -> None:

@@ -12,7 +12,7 @@ from streameval import Intervals
 from streameval.accumulator.readings import answers, audiences
 from streameval.accumulator.table import Table
 from streameval.catalogue import parse
-from streameval.checkpoints.folder import FolderStore
+from streameval.checkpoints.store import folder_store
 from streameval.statistics.arrays import IntArray
 from streameval.windows.views import Views
 from tests.effort import every_case
@@ -23,7 +23,7 @@ every_checkpoint = pytest.mark.parametrize("intervals", golden.PLACES)
 
 
 def _saved(intervals: Intervals | None) -> dict[str, bytes]:
-    saved = FolderStore(golden.FOLDER).newest(golden.PLACES[intervals]).saved
+    saved = folder_store(golden.FOLDER).newest(golden.PLACES[intervals]).saved
     assert saved is not None
     return {name: saved.read(name) for name in saved.digests}
 

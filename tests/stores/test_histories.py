@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
 
-from streameval.checkpoints.files import GRACE, Cleaner
-from streameval.checkpoints.folder import FolderStore
-from streameval.checkpoints.stores import AnyStore
+from streameval.checkpoints.cleaning import GRACE, Cleaner
+from streameval.checkpoints.store import Store, folder_store
 from streameval.errors import DamagedStateError
 from tests.stores.drafts import NOON, draft
 from tests.stores.forgetful import Crash, ForgetfulDisk, failing_at
@@ -30,15 +30,15 @@ class Histories(StoreHistories):
         self.disk = ForgetfulDisk(STORE.parent, seed=3)
         self.stores = [self._opened(), self._opened()]
 
-    def fresh(self) -> FolderStore:
-        return FolderStore(STORE, self.disk)
+    def fresh(self) -> Store:
+        return folder_store(STORE, self.disk)
 
-    def _opened(self) -> FolderStore:
-        store = FolderStore(STORE, self.disk)
+    def _opened(self) -> Store:
+        store = folder_store(STORE, self.disk)
         store.claim("c1", "g1")
         return store
 
-    def _draft(self, store: AnyStore, offset: int, *, known: bool) -> None:
+    def _draft(self, store: Store, offset: int, *, known: bool) -> None:
         store.save(draft(offset, written_at=NOON + offset, with_digest=known))
 
     @rule(process=PROCESSES, offset=OFFSETS, known=st.booleans())
@@ -67,17 +67,23 @@ class Histories(StoreHistories):
         self.disk.now += GRACE + 1
 
 
+def _only(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """Only so many of the lowest checkpoints are looked at."""
+    tables_of = Cleaner._tables_of
+
+    def lowest(*arguments: Any) -> Any:
+        found = tables_of(*arguments)
+        return None if found is None else dict(sorted(found.items())[:number])
+
+    monkeypatch.setattr(Cleaner, "_tables_of", lowest)
+
+
 def _nothing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Cleaner, "_files", lambda *_: iter(()))
+    _only(monkeypatch, 0)
 
 
 def _newer_ones_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    files = Cleaner._files
-
-    def lowest(cleaner: Cleaner, folder: Path) -> list[Path]:
-        return sorted(files(cleaner, folder))[:1]
-
-    monkeypatch.setattr(Cleaner, "_files", lowest)
+    _only(monkeypatch, 1)
 
 
 BREAKAGES = {

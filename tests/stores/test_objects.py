@@ -14,15 +14,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
 
-from streameval.checkpoints import objects
+from streameval.checkpoints import store as stores
 from streameval.checkpoints.bucket import Bucket
 from streameval.checkpoints.checkpoint import Draft, Header, Part, Place, Skip, Stop
-from streameval.checkpoints.files import GRACE
-from streameval.checkpoints.folder import FolderStore
+from streameval.checkpoints.cleaning import GRACE
 from streameval.checkpoints.format import BLOBS, CLAIM, file_of, folder_of
-from streameval.checkpoints.objects import ObjectStore
 from streameval.checkpoints.restore import RestorePlanner
 from streameval.checkpoints.settings import CheckpointSettings
+from streameval.checkpoints.store import Store, folder_store
 from streameval.errors import ForeignStoreError, StoreError
 from streameval.events.records import Assignment, Partition
 from tests.stores.drafts import NOON, PLACE, contents, draft, whole
@@ -30,7 +29,7 @@ from tests.stores.forgetful import Crash
 from tests.stores.histories import OFFSETS, PROCESSES, StoreHistories
 from tests.stores.watched import Request, WatchedBucket
 
-FOLDER = folder_of(Path(), PLACE).as_posix()
+FOLDER = folder_of(PLACE)
 MOST = 6
 """Requests of one checkpoint."""
 MOST_IN_SEQUENCE = 20
@@ -42,8 +41,8 @@ def bucket() -> WatchedBucket:
     return WatchedBucket()
 
 
-def opened(bucket: WatchedBucket) -> ObjectStore:
-    store = ObjectStore(bucket)
+def opened(bucket: WatchedBucket) -> Store:
+    store = Store(bucket)
     store.claim("c1", "g1")
     return store
 
@@ -67,8 +66,8 @@ class Histories(StoreHistories):
         self.bucket = WatchedBucket()
         self.stores = [opened(self.bucket), opened(self.bucket)]
 
-    def fresh(self) -> ObjectStore:
-        return ObjectStore(self.bucket)
+    def fresh(self) -> Store:
+        return Store(self.bucket)
 
     def _save(self, process: int, offset: int, *, known: bool) -> None:
         before = len(self.bucket.requests)
@@ -159,7 +158,7 @@ def test_a_checkpoint_takes_few_requests_however_many_panes_there_are(
         given = panes(number, 100)
         store.save(given)
         assert len(bucket.requests) <= MOST, bucket.requests
-    found = ObjectStore(bucket).newest(PLACE).saved
+    found = Store(bucket).newest(PLACE).saved
     assert found is not None
     for part in given.parts:
         assert found.read(part.name) == b"".join(part.content())
@@ -193,8 +192,8 @@ def test_a_restore_of_many_partitions_takes_few_requests_in_sequence(
     for place in places:
         for number in range(1, 81):
             store.save(panes(number, 200, place))
-    monkeypatch.setattr(objects, "_at_once", bucket.in_lanes)
-    restoring = ObjectStore(bucket)
+    monkeypatch.setattr(stores, "at_once", bucket.in_lanes)
+    restoring = Store(bucket)
     bucket.rounds = 0
     bucket.requests.clear()
     restoring.claim("c1", "g1")
@@ -231,7 +230,7 @@ def test_the_threads_of_a_restore_find_what_one_would(bucket: WatchedBucket) -> 
     places = [Place("events", "a", number) for number in range(20)]
     for place in places:
         opened(bucket).save(draft(7, place))
-    store = ObjectStore(bucket)
+    store = Store(bucket)
     assert store.places() == places
     assert [
         each.saved and whole(each.saved, place)
@@ -244,29 +243,29 @@ def test_a_claim_whose_answer_was_lost_is_that_of_the_process(bucket: WatchedBuc
     lost = failing(0, lambda: StoreError("s3://bucket", "lost", "wait"))
     bucket.after = lambda request: lost(request) if request.call == "put" else None
     with pytest.raises(StoreError, match="lost"):
-        ObjectStore(bucket).claim("c1", "g1")
+        Store(bucket).claim("c1", "g1")
     bucket.after = lambda _: None
     opened(bucket)
     with pytest.raises(ForeignStoreError):
-        ObjectStore(bucket).claim("c2", "g1")
+        Store(bucket).claim("c2", "g1")
 
 
 def test_of_two_that_claim_at_once_one_wins(bucket: WatchedBucket) -> None:
     def other(request: Request) -> None:
         if request == Request("put", CLAIM):
             bucket.before = lambda _: None
-            ObjectStore(bucket).claim("c2", "g2")
+            Store(bucket).claim("c2", "g2")
 
     bucket.before = other
     with pytest.raises(ForeignStoreError, match="belongs to cluster 'c2'"):
-        ObjectStore(bucket).claim("c1", "g1")
+        Store(bucket).claim("c1", "g1")
 
 
 def test_checkpoints_without_a_claim_are_refused(bucket: WatchedBucket) -> None:
     opened(bucket).save(draft(5))
     bucket.delete([CLAIM])
     with pytest.raises(StoreError, match=r"no store\.json .*\"cluster\":\"c1\""):
-        ObjectStore(bucket).claim("c1", "g1")
+        Store(bucket).claim("c1", "g1")
     assert CLAIM not in bucket.stored()
 
 
@@ -287,13 +286,13 @@ def test_damage_is_noticed_and_the_one_before_is_loaded(bucket: WatchedBucket) -
     content = bucket.get(key)
     for at in range(0, len(content), 7):
         bucket.put(key, content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
-        found = ObjectStore(bucket).newest(PLACE)
+        found = Store(bucket).newest(PLACE)
         assert whole(found.saved) == 110
         assert len(found.damaged) == 1
         bucket.put(key, content[:at])
-        assert whole(ObjectStore(bucket).newest(PLACE).saved) == 110
+        assert whole(Store(bucket).newest(PLACE).saved) == 110
     bucket.put(key, content)
-    assert whole(ObjectStore(bucket).newest(PLACE).saved) == 230
+    assert whole(Store(bucket).newest(PLACE).saved) == 230
 
 
 @pytest.mark.parametrize("change", [lambda data: data[:-1] + b"!", lambda data: data[:5], None])
@@ -314,7 +313,7 @@ def test_a_damaged_or_missing_blob_is_noticed_and_written_again(
     assert whole(found.saved) == 110
     assert len(found.damaged) == 1
     again.save(draft(240, with_digest=True))
-    assert whole(ObjectStore(bucket).newest(PLACE).saved) == 240
+    assert whole(Store(bucket).newest(PLACE).saved) == 240
 
 
 def test_a_failed_cleaning_is_told_and_tried_again(bucket: WatchedBucket) -> None:
@@ -356,7 +355,7 @@ def test_a_bucket_copied_to_a_folder_is_a_store_there_and_the_other_way(
     for key in bucket.stored():
         (tmp_path / key).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / key).write_bytes(bucket.get(key))
-    folder = FolderStore(tmp_path)
+    folder = folder_store(tmp_path)
     folder.claim("c1", "g1")
     assert whole(folder.newest(PLACE).saved) == 230
     assert [whole(folder.checked(PLACE, each)) for each in folder.offsets(PLACE)] == [120, 230]
@@ -368,7 +367,7 @@ def test_a_bucket_copied_to_a_folder_is_a_store_there_and_the_other_way(
     again = opened(back)
     assert whole(again.newest(PLACE).saved) == 250
     again.save(draft(260, with_digest=True))
-    assert whole(ObjectStore(back).newest(PLACE).saved) == 260
+    assert whole(Store(back).newest(PLACE).saved) == 260
 
 
 def test_other_objects_of_the_bucket_are_left_alone(bucket: WatchedBucket) -> None:
@@ -386,10 +385,10 @@ def test_other_objects_of_the_bucket_are_left_alone(bucket: WatchedBucket) -> No
 def test_equal_parts_are_the_same_bytes_in_folder_and_bucket(
     bucket: WatchedBucket, tmp_path: Path
 ) -> None:
-    folder = FolderStore(tmp_path)
+    folder = folder_store(tmp_path)
     folder.claim("c1", "g1")
     assert opened(bucket).save(draft(17)) == folder.save(draft(17))
-    saved = ObjectStore(Bucket("", bucket.client)).newest(PLACE).saved
+    saved = Store(Bucket("", bucket.client)).newest(PLACE).saved
     assert saved is not None
     assert set(saved.digests) == set(contents(PLACE, 17))
 
@@ -399,7 +398,7 @@ def test_a_blob_that_another_process_deleted_is_written_again(bucket: WatchedBuc
     store.save(draft(110))
     bucket.delete([key for key in bucket.stored() if f"/{BLOBS}/" in key])
     store.save(draft(120, with_digest=True))
-    assert whole(ObjectStore(bucket).newest(PLACE).saved) == 120
+    assert whole(Store(bucket).newest(PLACE).saved) == 120
 
 
 def test_a_blob_that_nothing_names_yet_is_spared_until_it_is_old(bucket: WatchedBucket) -> None:

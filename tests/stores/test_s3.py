@@ -11,7 +11,7 @@ from typing import get_args
 import pytest
 
 from streameval.checkpoints.checkpoint import Place
-from streameval.checkpoints.stores import AnyStore, is_store, store_of
+from streameval.checkpoints.store import Store, is_store, store_of
 from streameval.cli.app import status
 from streameval.cli.ending import WRONG_CALL
 from streameval.errors import StoreError
@@ -37,13 +37,13 @@ def path() -> str:
     return s3.new_path()
 
 
-def through(proxy: S3Proxy, path: str, timeout: float = 60.0) -> AnyStore:
+def through(proxy: S3Proxy, path: str, timeout: float = 60.0) -> Store:
     store = store_of(path, s3.options(proxy.endpoint, timeout))
     store.claim("c1", "g1")
     return store
 
 
-def direct(path: str) -> AnyStore:
+def direct(path: str) -> Store:
     return store_of(path, s3.options())
 
 
@@ -128,7 +128,8 @@ def test_a_bucket_that_is_not_there_is_named() -> None:
 def _call(path: str, call: str) -> object:
     store = store_of(path, s3.options())
     if call == "claim":
-        return store.claim("c1", "g1")
+        store.claim("c1", "g1")
+        return None
     return store.places() if call == "places" else is_store(path, s3.options())
 
 

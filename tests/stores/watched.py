@@ -8,7 +8,8 @@ from typing import NamedTuple, TypeVar
 
 from obstore.store import MemoryStore, ObjectStore
 
-from streameval.checkpoints.bucket import Bucket, StoredObject
+from streameval.checkpoints.bucket import Bucket
+from streameval.checkpoints.storage import StoredFile
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -48,8 +49,8 @@ class WatchedBucket(Bucket):
         self._dates[key] = self.now
         return super().put(key, data)
 
-    def objects(self, folder: str) -> dict[str, StoredObject]:
-        found = super().objects(folder)
+    def files(self, folder: str) -> dict[str, StoredFile]:
+        found = super().files(folder)
         return {
             name: each._replace(modified=self._dates.get(f"{folder}/{name}", self.now))
             for name, each in found.items()
@@ -57,7 +58,7 @@ class WatchedBucket(Bucket):
 
     def stored(self) -> list[str]:
         """The keys of all objects."""
-        return sorted(Bucket("", self.client).objects(""))
+        return sorted(Bucket("", self.client).files(""))
 
     def in_lanes(self, limit: int, read: Callable[[A], B], items: Iterable[A]) -> list[B]:
         """In place of the pool of threads: equal results, in as many rounds as it would take."""

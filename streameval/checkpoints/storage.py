@@ -1,0 +1,229 @@
+"""Where a store keeps its files: the contract of every storage, and a folder."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
+
+from streameval.checkpoints.disk import Disk, store_error, store_errors
+from streameval.checkpoints.format import ARCHIVE, BLOBS, SKIPS, TEMPORARY
+
+_CHUNK: Final = 1 << 20
+
+
+class StoredFile(NamedTuple):
+    """A file in a storage.
+
+    Attributes:
+        modified: when it was written, by the clock of the storage; seconds since the epoch.
+        tag: differs where the content does.
+    """
+
+    size: int
+    modified: float
+    tag: str
+
+
+class Storage(Protocol):
+    """Files below a folder, or below a prefix of a bucket; keys are relative to it.
+
+    Safe on any thread. Every call raises StoreError where the storage fails.
+
+    Attributes:
+        path: of the folder, or URL of the bucket and prefix.
+        remedy: what to do where nothing is there.
+        remote: whether each call takes long, so that several are made at once.
+    """
+
+    path: str
+    remedy: str
+    remote: bool
+
+    def get(self, key: str) -> bytes:
+        """The bytes of a file.
+
+        Raises:
+            FileNotFoundError: there is none.
+        """
+
+    def get_range(self, key: str, start: int, size: int) -> bytes:
+        """At least one byte of a file; fewer than `size` at its end.
+
+        Raises:
+            FileNotFoundError: there is none.
+        """
+
+    def put(self, key: str, data: bytes) -> str:
+        """Write a file atomically, in place of an earlier one; durable. Returns its tag."""
+
+    def put_new(self, key: str, data: bytes) -> bool:
+        """Write a file where there is none; durable. Returns whether this call did."""
+
+    def files(self, folder: str) -> dict[str, StoredFile]:
+        """The files of a place and its blobs and archive, by their key relative to the folder."""
+
+    def names(self, folder: str) -> list[str]:
+        """The names of folders and files in a folder, sorted."""
+
+    def move(self, source: str, target: str) -> None:
+        """Give a file another key; durable."""
+
+    def delete(self, keys: Sequence[str]) -> None:
+        """Delete files; missing ones are ignored."""
+
+    def settle(self, folder: str) -> None:
+        """Make what was found in a folder durable: its writer may have been killed before."""
+
+    def path_of(self, key: str) -> str:
+        """Path or URL of a file."""
+
+
+class Folder:
+    """A folder; see `Storage`."""
+
+    remedy = "check that the disk is mounted"
+    remote = False
+
+    def __init__(self, path: Path, disk: Disk) -> None:
+        self.path = str(path)
+        self._top = path
+        self._disk = disk
+        self._made: set[Path] = set()
+
+    def get(self, key: str) -> bytes:
+        """See `Storage.get`."""
+        path = self._top / key
+        with self._reading(path):
+            pieces = range(0, self._disk.size(path), _CHUNK)
+            return b"".join([self._disk.read(path, start, _CHUNK) for start in pieces])
+
+    def get_range(self, key: str, start: int, size: int) -> bytes:
+        """See `Storage.get_range`."""
+        path = self._top / key
+        with self._reading(path):
+            return self._disk.read(path, start, size)
+
+    def put(self, key: str, data: bytes) -> str:
+        """See `Storage.put`."""
+        path = self._top / key
+        with store_errors(self._top), self._temporary(path, data) as written:
+            self._disk.rename(written, path)
+            self._disk.sync_folder(path.parent)
+            return _tag(self._disk.modified(path))
+
+    def put_new(self, key: str, data: bytes) -> bool:
+        """See `Storage.put_new`."""
+        path = self._top / key
+        with store_errors(self._top), self._temporary(path, data) as written:
+            try:
+                self._disk.rename_new(written, path)
+                first = True
+            except FileExistsError:
+                self._disk.remove(written)
+                first = False
+            self._disk.sync_folder(path.parent)
+        return first
+
+    def files(self, folder: str) -> dict[str, StoredFile]:
+        """See `Storage.files`."""
+        found = {}
+        for within in ("", f"{BLOBS}/", f"{ARCHIVE}/"):
+            parent = self._top / folder / within
+            names = self.names(f"{folder}/{within}")
+            for name in [name for name in names if name not in (BLOBS, ARCHIVE, SKIPS)]:
+                with suppress(FileNotFoundError), self._reading(parent / name):
+                    size, at = self._disk.size(parent / name), self._disk.modified(parent / name)
+                    found[f"{within}{name}"] = StoredFile(size, at, _tag(at))
+        return found
+
+    def names(self, folder: str) -> list[str]:
+        """See `Storage.names`."""
+        path = self._top / folder
+        with suppress(FileNotFoundError), self._reading(path):
+            return self._disk.names(path)
+        return []
+
+    def move(self, source: str, target: str) -> None:
+        """See `Storage.move`."""
+        old, new = self._top / source, self._top / target
+        with store_errors(self._top):
+            self._make(new.parent)
+            self._disk.rename(old, new)
+            self._disk.sync_folder(new.parent)
+            self._disk.sync_folder(old.parent)
+
+    def delete(self, keys: Sequence[str]) -> None:
+        """See `Storage.delete`."""
+        paths = [self._top / key for key in keys]
+        with store_errors(self._top):
+            for path in paths:
+                with suppress(FileNotFoundError):
+                    self._disk.remove(path)
+            for folder in dict.fromkeys(path.parent for path in paths):
+                self._disk.sync_folder(folder)
+
+    def settle(self, folder: str) -> None:
+        """See `Storage.settle`."""
+        with store_errors(self._top):
+            self._disk.sync_folder(self._top / folder)
+
+    def path_of(self, key: str) -> str:
+        """See `Storage.path_of`."""
+        return str(self._top / key)
+
+    @contextmanager
+    def _reading(self, path: Path) -> Iterator[None]:
+        try:
+            yield
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise FileNotFoundError(str(path)) from error
+        except OSError as error:
+            raise store_error(self._top, error) from error
+
+    @contextmanager
+    def _temporary(self, target: Path, data: bytes) -> Iterator[Path]:
+        """The bytes under a temporary name beside the target, durable; removed after an error."""
+        self._make(target.parent)
+        path = target.with_name(f"{target.name}.{secrets.token_hex(8)}{TEMPORARY}")
+        try:
+            self._disk.create(path, [data])
+            self._disk.sync(path)
+            yield path
+        except Exception:
+            with suppress(OSError):
+                self._disk.remove(path)
+            raise
+
+    def _make(self, folder: Path) -> None:
+        if folder not in self._made:
+            _make_folders(self._disk, folder, self._top)
+            self._made.add(folder)
+
+
+def _make_folders(disk: Disk, folder: Path, top: Path) -> None:
+    """Create the folders down to `folder` and make their entries durable.
+
+    Existing ones are synced too: a process may have been killed after creating them.
+    """
+    if folder != top:
+        _make_folders(disk, folder.parent, top)
+    try:
+        disk.make_folder(folder)
+    except FileExistsError:
+        # Above the store we may lack read access, and created nothing.
+        with suppress(PermissionError):
+            disk.sync_folder(folder.parent)
+        return
+    except FileNotFoundError:
+        if folder == folder.parent:
+            raise
+        _make_folders(disk, folder.parent, folder.parent)
+        disk.make_folder(folder)
+    disk.sync_folder(folder.parent)
+
+
+def _tag(modified: float) -> str:
+    return f"{modified!r}"

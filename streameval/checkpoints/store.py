@@ -1,0 +1,498 @@
+"""A store of checkpoints in a folder that all replicas share, or in a bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final, TypeAlias, TypeVar
+
+import msgspec
+
+from streameval.checkpoints.checkpoint import Draft, Header, Place, Skip, Stop
+from streameval.checkpoints.cleaning import Cleaner, There
+from streameval.checkpoints.disk import Disk
+from streameval.checkpoints.format import (
+    ARCHIVE,
+    BLOBS,
+    CLAIM,
+    SKIP,
+    SKIPS,
+    STOP,
+    Claim,
+    Content,
+    Entry,
+    Layout,
+    checked_content,
+    claim_in,
+    decoded,
+    digest_of,
+    file_of,
+    folder_of,
+    header_of,
+    note_bytes,
+    note_file,
+    note_in,
+    offsets_in,
+    place_of,
+)
+from streameval.checkpoints.settings import AS_ENVIRONMENT, SCHEMES, BucketOptions, is_url
+from streameval.checkpoints.storage import Folder, Storage
+from streameval.errors import (
+    DamagedStateError,
+    ForeignStoreError,
+    MissingExtraError,
+    StateVersionError,
+    StoreError,
+)
+
+A = TypeVar("A")
+B = TypeVar("B")
+T = TypeVar("T")
+Blob: TypeAlias = tuple[str | None, str]
+"""Name of a blob, and digest of the part in it."""
+
+_TRIES: Final = 5
+_PLACES_AT_ONCE: Final = 8
+_BLOBS_AT_ONCE: Final = 16
+_BLOBS: Final = 64
+"""At most so many blobs are in use; above it, each new one takes up the smallest of them."""
+
+
+class SavedCheckpoint:
+    """A valid checkpoint in a store.
+
+    Attributes:
+        path: of its file.
+        entries: the table of its parts.
+    """
+
+    def __init__(self, path: str, content: Content, read: Callable[[Entry], bytes]) -> None:
+        self.path = path
+        self.header: Header = content.header
+        self.entries: Sequence[Entry] = content.entries
+        self._read = read
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """Part name -> digest of its bytes; equal states have equal digests."""
+        return {each.name: each.digest for each in self.entries}
+
+    def read(self, part: str) -> bytes:
+        """The bytes of a part.
+
+        Raises:
+            DamagedStateError: they are not what was written.
+        """
+        return next(self._read(each) for each in self.entries if each.name == part)
+
+
+class Found(msgspec.Struct, kw_only=True):
+    """What a store has of one place.
+
+    Attributes:
+        damaged: one message for each newer file that is damaged.
+    """
+
+    saved: SavedCheckpoint | None
+    damaged: Sequence[str] = ()
+
+
+class Store:
+    """Checkpoints by place and offset, shared by all replicas; the highest valid offset wins.
+
+    docs/reference/state.md describes its files. One thread at a time may save a place; places are
+    independent. Methods raise StoreError where the storage fails. In a bucket a checkpoint takes at
+    most six requests: list the place, read a file that another process wrote, read a blob to take
+    up, write what has settled as one blob, write the checkpoint, delete what it supersedes.
+
+    Attributes:
+        path: of the folder, or the URL.
+        trouble: why superseded files could not be removed after the last save, or None.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self.path = storage.path
+        self.trouble: str | None = None
+        self._storage = storage
+        self._claimed = False
+        self._known: dict[Place, Sequence[Entry]] = {}
+        self._cleaner = Cleaner(storage)
+
+    def claim(self, cluster: str, group: str) -> None:
+        """Claim the store for a cluster and group; the first claim decides.
+
+        Raises:
+            ForeignStoreError: it belongs to another cluster or group.
+            StoreError: the store cannot be used, or has checkpoints and no claim.
+        """
+        found = self._owner() or self._claim(Claim(cluster=cluster, group=group))
+        for what, here in (("cluster", cluster), ("group", group)):
+            there = getattr(found, what)
+            if here != there:
+                raise ForeignStoreError(self.path, what, here, there)
+        self._claimed = True
+
+    def _claim(self, wanted: Claim) -> Claim:
+        # A process claims the store before it writes a checkpoint: so places first.
+        if places := self._places():
+            found = self._owner()
+            if found is None:
+                raise self._unclaimed(places)
+            return found
+        self._storage.put_new(CLAIM, f"{wanted}\n".encode())
+        return self.owner()
+
+    def _unclaimed(self, places: Mapping[Place, Sequence[int]]) -> StoreError:
+        """Refuses a store whose checkpoints may belong to another cluster or group."""
+        headers = self._headers(places)
+        owners = {str(Claim(cluster=each.cluster, group=each.group)) for each in headers}
+        said = f"; its checkpoints say {' or '.join(sorted(owners))}" if owners else ""
+        problem = f"there are checkpoints of {len(places)} partitions, and no {CLAIM} says whose"
+        remedy = f"bring {CLAIM} back{said}, or give another [state] path"
+        return StoreError(self.path, problem, remedy)
+
+    def _owner(self) -> Claim | None:
+        with suppress(FileNotFoundError):
+            return claim_in(self._storage.path_of(CLAIM), self._storage.get(CLAIM))
+        return None
+
+    def owner(self) -> Claim:
+        """Whose store it is."""
+        found = self._owner()
+        if found is None:
+            raise StoreError(self.path, f"{CLAIM} is missing", self._storage.remedy)
+        return found
+
+    def claimed(self) -> bool:
+        """Whether somebody has claimed it: whether there is a store."""
+        return self._owner() is not None
+
+    def gather(self, read: Callable[[A], B], items: Iterable[A]) -> list[B]:
+        """Call a function that reads the store for each item; at once where requests take long.
+
+        Raises:
+            Exception: the first that the function raised, in the order of the items.
+        """
+        return self._at_once(_PLACES_AT_ONCE, read, items)
+
+    def _at_once(self, limit: int, read: Callable[[A], B], items: Iterable[A]) -> list[B]:
+        return at_once(limit if self._storage.remote else 1, read, items)
+
+    def places(self) -> list[Place]:
+        """Every place that has a checkpoint, sorted."""
+        return sorted(self._places())
+
+    def _places(self) -> dict[Place, list[int]]:
+        """Every place that has checkpoints, with their offsets; four requests in sequence."""
+        topics = self._within([""])
+        numbers = self._within(self._within(topics))
+        found = [place for place in map(place_of, numbers) if place is not None]
+        offsets = self._at_once(_BLOBS_AT_ONCE, self.offsets, found)
+        return {place: each for place, each in zip(found, offsets, strict=True) if each}
+
+    def _within(self, folders: Sequence[str]) -> list[str]:
+        """What is in these folders and may belong to a place."""
+        listings = self._at_once(_BLOBS_AT_ONCE, self._storage.names, folders)
+        return [
+            f"{folder}/{name}" if folder else name
+            for folder, names in zip(folders, listings, strict=True)
+            for name in names
+            if decoded(name) is not None
+        ]
+
+    def settings(self) -> Mapping[str, Any]:
+        """The settings in the header written last; empty without a checkpoint.
+
+        Skips damaged files, and reads headers only.
+        """
+        headers = self._headers(self._places())
+        last = max(headers, key=lambda header: header.written_at, default=None)
+        return {} if last is None else last.settings
+
+    def _headers(self, places: Mapping[Place, Sequence[int]]) -> list[Header]:
+        keys = [f"{folder_of(place)}/{file_of(offsets[-1])}" for place, offsets in places.items()]
+        found = self._at_once(_BLOBS_AT_ONCE, self._header, keys)
+        return [header for header in found if header is not None]
+
+    def _header(self, key: str) -> Header | None:
+        with suppress(DamagedStateError, StateVersionError, FileNotFoundError):
+            read = partial(self._storage.get_range, key, 0)
+            return header_of(self._storage.path_of(key), read)
+        return None
+
+    def offsets(self, place: Place) -> list[int]:
+        """The offsets of all its checkpoints, valid or not, ascending."""
+        return offsets_in(self._storage.names(folder_of(place)))
+
+    def newest(self, place: Place) -> Found:
+        """The valid checkpoint of the highest offset, after a check of all its bytes.
+
+        Raises:
+            StateVersionError: the newest has a version that this release does not know.
+            StoreError: the store cannot be read.
+        """
+        for _ in range(_TRIES):
+            # Another process deleted a superseded file: list again.
+            with suppress(FileNotFoundError):
+                return self._newest(place)
+        path = self._storage.path_of(folder_of(place))
+        raise StoreError(path, "its files vanish while they are read", "try again")
+
+    def _newest(self, place: Place) -> Found:
+        offsets = self.offsets(place)
+        if not offsets:
+            self._check_claim()
+        damaged: list[str] = []
+        for offset in reversed(offsets):
+            try:
+                saved = self._read(place, offset, set())
+            except DamagedStateError as error:
+                damaged.append(f"offset {offset:,} is skipped: {error.what}: {error.problem}")
+                continue
+            self._storage.settle(folder_of(place))
+            self._known[place] = saved.entries
+            return Found(saved=saved, damaged=damaged)
+        return Found(saved=None, damaged=damaged)
+
+    def checked(self, place: Place, offset: int, seen: set[Blob] | None = None) -> SavedCheckpoint:
+        """One checkpoint, after a check of all its bytes; `seen`: blobs already checked."""
+        try:
+            return self._read(place, offset, set() if seen is None else seen)
+        except FileNotFoundError as error:
+            raise DamagedStateError(str(error), "it is missing") from error
+
+    def _read(self, place: Place, offset: int, seen: set[Blob]) -> SavedCheckpoint:
+        key = f"{folder_of(place)}/{file_of(offset)}"
+        path = self._storage.path_of(key)
+        data = self._storage.get(key)
+        content = checked_content(path, data, place)
+        wanted = [each for each in content.entries if (each.file, each.digest) not in seen]
+
+        def read(file: Sequence[Entry]) -> dict[str, bytes]:
+            return self._parts(key, file)
+
+        blobs = self._at_once(_BLOBS_AT_ONCE, read, _by_file(wanted).values())
+        seen.update((each.file, each.digest) for each in wanted)
+        if not self._storage.remote:
+            # What is near is read again rather than kept in memory.
+            return SavedCheckpoint(path, content, lambda entry: read([entry])[entry.name])
+        parts = {each.name: _part(data, each) for each in content.entries if each.file is None}
+        for found in blobs:
+            parts |= found
+        return SavedCheckpoint(path, content, lambda entry: parts[entry.name])
+
+    def _parts(self, key: str, entries: Sequence[Entry]) -> dict[str, bytes]:
+        """Parts of a checkpoint that are in the same file, checked.
+
+        `key`: of the checkpoint.
+        """
+        file = entries[0].file
+        key = key if file is None else f"{key.rpartition('/')[0]}/{BLOBS}/{file}"
+        begin = min(each.start or 0 for each in entries)
+        size = max((each.start or 0) + each.size for each in entries) - begin
+        try:
+            data = self._storage.get_range(key, begin, size) if size else b""
+        except FileNotFoundError as error:
+            problem = f"the file of part {entries[0].name!r} is missing"
+            raise DamagedStateError(self._storage.path_of(key), problem) from error
+        parts = {}
+        for entry in entries:
+            part = _part(data, entry, begin)
+            if digest_of(part) != entry.digest:
+                problem = f"part {entry.name!r} is not what was written"
+                raise DamagedStateError(self._storage.path_of(key), problem)
+            parts[entry.name] = part
+        return parts
+
+    def save(self, draft: Draft) -> Mapping[str, str]:
+        """Write a checkpoint atomically; it is durable when this returns.
+
+        Keeps the two newest of the place, and the newest of each format version.
+
+        Returns:
+            Part name -> digest.
+
+        Raises:
+            StoreError: the write failed; the store is unchanged.
+        """
+        place = draft.header.place
+        folder = folder_of(place)
+        there = self._storage.files(folder)
+        if not offsets_in(there):
+            self._check_claim()
+        key = f"{folder}/{file_of(draft.header.offset)}"
+        layout = Layout(draft, self._blobs(draft, key, there))
+        tag = self._storage.put(key, b"".join(layout))
+        self._known[place] = layout.entries
+        self._cleaner.written(key, tag, draft.header, layout.entries)
+        # The checkpoint is durable, so a failure waits for the next.
+        self.trouble = self._cleaner.clean(folder, there, draft.header.offset)
+        return {each.name: each.digest for each in layout.entries}
+
+    def _blobs(self, draft: Draft, key: str, there: There) -> dict[str, Entry]:
+        """The entries of settled parts, after writing those that are in no blob yet."""
+        known = {
+            each.digest: each
+            for each in self._known.get(draft.header.place, ())
+            if f"{BLOBS}/{each.file}" in there
+        }
+        entries: dict[str, Entry] = {}
+        parts: dict[str, bytes] = {}
+        for part in draft.parts:
+            if part.settled and part.digest is not None and part.digest in known:
+                entries[part.name] = msgspec.structs.replace(known[part.digest], name=part.name)
+            elif part.settled:
+                parts[part.name] = b"".join(part.content())
+        spent = _spent(entries.values(), there, most=_BLOBS - bool(parts))
+        if spent:
+            parts |= self._parts(key, spent)
+        return entries | self._packed(draft.header.place, parts)
+
+    def _packed(self, place: Place, parts: Mapping[str, bytes]) -> dict[str, Entry]:
+        """Write parts as one blob."""
+        if not parts:
+            return {}
+        data = b"".join(parts.values())
+        blob, start, entries = digest_of(data), 0, {}
+        for name, part in parts.items():
+            entries[name] = Entry(
+                name=name, size=len(part), digest=digest_of(part), start=start, blob=blob
+            )
+            start += len(part)
+        self._storage.put(f"{folder_of(place)}/{BLOBS}/{blob}", data)
+        return entries
+
+    def note(self, place: Place, stop: Stop) -> None:
+        """Remember that a record could not be counted; durable when this returns."""
+        self._check_claim()
+        self._storage.put(f"{folder_of(place)}/{note_file(stop, STOP)}", note_bytes(stop))
+
+    def stops(self, place: Place) -> Sequence[Stop]:
+        """Records that could not be counted, passed since or not."""
+        return list(self._notes(place, STOP, Stop))
+
+    def skip(self, place: Place, skip: Skip) -> bool:
+        """Order that a record is skipped, which was noted before; durable when this returns.
+
+        Returns:
+            Whether nobody had ordered it before.
+        """
+        key, order = f"{folder_of(place)}/{note_file(skip.stop, SKIP)}", note_bytes(skip)
+        # A request that is repeated after its answer was lost finds what it wrote itself.
+        return self._storage.put_new(key, order) or self._storage.get(key) == order
+
+    def skips(self, place: Place) -> Sequence[Skip]:
+        """Records that are not to be counted, in any order.
+
+        Raises:
+            DamagedStateError: an order to skip one cannot be read.
+        """
+        return list(self._notes(place, SKIP, Skip))
+
+    def _notes(self, place: Place, suffix: str, kind: type[T]) -> Iterator[T]:
+        folder = f"{folder_of(place)}/{SKIPS}"
+        for name in self._storage.names(folder):
+            if name.endswith(suffix):
+                key = f"{folder}/{name}"
+                yield note_in(self._storage.path_of(key), self._storage.get(key), kind)
+
+    def archive(self, place: Place) -> None:
+        """Archive all checkpoints of a place: they are kept and never loaded again.
+
+        A call that was interrupted can be repeated.
+        """
+        self._known.pop(place, None)
+        folder = folder_of(place)
+        there = self._storage.files(folder)
+        # The highest goes last: until then it is the one that is loaded.
+        for name in map(file_of, offsets_in(there)):
+            # An offset may be archived several times with other states; the time tells them apart.
+            target = f"{folder}/{ARCHIVE}/{name}.{there[name].modified:.6f}"
+            self._storage.move(f"{folder}/{name}", target)
+
+    def _check_claim(self) -> None:
+        """Refuse a store that was emptied: it is none that never had anything."""
+        if self._claimed:
+            self.owner()
+
+
+def folder_store(path: Path, disk: Disk | None = None) -> Store:
+    """The store in a folder; nothing is read yet."""
+    return Store(Folder(path, disk or Disk()))
+
+
+def store_of(
+    path: str,
+    options: BucketOptions = AS_ENVIRONMENT,
+    progress: Callable[[], None] = lambda: None,
+) -> Store:
+    """The store that a [state] path names; nothing is read yet.
+
+    `progress`: called for each piece that is read or written.
+
+    Raises:
+        MissingExtraError: it is a URL, and the extra is not installed.
+        StoreError: the client of the bucket cannot be made.
+    """
+    if not is_url(path):
+        return folder_store(Path(path), Disk(progress))
+    try:
+        from streameval.checkpoints.bucket import opened  # noqa: PLC0415  an extra
+    except ImportError as error:
+        raise MissingExtraError(f"a state at {path}", "objectstore", error) from error
+    return Store(opened(path, options, progress))
+
+
+def is_store(path: str, options: BucketOptions = AS_ENVIRONMENT) -> bool:
+    """Whether there is a store at a path.
+
+    Raises:
+        MissingExtraError: it is the URL of a bucket, and the extra is not installed.
+        StoreError: it cannot be read.
+    """
+    if is_url(path) and path.partition(":")[0] not in SCHEMES:
+        return False
+    return store_of(path, options).claimed()
+
+
+def _by_file(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
+    """The entries of each blob."""
+
+    def file(entry: Entry) -> str:
+        return entry.file or ""
+
+    found = groupby(sorted(entries, key=file), file)
+    return {name: list(each) for name, each in found if name}
+
+
+def _spent(entries: Iterable[Entry], there: There, most: int) -> list[Entry]:
+    """The entries of the blob to write anew, or none.
+
+    A blob qualifies if less than half of it is needed; any does if there are too many. The one with
+    the fewest bytes is chosen.
+    """
+    blobs = _by_file(entries)
+    needed = {name: sum(each.size for each in found) for name, found in blobs.items()}
+    spent = [name for name in blobs if 2 * needed[name] < there[f"{BLOBS}/{name}"].size]
+    if len(blobs) > most:
+        spent = list(blobs)
+    return blobs[min(spent, key=lambda name: needed[name])] if spent else []
+
+
+def _part(data: bytes, entry: Entry, begin: int = 0) -> bytes:
+    """The bytes of a part; `begin`: where the data begin in their file."""
+    start = (entry.start or 0) - begin
+    return data[start : start + entry.size]
+
+
+def at_once(limit: int, read: Callable[[A], B], items: Iterable[A]) -> list[B]:
+    """Call a function for each item, so many at a time; the results in the order of the items."""
+    given = list(items)
+    if limit == 1 or len(given) < 2:
+        return [read(each) for each in given]
+    with ThreadPoolExecutor(min(limit, len(given)), "object-storage") as pool:
+        return list(pool.map(read, given))
