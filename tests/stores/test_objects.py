@@ -18,7 +18,7 @@ from streameval.checkpoints import store as stores
 from streameval.checkpoints.bucket import Bucket
 from streameval.checkpoints.checkpoint import Draft, Header, Part, Place, Skip, Stop
 from streameval.checkpoints.cleaning import GRACE
-from streameval.checkpoints.format import BLOBS, CLAIM, file_of, folder_of
+from streameval.checkpoints.format import BLOBS, CLAIM, folder_of
 from streameval.checkpoints.restore import RestorePlanner
 from streameval.checkpoints.settings import CheckpointSettings
 from streameval.checkpoints.store import Store, folder_store
@@ -109,15 +109,6 @@ class Histories(StoreHistories):
 
 def test_whatever_request_is_lost_the_highest_saved_is_there() -> None:
     run_state_machine_as_test(Histories, settings=settings(stateful_step_count=20, deadline=None))
-
-
-def test_who_no_longer_owns_a_place_adds_a_file_and_deletes_none(bucket: WatchedBucket) -> None:
-    owner, zombie = opened(bucket), opened(bucket)
-    for offset in (10, 20, 30):
-        owner.save(draft(offset))
-    for offset in (5, 6):
-        zombie.save(draft(offset))
-    assert owner.offsets(PLACE) == [5, 6, 20, 30]
 
 
 def panes(number: int, kept: int, place: Place = PLACE) -> Draft:
@@ -261,40 +252,6 @@ def test_of_two_that_claim_at_once_one_wins(bucket: WatchedBucket) -> None:
         Store(bucket).claim("c1", "g1")
 
 
-def test_checkpoints_without_a_claim_are_refused(bucket: WatchedBucket) -> None:
-    opened(bucket).save(draft(5))
-    bucket.delete([CLAIM])
-    with pytest.raises(StoreError, match=r"no store\.json .*\"cluster\":\"c1\""):
-        Store(bucket).claim("c1", "g1")
-    assert CLAIM not in bucket.stored()
-
-
-def test_a_store_that_was_emptied_is_no_new_one(bucket: WatchedBucket) -> None:
-    store = opened(bucket)
-    store.save(draft(5))
-    bucket.delete(bucket.stored())
-    for call in (lambda: store.newest(PLACE), lambda: store.save(draft(6))):
-        with pytest.raises(StoreError, match=r"s3://bucket/state: store\.json is missing"):
-            call()
-
-
-def test_damage_is_noticed_and_the_one_before_is_loaded(bucket: WatchedBucket) -> None:
-    store = opened(bucket)
-    store.save(draft(110))
-    store.save(draft(230))
-    key = f"{FOLDER}/{file_of(230)}"
-    content = bucket.get(key)
-    for at in range(0, len(content), 7):
-        bucket.put(key, content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
-        found = Store(bucket).newest(PLACE)
-        assert whole(found.saved) == 110
-        assert len(found.damaged) == 1
-        bucket.put(key, content[:at])
-        assert whole(Store(bucket).newest(PLACE).saved) == 110
-    bucket.put(key, content)
-    assert whole(Store(bucket).newest(PLACE).saved) == 230
-
-
 @pytest.mark.parametrize("change", [lambda data: data[:-1] + b"!", lambda data: data[:5], None])
 def test_a_damaged_or_missing_blob_is_noticed_and_written_again(
     bucket: WatchedBucket, change: Callable[[bytes], bytes] | None
@@ -314,24 +271,6 @@ def test_a_damaged_or_missing_blob_is_noticed_and_written_again(
     assert len(found.damaged) == 1
     again.save(draft(240, with_digest=True))
     assert whole(Store(bucket).newest(PLACE).saved) == 240
-
-
-def test_a_failed_cleaning_is_told_and_tried_again(bucket: WatchedBucket) -> None:
-    store = opened(bucket)
-    for offset in (1, 2):
-        store.save(draft(offset))
-
-    def refused(request: Request) -> None:
-        if request.call == "delete":
-            raise StoreError("s3://bucket", "access denied", "give it the right")
-
-    bucket.before = refused
-    store.save(draft(3))
-    assert "access denied" in str(store.trouble)
-    bucket.before = lambda _: None
-    store.save(draft(4))
-    assert not store.trouble
-    assert store.offsets(PLACE) == [3, 4]
 
 
 def test_a_skip_whose_answer_was_lost_is_that_of_the_caller(bucket: WatchedBucket) -> None:
