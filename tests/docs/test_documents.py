@@ -12,22 +12,24 @@ import pytest
 
 from streameval.catalogue import catalogue
 from streameval.config import load
+from streameval.decoding.decode import Decoder
+from streameval.events import Event
 from streameval.sources.kafka.connections import REASONS as CONNECTION_REASONS
+from tests.decoding.records import read
+from tests.docs.markdown import fences, label, pages
 from tests.effort import every_case
 from tests.house.checkout import ROOT
 
-PAGES = sorted(
-    [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "deploy").glob("*.md")]
-)
-_BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+_THREATS = ROOT / "docs" / "explanation" / "threat-model.md"
 
 
 def _blocks(language: str) -> list[tuple[str, str]]:
     return [
-        (f"{page.relative_to(ROOT)}-{number}", block["code"])
-        for page in PAGES
-        for number, block in enumerate(_BLOCK.finditer(page.read_text(encoding="utf-8")), 1)
-        if block["language"] == language
+        (f"{label(page)}-{number}", block.code)
+        for page in pages()
+        for number, block in enumerate(fences(page.read_text(encoding="utf-8")), 1)
+        if block.language == language and not block.name
     ]
 
 
@@ -63,7 +65,25 @@ def test_a_configuration_in_the_documents_loads(name: str, code: str, tmp_path: 
 
 
 def test_the_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) < 120
+    assert len(README.splitlines()) < 120
+
+
+def test_the_record_of_the_readme_is_valid_under_its_configuration(tmp_path: Path) -> None:
+    block = {each.language: each.code for each in fences(README)}
+    path = tmp_path / "streameval.toml"
+    path.write_text(block["toml"])
+    config = load(path)
+    event = read(Decoder(config.event, config.dimensions()), block["json"].encode())
+    assert isinstance(event, Event)
+    assert (event.labels, event.interactions) == (("a",), ["b"])
+    assert event.ts is not None
+
+
+def test_every_test_that_a_threat_is_answered_by_is_there() -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", _THREATS.read_text(encoding="utf-8"))
+    texts = {path: (ROOT / path).read_text(encoding="utf-8") for path, _ in named}
+    assert named
+    assert [each for each in named if f"def {each[1]}(" not in texts[each[0]]] == []
 
 
 def test_the_reasons_why_kafka_cannot_be_used_are_in_the_runbook() -> None:
