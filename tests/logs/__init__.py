@@ -20,8 +20,8 @@ calls its owner, and then delivers:
 - `group.crash("a")`: all of its partitions are nobody's; its source is dead (its use raises
   AssertionError). A new LogSource takes its place, under the same name or another.
 - `group.deliver("a", partition, count)`: the next `poll` delivers this many records of it at most,
-  and of others only what is ordered so too. Without any such order, a poll delivers what is there,
-  `batch` records a partition at most; `group.hold("a")` makes it deliver what is ordered only.
+  and of others only what is ordered so too. Without any such order, a poll delivers what is there;
+  `group.hold("a")` makes it deliver what is ordered only.
 - `group.fail_commits("a", times, landed=False)`: the next commits of "a" answer with a sentence;
   landed: they are taken all the same, as when only the answer is lost.
 
@@ -31,6 +31,6 @@ An owner's error comes out of `poll`; the next `poll` does the same again.
 all that by itself, as Kafka does with the range assignor: everybody gives up everything whenever a
 member opens or closes or a partition appears, and then all is shared out anew.
 
-The log: `append`, `skip` (offsets that hold nothing, as aborted transactions leave), `delete_until`
-(retention), `add_partitions`, `recreate` (deleted and made again: another identity).
+The log: `append`, and `skip` (offsets that hold nothing, as aborted transactions leave).
+The contract of sources (tests/contract) is kept; test_logs.py tries what only this group does.
 """

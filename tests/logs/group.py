@@ -39,7 +39,6 @@ class Group:
         log: what is read.
         holder: partition -> name of the member that it belongs to, as the group knows.
         committed: partition -> the last offset whose commit was taken.
-        generation: grows with every assignment, revocation, loss and crash.
     """
 
     def __init__(self, log: Log, topics: Sequence[str], *, automatic: bool = False) -> None:
@@ -47,7 +46,6 @@ class Group:
         self.topics = tuple(topics)
         self.holder: dict[Partition, str] = {}
         self.committed: dict[Partition, int] = {}
-        self.generation = 0
         self._members: dict[str, Member] = {}
         self._automatic = automatic
         self._shared: tuple[tuple[str, ...], tuple[Partition, ...]] | None = None
@@ -82,7 +80,6 @@ class Group:
         taken = [each for each in partitions if each in self.holder]
         if taken:
             raise ValueError(f"{taken} are held")
-        self.generation += 1
         self.holder.update(dict.fromkeys(partitions, name))
         self._order(name, "assigned", partitions)
 
@@ -162,7 +159,6 @@ class Group:
         self._members[name].orders.append(Order(what, tuple(sorted(partitions))))
 
     def _release(self, partitions: Collection[Partition]) -> None:
-        self.generation += 1
         for partition in partitions:
             self.holder.pop(partition, None)
 
