@@ -72,8 +72,8 @@ class WebOptions(_Table, frozen=True, kw_only=True):
         allowed_hosts: names under which it is addressed, "*.example.com" for all of a domain;
             checked without users.
         health_without_auth: whether health checks need no password.
-        scopes: user -> what that user may ask for: "metrics" (/metrics), "read" (page and API),
-            "reload"; others may ask for all. Health checks need no scope.
+        scopes: user -> what that user may ask for: /metrics, page and API, reload; others may ask
+            for all. Health checks need no scope.
         max_connections: open connections; the one idle longest is closed for a new one.
         first_exposure: how long a new counter stands at 0 for every Prometheus to see; at least two
             scrape intervals.

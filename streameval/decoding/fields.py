@@ -23,8 +23,7 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Paths like "payload.items[].id" of the fields of an event.
 
     Attributes:
-        format: "json", or Confluent's wire format: "avro" or "protobuf" with schemas of [registry],
-            or "json-schema".
+        format: "json", or Confluent's wire format; "avro" and "protobuf" need [registry].
         recommendations: the list shown: ids, or objects.
         item: an object's item id in that list.
         score: an object's score in that list.

@@ -3,13 +3,11 @@
 from streameval.catalogue.metric import metric
 from streameval.statistics.hitcells import HitsView, Total
 
-
 @metric(bounds=(0, 1), source="RecBole 0.2.1 `hit`; RePlay 0.10.0 `HitRate`")
 def hit_rate(hits: HitsView, k: int | None) -> Total:
     """Share of the lists that hold at least one item the user interacted with, up to rank k.
 
-    Also known as success or hit ratio. A list without interactions counts as 0. Undefined without
-    lists.
+    A list without interactions counts as 0. Undefined without lists.
 
         hit_rate@k = lists with a hit at rank <= k / lists
 

@@ -7,7 +7,6 @@ from streameval.catalogue.context import Similarity
 from streameval.catalogue.metric import metric
 from streameval.events import Event
 
-
 @metric(
     bounds=(0, 2),
     source="Ziegler et al., Topic diversification, WWW 2005; CAPRI (dbbb506) `listDiversity`",
@@ -16,9 +15,9 @@ from streameval.events import Event
 def list_diversity(event: Event, k: int | None, similarity: Similarity) -> float | None:
     """How different the first k items of a list are: 1 minus the mean similarity of any two.
 
-    Also known as intra-list diversity. Similarity is given once, as vectors or as a matrix. A list
-    with fewer than two items has no value and is left out; so has one with an unknown item.
-    Undefined without lists that have a value.
+    Similarity is given once, as vectors or as a matrix. A list with fewer than two items has no
+    value and is left out; so has one with an unknown item. Undefined without lists that have a
+    value.
 
         list_diversity@k = mean over lists of (1 - mean over pairs i before j of S(i, j))
 

@@ -12,7 +12,6 @@ from streameval.statistics.lists import Lists
 
 Best = Literal["cut", "list", "whole", "ranks"]
 
-
 def _graded(
     lists: Lists,
     k: int | None,
@@ -46,7 +45,6 @@ def _graded(
         values = np.where(reached == 0, np.float32(0), reached / possible)
     return np.round(values, digits).astype(np.float64)
 
-
 @metric(
     bounds=(0, 1),
     empty="skip",
@@ -58,13 +56,11 @@ def ndcg(
 ) -> Total:
     """Normalised DCG: the gain of the first k items against the best order's.
 
-    An id without a gain is worth 1; a gain g is worth g, with gain=exp2 2^g - 1, with gain=binary
-    1. Discounts are those of dcg. The best order's first min(k, items interacted with) items count,
-    with best=list no more than the list is long, with best=whole all of them; with best=ranks the
-    best is a gain of 1 at every rank up to k. With digits above 0 each list's value is computed in
-    32-bit floats and rounded to so many decimals. A list without interactions is left out
-    (empty=zero counts it as 0). Undefined without lists that have interactions. With gain=exp2 a
-    gain above 1000 counts as one of 1000, so that sums stay finite.
+    Gains and discounts are those of dcg. The best order's first min(k, items interacted with) items
+    count, with best=list no more than the list is long, with best=whole all of them; with
+    best=ranks the best is a gain of 1 at every rank up to k. With digits above 0 each list's value
+    is computed in 32-bit floats and rounded to so many decimals. A list without interactions is
+    left out (empty=zero counts it as 0). Undefined without lists that have interactions.
 
         ndcg@k = mean over lists of (dcg@k / dcg@k of the best order)
 

@@ -8,7 +8,6 @@ from streameval.catalogue.metric import Span, metric
 from streameval.catalogue.rows import Repeats, rows_of
 from streameval.events import Event
 
-
 @metric(
     bounds=(0, 1),
     source="Abdollahpouri et al., Popularity bias in learning-to-rank, RecSys 2017",
@@ -29,8 +28,8 @@ def tail_percentage(
 
     The tail is the given share of the items known (at least one), and items as popular as its last
     (with ties=id only those of the smallest ids); unknown items belong to it, unless unknown=head.
-    A tail above 1 is the largest number of users of an item in the tail. It is a share, not a
-    percentage. Empty lists are left out. Undefined without lists.
+    A tail above 1 is the largest number of users of an item in the tail. Empty lists are left out.
+    Undefined without lists.
 
         tail_percentage@k = mean over lists of (items of the tail among the first k / items)
 

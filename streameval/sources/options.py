@@ -108,8 +108,8 @@ class KafkaOptions(_Options, frozen=True, kw_only=True, tag="kafka"):
         topics: topics; all partitions are read.
         group: consumer group whose members share the partitions. Without [state] a prefix: the
             daemon reads all partitions in its own group `<group>-<random>`.
-        member: name of this member of the group: a restart within session_timeout_ms then moves no
-            partition. Unique; ${NAME} is taken from the environment.
+        member: unique name of this member of the group: a restart within session_timeout_ms then
+            moves no partition. ${NAME} is taken from the environment.
         start: "earliest", "latest", or an ISO-8601 time with offset.
         stall_timeout: seconds without progress, although there is more to read, before the client
             is restarted.
