@@ -3,6 +3,7 @@
 from streameval.catalogue.metric import metric
 from streameval.statistics.hitcells import HitsView, Total
 
+
 @metric(bounds=(0, 1), source="RecBole 0.2.1 `hit`; RePlay 0.10.0 `HitRate`")
 def hit_rate(hits: HitsView, k: int | None) -> Total:
     """Share of the lists that hold at least one item the user interacted with, up to rank k.

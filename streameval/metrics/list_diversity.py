@@ -7,6 +7,7 @@ from streameval.catalogue.context import Similarity
 from streameval.catalogue.metric import metric
 from streameval.events import Event
 
+
 @metric(
     bounds=(0, 2),
     source="Ziegler et al., Topic diversification, WWW 2005; CAPRI (dbbb506) `listDiversity`",

@@ -12,6 +12,7 @@ from streameval.statistics.lists import Lists
 
 Best = Literal["cut", "list", "whole", "ranks"]
 
+
 def _graded(
     lists: Lists,
     k: int | None,
@@ -44,6 +45,7 @@ def _graded(
     with np.errstate(divide="ignore", invalid="ignore"):
         values = np.where(reached == 0, np.float32(0), reached / possible)
     return np.round(values, digits).astype(np.float64)
+
 
 @metric(
     bounds=(0, 1),

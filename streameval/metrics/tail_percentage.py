@@ -8,6 +8,7 @@ from streameval.catalogue.metric import Span, metric
 from streameval.catalogue.rows import Repeats, rows_of
 from streameval.events import Event
 
+
 @metric(
     bounds=(0, 1),
     source="Abdollahpouri et al., Popularity bias in learning-to-rank, RecSys 2017",
