@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from hypothesis import strategies as st
 
-from streameval import Accumulator
+from streameval import Accumulator, Event, Intervals
 from streameval.accumulator.table import Table
 from streameval.engine.clock import NEVER
-from streameval.events import Batch
+from streameval.events import columns_of
 from streameval.windows.family import Family, FamilySpec
 from streameval.windows.labels import FoldingOptions, Labels
 from streameval.windows.times import HOUR, SECOND, Times, late
@@ -18,6 +18,10 @@ from streameval.windows.views import Views
 
 MINUTE = 60 * SECOND
 TIMES = Times(pane=MINUTE, spans=(5 * MINUTE, HOUR, 6 * HOUR), lateness=2 * MINUTE)
+HOURS = (MINUTE, HOUR, 6 * HOUR)
+BY_USER = Intervals(groups=256)
+METRICS = ("ctr", "mrr")
+_USERS = ("u1", "u2", "u3", None)
 
 Logged = tuple[int, tuple[str, str]]
 """Event time, and values of two dimensions."""
@@ -25,19 +29,22 @@ Logged = tuple[int, tuple[str, str]]
 times = st.integers(-3 * HOUR, 30 * HOUR) | st.integers(-3, 1_800).map(MINUTE.__mul__)
 labels = st.tuples(st.sampled_from("abc"), st.sampled_from("pqrstuvw"))
 logs = st.lists(st.tuples(times, labels), min_size=1, max_size=40)
-spans = st.sampled_from([(), (MINUTE,), (5 * MINUTE, HOUR), (2 * HOUR,), (MINUTE, HOUR, 6 * HOUR)])
+spans = st.sampled_from([(), (MINUTE,), (5 * MINUTE, HOUR), (2 * HOUR,), HOURS])
 foldings = st.builds(
     FoldingOptions, cap=st.integers(0, 4), max_series=st.integers(0, 5) | st.just(1_000)
 )
 
-_METRIC = Accumulator("hit_rate@1")
 
-
-def spec_of(own: tuple[int, ...], folding: FoldingOptions | None = None) -> FamilySpec:
+def spec_of(
+    own: tuple[int, ...],
+    folding: FoldingOptions | None = None,
+    intervals: Intervals | None = None,
+) -> FamilySpec:
+    empty = Accumulator(*METRICS, intervals=intervals)
     return FamilySpec(
         name="labels",
-        metrics=_METRIC.metrics,
-        table=_METRIC.table.empty(),
+        metrics=empty.metrics,
+        table=empty.table,
         dimensions=("country", "variant"),
         columns=(1, 0),
         spans=own,
@@ -45,9 +52,20 @@ def spec_of(own: tuple[int, ...], folding: FoldingOptions | None = None) -> Fami
     )
 
 
-def batch(events: int) -> Batch:
-    """Events with a list of one item, and no interaction."""
-    return Batch(recommendations=[["item"]] * events, interactions=[[]] * events)
+specs = st.builds(spec_of, spans, foldings, st.sampled_from([None, BY_USER]))
+
+
+def events(log: Sequence[Logged]) -> list[Event]:
+    """Lists of two items; who saw one, and whether it was clicked, follows from its time."""
+    return [
+        Event(
+            recommendations=["x", "y"],
+            interactions=["y"] if (time + time // MINUTE) % 3 else [],
+            user=_USERS[(time + time // MINUTE) % 4],
+            ts=time,
+        )
+        for time, _ in log
+    ]
 
 
 class Log:
@@ -66,11 +84,14 @@ class Log:
             judged = late(happened, clocks, TIMES)
             self.clock = int(clocks[-1])
             dimensions = [values for _, values in part]
-            self.family.update(batch(len(part)), dimensions, judged.starts, happened)
+            self.family.update(columns_of(events(part)), dimensions, judged.starts, happened)
             self.family.advance(self.clock)
 
     def saved(self) -> dict[str, bytes]:
         return saved(self.family)
+
+    def versions(self) -> dict[str, int]:
+        return {section.name: section.version for section in self.family.sections()}
 
 
 def saved(family: Family) -> dict[str, bytes]:

@@ -9,34 +9,35 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.errors import DamagedStateError, UnlikeStateError
-from streameval.windows.family import Family
+from streameval.events import columns_of
+from streameval.windows.family import Family, FamilySpec
 from streameval.windows.labels import FoldingOptions
 from streameval.windows.times import BEYOND, HOUR, Pane
 from tests.effort import every_case
 from tests.windows.logs import (
+    BY_USER,
+    HOURS,
     MINUTE,
     TIMES,
     Log,
     Logged,
-    batch,
     counts,
+    events,
     fed,
     foldings,
     logs,
     saved,
     spans,
     spec_of,
+    specs,
     views_of,
 )
 
-HOURS = (MINUTE, HOUR, 6 * HOUR)
 
-
-@given(logs, spans, foldings, st.integers(1, 40))
+@given(logs, specs, st.integers(1, 40))
 def test_any_split_into_batches_gives_the_same_bytes(
-    log: list[Logged], own: tuple[int, ...], folding: FoldingOptions, step: int
+    log: list[Logged], spec: FamilySpec, step: int
 ) -> None:
-    spec = spec_of(own, folding)
     assert fed(log, spec).saved() == fed(log, spec, step).saved()
 
 
@@ -61,47 +62,44 @@ def test_partitions_that_are_counted_together_know_nothing_of_each_other(
 def test_any_order_with_the_same_clock_gives_the_same_bytes(
     log: list[Logged], own: tuple[int, ...], cap: int, draw: Random
 ) -> None:
-    spec = spec_of(own, FoldingOptions(cap=cap))
+    spec = spec_of(own, FoldingOptions(cap=cap), BY_USER)
     shuffled = list(log)
     draw.shuffle(shuffled)
     assert fed(shuffled, spec, 3).saved() == fed(log, spec).saved()
 
 
-@given(logs, spans, foldings)
-def test_every_event_is_in_exactly_one_pane(
-    log: list[Logged], own: tuple[int, ...], folding: FoldingOptions
-) -> None:
-    family = fed(log, spec_of(own, folding), 7).family
+@given(logs, specs)
+def test_every_event_is_in_exactly_one_pane(log: list[Logged], spec: FamilySpec) -> None:
+    family = fed(log, spec, 7).family
     copy = family.copied()
     held = [sum(counts(table, family.spec).values()) for table in copy.panes.values()]
     assert sum(held) == len(log) == sum(copy.seen.events.values())
 
 
-@given(logs, logs, spans, foldings)
+@given(logs, logs, specs)
 def test_saved_and_restored_it_goes_on_to_the_same_bytes(
-    before: list[Logged], after: list[Logged], own: tuple[int, ...], folding: FoldingOptions
+    before: list[Logged], after: list[Logged], spec: FamilySpec
 ) -> None:
-    spec = spec_of(own, folding)
     lived, again = fed(before, spec, 7), Log(spec)
     assert again.family.restore(lived.saved()) == frozenset()
     assert again.saved() == lived.saved()
     again.clock = lived.clock
+    again.family.advance(again.clock or 0)
     lived.feed(after)
     again.feed(after)
     assert again.saved() == lived.saved()
 
 
-@given(logs, logs, spans, foldings)
+@given(logs, logs, specs)
 def test_a_section_of_the_same_version_has_the_same_content(
-    before: list[Logged], after: list[Logged], own: tuple[int, ...], folding: FoldingOptions
+    before: list[Logged], after: list[Logged], spec: FamilySpec
 ) -> None:
-    log = fed(before, spec_of(own, folding), 7)
-    versions = {section.name: section.version for section in log.family.sections()}
-    content = log.saved()
+    log = fed(before, spec, 7)
+    versions, content = log.versions(), log.saved()
     log.feed(after)
-    for section in log.family.sections():
-        if section.version == versions.get(section.name):
-            assert b"".join(section.content()()) == content[section.name]
+    found = log.saved()
+    same = [name for name, version in log.versions().items() if version == versions.get(name)]
+    assert [found[name] for name in same] == [content[name] for name in same]
 
 
 def test_a_copied_section_stays_as_it_was() -> None:
@@ -115,7 +113,8 @@ def test_a_copied_section_stays_as_it_was() -> None:
 @every_case("own", [(), (MINUTE,), HOURS])
 def test_without_event_time_everything_is_in_the_lifetime(own: tuple[int, ...]) -> None:
     family = Family(spec_of(own), TIMES)
-    family.update(batch(2), [("a", "p"), ("b", "p")], None, None)
+    log = [(0, ("a", "p")), (0, ("b", "p"))]
+    family.update(columns_of(events(log)), [labels for _, labels in log], None, None)
     copy = family.copied()
     assert list(copy.panes) == [BEYOND]
     assert counts(copy.panes[BEYOND], family.spec) == {("p", "a"): 1, ("p", "b"): 1}

@@ -7,6 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streameval.windows.family import FamilySpec
 from streameval.windows.labels import FoldingOptions
 from streameval.windows.times import FINE, HOUR
 from streameval.windows.views import Views
@@ -21,11 +22,12 @@ from tests.windows.logs import (
     show,
     spans,
     spec_of,
+    specs,
     views_of,
 )
 
 partitions = st.lists(logs, min_size=1, max_size=3)
-windowed = spans.filter(bool)
+windowed = specs.filter(lambda spec: bool(spec.spans))
 
 
 def naive(parts: list[list[Logged]], span: int | None, clock: int) -> Counter[tuple[str, ...]]:
@@ -42,14 +44,13 @@ def naive(parts: list[list[Logged]], span: int | None, clock: int) -> Counter[tu
     return found
 
 
-@given(partitions, windowed, st.integers(0, TIMES.lateness))
+@given(partitions, spans.filter(bool), st.integers(0, TIMES.lateness))
 def test_a_window_holds_the_events_of_its_time(
     parts: list[list[Logged]], own: tuple[int, ...], behind: int
 ) -> None:
-    spec = spec_of(own)
-    fed_logs = [fed(part, spec, 9) for part in parts]
+    fed_logs = [fed(part, spec, 9) for spec in [spec_of(own)] for part in parts]
     views = views_of(fed_logs)
-    clock = max(log.clock or 0 for log in fed_logs) - behind
+    clock = _clock(fed_logs) - behind
     for span in own:
         assert counts(views.window(span, clock), views.spec) == naive(parts, span, clock)
     assert counts(views.lifetime(), views.spec) == naive(parts, None, clock)
@@ -69,54 +70,46 @@ def test_the_lifetime_holds_every_event_however_labels_fold(
     assert apart.folding.state() == together.family.folding.state()
 
 
-@given(partitions, logs, windowed, st.integers(0, 4))
+@given(partitions, logs, specs)
 def test_views_are_never_out_of_date(
-    parts: list[list[Logged]], more: list[Logged], own: tuple[int, ...], cap: int
+    parts: list[list[Logged]], more: list[Logged], spec: FamilySpec
 ) -> None:
-    spec = spec_of(own, FoldingOptions(cap=cap))
     fed_logs = [fed(part, spec) for part in parts]
     views = views_of(fed_logs)
     for start in range(0, len(more), 5):
         show(views, fed_logs)
-        _read(views, own, fed_logs)
+        _read(views, fed_logs)
         fed_logs[start % len(fed_logs)].feed(more[start : start + 5])
     show(views, fed_logs)
-    assert _read(views, own, fed_logs) == _read(views_of(fed_logs), own, fed_logs)
+    assert _read(views, fed_logs) == _read(views_of(fed_logs), fed_logs)
 
 
 @given(partitions, windowed)
-def test_what_is_unchanged_is_the_very_same_table_and_what_was_read_stays_as_it_is(
-    parts: list[list[Logged]], own: tuple[int, ...]
+def test_what_is_unchanged_is_the_very_same_table_and_reading_changes_nothing(
+    parts: list[list[Logged]], spec: FamilySpec
 ) -> None:
-    spec = spec_of(own)
     fed_logs = [fed(part, spec) for part in parts]
-    views, clock = views_of(fed_logs), max(log.clock or 0 for log in fed_logs)
-    before = [views.window(span, clock) for span in own] + [views.lifetime()]
-    kept = [counts(table, views.spec) for table in before]
+    kept = [log.saved() for log in fed_logs]
+    views, clock = views_of(fed_logs), _clock(fed_logs)
+    before = [views.window(span, clock) for span in spec.spans] + [views.lifetime()]
+    found = [counts(table, spec) for table in before]
+    assert [log.saved() for log in fed_logs] == kept
     show(views, fed_logs)
-    again = [views.window(span, clock) for span in own] + [views.lifetime()]
+    again = [views.window(span, clock) for span in spec.spans] + [views.lifetime()]
     assert [new is old for new, old in zip(again, before, strict=True)] == [True] * len(before)
     fed_logs[0].feed([(fed_logs[0].clock or 0, ("new", "new"))])
     show(views, fed_logs)
-    for span in own:
+    for span in spec.spans:
         views.window(span, clock)
-    assert [counts(table, views.spec) for table in before] == kept
+    assert [counts(table, spec) for table in before] == found
 
 
-@given(partitions, windowed)
-def test_reading_changes_no_byte_of_what_is_kept(
-    parts: list[list[Logged]], own: tuple[int, ...]
-) -> None:
-    spec = spec_of(own)
-    fed_logs = [fed(part, spec) for part in parts]
-    before = [log.saved() for log in fed_logs]
-    _read(views_of(fed_logs), own, fed_logs)
-    assert [log.saved() for log in fed_logs] == before
+def _clock(fed_logs: list[Log]) -> int:
+    return max(log.clock or 0 for log in fed_logs)
 
 
-def _read(
-    views: Views, own: tuple[int, ...], fed_logs: list[Log]
-) -> list[dict[tuple[str, ...], int]]:
-    clock = max(log.clock or 0 for log in fed_logs)
-    windows = [dict(counts(views.window(span, clock), views.spec)) for span in own]
-    return [*windows, dict(counts(views.lifetime(), views.spec))]
+def _read(views: Views, fed_logs: list[Log]) -> list[bytes]:
+    """Everything that can be read, in the order of the slices."""
+    clock, spec = _clock(fed_logs), views.spec
+    tables = [*(views.window(span, clock) for span in spec.spans), views.lifetime()]
+    return [b"".join(table.dump(views.slices(table).tolist())) for table in tables]
