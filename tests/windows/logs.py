@@ -105,6 +105,16 @@ def fed(log: Sequence[Logged], spec: FamilySpec, step: int | None = None) -> Log
     return feeding
 
 
+def restored(log: Log) -> Log:
+    """Another one that goes on from what was saved."""
+    found = Log(log.family.spec)
+    assert found.family.restore(log.saved()) == frozenset()
+    found.clock = log.clock
+    if log.clock is not None:
+        found.family.advance(log.clock)
+    return found
+
+
 def counts(table: Table, spec: FamilySpec) -> Mapping[Labels, int]:
     """Lists counted in each slice."""
     cells = table.cells
