@@ -103,43 +103,28 @@ def _poll_until(condition: Callable[[], bool], *readers: tuple[Source, Owner]) -
             owner.take(source.poll(0.1))
 
 
-def test_every_partition_is_handed_over_as_it_is(content: Content) -> None:
-    owner = Owner()
-    with closing(content.source()) as source:
-        source.open(owner)
-        before = source.joined
-        _poll_until(lambda: owner.own == content.ends.keys(), (source, owner))
-        assert (before, source.joined) == (False, True)
-    for partition, end in content.ends.items():
-        seen = owner.seen[partition]
-        assert seen.identity
-        assert (seen.begin, seen.start, seen.committed) == (0, 0, None)
-        assert seen.end >= end
-
-
-def test_an_identity_stays_the_same(content: Content) -> None:
-    found = []
-    for _ in range(2):
-        owner = Owner()
-        with closing(content.source()) as source:
-            source.open(owner)
-            _poll_until(lambda: owner.own == content.ends.keys(), (source, owner))  # noqa: B023  used at once
-        found.append({partition: seen.identity for partition, seen in owner.seen.items()})
-    assert found[0] == found[1]
-
-
-def test_every_partition_is_assigned_once_and_read_from_where_its_owner_says(
+def test_every_partition_is_handed_over_once_and_read_from_where_its_owner_says(
     content: Content,
 ) -> None:
-    owner = Owner()
-    owner.positions = {partition: end // 2 for partition, end in content.ends.items()}
-    with closing(content.source()) as source:
-        source.open(owner)
-        _poll_until(lambda: owner.positions == content.ends, (source, owner))
-    assert sorted(owner.told) == [("", "assigned", partition) for partition in sorted(content.ends)]
-    for partition, records in content.records.items():
-        later = [offset for offset, _ in records if offset >= content.ends[partition] // 2]
-        assert owner.read.get(partition, []) == later
+    """What it is stays the same, closing tells nothing, and a commit has nobody to refuse it."""
+    owners = Owner(), Owner()
+    for owner in owners:
+        owner.positions = {partition: end // 2 for partition, end in content.ends.items()}
+        with closing(content.source()) as source:
+            source.open(owner)
+            assert not source.joined
+            _poll_until(lambda: owner.positions == content.ends, (source, owner))  # noqa: B023  used at once
+            assert source.joined
+            assert source.commit(content.ends) is None
+        assert sorted(owner.told) == [("", "assigned", each) for each in sorted(content.ends)]
+        for partition, records in content.records.items():
+            seen, end = owner.seen[partition], content.ends[partition]
+            later = [offset for offset, _ in records if offset >= end // 2]
+            assert owner.read.get(partition, []) == later
+            assert seen.identity == owners[0].seen[partition].identity != ""
+            assert (seen.begin, seen.start) == (0, 0)
+            assert seen.end >= end
+    assert {seen.committed for seen in owners[0].seen.values()} == {None}
 
 
 def test_an_owners_refusal_comes_out_of_poll_and_nothing_is_delivered(content: Content) -> None:
@@ -151,22 +136,6 @@ def test_an_owners_refusal_comes_out_of_poll_and_nothing_is_delivered(content: C
             _poll_until(lambda: bool(owner.told), (source, owner))
         assert not source.joined
         assert owner.positions == {}
-
-
-def test_closing_tells_the_owner_nothing(content: Content) -> None:
-    owner = Owner()
-    with closing(content.source()) as source:
-        source.open(owner)
-        _poll_until(lambda: owner.own == content.ends.keys(), (source, owner))
-    assert {what for _, what, _ in owner.told} == {"assigned"}
-
-
-def test_a_commit_is_taken_or_has_nobody_to_take_it(content: Content) -> None:
-    owner = Owner()
-    with closing(content.source()) as source:
-        source.open(owner)
-        _poll_until(lambda: owner.positions == content.ends, (source, owner))
-        assert source.commit(content.ends) is None
 
 
 def test_the_group_knows_what_was_committed_last(shared: Content) -> None:

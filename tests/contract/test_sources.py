@@ -16,7 +16,7 @@ from streameval import sources
 from streameval.events.records import Partition, RecordBatch
 from streameval.sources.source import Positions, Source
 from tests.contract.source_cases import CASES, Content, Records
-from tests.effort import PATIENCE, sampled
+from tests.effort import PATIENCE
 
 
 @pytest.fixture(params=[pytest.param(name, marks=case.marks) for name, case in CASES.items()])
@@ -27,12 +27,14 @@ def content(request: pytest.FixtureRequest, tmp_path: Path) -> Content:
 def _read(
     source: Source, ends: Mapping[Partition, int], start: Mapping[Partition, int] | None = None
 ) -> list[RecordBatch]:
-    """Batches until every partition has come to its end, and what comes after that."""
+    """Batches until every partition came to its end, one of each a poll, and what comes after."""
     batches: list[RecordBatch] = []
     deadline = time.monotonic() + PATIENCE
     while not source.finished and (reached := {**(start or {}), **_positions(batches)}) != ends:
         assert time.monotonic() < deadline, f"only {reached} of {ends}"
-        batches += source.poll(0.2)
+        polled = source.poll(0.2)
+        assert len({batch.partition for batch in polled}) == len(polled)
+        batches += polled
     return [*batches, *source.poll(0.1)]
 
 
@@ -56,18 +58,22 @@ def _from(content: Content, positions: Mapping[Partition, int]) -> Records:
     return {partition: records for partition, records in later.items() if records}
 
 
-def test_every_record_comes_once_and_in_order(content: Content) -> None:
+def test_every_record_comes_once_in_order_and_up_to_the_ends(content: Content) -> None:
     with closing(content.source()) as source:
         source.open(Positions())
-        assert _records(_read(source, content.ends)) == content.records
-
-
-@pytest.mark.parametrize("part", sampled([0.3, 0.0, 0.9], 3))
-def test_reading_goes_on_where_it_is_told(content: Content, part: float) -> None:
-    positions = {partition: int(end * part) for partition, end in content.ends.items()}
-    with closing(content.source()) as source:
-        source.open(Positions(positions))
-        assert _records(_read(source, content.ends)) == _from(content, positions)
+        assert not source.finished
+        batches = _read(source, content.ends)
+        assert source.finished is content.bounded
+        assert source.end_offsets() == content.ends == _positions(batches)
+        assert source.name
+        assert source.cluster
+        assert source.trouble is None
+    assert _records(batches) == content.records
+    for partition in content.records:
+        mine = [batch for batch in batches if batch.partition == partition]
+        seen = [[*batch.offsets, batch.next_offset] for batch in mine]
+        assert all(list(offsets) == sorted(set(offsets)) for offsets in seen)
+        assert all(after[0] >= before[-1] for before, after in itertools.pairwise(seen))
 
 
 def test_partitions_go_on_at_positions_of_their_own(content: Content) -> None:
@@ -92,59 +98,11 @@ def test_a_new_source_goes_on_where_another_stopped(content: Content) -> None:
     assert _records(batches) == content.records
 
 
-def test_offsets_ascend_and_the_next_is_above_them(content: Content) -> None:
-    with closing(content.source()) as source:
-        source.open(Positions())
-        batches = _read(source, content.ends)
-    for partition in content.records:
-        mine = [batch for batch in batches if batch.partition == partition]
-        seen = [[*batch.offsets, batch.next_offset] for batch in mine]
-        assert all(list(offsets) == sorted(set(offsets)) for offsets in seen)
-        assert all(after[0] >= before[-1] for before, after in itertools.pairwise(seen))
-
-
-def test_a_poll_has_one_batch_of_a_partition_at_most(content: Content) -> None:
-    with closing(content.source()) as source:
-        source.open(Positions())
-        deadline = time.monotonic() + PATIENCE
-        position: dict[Partition, int] = {}
-        while position != content.ends and time.monotonic() < deadline:
-            batches = source.poll(0.2)
-            assert len({batch.partition for batch in batches}) == len(batches)
-            position |= _positions(batches)
-        assert position == content.ends
-
-
-def test_the_ends_are_known_and_reached(content: Content) -> None:
-    with closing(content.source()) as source:
-        source.open(Positions())
-        batches = _read(source, content.ends)
-        assert source.end_offsets() == content.ends == _positions(batches)
-
-
 def test_nothing_comes_where_there_is_nothing_left(content: Content) -> None:
     with closing(content.source()) as source:
         source.open(Positions(content.ends))
         for _ in range(3):
             assert not _records(source.poll(0.1))
-
-
-def test_only_what_is_bounded_finishes(content: Content) -> None:
-    with closing(content.source()) as source:
-        source.open(Positions())
-        assert not source.finished
-        _read(source, content.ends)
-        source.poll(0.1)
-        assert source.finished is content.bounded
-
-
-def test_a_source_tells_its_name_and_no_trouble(content: Content) -> None:
-    with closing(content.source()) as source:
-        source.open(Positions())
-        _read(source, content.ends)
-        assert source.name
-        assert source.cluster
-        assert source.trouble is None
 
 
 def test_a_source_closes_twice_and_opens_again(content: Content) -> None:
