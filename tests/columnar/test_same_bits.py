@@ -40,66 +40,45 @@ def streams() -> SearchStrategy[Pairs]:
 @example(pairs=[([5, 5, 3], [3, 3, 5]), ([2**63 - 1, -(2**63)], [-(2**63), 0])])
 def test_columns_are_events_bit_for_bit(pairs: Pairs) -> None:
     expected = bits(one_by_one(pairs, made()))
-    for form, columns in FORMS.items():
-        accumulator = made()
-        accumulator.update_many(columns(*([list(each[side]) for each in pairs] for side in (0, 1))))
-        assert bits(accumulator) == expected, form
+    for form in FORMS:
+        assert bits(_counted(pairs, made(), form)) == expected, form
 
 
 @dear()
-@given(pairs=streams(), entries=st.integers(1, 20))
-def test_lists_may_be_looked_at_in_parts_of_any_size(pairs: Pairs, entries: int) -> None:
-    shown, acts = [list(pair[0]) for pair in pairs], [list(pair[1]) for pair in pairs]
-    accumulator = made()
+@given(pairs=streams(), entries=st.integers(1, 20), cut=st.integers(0, 10))
+def test_how_columns_are_looked_at_changes_no_bit(pairs: Pairs, entries: int, cut: int) -> None:
+    """In parts of any size, with a filter that lets everything through, after other events."""
+    expected = bits(one_by_one(pairs, made()))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(matching, "_ENTRIES", entries)
         patch.setattr(hits, "_MOST_FOLDED", 1 + entries // 4)
-        accumulator.update_many(FORMS["ragged"](shown, acts))
-    assert bits(accumulator) == bits(one_by_one(pairs, made()))
-
-
-@dear()
-@given(pairs=streams())
-def test_the_filter_changes_no_bit_whatever_it_lets_through(pairs: Pairs) -> None:
-    shown, acts = [list(pair[0]) for pair in pairs], [list(pair[1]) for pair in pairs]
-    accumulator = made()
+        assert bits(_counted(pairs, made())) == expected
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(matching, "_candidates", lambda shown, _: np.arange(shown.values.size))
-        accumulator.update_many(FORMS["ragged"](shown, acts))
-    assert bits(accumulator) == bits(one_by_one(pairs, made()))
+        assert bits(_counted(pairs, made())) == expected
+    assert bits(_counted(pairs[cut:], one_by_one(pairs[:cut], made()), "table")) == expected
 
 
+@every_case(
+    ("metrics", "max_items"),
+    [
+        (("ndcg@2", "precision(denominator=length)@1", "recall(repeats=every)@2"), 1_000_000),
+        (("distinct_items@2", "distinct_items", "item_coverage@2"), 5),
+    ],
+)
 @dear()
 @given(pairs=streams())
-def test_what_lies_beyond_the_depth_changes_no_bit(pairs: Pairs) -> None:
-    metrics = ("ndcg@2", "precision(denominator=length)@1", "recall(repeats=every)@2")
-    accumulator = made(metrics)
-    accumulator.update_many(
-        FORMS["ragged"]([pair[0] for pair in pairs], [pair[1] for pair in pairs])
-    )
-    assert bits(accumulator) == bits(one_by_one(pairs, made(metrics)))
+def test_what_is_not_kept_changes_no_bit(
+    pairs: Pairs, metrics: tuple[str, ...], max_items: int
+) -> None:
+    """Beyond the depth, and where items are a sample."""
+    found, expected = made(metrics, max_items), made(metrics, max_items)
+    assert bits(_counted(pairs, found)) == bits(one_by_one(pairs, expected))
 
 
-@dear()
-@given(pairs=streams(), cut=st.integers(0, 10))
-def test_events_and_columns_may_alternate(pairs: Pairs, cut: int) -> None:
-    accumulator = one_by_one(pairs[:cut], made())
-    later = pairs[cut:]
-    accumulator.update_many(
-        FORMS["table"]([pair[0] for pair in later], [pair[1] for pair in later])
-    )
-    assert bits(accumulator) == bits(one_by_one(pairs, made()))
-
-
-@dear()
-@given(pairs=streams())
-def test_estimated_exposures_are_the_same_too(pairs: Pairs) -> None:
-    metrics = ("distinct_items@2", "distinct_items", "item_coverage@2")
-    accumulator = made(metrics, max_items=5)
-    accumulator.update_many(
-        FORMS["ragged"]([pair[0] for pair in pairs], [pair[1] for pair in pairs])
-    )
-    assert bits(accumulator) == bits(one_by_one(pairs, made(metrics, max_items=5)))
+def _counted(pairs: Pairs, accumulator: Accumulator, form: str = "ragged") -> Accumulator:
+    accumulator.update_many(FORMS[form](*([list(each[side]) for each in pairs] for side in (0, 1))))
+    return accumulator
 
 
 @every_case(
