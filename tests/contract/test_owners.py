@@ -112,9 +112,9 @@ def test_every_partition_is_handed_over_once_and_read_from_where_its_owner_says(
         owner.positions = {partition: end // 2 for partition, end in content.ends.items()}
         with closing(content.source()) as source:
             source.open(owner)
-            assert not source.joined
+            before = source.joined
             _poll_until(lambda: owner.positions == content.ends, (source, owner))  # noqa: B023  used at once
-            assert source.joined
+            assert (before, source.joined) == (False, True)
             assert source.commit(content.ends) is None
         assert sorted(owner.told) == [("", "assigned", each) for each in sorted(content.ends)]
         for partition, records in content.records.items():
