@@ -339,6 +339,16 @@ class SourceError(ProblemError):
         super().__init__(source, problem, remedy)
 
 
+class OptionError(ConfigError, ValueError):
+    """A table is not valid; `key` is the key in it.
+
+    A ValueError too: msgspec then says which table of the file it is.
+    """
+
+    def __init__(self, key: str, problem: str) -> None:
+        super().__init__("", key, problem)
+
+
 class MissingExtraError(StreamevalError):
     """A feature needs an optional extra of the package."""
 

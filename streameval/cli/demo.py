@@ -30,13 +30,12 @@ from streameval.config.checks import checked
 from streameval.config.options import (
     AttributionOptions,
     InteractionOptions,
-    OptionError,
     WindowsOptions,
 )
 from streameval.daemon import Daemon, Stop, configure
 from streameval.decoding.fields import EventFields
 from streameval.engine.snapshot import LIFETIME, Series, Snapshot
-from streameval.errors import ConfigError, StreamevalError
+from streameval.errors import ConfigError, OptionError, StreamevalError
 from streameval.sources.kafka.publishing import Destination, publish_records
 from streameval.sources.options import FilesOptions, KafkaOptions, SimulatorOptions, SourceOptions
 from streameval.sources.simulated_streams import (

@@ -14,11 +14,10 @@ from typer import Argument, Exit, Option
 
 from streameval.cli.ending import reading, status_of
 from streameval.config import Config, load
-from streameval.config.options import OptionError
 from streameval.config.web_file import web_security
 from streameval.daemon import Daemon, Stop, configure, emit, restart
 from streameval.daemon.log import level_of
-from streameval.errors import ConfigError, StreamevalError
+from streameval.errors import ConfigError, OptionError, StreamevalError
 
 
 def run(

@@ -13,7 +13,7 @@ from msgspec import Meta
 from streameval.catalogue.context import Popularity, Similarity
 from streameval.checkpoints.settings import BucketOptions, Policies, bucket_problems, is_url
 from streameval.decoding.fields import Format, TimeUnit
-from streameval.errors import ConfigError, SourceError
+from streameval.errors import OptionError, SourceError
 from streameval.events import LARGEST_GAIN, Id
 from streameval.exporters.address import HOW as HOW_TO_LISTEN
 from streameval.exporters.address import host_and_port
@@ -24,16 +24,6 @@ T = TypeVar("T")
 
 _HOST: Final = re.compile(r"(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 _PREFIX: Final = re.compile(r"/|(/[A-Za-z0-9._~-]+)+/?")
-
-
-class OptionError(ConfigError, ValueError):
-    """A table is not valid; `key` is the key in it.
-
-    A ValueError too: msgspec then says which table of the file it is.
-    """
-
-    def __init__(self, key: str, problem: str) -> None:
-        super().__init__("", key, problem)
 
 
 def duration_problem(text: str, least: int = SECOND) -> str | None:

@@ -19,7 +19,6 @@ from streameval.config.options import (
     DeadLetterOptions,
     InteractionOptions,
     MetricOptions,
-    OptionError,
     PopularityOptions,
     SimilarityOptions,
     StateOptions,
@@ -28,7 +27,7 @@ from streameval.config.options import (
     renamed,
 )
 from streameval.decoding.fields import EventFields
-from streameval.errors import ConfigError, nearest
+from streameval.errors import ConfigError, OptionError, nearest
 from streameval.sources.options import SourceOptions
 from streameval.sources.schemas.registry import RegistryOptions
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any, Final, Literal, NamedTuple, Self
 
 import msgspec
 
-from streameval.errors import ConfigError
+from streameval.errors import ConfigError, OptionError
 from streameval.exporters.web.auth import Users
 
 ClientAuth = Literal["NoClientCert", "VerifyClientCertIfGiven", "RequireAndVerifyClientCert"]
@@ -32,26 +30,29 @@ class TlsServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """How connections are encrypted, and which clients may open one.
 
     Attributes:
-        cert: the certificate as PEM text, instead of `cert_file`.
-        key: its private key as PEM text, instead of `key_file`.
-        client_ca: the CA of client certificates as PEM text, instead of `client_ca_file`.
         cert_file: PEM file with the certificate and its intermediate certificates.
         key_file: PEM file with its private key, without a passphrase.
         client_ca_file: PEM file with the CA that signs client certificates.
         client_auth_type: whether a client needs a certificate.
         min_version: oldest TLS version accepted.
-        max_version: newest TLS version accepted.
     """
 
-    cert: str | None = None
-    key: str | None = None
-    client_ca: str | None = None
-    cert_file: str | None = None
-    key_file: str | None = None
+    cert_file: str
+    key_file: str
     client_ca_file: str | None = None
     client_auth_type: ClientAuth = "NoClientCert"
     min_version: Version = "TLS12"
-    max_version: Version = "TLS13"
+
+    def __post_init__(self) -> None:
+        if self.client_ca_file is None and self.client_auth_type != "NoClientCert":
+            problem = (
+                f"missing; client_auth_type: {self.client_auth_type} needs it: name the CA that "
+                "signs clients."
+            )
+            raise OptionError("client_ca_file", problem)
+        if self.client_ca_file is not None and self.client_auth_type == "NoClientCert":
+            problem = "client_auth_type is missing; give RequireAndVerifyClientCert."
+            raise OptionError("client_ca_file", problem)
 
 
 class WebConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -130,7 +131,7 @@ class Security:
         files = [Path(self._path).parent / each for each in named if each is not None]
         self._files += files
         self._seen += _stamps(files)
-        context = None if tls is None else _TlsFiles(self._path, tls).context()
+        context = None if tls is None else _context(self._path, tls)
         return _Content(context, Users(self._path, options.basic_auth_users))
 
 
@@ -180,93 +181,51 @@ def _check_kept(before: _Content, fresh: _Content) -> None:
         raise ConfigError("the new web configuration", key, problem)
 
 
-class _TlsFiles:
-    """Reads certificates and keys; each is read once, so what is checked is what is used."""
-
-    def __init__(self, path: str, options: TlsServerConfig) -> None:
-        self._path = path
-        self._options = options
-
-    def context(self) -> ssl.SSLContext:
-        """Encrypts connections as the options say."""
-        options = self._options
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.set_alpn_protocols(["http/1.1"])
-        if options.min_version > options.max_version:
-            problem = "is newer than max_version; no client could connect."
-            raise self._error("min_version", f"found {options.min_version!r}, which {problem}")
-        context.minimum_version = _VERSIONS[options.min_version]
-        context.maximum_version = _VERSIONS[options.max_version]
-        self._load_certificate(context)
-        self._load_client_ca(context)
-        return context
-
-    def _load_certificate(self, context: ssl.SSLContext) -> None:
-        cert_name, certificate = self._read("cert")
-        key_name, key = self._read("key")
-        if certificate is None or key is None:
-            missing = cert_name if certificate is None else key_name
-            raise self._error(missing, "this key is missing; TLS needs a certificate and its key.")
-        if "-----BEGIN CERTIFICATE-----" not in certificate:
-            raise self._error(cert_name, "there is no PEM certificate in it.")
-        if "PRIVATE KEY-----" not in key:
-            raise self._error(key_name, "there is no PEM private key in it.")
-        if "ENCRYPTED" in key:
-            raise self._error(key_name, "it has a passphrase; give a key without one, mode 0600.")
-        with _file(certificate) as cert_path, _file(key) as key_path:
-            try:
-                context.load_cert_chain(cert_path, key_path, password="")
-            except ssl.SSLError as error:
-                raise self._error(key_name, _certificate_problem(error)) from error
-
-    def _load_client_ca(self, context: ssl.SSLContext) -> None:
-        kind = self._options.client_auth_type
-        name, authority = self._read("client_ca")
-        if authority is None and kind != "NoClientCert":
-            problem = f"missing; client_auth_type: {kind} needs it: name the CA that signs clients."
-            raise self._error(name, problem)
-        if authority is not None and kind == "NoClientCert":
-            problem = "client_auth_type is missing; give RequireAndVerifyClientCert."
-            raise self._error(name, problem)
-        context.verify_mode = _MODES[kind]
-        if authority is not None:
-            try:
-                context.load_verify_locations(cadata=authority)
-            except (ssl.SSLError, ValueError) as error:
-                raise self._error(name, "there is no PEM certificate in it.") from error
-
-    def _read(self, name: str) -> tuple[str, str | None]:
-        """The key that is used, and its PEM text; None where neither key is there."""
-        inline: str | None = getattr(self._options, name)
-        file: str | None = getattr(self._options, f"{name}_file")
-        if inline is not None and file is not None:
-            raise self._error(name, f"give either {name} or {name}_file, not both.")
-        if inline is not None:
-            return name, inline
-        if file is None:
-            return f"{name}_file", None
+def _context(path: str, tls: TlsServerConfig) -> ssl.SSLContext:
+    """Encrypts connections as the file says."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.set_alpn_protocols(["http/1.1"])
+    context.minimum_version = _VERSIONS[tls.min_version]
+    context.verify_mode = _MODES[tls.client_auth_type]
+    certificate = _pem(path, "cert_file", tls.cert_file)
+    key = _pem(path, "key_file", tls.key_file)
+    try:
+        context.load_cert_chain(certificate, key, password="")
+    except ssl.SSLError as error:
+        raise _wrong(path, "key_file", _certificate_problem(error)) from error
+    if tls.client_ca_file is not None:
+        authority = _pem(path, "client_ca_file", tls.client_ca_file)
         try:
-            path = Path(self._path).parent / file
-            return f"{name}_file", path.read_text(encoding="utf-8", errors="replace")
-        except OSError as error:
-            problem = (error.strerror or str(error)).lower()
-            text = f"found {file!r}: {problem}; check the path and its permissions."
-            raise self._error(f"{name}_file", text) from error
+            context.load_verify_locations(authority)
+        except ssl.SSLError as error:
+            raise _wrong(path, "client_ca_file", "there is no PEM certificate in it.") from error
+    return context
 
-    def _error(self, key: str, problem: str) -> ConfigError:
-        return ConfigError(self._path, f"tls_server_config.{key}", problem)
+
+def _pem(path: str, key: str, name: str) -> Path:
+    """The PEM file that a key of the web configuration file names."""
+    file = Path(path).parent / name
+    try:
+        text = file.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        problem = (error.strerror or str(error)).lower()
+        told = f"found {name!r}: {problem}; check the path and its permissions."
+        raise _wrong(path, key, told) from error
+    kind, mark = "certificate", "-----BEGIN CERTIFICATE-----"
+    if key == "key_file":
+        kind, mark = "private key", "PRIVATE KEY-----"
+    if mark not in text:
+        raise _wrong(path, key, f"there is no PEM {kind} in it.")
+    if "ENCRYPTED" in text:
+        raise _wrong(path, key, "it has a passphrase; give a key without one, mode 0600.")
+    return file
+
+
+def _wrong(path: str, key: str, problem: str) -> ConfigError:
+    return ConfigError(path, f"tls_server_config.{key}", problem)
 
 
 def _certificate_problem(error: ssl.SSLError) -> str:
     if error.reason == "KEY_VALUES_MISMATCH":
         return "it is not the key of the certificate."
     return f"OpenSSL cannot use it with the certificate ({error.reason or error.strerror})."
-
-
-@contextmanager
-def _file(content: str) -> Iterator[str]:
-    """OpenSSL loads certificates from files only; nobody else can read this one."""
-    with NamedTemporaryFile("w", encoding="utf-8", suffix=".pem") as file:
-        file.write(content)
-        file.flush()
-        yield file.name
