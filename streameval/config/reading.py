@@ -14,22 +14,9 @@ import msgspec
 from streameval.checkpoints.settings import is_url
 from streameval.config.checks import checked
 from streameval.config.config import Config
-from streameval.config.options import (
-    AttributionOptions,
-    DeadLetterOptions,
-    InteractionOptions,
-    MetricOptions,
-    PopularityOptions,
-    SimilarityOptions,
-    StateOptions,
-    WebOptions,
-    WindowsOptions,
-    renamed,
-)
-from streameval.decoding.fields import EventFields
+from streameval.config.options import renamed
 from streameval.errors import ConfigError, OptionError, nearest
 from streameval.sources.options import SourceOptions
-from streameval.sources.schemas.registry import RegistryOptions
 
 T = TypeVar("T", bound=msgspec.Struct | None)
 
@@ -104,16 +91,13 @@ def _beside(path: Path, config: Config) -> Config:
         catalog = str(path.parent / catalog)
     source, there = config.source.below(path.parent)
     attribution = config.attribution and renamed(config.attribution, there)
-    named = {
-        "popularity": _beside_files(path, config.popularity),
-        "similarity": _beside_files(path, config.similarity),
-        "state": _beside_files(path, config.state),
-        "dead_letters": _beside_files(path, config.dead_letters),
-        "registry": _beside_files(path, config.registry),
-        "web": _beside_files(path, config.web),
-        "attribution": attribution,
+    tables = {
+        name: _beside_files(path, getattr(config, name))
+        for name in ("popularity", "similarity", "state", "dead_letters", "registry", "web")
     }
-    return msgspec.structs.replace(config, catalog=catalog, source=source, **named)
+    return msgspec.structs.replace(
+        config, catalog=catalog, source=source, attribution=attribution, **tables
+    )
 
 
 def _beside_files(path: Path, options: T) -> T:
@@ -160,33 +144,16 @@ _EXAMPLES = {
     "attribution.interactions": '[[attribution.interactions]] with source = "clicks"',
     "attribution.interactions.source": 'source = "clicks"',
 }
-_TABLES: Mapping[str, type[msgspec.Struct]] = {
-    "": Config,
-    "event": EventFields,
-    "windows": WindowsOptions,
-    "metric": MetricOptions,
-    "popularity": PopularityOptions,
-    "similarity": SimilarityOptions,
-    "state": StateOptions,
-    "dead_letters": DeadLetterOptions,
-    "registry": RegistryOptions,
-    "web": WebOptions,
-    "attribution": AttributionOptions,
-    "attribution.interactions": InteractionOptions,
-}
-_SOURCES: Mapping[str, type[msgspec.Struct]] = {
-    str(each.__struct_config__.tag): each for each in typing.get_args(SourceOptions)
-}
 
 
 def explained(
     path: str,
     error: msgspec.ValidationError,
     table: Mapping[str, Any],
-    tables: Mapping[str, type[msgspec.Struct]] | None = None,
+    struct: type[msgspec.Struct] = Config,
 ) -> ConfigError:
-    """The ConfigError for an error of msgspec."""
-    tables = _tables(table) if tables is None else tables
+    """The ConfigError for an error of msgspec, which could not make a Struct of a table."""
+    tables = dict(_tables(struct, table))
     found = _MESSAGE.fullmatch(str(error))
     what, key = (found["what"], found["key"] or "") if found else (str(error), "")
     if isinstance(error.__cause__, OptionError):
@@ -241,7 +208,7 @@ def _not_a_choice(value: object, choices: list[str]) -> str:
 def _choices(key: str, tables: Mapping[str, type[msgspec.Struct]]) -> list[str]:
     section, name = _parted(key)
     if key == "source.type":
-        return list(_SOURCES)
+        return [str(each.__struct_config__.tag) for each in typing.get_args(SourceOptions)]
     hint = typing.get_type_hints(tables[section]).get(name)
     return [choice for literal in _literals(hint) for choice in typing.get_args(literal)]
 
@@ -254,12 +221,24 @@ def _literals(hint: object) -> Iterator[object]:
             yield from _literals(argument)
 
 
-def _tables(table: Mapping[str, Any]) -> dict[str, type[msgspec.Struct]]:
-    source = table.get("source")
-    chosen = source.get("type") if isinstance(source, dict) else None
-    if isinstance(chosen, str) and chosen in _SOURCES:
-        return {**_TABLES, "source": _SOURCES[chosen]}
-    return dict(_TABLES)
+def _tables(
+    struct: type[msgspec.Struct], table: Any, name: str = ""
+) -> Iterator[tuple[str, type[msgspec.Struct]]]:
+    """The Struct of each table by its dotted name; of several kinds the one that `type` says."""
+    yield name, struct
+    for key, hint in typing.get_type_hints(struct).items():
+        inner = table.get(key) if isinstance(table, Mapping) else None
+        chosen = inner.get("type") if isinstance(inner, Mapping) else None
+        for each in _structs(hint):
+            if each.__struct_config__.tag in (None, chosen):
+                yield from _tables(each, inner, f"{name}.{key}".lstrip("."))
+
+
+def _structs(hint: Any) -> Iterator[type[msgspec.Struct]]:
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        yield hint
+    for argument in typing.get_args(hint):
+        yield from _structs(argument)
 
 
 def _parted(key: str) -> tuple[str, str]:

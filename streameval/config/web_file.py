@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 import yaml
@@ -13,9 +13,7 @@ import yaml
 from streameval.config.options import WebOptions
 from streameval.config.reading import explained, text_of
 from streameval.errors import ConfigError
-from streameval.exporters.web.webconfig import TABLES, Security, WebConfig
-
-_SECTIONS: Final = frozenset(TABLES) - {""}
+from streameval.exporters.web.webconfig import Security, WebConfig
 
 
 def web_security(options: WebOptions) -> Security:
@@ -38,7 +36,7 @@ def web_config(path: str) -> WebConfig:
         # Scalars are texts until here: a user named 123 or "no" is a text, a number is one.
         return msgspec.convert(table, WebConfig, strict=False)
     except msgspec.ValidationError as error:
-        raise explained(path, error, table, TABLES) from None
+        raise explained(path, error, table, WebConfig) from None
 
 
 def _table(path: str) -> dict[str, Any]:
@@ -65,9 +63,9 @@ def _syntax_error(path: str, error: yaml.MarkedYAMLError) -> ConfigError:
 def _without_blanks(table: dict[str, Any]) -> dict[str, Any]:
     """Without keys that have no value; a user without a hash stays, and is refused later."""
     there = {name: each for name, each in table.items() if each != ""}
-    for name in _SECTIONS & set(there):
-        if isinstance(there[name], dict):
-            there[name] = {key: each for key, each in there[name].items() if each != ""}
+    tls = there.get("tls_server_config")
+    if isinstance(tls, dict):
+        there["tls_server_config"] = {key: each for key, each in tls.items() if each != ""}
     return there
 
 

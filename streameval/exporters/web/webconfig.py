@@ -67,12 +67,6 @@ class WebConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     basic_auth_users: dict[str, str] = {}
 
 
-TABLES: Final[dict[str, type[msgspec.Struct]]] = {
-    "": WebConfig,
-    "tls_server_config": TlsServerConfig,
-}
-
-
 class Security:
     """The certificate and the users of a server; files that change are read again when asked for.
 
