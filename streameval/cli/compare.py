@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import codecs
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, cast
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 import msgspec
+from rich.table import Table
+from rich.text import Text
 from typer import Argument, Exit, Option
 
 from streameval.accumulator import Accumulator
-from streameval.accumulator.comparison import Method
-from streameval.accumulator.experiment import Experiment, Report, Variant, compared
+from streameval.accumulator.checks import ALARM
+from streameval.accumulator.comparison import Method, evidence_text, percent, verdict_text
+from streameval.accumulator.experiment import Compared, Experiment, Report, Variant, compared
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
 from streameval.checkpoints.store import is_store
-from streameval.cli.comparison_report import Written, write_report
 from streameval.cli.counting import counted_records, counted_tables
-from streameval.cli.ending import FAILED, WrongCallError, tell
+from streameval.cli.ending import FAILED, WrongCallError, output, tell
 from streameval.cli.evaluation import (
     Format,
     Metrics,
@@ -31,12 +36,14 @@ from streameval.cli.evaluation import (
     configured,
     found_files,
 )
+from streameval.cli.screen import csv_text, printed
 from streameval.cli.stores import counted, held_in
 from streameval.config import Config
 from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.ingest import Ingest
 from streameval.engine.snapshots import variants_in
 from streameval.errors import nearest
+from streameval.exporters.view import figure, lift_bounds
 from streameval.statistics.intervals import Audience, Intervals
 
 
@@ -249,7 +256,8 @@ def compared_files(request: Request, asked: Asked) -> None:
     report = compared(experiment, counted.metrics, counted.variants, intervals, method)
     if not report.rows:
         raise WrongCallError("no metric that can be compared; `streameval metrics` lists them all.")
-    write_report(Written(report, experiment, intervals, method), request.format)
+    with output():
+        sys.stdout.write(FORMATS[request.format](Written(report, experiment, intervals, method)))
     if any(name in asked.fail_on for name in _failures(report)):
         raise Exit(FAILED)
 
@@ -371,3 +379,107 @@ def _refuse_what_cannot_be_compared(
             f"no event in {files} names its user, and a user's lists resemble each other: without "
             "users nobody can say what is real. Name the field of users with --column user=FIELD."
         )
+
+
+_COLOURS: Final = {"better": "green", "worse": "red"}
+_HELD: Final[Mapping[Method, str]] = {
+    "fixed": "for one look that was planned",
+    "anytime": "however often you look",
+}
+
+
+class Written(NamedTuple):
+    """What is written."""
+
+    report: Report
+    experiment: Experiment
+    intervals: Intervals
+    method: Method
+
+
+def as_json(found: Written) -> str:
+    """An object: the experiment, its checks, and a list of comparisons; null where unknown."""
+    checks, rows = found.report
+    whole = {
+        "experiment": msgspec.to_builtins(found.experiment),
+        "method": found.method,
+        "confidence": found.intervals.confidence,
+        "precision": found.intervals.precision,
+        "checks": msgspec.to_builtins(checks),
+        "comparisons": [row.flat() for row in rows],
+    }
+    escaped = codecs.lookup(sys.stdout.encoding).name != "utf-8"
+    return json.dumps(whole, indent=1, ensure_ascii=escaped) + "\n"
+
+
+def as_csv(found: Written) -> str:
+    """One line a comparison; failed checks go to standard error."""
+    for trouble in found.report.checks.trouble:
+        tell(f"do not trust this: {trouble}.")
+    rows = [row.flat() for row in found.report.rows]
+    for row in rows:
+        del row["days"]  # a list has no cell; JSON has it
+    return csv_text(rows[0], (row.values() for row in rows))
+
+
+def as_table(found: Written) -> str:
+    """Lifts with their intervals, the checks, and why each verdict is what it is."""
+    rows = found.report.rows
+    several = len({row.variant for row in rows}) > 1
+    grid = Table(header_style="bold")
+    for name in ("metric", *(["variant"] if several else [])):
+        grid.add_column(name, overflow="fold")
+    for name in ("control", "variant" if several else rows[0].variant, "lift"):
+        grid.add_column(Text("value" if name == "variant" else name), justify="right")
+    grid.add_column("interval of the lift", justify="right")
+    grid.add_column("p-value" if found.method == "fixed" else "evidence", justify="right")
+    grid.add_column("verdict")
+    for row in rows:
+        lift = row.comparison.lift
+        grid.add_row(
+            Text(f"{row.metric} *" if row.primary else row.metric),
+            *([Text(row.variant)] if several else []),
+            *(Text("" if each is None else figure(each)) for each in (row.control, row.treatment)),
+            "" if lift is None else percent(lift, "+"),
+            lift_bounds(row.comparison.lift_low, row.comparison.lift_high),
+            evidence_text(row.comparison),
+            Text(verdict_text(row.comparison), _COLOURS.get(row.comparison.verdict, "")),
+        )
+    reasons = [f"{row.metric}: {row.sentence}" for row in rows]
+    lines = "".join(f"{line}\n" for line in (*_checks(found), *_guardrails(rows), *reasons))
+    return f"{printed(grid)}{lines}"
+
+
+FORMATS: Final[Mapping[str, Callable[[Written], str]]] = {
+    "table": as_table,
+    "json": as_json,
+    "csv": as_csv,
+}
+
+
+def _checks(found: Written) -> Iterator[str]:
+    checks, rows = found.report
+    look = _HELD[found.method]
+    yield f"Intervals of {found.intervals.confidence:.0%} hold {look}."
+    if any(row.primary for row in rows):
+        among = next(row.among for row in rows if row.primary)
+        yield f"* decides; the error is shared by {among}."
+    users = ", ".join(f"{name} {count:,.0f}" for name, count in checks.users.items())
+    planned = " : ".join(f"{share:.0%}" for share in checks.shares.values())
+    split = "NOT as planned" if checks.ratio_evidence >= ALARM else "as planned"
+    split = "the same in several variants" if checks.same_users else f"planned {planned}, {split}"
+    heaviest = max((row.comparison.heaviest for row in rows), default=0.0)
+    yield (
+        f"Checks: users {users}: {split}; in several variants {percent(checks.shared)}; lists "
+        f"without a user id {percent(checks.anonymous)}; heaviest group {percent(heaviest)} of a "
+        "variance."
+    )
+    if checks.left_out:
+        yield f"Left out, not among the planned variants: {', '.join(checks.left_out)}."
+
+
+def _guardrails(rows: Sequence[Compared]) -> Iterator[str]:
+    for row in rows:
+        if row.guardrail is not None:
+            limit = percent(row.guardrail.limit, "+")
+            yield f"Guardrail {row.metric} {limit} of {row.variant}: {row.guardrail.verdict}."

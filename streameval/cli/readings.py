@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import codecs
-import csv
-import io
 import json
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from rich.console import Group
@@ -19,7 +17,7 @@ from rich.text import Text
 from streameval.accumulator.readings import advice
 from streameval.catalogue.reading import Reading, UndefinedReading
 from streameval.cli.ending import output, tell
-from streameval.cli.screen import printed
+from streameval.cli.screen import csv_text, printed
 from streameval.engine.snapshot import Health, Series, SeriesFamily, Snapshot
 from streameval.engine.spans import Slice
 from streameval.exporters.view import (
@@ -76,13 +74,8 @@ def _advice(
                 yield f"{where}: {told}" if where else told
 
 
-def write_readings(snapshot: Snapshot, written_as: str) -> None:
-    """Write the readings on standard output, and why any has no value on standard error."""
-    write_series([Taken(None, snapshot)], written_as)
-
-
 def write_series(taken: Sequence[Taken], written_as: str) -> None:
-    """Write the readings of several spans, in their order; likewise."""
+    """Write the readings of spans, in their order; on standard error why any has no value."""
     for metric, problem in _refusals(taken).items():
         tell(f"{metric} has no value: {problem}.")
     with output():
@@ -113,24 +106,20 @@ def as_csv(taken: Sequence[Taken]) -> str:
     Where there are any: the start of the span before them, and the window before the value. Where
     a value is not exact: estimated, low and high behind the count.
     """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    labels, windows = _columns(taken), _windowed(taken)
-    start = ["start"] if _timed(taken) else []
-    window = ["window"] if windows else []
-    readings = (entry.reading for each in taken for entry in each.snapshot.series)
-    names = ["estimated", "low", "high"] if any(map(_certainty, readings)) else []
-    writer.writerow([*start, "metric", *labels, *window, "value", "count", *names])
-    for each in taken:
-        begun = [each.start] if start else []
-        for entry in each.snapshot.series:
-            sure = _certainty(entry.reading)
-            behind = [
-                json.dumps(sure[name]) if sure.get(name) is not None else "" for name in names
-            ]
-            cells = _cells(each.snapshot, entry, labels, windowed=windows)
-            writer.writerow([*begun, *cells, *behind])
-    return text.getvalue()
+    rows, labels = list(_objects(taken)), _columns(taken)
+
+    def present(*names: str) -> list[str]:
+        return [name for name in names if any(name in row for row in rows)]
+
+    front = [*present("start"), "metric"]
+    behind = [*present("window"), "value", "count", *present("estimated", "low", "high")]
+    return csv_text(
+        [*front, *labels, *behind],
+        (
+            [*map(row.get, front), *map(row["labels"].get, labels), *map(row.get, behind)]
+            for row in rows
+        ),
+    )
 
 
 def as_table(taken: Sequence[Taken]) -> str:
@@ -147,11 +136,11 @@ FORMATS: Final[Mapping[str, Callable[[Sequence[Taken]], str]]] = {
 }
 
 
-def _objects(taken: Sequence[Taken]) -> Iterator[dict[str, object]]:
+def _objects(taken: Sequence[Taken]) -> Iterator[dict[str, Any]]:
     windowed = _windowed(taken)
     for each in taken:
         for entry in each.snapshot.series:
-            found: dict[str, object] = {} if each.start is None else {"start": each.start}
+            found: dict[str, Any] = {} if each.start is None else {"start": each.start}
             found |= {"metric": entry.metric.text, "labels": _labels(each.snapshot, entry)}
             if windowed:
                 found["window"] = entry.window
@@ -167,16 +156,6 @@ def _certainty(reading: Reading) -> dict[str, object]:
     if not reading.estimated and reading.low is None:
         return {}
     return {"estimated": reading.estimated, "low": reading.low, "high": reading.high}
-
-
-def _cells(
-    snapshot: Snapshot, entry: Series, columns: Sequence[str], *, windowed: bool
-) -> list[object]:
-    labels, reading = _labels(snapshot, entry), entry.reading
-    value = repr(reading.value) if reading.defined else ""
-    window = [entry.window] if windowed else []
-    named = (labels.get(name, "") for name in columns)
-    return [entry.metric.text, *named, *window, value, reading.count]
 
 
 def _labels(snapshot: Snapshot, entry: Series) -> dict[str, str]:
@@ -224,14 +203,31 @@ def _empty(title: str | None = None) -> Table:
 
 
 def _table(division: Division, title: str | None = None) -> Table:
-    grid = _empty(title)
     slices = list(dict.fromkeys(each.labels for _, of in division.metrics for each in of))
+    if not division.windowed and len(slices) > _COLUMNS:
+        series = (entry for _, of in division.metrics for entry in of)
+        rows = (((entry.metric.text, *entry.labels), entry) for entry in series)
+        return _listed(("metric", *division.family.label_names), rows, title)
+    grid = _empty(title)
     if division.windowed:
         _add_windows(grid, division)
-    elif len(slices) <= _COLUMNS:
-        _add_side_by_side(grid, division, slices)
     else:
-        _add_below_each_other(grid, division)
+        _add_side_by_side(grid, division, slices)
+    return grid
+
+
+def _listed(
+    heads: Iterable[str], rows: Iterable[tuple[Iterable[str], Series]], title: str | None = None
+) -> Table:
+    """A row for each reading, with words before its value and count."""
+    grid = Table(title=title, header_style="bold", title_justify="left")
+    for name in heads:
+        grid.add_column(Text(name))
+    for name in ("value", "count"):
+        grid.add_column(name, justify="right")
+    for words, entry in rows:
+        shown = map(Text, map(printable, words))
+        grid.add_row(*shown, _value(entry), f"{entry.reading.count:,}")
     return grid
 
 
@@ -243,18 +239,9 @@ def _add_side_by_side(grid: Table, division: Division, slices: Sequence[tuple[st
         grid.add_row(Text(metric.text), *(cells.get(each, Text()) for each in slices))
 
 
-def _add_below_each_other(grid: Table, division: Division) -> None:
-    _add_labels(grid, division)
-    for name in ("value", "count"):
-        grid.add_column(name, justify="right")
-    for _, series in division.metrics:
-        for entry in series:
-            words = map(Text, map(printable, (entry.metric.text, *entry.labels)))
-            grid.add_row(*words, _value(entry), f"{entry.reading.count:,}")
-
-
 def _add_windows(grid: Table, division: Division) -> None:
-    _add_labels(grid, division)
+    for name in division.family.label_names:
+        grid.add_column(Text(name))
     for window in division.windows:
         grid.add_column(window, justify="right")
     for metric, series in division.metrics:
@@ -262,11 +249,6 @@ def _add_windows(grid: Table, division: Division) -> None:
             words = map(Text, map(printable, (metric.text, *labels)))
             cells = (_cell(found[each]) if each in found else Text() for each in division.windows)
             grid.add_row(*words, *cells)
-
-
-def _add_labels(grid: Table, division: Division) -> None:
-    for name in division.family.label_names:
-        grid.add_column(Text(name))
 
 
 def _cell(entry: Series) -> Text:
@@ -282,15 +264,11 @@ def _value(entry: Series) -> str:
 
 def _over_time(taken: Sequence[Taken]) -> Table:
     """Values with their counts of several spans, a row each."""
-    grid, names = Table(header_style="bold"), _columns(taken)
-    for name in ("start", "metric", *names):
-        grid.add_column(Text(name))
-    for name in ("value", "count"):
-        grid.add_column(name, justify="right")
+    names = _columns(taken)
+    rows = []
     for start, snapshot in taken:
         for entry in snapshot.series:
             labels = _labels(snapshot, entry)
-            shown = (str(start), entry.metric.text, *(labels.get(name, "") for name in names))
-            words = map(Text, map(printable, shown))
-            grid.add_row(*words, _value(entry), f"{entry.reading.count:,}")
-    return grid
+            words = (str(start), entry.metric.text, *(labels.get(name, "") for name in names))
+            rows.append((words, entry))
+    return _listed(("start", "metric", *names), rows)

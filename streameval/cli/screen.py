@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import io
+import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console, RenderableType
@@ -27,6 +29,19 @@ def printed(content: RenderableType) -> str:
     text.flush()
     lines = (line.rstrip() for line in written.getvalue().decode(text.encoding).splitlines())
     return "".join(f"{line}\n" for line in lines)
+
+
+def csv_text(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """Lines of CSV: floats with the shortest text that is the value, None as an empty cell."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(heads)
+    writer.writerows(map(_cell, row) for row in rows)
+    return text.getvalue()
+
+
+def _cell(value: object) -> object:
+    return json.dumps(value) if isinstance(value, bool | float) else value
 
 
 @contextmanager

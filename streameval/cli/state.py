@@ -20,7 +20,7 @@ from streameval.checkpoints.format import Entry
 from streameval.checkpoints.settings import is_url
 from streameval.checkpoints.store import Blob, SavedCheckpoint, Store, is_store, store_of
 from streameval.cli.ending import FAILED, WrongCallError, output, tell, wrong_call_where
-from streameval.cli.readings import write_readings
+from streameval.cli.readings import Taken, write_series
 from streameval.cli.screen import printed
 from streameval.cli.stores import Held, counted, held_in, store_at
 from streameval.engine.partition import META, backfills_in
@@ -135,7 +135,8 @@ def export(
     if not held:
         raise WrongCallError(f"no state in {', '.join(paths)}.")
     made_with, ingest = counted(held, config)
-    write_readings(of_ingest(ingest, labels=made_with.labels, now=time.time()), format)
+    snapshot = of_ingest(ingest, labels=made_with.labels, now=time.time())
+    write_series([Taken(None, snapshot)], format)
 
 
 @state.command()

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from streameval.accumulator.experiment import Compared
+from streameval.accumulator.comparison import percent
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.engine.snapshot import LIFETIME, Series, SeriesFamily, Snapshot
@@ -17,9 +17,6 @@ UNDEFINED = "\N{EN DASH}"
 """Stands where there was no evidence; never 0."""
 
 COUNTED: Final = {"list": "lists", "item": "items shown", "total": "lists", "slice": "lists"}
-_WIDEST: Final = 4.0
-"""Bounds further out than so many times the median are cut, or one metric would hide the others."""
-
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
 
 
@@ -160,17 +157,16 @@ def has_windows(snapshot: Snapshot) -> bool:
     return named or any(entry.window != LIFETIME for entry in snapshot.series)
 
 
-def forest_scale(rows: Sequence[Compared]) -> float:
-    """The lift at both ends of every plot of a table of comparisons.
+def lift_bounds(low: float | None, high: float | None) -> str:
+    """The interval of a lift.
 
-    All lifts have room, and all bounds but those that are far wider than most.
+    Example:
+        >>> lift_bounds(0.01, 0.3), lift_bounds(None, None)
+        ('+1.0 % to +30.0 %', 'no interval')
     """
-    reaches = sorted(each for row in rows if (each := row.comparison.largest_lift) is not None)
-    if not reaches:
-        return 1.0
-    lifts = [abs(row.comparison.lift or 0.0) for row in rows]
-    widest = min(reaches[-1], _WIDEST * reaches[len(reaches) // 2])
-    return max(widest, *filter(math.isfinite, lifts), 1e-9)
+    if low is None or high is None:
+        return "no interval"
+    return f"{percent(low, '+')} to {percent(high, '+')}"
 
 
 def _windows(family: SeriesFamily, series: Iterable[Series]) -> tuple[str, ...]:

@@ -16,11 +16,14 @@ from streameval.accumulator.comparison import (
     verdict_text,
 )
 from streameval.accumulator.experiment import Compared, Report
-from streameval.exporters.view import UNDEFINED, figure, forest_scale
+from streameval.exporters.view import UNDEFINED, figure, lift_bounds
 from streameval.exporters.web.markup import Markup, tag
 
 _HALF: Final = 100.0
 """Half of a forest plot's width, in its own units."""
+
+_WIDEST: Final = 4.0
+"""Bounds further out than so many times the median are cut, or one metric would hide the others."""
 
 _WIDTH: Final = 600.0
 _HEIGHT: Final = 100.0
@@ -77,7 +80,7 @@ def _table(report: Report) -> Markup:
         "evidence": "number",
     }
     heads = [tag("th", name, scope="col", kind=kind) for name, kind in columns.items()]
-    widest = forest_scale(report.rows)
+    widest = _scale(report.rows)
     rows = [_row(row, widest, several=several) for row in report.rows]
     what = "Variants against control"
     body = tag("thead", tag("tr", *heads)), tag("tbody", *rows)
@@ -89,7 +92,7 @@ def _row(row: Compared, widest: float, *, several: bool) -> Markup:
     found = row.comparison
     name = [tag("code", row.metric)] + ([tag("small", "primary")] if row.primary else [])
     values = [UNDEFINED if each is None else figure(each) for each in (row.control, row.treatment)]
-    bounds = _bounds(found.lift_low, found.lift_high)
+    bounds = lift_bounds(found.lift_low, found.lift_high)
     return tag(
         "tr",
         tag("th", *name, scope="row"),
@@ -119,10 +122,17 @@ def _verdict(row: Compared) -> Markup:
     return tag("td", *parts, kind="said")
 
 
-def _bounds(low: float | None, high: float | None) -> str:
-    if low is None or high is None:
-        return "no interval"
-    return f"{percent(low, '+')} to {percent(high, '+')}"
+def _scale(rows: Sequence[Compared]) -> float:
+    """The lift at both ends of every plot of a table of comparisons.
+
+    All lifts have room, and all bounds but those that are far wider than most.
+    """
+    reaches = sorted(each for row in rows if (each := row.comparison.largest_lift) is not None)
+    if not reaches:
+        return 1.0
+    lifts = [abs(row.comparison.lift or 0.0) for row in rows]
+    widest = min(reaches[-1], _WIDEST * reaches[len(reaches) // 2])
+    return max(widest, *filter(math.isfinite, lifts), 1e-9)
 
 
 def _forest(found: Comparison, widest: float) -> Markup:
@@ -139,11 +149,9 @@ def _forest(found: Comparison, widest: float) -> Markup:
         ]
     if found.lift is not None and abs(found.lift) <= widest:
         drawn.append(tag("circle", cx=f"{_at(found.lift, widest):.1f}", cy="0", r="3.5"))
-    words = (
-        f"lift {percent(found.lift, '+')}, {_bounds(found.lift_low, found.lift_high)}"
-        if found.lift is not None
-        else _bounds(found.lift_low, found.lift_high)
-    )
+    words = lift_bounds(found.lift_low, found.lift_high)
+    if found.lift is not None:
+        words = f"lift {percent(found.lift, '+')}, {words}"
     return tag("svg", *drawn, viewBox="-104 -9 208 18", role="img", aria_label=words)
 
 
@@ -210,7 +218,7 @@ def _day_table(days: Sequence[Day], what: str) -> Markup:
             tag("th", each.day.isoformat(), scope="row"),
             tag("td", e_value_text(each.evidence)),
             tag("td", UNDEFINED if each.lift is None else percent(each.lift, "+")),
-            tag("td", _bounds(each.low, each.high)),
+            tag("td", lift_bounds(each.low, each.high)),
         )
         for each in reversed(days)
     ]
