@@ -12,6 +12,7 @@ from streameval.accumulator import Accumulator
 from streameval.cli.counting import SpanCounting, counted_records, counted_tables, of_kind, reads
 from streameval.cli.ending import FAILED, WrongCallError, tell, wrong_call_where
 from streameval.cli.evaluation import (
+    ROLES,
     Format,
     Metrics,
     Processes,
@@ -21,6 +22,7 @@ from streameval.cli.evaluation import (
     WrittenTime,
     configured,
     found_files,
+    unknown_column,
 )
 from streameval.cli.readings import Taken, snapshot_of, write_series
 from streameval.config import Config
@@ -93,10 +95,6 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
             "or the larger id (the default for trec_eval's files)."
         ),
     ] = None,
-    user: Annotated[str | None, Option(help="Name of the column of users.")] = None,
-    item: Annotated[str | None, Option(help="Name of the column of items.")] = None,
-    score: Annotated[str | None, Option(help="Name of the column of scores.")] = None,
-    rating: Annotated[str | None, Option(help="Name of the column of ratings.")] = None,
     processes: Processes = 1,
     allow_invalid: Annotated[
         bool,
@@ -129,7 +127,7 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
 
     Rows of --recommendations and --truth are joined by user: a user in the truth only has an empty
     list, one in the recommendations only no interaction. RecBole's, RePlay's and trec_eval's files
-    are read as they are.
+    are read as they are; --column names other columns: user, item, score or rating.
     """
     request = Request(
         paths=found_files(paths or []),
@@ -137,10 +135,6 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
         truth=truth,
         form=form,
         ties=ties,
-        user=user,
-        item=item,
-        score=score,
-        rating=rating,
         columns=column or [],
         separators=separator or [],
         metrics=metric or [],
@@ -283,19 +277,17 @@ def _pair(request: Request) -> tuple[str, str]:
     both = "--recommendations with --truth"
     if request.paths:
         raise WrongCallError(f"found {request.paths[0]!r} beside {both}; give one or the other.")
-    if request.columns or request.separators:
-        option = "--column" if request.columns else "--separator"
-        problem = f"{option} is for files with one event a row; of {both}, name columns with"
-        raise WrongCallError(f"{problem} --user, --item, --score and --rating.")
+    if request.separators:
+        raise WrongCallError("--separator is for files with one event a row; leave it out.")
     return request.recommendations, request.truth
 
 
 def _of_tables(paths: tuple[str, str], request: Request, config: Config) -> tuple[Rows, Rows]:
+    for what in request.named:
+        if what not in ROLES:
+            raise WrongCallError(unknown_column(what, ROLES))
     names = Names(
-        user=request.user,
-        item=request.item,
-        score=request.score,
-        rating=request.rating,
+        **request.named,
         time=None if request.every is None else config.event.time,
         time_unit=config.event.time_unit or "iso8601",
     )

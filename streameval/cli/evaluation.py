@@ -31,6 +31,10 @@ _LINES: Final = (".ndjson", ".jsonl", ".json")
 """Endings of the names of files of JSON lines."""
 
 
+ROLES: Final = ("user", "item", "score", "rating")
+"""Columns of files with a row for each item."""
+
+
 _NO_CAP = 2**62
 """A cap that no file reaches."""
 
@@ -79,7 +83,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         ties: which of two items with one score stands first; None leaves it to the form.
-        columns: of events, "what=column": where they hold it, in place of the configuration's.
+        columns: "what=column": where files hold it, in place of the configuration's names.
         separators: "|" or "column=|": between the entries of lists that are text.
         every: length of a span of event time, for readings of one after the other.
     """
@@ -89,10 +93,6 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     truth: str | None = None
     form: Form = "detect"
     ties: Ties | None = None
-    user: str | None = None
-    item: str | None = None
-    score: str | None = None
-    rating: str | None = None
     columns: Sequence[str] = ()
     separators: Sequence[str] = ()
     metrics: Sequence[str] = ()
@@ -123,9 +123,14 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         return self.is_pair or any(map(is_table, self.paths))
 
     @property
+    def named(self) -> dict[str, str]:
+        """What was named by `--column`, and its column."""
+        return dict(map(_column, self.columns))
+
+    @property
     def gains(self) -> str:
         """The column of gains of a table."""
-        return dict(map(_column, self.columns)).get(GAINS, GAINS)
+        return self.named.get(GAINS, GAINS)
 
 
 def found_files(paths: Iterable[str]) -> list[str]:
@@ -240,13 +245,15 @@ def _fields(config: Config, request: Request) -> EventFields:
     """The fields of an event as the options name them."""
     found: dict[str, str] = {}
     labels = dict(config.event.labels)
-    for what, column in map(_column, request.columns):
+    for what, column in () if request.is_pair else request.named.items():
         if what in config.dimensions():
             labels[what] = column
         elif what in EventFields.__struct_fields__ and what not in _NO_COLUMNS:
             found[what] = column
         elif what != GAINS or not request.is_tables:
-            raise WrongCallError(_unknown_column(what, config, tables=request.is_tables))
+            known = [name for name in EventFields.__struct_fields__ if name not in _NO_COLUMNS]
+            known += [*([GAINS] if request.is_tables else []), *config.dimensions()]
+            raise WrongCallError(unknown_column(what, known))
     event = msgspec.structs.replace(config.event, labels=labels, **found)
     time = request.time or event.time
     # A table's column of timestamps needs no unit, and text is most often ISO 8601.
@@ -263,9 +270,8 @@ def _column(text: str) -> tuple[str, str]:
     return what, column
 
 
-def _unknown_column(what: str, config: Config, *, tables: bool) -> str:
-    known = [each for each in EventFields.__struct_fields__ if each not in _NO_COLUMNS]
-    known += [*([GAINS] if tables else []), *config.dimensions()]
+def unknown_column(what: str, known: Sequence[str]) -> str:
+    """What is wrong with a name in `--column`."""
     offered = nearest(what, known)
     hint = f" Did you mean {offered[0]!r}?" if offered else ""
     return f"--column: unknown field {what!r}; known: {', '.join(known)}.{hint}"

@@ -107,8 +107,10 @@ def _rows(path: str, names: Names, worth: tuple[str, str | None, Sequence[str]])
             problem = (
                 f"no column {named!r}" if named else f"no column that is known to hold the {role}"
             )
-            raise SourceError(path, f"{problem}; {table.listing}", f"name it with --{role}")
-        return table.column(name, f"name it with --{role}")
+            raise SourceError(
+                path, f"{problem}; {table.listing}", f"name it with --column {role}=NAME"
+            )
+        return table.column(name, f"name it with --column {role}=NAME")
 
     return Rows(
         users=ids_of(column("user", names.user, _USER)),

@@ -99,10 +99,11 @@ def test_parquet_and_csv_give_the_same_with_columns_of_any_name(tmp_path: Path) 
     text = TRUTH.replace("\t", ",").replace(":token", "").replace(":float", "")
     (tmp_path / "truth.csv.gz").write_bytes(gzip.compress(b"\xef\xbb\xbf" + text.encode()))
     both = files(tmp_path / "recs.parquet", tmp_path / "truth.csv.gz")
-    assert "name it with --user" in told(*both)
+    assert "name it with --column user=NAME" in told(*both)
     renamed = text.replace("user_id,item_id", "who,what").encode()
     (tmp_path / "truth.csv.gz").write_bytes(gzip.compress(renamed))
-    named = ["--user", "who", "--item", "what", "--score", "how_much"]
+    columns = ("user=who", "item=what", "score=how_much")
+    named = [text for each in columns for text in ("--column", each)]
     assert found(*both, *named) == expected()
 
 
@@ -258,8 +259,10 @@ def test_options_that_contradict_each_other_are_explained(pair: Arguments) -> No
     assert "belong together" in told(*pair[:2])
     assert "give one or the other" in told(*pair, "events.ndjson")
     assert "rows of users and items have no labels" in told(*pair, "--by", "variant")
-    assert "no column 'wer'; its columns: user_id:token" in told(*pair, "--user", "wer")
-    assert "no column 'x'" in told(*pair, "--score", "x")
+    wrong = told(*pair, "--column", "user=wer")
+    assert "no column 'wer'; its columns: user_id:token" in wrong
+    assert "no column 'x'" in told(*pair, "--column", "score=x")
+    assert "known: user, item, score, rating" in told(*pair, "--column", "scores=x")
     assert "--separator is for files with one event" in told(*pair, "--separator", "|")
     assert "no column 'at'" in told(*pair, "--every", "1h", "--time", "at")
     assert "no-such: no such file" in told(*pair[:2], "--truth", "no-such")
