@@ -139,11 +139,23 @@ def assembled(
 def _checkpointer(
     parts: Assembly, kept: Store, options: StateOptions, clock: Clock
 ) -> Checkpointer:
+    config, source = parts.config, parts.source
+    settings = CheckpointSettings(
+        release=version("streameval"),
+        cluster=lambda: source.cluster,
+        group=config.source.group if isinstance(config.source, KafkaOptions) else source.cluster,
+        fingerprint=config.settings(),
+        schema=schema(config),
+        policies=options,
+        interval=microseconds(options.interval) / SECOND,
+        events=options.events,
+        budget=getattr(source, "budget", _BUDGET),
+    )
     return Checkpointer(
         parts.ingest,
         kept,
-        checkpoint_settings(parts.config, options, parts.source),
-        commit=parts.source.commit,
+        settings,
+        commit=source.commit,
         evidence=Evidence(parts.ingest),
         letters=parts.letters,
         clock=clock,
@@ -170,23 +182,6 @@ def store(options: StateOptions, progress: Callable[[], None] = lambda: None) ->
         StoreError: the client of the bucket cannot be made.
     """
     return store_of(options.path, options.bucket, progress)
-
-
-def checkpoint_settings(
-    config: Config, options: StateOptions, source: Source
-) -> CheckpointSettings:
-    """What the checkpointer needs to know of the configuration."""
-    return CheckpointSettings(
-        release=version("streameval"),
-        cluster=lambda: source.cluster,
-        group=config.source.group if isinstance(config.source, KafkaOptions) else source.cluster,
-        fingerprint=config.settings(),
-        schema=schema(config),
-        policies=options,
-        interval=microseconds(options.interval) / SECOND,
-        events=options.events,
-        budget=getattr(source, "budget", _BUDGET),
-    )
 
 
 def _letters(config: Config) -> DeadLetterOptions | None:

@@ -8,18 +8,21 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 
-from streameval.checkpoints.checkpoint import LogEvent
 from streameval.checkpoints.scheduler import Clock
+from streameval.config.pipeline import joint, readable
 from streameval.daemon.assembly import Assembly
-from streameval.daemon.joining import Joining, owner_of
-from streameval.daemon.log import emit
+from streameval.daemon.log import emit, level_of
 from streameval.engine.dead_letters import DeadLetter
 from streameval.engine.ingest import AT_ONCE, IngestCopy
 from streameval.engine.pace import Pace
-from streameval.engine.snapshot import Health, ReloadHealth, Snapshot
+from streameval.engine.snapshot import Health, JoinHealth, ReloadHealth, Snapshot
 from streameval.engine.snapshots import Circumstances, Snapshots
 from streameval.errors import StreamevalError, UncountableRecordError
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
+from streameval.join.joint import Grouped, JoinStats, require_together
+from streameval.join.state import JoinedState
+from streameval.sources.source import Pausable
+from streameval.windows.times import SECOND, microseconds
 
 _LONGEST_WAIT = 0.2
 """Seconds within which a signal is noticed."""
@@ -162,7 +165,8 @@ class Loop:
             self._advice.observe(snapshot.health.trouble)
 
     def _tell(self) -> None:
-        log_all(self._parts.owner.take_log_events())
+        for each in self._parts.owner.take_log_events():
+            emit(level_of(each.level), each.event.replace(" ", "_"), **each.fields)
         self._trouble.observe(self._parts.source.trouble)
         ingest = self._parts.ingest
         self._invalid.observe(ingest.take_invalid(), ingest.tally.invalid)
@@ -205,6 +209,86 @@ class OwnedShare:
         """Forget partitions that another member owns now."""
         self._owner.lost(partitions)
         self._mine.difference_update(partitions)
+
+
+def owner_of(parts: Assembly) -> Owner:
+    """Who owns the partitions of a source; logs that are joined are one to it."""
+    owner = parts.owner
+    attribution = parts.config.attribution
+    if attribution is None:
+        return owner
+    topics = [each for stream in attribution.streams for each in stream]
+    return Grouped(owner, parts.ingest.home, topics, lambda: _inspect(parts))
+
+
+def _inspect(parts: Assembly) -> None:
+    """Check that the newest records of one key lie in one partition of each topic.
+
+    Raises:
+        SplitKeyError: records of one key cannot meet.
+    """
+    options = parts.config.attribution
+    if options is not None and parts.tails is not None:
+        front = joint(parts.config, options, parts.ingest.layout, parts.schemas)
+        require_together(front, readable(parts.tails(), parts.config, parts.schemas))
+
+
+class Joining:
+    """Looks after the joins of a daemon, between batches; does nothing where there are none."""
+
+    def __init__(self, parts: Assembly, clock: Callable[[], float]) -> None:
+        self._parts = parts
+        self._clock = clock
+        options = parts.config.attribution
+        self._stats, self._timeout = None, None
+        if options is not None:
+            self._stats = JoinStats(options.names, by_request=options.key == "request_id")
+            if options.idle_timeout is not None:
+                self._timeout = microseconds(options.idle_timeout) / SECOND
+        self._seen: dict[Partition, tuple[int, float]] = {}
+
+    def turn(self) -> None:
+        """Tell joins what has ended, the source what leads too far, and pass by what is idle."""
+        if self._stats is None:
+            return
+        parts = self._parts
+        parts.ingest.end(parts.source.ended)
+        if isinstance(parts.source, Pausable):
+            parts.source.pause(parts.ingest.backpressured)
+        for home, state in list(parts.ingest.partitions.items()):
+            if isinstance(state, JoinedState):
+                self._pass_by(home, state)
+
+    def health(self) -> JoinHealth | None:
+        """How they are; None where there are none."""
+        return None if self._stats is None else self._stats.health(self._parts.ingest.partitions)
+
+    def _pass_by(self, home: Partition, state: JoinedState) -> None:
+        """What is proposed has effects only after it was saved."""
+        owner = self._parts.owner
+        if state.proposed_at is not None:
+            if owner.saved(home, state.proposed_at):
+                state.accept()
+            return
+        if self._timeout is None:
+            return
+        expected = state.logs.expected
+        idle = [log for log in state.logs.slowest if self._is_idle(log, expected[log])]
+        if idle and state.blocked:
+            state.propose(idle)
+            owner.checkpoint_soon()
+
+    def _is_idle(self, log: Partition, expected: int) -> bool:
+        """Whether nothing has come for long, and the source knows of nothing more."""
+        now = self._clock()
+        offset, since = self._seen.setdefault(log, (expected, now))
+        source = self._parts.source
+        if offset != expected or source.trouble is not None:
+            self._seen[log] = expected, now
+            return False
+        end = source.end_offsets().get(log)
+        waited = now - since >= (self._timeout or 0.0)
+        return waited and end is not None and end <= expected
 
 
 _SHORTEST = 1.0
@@ -286,7 +370,15 @@ class InvalidRecords:
             if self._in_full[record.reason] < _IN_FULL:
                 self._in_full[record.reason] += 1
                 self._told[record.reason] += 1
-                _tell(record)
+                emit(
+                    logging.WARNING,
+                    "invalid_record",
+                    reason=record.reason,
+                    partition=str(record.partition),
+                    offset=record.offset,
+                    detail=record.message,
+                    preview=record.preview,
+                )
         if self._clock() >= self._next:
             self.summarize(counts)
 
@@ -340,21 +432,3 @@ class Advice:
         if kind is not None and kind not in self._given:
             self._given.add(kind)
             emit(logging.WARNING, "advice", advice=advice)
-
-
-def log_all(log_events: Sequence[LogEvent]) -> None:
-    """Log the events of the checkpointer."""
-    for each in log_events:
-        emit(getattr(logging, each.level.upper()), each.event.replace(" ", "_"), **each.fields)
-
-
-def _tell(record: DeadLetter) -> None:
-    emit(
-        logging.WARNING,
-        "invalid_record",
-        reason=record.reason,
-        partition=str(record.partition),
-        offset=record.offset,
-        detail=record.message,
-        preview=record.preview,
-    )
