@@ -9,11 +9,11 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Final, NamedTuple, Protocol
+from typing import Annotated, Final
 
 import msgspec
 from rich.console import Console, Group
@@ -25,6 +25,7 @@ from typer import Option
 from streameval.accumulator.comparison import percent, verdict_text
 from streameval.accumulator.experiment import Experiment
 from streameval.cli.ending import WrongCallError, output, tell
+from streameval.cli.screen import printed
 from streameval.config import Config, WebOptions
 from streameval.config.checks import checked
 from streameval.config.options import (
@@ -36,6 +37,7 @@ from streameval.daemon import Daemon, Stop, configure
 from streameval.decoding.fields import EventFields
 from streameval.engine.snapshot import LIFETIME, Series, Snapshot
 from streameval.errors import ConfigError, OptionError, StreamevalError
+from streameval.exporters.view import figure
 from streameval.sources.kafka.publishing import Destination, publish_records
 from streameval.sources.options import FilesOptions, KafkaOptions, SimulatorOptions, SourceOptions
 from streameval.sources.simulated_streams import (
@@ -64,7 +66,7 @@ _WINDOWS: Final = WindowsOptions(spans=["1m", "5m", "1h"], lateness="10s", pane=
 _LONGER: Final = WindowsOptions(spans=["15m", "1h", "6h"], lateness="5m", pane="1m")
 _WRITTEN: Final = EventFields(time="ts", time_unit="ms")
 _TIME: Final = EventFields(time="ts", time_unit="iso8601")
-_SECONDS_BETWEEN_LINES: Final = 5.0
+_PATHS: Final = {"page": "/", "Prometheus": "/metrics", "API": "/api/v1/metrics"}
 _LISTS: Final = 2_000
 """Events made at a time."""
 _PAUSE_MS: Final = 3_600_000
@@ -106,50 +108,24 @@ def demo(
     """
     if kafka and attribution:
         raise WrongCallError("--kafka and --attribution are two demos; give one of them.")
-    traffic = Traffic(seed=seed, events_per_second=events_per_second, seconds=seconds)
+    traffic = SimulatorOptions(seed=seed, events_per_second=events_per_second)
     configure(logging.WARNING)
-    if attribution:
-        _show_joined(traffic, listen)
-        return
-    checked("command line", _config(traffic.options, listen))
-    with _source(traffic, kafka=kafka) as source, output(), screen() as show:
-        _watch(Daemon(_config(source, listen), {}, observe=show), show, traffic)
-
-
-class Traffic(msgspec.Struct, frozen=True, kw_only=True):
-    """The simulated traffic and its duration."""
-
-    seed: int
-    events_per_second: float
-    seconds: float | None
-
-    @property
-    def options(self) -> SimulatorOptions:
-        """The options of the simulator."""
-        return SimulatorOptions(seed=self.seed, events_per_second=self.events_per_second)
-
-
-def _watch(daemon: Daemon, show: Screen, traffic: Traffic) -> None:
-    """Run the daemon until the time is over or a signal stops it."""
-    with Stop(traffic.seconds).on_signals() as stop:
-        show.address = daemon.address
-        daemon.run(until=stop)
-
-
-def _show_joined(traffic: Traffic, listen: str) -> None:
-    with two_streams(traffic.options) as written, output(), screen() as show:
-        joined = msgspec.structs.replace(
-            _config(written.source, listen),
-            attribution=written.attribution,
-            event=_WRITTEN,
-            metrics=[*_METRICS, "hit_rate(type=purchase)@10", "value_per_list"],
-            windows=_LONGER,
-            experiment=Experiment(shares={"control": 2.0, "treatment": 1.0}),
-        )
-        _watch(Daemon(checked("command line", joined), {}, observe=show), show, traffic)
+    base = checked("command line", _config(traffic, listen))
+    settled: AbstractContextManager[Config] = nullcontext(base)
+    if kafka or attribution:
+        settled = (through_kafka if kafka else two_streams)(traffic, base)
+    with settled as config, output(), screen() as show:
+        daemon = Daemon(config, {}, observe=show)
+        with Stop(seconds).on_signals() as stop:
+            show.address = daemon.address
+            daemon.run(until=stop)
 
 
 def _config(source: SourceOptions, listen: str) -> Config:
+    try:
+        web = WebOptions(listen=listen)
+    except OptionError as error:
+        raise ConfigError("the command line", "--listen", error.problem) from None
     return Config(
         metrics=list(_METRICS),
         labels=["variant"],
@@ -159,94 +135,41 @@ def _config(source: SourceOptions, listen: str) -> Config:
         windows=_WINDOWS,
         event=_TIME,
         source=source,
-        web=_web(listen),
+        web=web,
     )
-
-
-def _web(listen: str) -> WebOptions:
-    try:
-        return WebOptions(listen=listen)
-    except OptionError as error:
-        raise ConfigError("the command line", "--listen", error.problem) from None
-
-
-@contextmanager
-def _source(traffic: Traffic, *, kafka: bool) -> Iterator[SourceOptions]:
-    if not kafka:
-        yield traffic.options
-        return
-
-    with through_kafka(traffic.options) as source:
-        yield source
-
-
-class Screen(Protocol):
-    """Shows snapshots."""
-
-    address: str
-
-    def __call__(self, snapshot: Snapshot) -> None:
-        """Show this one."""
 
 
 @contextmanager
 def screen() -> Iterator[Screen]:
     """A screen that suits standard output."""
-    if not sys.stdout.isatty():
-        lines = Lines()
-        yield lines
-        lines.finish()
+    if sys.stdout.isatty():
+        with Live(console=Console(), auto_refresh=False) as live:
+            yield Screen(live)
         return
-    with Live(console=Console(), auto_refresh=False) as live:
-        yield LiveTable(live)
+    show = Screen(None)
+    yield show
+    if show.last is not None:
+        sys.stdout.write(printed(table(show.last)))
 
 
-class Lines:
-    """The addresses, and then a plain line every five seconds and at the end."""
+class Screen:
+    """A table of the variants, redrawn with each snapshot; the addresses alone without `live`."""
 
-    def __init__(self) -> None:
+    def __init__(self, live: Live | None) -> None:
         self.address = ""
-        self._last: Snapshot | None = None
-        self._next = float("-inf")
-
-    def __call__(self, snapshot: Snapshot) -> None:
-        """Write the line, if it is time and something has been counted."""
-        if self._last is None:
-            sys.stdout.write("".join(f"{line}\n" for line in _addresses(self.address)))
-            sys.stdout.flush()
-        self._last = snapshot
-        if snapshot.taken_at >= self._next and snapshot.health.consumed:
-            self._next = snapshot.taken_at + _SECONDS_BETWEEN_LINES
-            self.finish()
-
-    def finish(self) -> None:
-        """Write the line of the last snapshot."""
-        if self._last is not None:
-            sys.stdout.write(f"{_line(self._last)}\n")
-        sys.stdout.flush()
-
-
-class LiveTable:
-    """A table of the variants, redrawn with each snapshot."""
-
-    def __init__(self, live: Live) -> None:
-        self.address = ""
+        self.last: Snapshot | None = None
         self._live = live
 
     def __call__(self, snapshot: Snapshot) -> None:
-        """Redraw the table."""
-        text = Text("\n".join([*_addresses(self.address), _status(snapshot)]))
-        self._live.update(Group(table(snapshot), text), refresh=True)
-
-
-def _line(snapshot: Snapshot) -> str:
-    shown = [f"{snapshot.health.consumed:,} events"]
-    told = verdicts(snapshot)
-    for metric, variants in values(snapshot).items():
-        numbers = "/".join(number(variants[each]) for each in VARIANTS if each in variants)
-        verdict = told.get((metric, VARIANTS[-1]))
-        shown.append(f"{metric} {numbers}{f' ({verdict})' if verdict else ''}")
-    return "  ".join(shown)
+        """Show this one."""
+        first, self.last = self.last is None, snapshot
+        addresses = [f"{name:<11} {self.address}{path}" for name, path in _PATHS.items()]
+        if self._live is not None:
+            text = Text("\n".join([*addresses, _status(snapshot)]))
+            self._live.update(Group(table(snapshot), text), refresh=True)
+        elif first:
+            sys.stdout.writelines(f"{line}\n" for line in addresses)
+            sys.stdout.flush()
 
 
 def _status(snapshot: Snapshot) -> str:
@@ -258,14 +181,6 @@ def _status(snapshot: Snapshot) -> str:
     return f"{counts}. {health.trouble or 'Ctrl-C stops it.'}"
 
 
-def _addresses(address: str) -> list[str]:
-    return [
-        f"page        {address}/",
-        f"Prometheus  {address}/metrics",
-        f"API         {address}/api/v1/metrics",
-    ]
-
-
 def table(snapshot: Snapshot) -> Table:
     """The variants side by side, what is known against control, and the truth where it is known."""
     grid = Table(header_style="bold", title="simulated traffic, values since start")
@@ -274,22 +189,19 @@ def table(snapshot: Snapshot) -> Table:
     present = [variant for variant in VARIANTS if variant in shown]
     for name in (*present, "true lift"):
         grid.add_column(name, justify="right")
-    told = verdicts(snapshot)
+    rows = snapshot.experiment.rows if snapshot.experiment else []
+    told = {(row.metric, row.variant): verdict_text(row.comparison) for row in rows}
     for name in present[1:]:
         grid.add_column(f"{name} is")
     for metric, variants in values(snapshot).items():
         truth = _truth(metric)
         true = "" if truth is None else percent(truth, "+")
-        numbers = (number(variants.get(variant)) for variant in present)
+        numbers = (
+            figure(variants[name].reading.value) if name in variants else "" for name in present
+        )
         verdict = (Text(told.get((metric, variant), "")) for variant in present[1:])
         grid.add_row(Text(metric), *numbers, true, *verdict)
     return grid
-
-
-def verdicts(snapshot: Snapshot) -> Mapping[tuple[str, str], str]:
-    """Metric text and variant -> what is known against control; empty before there is anything."""
-    rows = snapshot.experiment.rows if snapshot.experiment else []
-    return {(row.metric, row.variant): verdict_text(row.comparison) for row in rows}
 
 
 def values(snapshot: Snapshot) -> Mapping[str, Mapping[str, Series]]:
@@ -299,13 +211,6 @@ def values(snapshot: Snapshot) -> Mapping[str, Mapping[str, Series]]:
         if series.window == LIFETIME:
             found.setdefault(series.metric.text, {})[series.labels[0]] = series
     return found
-
-
-def number(series: Series | None) -> str:
-    """A value to four digits; "-" without one."""
-    if series is None or not series.reading.defined:
-        return "-"
-    return f"{series.reading.value:.4f}"
 
 
 def _truth(metric: str) -> float | None:
@@ -321,7 +226,7 @@ def _truth(metric: str) -> float | None:
 
 
 @contextmanager
-def two_streams(traffic: SimulatorOptions) -> Iterator[Written]:
+def two_streams(traffic: SimulatorOptions, base: Config) -> Iterator[Config]:
     """Write both streams into pipes, at the pace of the traffic."""
     with TemporaryDirectory(prefix="streameval-demo-") as folder:
         paths = [str(Path(folder) / name) for name in ("impressions", "interactions")]
@@ -329,23 +234,21 @@ def two_streams(traffic: SimulatorOptions) -> Iterator[Written]:
             os.mkfifo(path)
         writer = threading.Thread(target=_write, args=(traffic, paths), name="streams", daemon=True)
         writer.start()
-        yield Written(FilesOptions(paths=paths), _joined(paths))
-
-
-class Written(NamedTuple):
-    """The two files, and how to join them."""
-
-    source: FilesOptions
-    attribution: AttributionOptions
-
-
-def _joined(paths: list[str]) -> AttributionOptions:
-    interactions = InteractionOptions(
-        source=paths[1], event_id="event_id", types=dict(GAINS), ignore=[IGNORED]
-    )
-    return AttributionOptions(
-        impressions=paths[0], interactions=[interactions], window="30m", lateness="5m"
-    )
+        interactions = InteractionOptions(
+            source=paths[1], event_id="event_id", types=dict(GAINS), ignore=[IGNORED]
+        )
+        joined = msgspec.structs.replace(
+            base,
+            source=FilesOptions(paths=paths),
+            attribution=AttributionOptions(
+                impressions=paths[0], interactions=[interactions], window="30m", lateness="5m"
+            ),
+            event=_WRITTEN,
+            metrics=[*_METRICS, "hit_rate(type=purchase)@10", "value_per_list"],
+            windows=_LONGER,
+            experiment=Experiment(shares={"control": 2.0, "treatment": 1.0}),
+        )
+        yield checked("command line", joined)
 
 
 def _write(traffic: SimulatorOptions, paths: list[str]) -> None:
@@ -390,7 +293,7 @@ def _moved(record: Impression | Interaction, shift: int) -> Impression | Interac
 
 
 @contextmanager
-def through_kafka(traffic: SimulatorOptions) -> Iterator[KafkaOptions]:
+def through_kafka(traffic: SimulatorOptions, base: Config) -> Iterator[Config]:
     """Start a broker and publish the traffic to it, at its pace."""
     tell("starting a Kafka broker; the first time its 46 jars are fetched.")
     with Broker() as broker:
@@ -400,7 +303,8 @@ def through_kafka(traffic: SimulatorOptions) -> Iterator[KafkaOptions]:
         publisher = threading.Thread(target=_publish, args=work, name="publisher", daemon=True)
         publisher.start()
         try:
-            yield KafkaOptions(topics=[_TOPIC], kafka=kafka)
+            source = KafkaOptions(topics=[_TOPIC], kafka=kafka)
+            yield msgspec.structs.replace(base, source=source)
         finally:
             stopping.set()
             publisher.join(timeout=10.0)

@@ -232,8 +232,7 @@ def test_the_demo_shows_joined_values() -> None:
         *("--listen", "127.0.0.1:0"),
     )
     assert done.returncode == 0, done.stderr
-    last = done.stdout.splitlines()[-1]
-    assert re.search(r"hit_rate@10 0\.\d+/0\.\d+", last), done.stdout
+    assert re.search(r"hit_rate@10 .* 0\.\d+ .* 0\.\d+ ", done.stdout), done.stdout
 
 
 @pytest.mark.parametrize(
