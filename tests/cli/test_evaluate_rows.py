@@ -102,8 +102,8 @@ def test_parquet_and_csv_give_the_same_with_columns_of_any_name(tmp_path: Path) 
     assert "name it with --column user=NAME" in told(*both)
     renamed = text.replace("user_id,item_id", "who,what").encode()
     (tmp_path / "truth.csv.gz").write_bytes(gzip.compress(renamed))
-    columns = ("user=who", "item=what", "score=how_much")
-    named = [text for each in columns for text in ("--column", each)]
+    roles = ("user=who", "item=what", "score=how_much")
+    named = [text for each in roles for text in ("--column", each)]
     assert found(*both, *named) == expected()
 
 
