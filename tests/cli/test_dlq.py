@@ -12,9 +12,7 @@ from streameval.dead_letters.file import DeadLetterFile
 from streameval.engine.dead_letters import ORIGINAL, DeadLetter
 from streameval.testing.broker import Broker
 from tests.cli.program import ran
-from tests.dead_letters.places import destination
-from tests.dead_letters.records import records_in
-from tests.dead_letters.samples import letter
+from tests.dead_letters.places import destination, letter, records_in
 from tests.kafka.topics import create, options
 
 

@@ -26,7 +26,7 @@ from streameval.events.records import Partition, RecordBatch
 from streameval.join.interactions import InteractionDecoder
 from streameval.testing.broker import Broker
 from tests.cli.program import ran
-from tests.dead_letters.records import records_in
+from tests.dead_letters.places import records_in
 from tests.kafka.topics import create, fill
 
 pytestmark = pytest.mark.kafka

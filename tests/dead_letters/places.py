@@ -1,21 +1,67 @@
-"""The places where letters go, each with a way to read what is there."""
+"""Letters of every kind, the places where they go, and a way to read what is there."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
+from typing import Any, get_args
 
 import msgspec
+from hypothesis import strategies as st
+from kafka import KafkaConsumer, TopicPartition
 
 from streameval.dead_letters.file import read_letters
 from streameval.dead_letters.queue import dead_letters_of
 from streameval.dead_letters.topic import letter_of
-from streameval.engine.dead_letters import DeadLetter, DeadLetters
+from streameval.decoding.invalid import REASONS
+from streameval.engine.dead_letters import DeadLetter, DeadLetters, Stage
+from streameval.events.records import Partition
 from streameval.sources.options import FilesOptions, KafkaOptions, SourceOptions
 from streameval.testing.broker import Broker
-from tests.dead_letters.records import records_in
+from tests.effort import PATIENCE
 from tests.kafka.topics import create
+
+
+def letter(
+    offset: int = 14,
+    *,
+    topic: str = "events",
+    number: int = 0,
+    value: bytes = b"not json",
+    key: bytes | None = b"key",
+    headers: tuple[tuple[str, bytes], ...] = (("trace", b"7"),),
+) -> DeadLetter:
+    """A letter about a record that is no JSON."""
+    return DeadLetter(
+        partition=Partition(topic, number),
+        offset=offset,
+        timestamp_ms=1_700_000_000_000 + offset,
+        key=key,
+        headers=headers,
+        value=value,
+        stage="decode",
+        reason="not_json",
+        message=f"found {offset} at the beginning",
+    )
+
+
+header_names = st.text(max_size=5) | st.sampled_from(
+    ["streameval.dlq.topic", "streameval.dlq.message", "streameval.original"]
+)
+letters = st.builds(
+    DeadLetter,
+    partition=st.builds(Partition, st.sampled_from(["events", "a/b.c"]), st.integers(0, 9)),
+    offset=st.integers(0, 2**62),
+    timestamp_ms=st.none() | st.integers(0, 2**62),
+    key=st.none() | st.binary(),
+    headers=st.lists(st.tuples(header_names, st.binary(max_size=5))).map(tuple),
+    value=st.binary(),
+    stage=st.sampled_from(get_args(Stage)),
+    reason=st.sampled_from(list(REASONS)),
+    message=st.text(),
+)
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,3 +117,21 @@ def in_topic(broker: Broker, topic: str) -> list[tuple[int, DeadLetter]]:
     found = [(number, letter) for number, letter in read if letter is not None]
     assert len(found) == len(read)
     return sorted(found, key=lambda each: each[1].identity)
+
+
+def records_in(broker: Broker, topic: str) -> list[Any]:
+    """The client's records, by partition and offset."""
+    return sorted(_records(broker, topic), key=lambda record: (record.partition, record.offset))
+
+
+def _records(broker: Broker, topic: str) -> Iterator[Any]:
+    consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap_servers)
+    with closing(consumer):
+        partitions = [TopicPartition(topic, n) for n in consumer.partitions_for_topic(topic) or ()]
+        consumer.assign(partitions)
+        consumer.seek_to_beginning()
+        left = sum(consumer.end_offsets(partitions).values())
+        while left > 0:
+            for records in consumer.poll(timeout_ms=round(PATIENCE * 100)).values():
+                left -= len(records)
+                yield from records

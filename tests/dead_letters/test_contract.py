@@ -12,8 +12,7 @@ import pytest
 from streameval.dead_letters.queue import dead_letters_of
 from streameval.engine.dead_letters import DeadLetter
 from streameval.sources.options import FilesOptions
-from tests.dead_letters.places import Place, file_place, topic_place
-from tests.dead_letters.samples import letter
+from tests.dead_letters.places import Place, file_place, letter, topic_place
 
 KINDS = [pytest.param("topic", marks=pytest.mark.kafka), "file"]
 

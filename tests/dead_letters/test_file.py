@@ -14,7 +14,7 @@ import pytest
 
 from streameval.dead_letters.file import DeadLetterFile, line_of, read_letters
 from streameval.errors import DeadLetterError
-from tests.dead_letters.samples import letter
+from tests.dead_letters.places import letter
 
 
 def _write(path: Path, *offsets: int) -> None:
@@ -142,7 +142,7 @@ def test_what_was_flushed_outlives_a_kill(tmp_path: Path) -> None:
     path = tmp_path / "dead.ndjson"
     code = (
         "import sys; from streameval.dead_letters.file import DeadLetterFile\n"
-        "from tests.dead_letters.samples import letter\n"
+        "from tests.dead_letters.places import letter\n"
         "file = DeadLetterFile(sys.argv[1])\n"
         "for offset in range(10**6):\n"
         "    file.write([letter(offset)]); print(offset, flush=True)\n"

@@ -1,15 +1,21 @@
 from __future__ import annotations
 
+import inspect
 import json
 
 import pytest
 from hypothesis import given
 
+from streameval.cli import dlq
 from streameval.dead_letters.file import letter_in, line_of
 from streameval.dead_letters.topic import HEADERS, headers_of, letter_of
-from streameval.engine.dead_letters import DeadLetter
-from tests.dead_letters.samples import letter, letters
+from streameval.engine.dead_letters import ORIGINAL, DeadLetter
+from streameval.engine.limits import FEWEST, WINDOW, Limits
+from tests.dead_letters.places import letter, letters
 from tests.effort import every_case
+from tests.house.checkout import ROOT
+
+PAGE = (ROOT / "docs" / "how-to" / "dead-letters.md").read_text(encoding="utf-8")
 
 
 @given(letters)
@@ -27,6 +33,9 @@ def test_a_letter_is_read_back_from_its_line(letter: DeadLetter) -> None:
 
 def test_the_added_headers_are_those_that_are_documented_in_their_order() -> None:
     added = headers_of(letter(headers=()))
+    rows = [line for line in PAGE.splitlines() if line.startswith("| `streameval.dlq.")]
+    assert rows == [f"| `{name}` | {text} |" for name, text in HEADERS.items()]
+    assert f"`{ORIGINAL}`" in PAGE
     assert [name for name, _ in added] == list(HEADERS)
     assert dict(added) == {
         "streameval.dlq.topic": b"events",
@@ -71,3 +80,15 @@ def test_a_line_with_broken_base64_is_refused() -> None:
     line = line_of(letter(value=b"\xff{")).replace(b"/3s=", b"/3s!")
     with pytest.raises(ValueError, match="base64"):
         letter_in(line)
+
+
+def test_the_limits_in_the_documents_are_those_of_the_program() -> None:
+    limits = inspect.signature(Limits).parameters
+    assert f"more than {limits['max_run'].default:,} invalid records in a row" in PAGE
+    share = f"{100 * limits['max_ratio'].default:g} %"
+    assert f"more than {share} of the last {WINDOW:,} records, once there were {FEWEST:,}" in PAGE
+
+
+def test_the_number_of_samples_in_the_documents_is_that_of_the_program() -> None:
+    assert dlq.SAMPLES == 3
+    assert "the last three of each" in " ".join(PAGE.split())

@@ -7,7 +7,7 @@ import pytest
 from streameval.dead_letters.queue import CHUNK, Queue
 from streameval.engine.dead_letters import DeadLetter
 from streameval.errors import DeadLetterError
-from tests.dead_letters.samples import letter
+from tests.dead_letters.places import letter
 
 
 class Paper:

@@ -1,28 +1,18 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import Any
 
 import pytest
 from kafka import KafkaProducer
 
-from streameval.cli.dlq import by_reason
-from streameval.dead_letters.replay import DeadLetterReader, Selection, replay, selected
+from streameval.dead_letters.replay import DeadLetterReader
 from streameval.dead_letters.topic import headers_of
-from streameval.errors import PublishError, SourceError
 from streameval.testing.broker import Broker
-from tests.dead_letters.places import destination
-from tests.dead_letters.samples import letter
+from tests.dead_letters.places import destination, letter
 from tests.effort import PATIENCE
 from tests.kafka.topics import create, fill, options, shortened
 
-
-def _config(address: str) -> dict[str, Any]:
-    return {
-        "bootstrap_servers": address,
-        "bootstrap_timeout_ms": 1_000,
-        "isolation_level": "read_committed",
-    }
+pytestmark = pytest.mark.kafka
 
 
 def _dead(broker: Broker, count: int) -> str:
@@ -35,10 +25,10 @@ def _dead(broker: Broker, count: int) -> str:
 
 
 def _read(broker: Broker, topic: str) -> DeadLetterReader:
-    return DeadLetterReader(_config(broker.bootstrap_servers), [f"{topic}.dlq"], [topic])
+    config = {"bootstrap_servers": broker.bootstrap_servers, "isolation_level": "read_committed"}
+    return DeadLetterReader(config, [f"{topic}.dlq"], [topic])
 
 
-@pytest.mark.kafka
 def test_records_that_are_no_letters_are_counted_and_left_out(broker: Broker) -> None:
     topic = _dead(broker, 2)
     fill(broker, f"{topic}.dlq", {0: [b"mine", None]})
@@ -48,7 +38,6 @@ def test_records_that_are_no_letters_are_counted_and_left_out(broker: Broker) ->
         assert found.foreign == 2
 
 
-@pytest.mark.kafka
 def test_letters_that_retention_removed_are_gone(broker: Broker) -> None:
     topic = _dead(broker, 5)
     shortened(broker, f"{topic}.dlq", 3)
@@ -59,7 +48,6 @@ def test_letters_that_retention_removed_are_gone(broker: Broker) -> None:
     assert list(found) == []
 
 
-@pytest.mark.kafka
 def test_letters_of_an_aborted_transaction_never_were_and_reading_ends_behind_them(
     broker: Broker,
 ) -> None:
@@ -79,30 +67,9 @@ def test_letters_of_an_aborted_transaction_never_were_and_reading_ends_behind_th
     assert [each.offset for each in _read(broker, topic)] == [0, 7]
 
 
-@pytest.mark.kafka
 def test_letters_that_come_while_they_are_read_are_not_read(broker: Broker) -> None:
     topic = _dead(broker, 3)
     found = _read(broker, topic)
     fill(broker, f"{topic}.dlq", {0: [b"later"]})
     assert [each.offset for each in found] == [0, 1, 2]
     assert found.foreign == 0
-
-
-def test_a_broker_that_is_not_there_is_an_error() -> None:
-    config = _config("127.0.0.1:1")
-    with pytest.raises(SourceError, match=r"topic events.dlq: cannot reach Kafka at 127.0.0.1:1"):
-        DeadLetterReader(config, ["events.dlq"], ["events"])
-    with pytest.raises(PublishError, match=r"after 0 records: cannot reach Kafka at 127.0.0.1:1"):
-        replay([letter()], config)
-
-
-def test_reasons_come_by_how_many_records_they_took_each_counted_once() -> None:
-    other = letter(5, topic="another")
-    groups = by_reason([letter(1), letter(1), letter(2), other, letter(2)])
-    assert [(group.reason, group.count) for group in groups] == [("not_json", 3)]
-
-
-def test_a_record_is_selected_once_and_of_its_topic_only() -> None:
-    letters = [letter(1), letter(5, topic="another"), letter(1), letter(2)]
-    found = selected(letters, Selection(topics=["events"]))
-    assert [each.offset for each in found] == [1, 2]

@@ -13,8 +13,7 @@ from streameval.engine.dead_letters import DeadLetters
 from streameval.errors import ConfigError, DeadLetterError
 from streameval.sources.options import KafkaOptions
 from streameval.testing.broker import Broker
-from tests.dead_letters.places import destination, in_topic
-from tests.dead_letters.samples import letter
+from tests.dead_letters.places import destination, in_topic, letter
 from tests.effort import every_case
 from tests.kafka.topics import create, options, removed
 
