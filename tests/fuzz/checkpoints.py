@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import msgspec
 from hypothesis import strategies as st
 
-from streameval.checkpoints.checkpoint import Draft, Header, Part, Place, Skip, Stop
+from streameval.checkpoints.checkpoint import Draft, Part, Place, Skip, Stop
 from streameval.checkpoints.format import SEAL
 from streameval.checkpoints.store import Store, folder_store
 from streameval.config import Config
@@ -23,6 +23,7 @@ from streameval.errors import StreamevalError
 from streameval.events.records import Partition, RecordBatch
 from tests.decoding.records import anything
 from tests.fuzz import configurations
+from tests.stores.drafts import header
 from tests.stores.forgetful import ForgetfulDisk
 
 Edit: TypeAlias = tuple[int, int, bytes]
@@ -180,22 +181,12 @@ def _saved(config: Config) -> _Saved:
 
 def _draft(positions: Mapping[Partition, int], place: Place, sections: Sequence[Any]) -> Draft:
     offset = sum(positions.values())
-    header = Header(
-        release="1",
-        cluster="c",
-        group="g",
-        place=place,
-        offset=offset,
-        counted=offset,
-        clock=None,
-        settings={},
-        written_at=float(offset),
-        offsets={str(log): each for log, each in positions.items()},
-    )
+    offsets = {str(log): each for log, each in positions.items()}
     parts = [
         Part(name=each.name, content=each.content(), settled="/" in each.name) for each in sections
     ]
-    return Draft(header=header, parts=parts)
+    names = {"cluster": "c", "group": "g", "offsets": offsets}
+    return Draft(header=header(place, offset, written_at=float(offset), **names), parts=parts)
 
 
 def _batch(log: Partition, start: int) -> RecordBatch:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
+from typing import Any
 
 from streameval.checkpoints.checkpoint import VERSION, Draft, Header, Part, Place
 from streameval.checkpoints.store import SavedCheckpoint
@@ -24,23 +25,34 @@ def draft(
     with_digest: bool = False,
 ) -> Draft:
     """Two settled parts (one changes every hundred offsets, one never) and two others."""
-    header = Header(
+    parts = [
+        part(name, pieces, settled="/" in name, with_digest=with_digest)
+        for name, pieces in contents(place, offset).items()
+    ]
+    made = header(
+        place,
+        offset,
         version=version,
-        release="0.1.0",
-        cluster="c1",
-        group="g1",
-        place=place,
-        offset=offset,
         counted=offset if counted is None else counted,
         clock=offset * 60_000_000,
         settings={"pane": "1m", "labels": ["variant"]},
         written_at=written_at,
     )
-    parts = [
-        part(name, pieces, settled="/" in name, with_digest=with_digest)
-        for name, pieces in contents(place, offset).items()
-    ]
-    return Draft(header=header, parts=parts)
+    return Draft(header=made, parts=parts)
+
+
+def header(place: Place, offset: int, **more: Any) -> Header:
+    """Of a checkpoint that has counted every record before its offset."""
+    usual: dict[str, Any] = {
+        "release": "0.1.0",
+        "cluster": "c1",
+        "group": "g1",
+        "counted": offset,
+        "clock": None,
+        "settings": {},
+        "written_at": NOON,
+    }
+    return Header(place=place, offset=offset, **(usual | more))
 
 
 def contents(place: Place, offset: int) -> Mapping[str, Sequence[bytes]]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from streameval import Accumulator, Intervals
-from streameval.checkpoints.checkpoint import Draft, Header, Part, Place
+from streameval.checkpoints.checkpoint import Draft, Part, Place
 from streameval.checkpoints.store import folder_store
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
@@ -23,6 +23,7 @@ from streameval.events.records import Partition, RecordBatch
 from streameval.windows.family import FamilySpec
 from streameval.windows.labels import FoldingOptions
 from streameval.windows.times import HOUR, SECOND, Times
+from tests.stores.drafts import header
 
 FOLDER = Path(__file__).parent / "golden"
 PLACES = {None: Place("events", "golden", 0), Intervals(): Place("events", "golden", 1)}
@@ -95,20 +96,11 @@ def main() -> None:
     store = folder_store(FOLDER)
     store.claim("golden", "golden")
     for intervals, place in PLACES.items():
-        header = Header(
-            release="golden",
-            cluster="golden",
-            group="golden",
-            place=place,
-            offset=EVENTS,
-            counted=EVENTS,
-            clock=None,
-            settings={},
-            written_at=0.0,
-        )
+        names = dict.fromkeys(("release", "cluster", "group"), "golden")
         saved = parts(counted(intervals))
         found = [Part(name=name, content=_content(data)) for name, data in saved.items()]
-        store.save(Draft(header=header, parts=found))
+        made = header(place, EVENTS, written_at=0.0, **names)
+        store.save(Draft(header=made, parts=found))
 
 
 def _content(data: bytes) -> Callable[[], Iterator[bytes]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,13 +23,17 @@ def content(disk: Disk, path: Path) -> bytes:
     return disk.read(path, 0, disk.size(path))
 
 
-def test_a_file_has_the_bytes_of_its_pieces(disk: Disk, tmp_path: Path) -> None:
+def test_a_file_has_the_bytes_of_its_pieces_and_is_created_once(disk: Disk, tmp_path: Path) -> None:
     path = tmp_path / "a"
-    disk.create(path, [b"on", b"", b"e"])
+    disk.create(path, [b"01234", b"", b"56789"])
     disk.sync(path)
     disk.sync_folder(tmp_path)
-    assert (content(disk, path), disk.size(path)) == (b"one", 3)
+    assert (content(disk, path), disk.size(path)) == (b"0123456789", 10)
+    assert [disk.read(path, at, 4) for at in (3, 8, 10)] == [b"3456", b"89", b""]
     assert disk.modified(path) > 0
+    with pytest.raises(FileExistsError):
+        disk.create(path, [b"2"])
+    assert disk.size(path) == 10
 
 
 def test_pieces_are_taken_one_after_the_other(disk: Disk, tmp_path: Path) -> None:
@@ -41,36 +46,20 @@ def test_pieces_are_taken_one_after_the_other(disk: Disk, tmp_path: Path) -> Non
     assert disk.names(tmp_path) == ["a"]
 
 
-def test_a_part_of_a_file_is_read_up_to_its_end(disk: Disk, tmp_path: Path) -> None:
-    disk.create(tmp_path / "a", [b"0123456789"])
-    assert disk.read(tmp_path / "a", 3, 4) == b"3456"
-    assert disk.read(tmp_path / "a", 8, 4) == b"89"
-    assert disk.read(tmp_path / "a", 10, 4) == b""
-
-
-def test_a_file_is_created_once(disk: Disk, tmp_path: Path) -> None:
-    disk.create(tmp_path / "a", [b"1"])
-    with pytest.raises(FileExistsError):
-        disk.create(tmp_path / "a", [b"2"])
-    assert content(disk, tmp_path / "a") == b"1"
-
-
-def test_a_rename_takes_the_place_of_what_is_there(disk: Disk, tmp_path: Path) -> None:
-    disk.create(tmp_path / "a", [b"1"])
-    disk.create(tmp_path / "b", [b"2"])
-    disk.rename(tmp_path / "a", tmp_path / "b")
-    assert disk.names(tmp_path) == ["b"]
-    assert content(disk, tmp_path / "b") == b"1"
-
-
-def test_a_rename_to_a_new_name_spares_what_is_there(disk: Disk, tmp_path: Path) -> None:
-    disk.create(tmp_path / "a", [b"1"])
-    disk.rename_new(tmp_path / "a", tmp_path / "b")
-    assert disk.names(tmp_path) == ["b"]
-    disk.create(tmp_path / "a", [b"2"])
+def test_a_rename_takes_the_place_of_what_is_there_unless_the_name_is_to_be_new(
+    disk: Disk, tmp_path: Path
+) -> None:
+    for name in "abC":
+        disk.create(tmp_path / name, [name.encode()])
+    assert disk.names(tmp_path) == ["C", "a", "b"]
     with pytest.raises(FileExistsError):
         disk.rename_new(tmp_path / "a", tmp_path / "b")
-    assert content(disk, tmp_path / "b") == b"1"
+    assert content(disk, tmp_path / "b") == b"b"
+    disk.rename(tmp_path / "a", tmp_path / "b")
+    assert content(disk, tmp_path / "b") == b"a"
+    disk.rename_new(tmp_path / "b", tmp_path / "d")
+    disk.remove(tmp_path / "C")
+    assert disk.names(tmp_path) == ["d"]
 
 
 def test_folders_are_made_one_by_one_and_once(disk: Disk, tmp_path: Path) -> None:
@@ -83,46 +72,32 @@ def test_folders_are_made_one_by_one_and_once(disk: Disk, tmp_path: Path) -> Non
         disk.make_folder(tmp_path / "g" / "h")
 
 
-def test_names_are_sorted(disk: Disk, tmp_path: Path) -> None:
-    for name in ("b", "a", "C"):
-        disk.create(tmp_path / name, [])
-    assert disk.names(tmp_path) == ["C", "a", "b"]
-
-
-def test_what_is_removed_is_gone(disk: Disk, tmp_path: Path) -> None:
-    disk.create(tmp_path / "a", [])
-    disk.remove(tmp_path / "a")
-    assert disk.names(tmp_path) == []
-    with pytest.raises(FileNotFoundError):
-        disk.remove(tmp_path / "a")
-
-
 def test_what_is_not_there_is_not_found(disk: Disk, tmp_path: Path) -> None:
     path = tmp_path / "none"
-    for call in (disk.size, disk.modified, disk.sync, disk.names, disk.sync_folder):
+    other = tmp_path / "b"
+    calls: list[Callable[[], object]] = [
+        *(partial(call, path) for call in (disk.size, disk.modified, disk.sync, disk.remove)),
+        *(partial(call, path) for call in (disk.names, disk.sync_folder)),
+        *(partial(call, path, other) for call in (disk.rename, disk.rename_new)),
+        partial(disk.read, path, 0, 1),
+        partial(disk.create, path / "a", []),
+    ]
+    for call in calls:
         with pytest.raises(FileNotFoundError):
-            call(path)
-    with pytest.raises(FileNotFoundError):
-        disk.read(path, 0, 1)
-    with pytest.raises(FileNotFoundError):
-        disk.create(path / "a", [])
-    with pytest.raises(FileNotFoundError):
-        disk.rename(path, tmp_path / "b")
-    with pytest.raises(FileNotFoundError):
-        disk.rename_new(path, tmp_path / "b")
+            call()
 
 
 def test_a_file_is_no_folder(disk: Disk, tmp_path: Path) -> None:
     disk.create(tmp_path / "a", [])
-    for call in (disk.names, disk.sync_folder):
+    below = tmp_path / "a" / "b"
+    calls: list[Callable[[], object]] = [
+        *(partial(call, tmp_path / "a") for call in (disk.names, disk.sync_folder)),
+        *(partial(call, below) for call in (disk.make_folder, disk.size)),
+        partial(disk.create, below, []),
+    ]
+    for call in calls:
         with pytest.raises(NotADirectoryError):
-            call(tmp_path / "a")
-    with pytest.raises(NotADirectoryError):
-        disk.create(tmp_path / "a" / "b", [])
-    with pytest.raises(NotADirectoryError):
-        disk.make_folder(tmp_path / "a" / "b")
-    with pytest.raises(NotADirectoryError):
-        disk.size(tmp_path / "a" / "b")
+            call()
 
 
 @pytest.mark.parametrize(

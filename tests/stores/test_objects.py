@@ -16,7 +16,7 @@ from hypothesis.stateful import rule, run_state_machine_as_test
 
 from streameval.checkpoints import store as stores
 from streameval.checkpoints.bucket import Bucket
-from streameval.checkpoints.checkpoint import Draft, Header, Part, Place, Skip, Stop
+from streameval.checkpoints.checkpoint import Draft, Part, Place, Skip, Stop
 from streameval.checkpoints.cleaning import GRACE
 from streameval.checkpoints.format import BLOBS, CLAIM, folder_of
 from streameval.checkpoints.restore import RestorePlanner
@@ -24,7 +24,7 @@ from streameval.checkpoints.settings import CheckpointSettings
 from streameval.checkpoints.store import Store, folder_store
 from streameval.errors import ForeignStoreError, StoreError
 from streameval.events.records import Assignment, Partition
-from tests.stores.drafts import NOON, PLACE, contents, draft, whole
+from tests.stores.drafts import NOON, PLACE, contents, draft, header, whole
 from tests.stores.forgetful import Crash
 from tests.stores.histories import OFFSETS, PROCESSES, StoreHistories
 from tests.stores.watched import Request, WatchedBucket
@@ -114,21 +114,9 @@ def test_whatever_request_is_lost_the_highest_saved_is_there() -> None:
 def panes(number: int, kept: int, place: Place = PLACE) -> Draft:
     """One more pane has settled since the checkpoint before; the newest so many are kept."""
     names = [f"labels/60/{pane:08}" for pane in range(max(0, number - kept), number)]
-
-    header = Header(
-        release="0.1.0",
-        cluster="c1",
-        group="g1",
-        place=place,
-        offset=number,
-        counted=number,
-        clock=None,
-        settings={},
-        written_at=NOON + number,
-        partitions=8,
-    )
     meta = Part(name="meta", content=lambda: iter([b"%d" % number]))
-    return Draft(header=header, parts=[*(_pane(name, place) for name in names), meta])
+    made = header(place, number, written_at=NOON + number, partitions=8)
+    return Draft(header=made, parts=[*(_pane(name, place) for name in names), meta])
 
 
 @cache
