@@ -50,20 +50,6 @@ def test_part_of_an_arrow_array_is_that_part() -> None:
     assert np.isnan(read(Columns(recommendations=acts, interactions=[])))
 
 
-def test_ids_of_numpy_in_events_are_the_same_ids() -> None:
-    metrics = ("distinct_items", "mrr", "personalization@2")
-    for limit in (1_000_000, 1):
-        mine, theirs = (
-            Accumulator(*metrics, max_items=limit),
-            Accumulator(*metrics, max_items=limit),
-        )
-        for first, second in ((3, 4), (5, 6)):
-            mine.update([first, second], [second])
-            items: Any = list(np.array([first, second]))
-            theirs.update(items, items[1:])
-        assert bits(mine) == bits(theirs)
-
-
 def test_columns_that_no_metric_reads_may_stand_in_a_table() -> None:
     table = pa.table({"user": ["u"], "recommendations": [[1, 2]], "interactions": [[2]]})
     assert read(table) == 1.0

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from streameval import Accumulator
-from streameval.catalogue import parse
+from streameval.catalogue import catalogue, parameters, parse
 from streameval.catalogue.conventions import CONVENTIONS
 from tests.conformance.claims import READ, VARIANTS
 from tests.conformance.pages import pages
@@ -109,3 +109,13 @@ def test_every_name_of_the_systems_is_compared() -> None:
     known = {f"{system}:{name}" for system in systems for name in CONVENTIONS[system].metrics}
     # trec_eval's own output is where this one is compared; its package reaches a recall later.
     assert known - {"trec:iprec_at_recall"} <= compared
+
+
+@every_case("name", CONVENTIONS)
+def test_a_convention_names_parameters_values_and_metrics_that_there_are(name: str) -> None:
+    convention = CONVENTIONS[name]
+    for metric, chosen in convention.metrics.items():
+        known = parameters(catalogue()[metric], name)
+        assert {each: known[each].check(metric, value) for each, value in chosen.items()} == chosen
+    for theirs, ours in convention.spellings.items():
+        assert parse(f"{name}:{theirs}") == parse(f"{name}:{ours}")

@@ -13,7 +13,6 @@ from streameval.errors import (
     CutoffExceedsDepthError,
     InvalidEventError,
     MetricError,
-    MissingInputError,
     NotKeptError,
     StateVersionError,
     SuspiciousEventsWarning,
@@ -171,13 +170,6 @@ def test_of_an_empty_catalogue_there_is_no_coverage() -> None:
     accumulator.update(["a"], [])
     with pytest.raises(UndefinedMetricError, match="empty"):
         _ = accumulator.read("item_coverage").value
-
-
-def test_coverage_without_a_catalogue_is_refused() -> None:
-    with pytest.raises(MissingInputError, match="catalog="):
-        Accumulator("item_coverage@5")
-    with pytest.raises(MissingInputError):
-        Accumulator("distinct_items@5").read("item_coverage@5")
 
 
 def test_no_metric_and_no_item_kept_are_refused() -> None:

@@ -1,4 +1,4 @@
-"""A dump under other metrics, with other inputs, damaged, or of another release."""
+"""A saved state under other metrics, with other inputs, damaged, or of another release."""
 
 from __future__ import annotations
 
@@ -239,3 +239,25 @@ def test_what_was_loaded_goes_on_with_single_lists_as_if_it_had_counted_all() ->
     for each in (accumulator, loaded.copy(), loaded):
         each.update(["a", "b"], ["a"])
         assert each.read("ndcg(statistic=median)@10").count == 2
+
+
+def _saved() -> Accumulator:
+    accumulator = Accumulator("ndcg@2", "distinct_items@2", "mae", "auc")
+    accumulator.update(["a", "b"], {"a": 2.0}, scores=[0.5, 0.1])
+    return accumulator
+
+
+@every_case("key", sorted({*_saved().state_dict()} - {"metrics"}))
+def test_a_state_without_a_part_is_refused_and_nothing_changes(key: str) -> None:
+    accumulator = _saved()
+    before = accumulator.state_dict()
+    with pytest.raises(StreamevalError):
+        accumulator.load_state_dict({name: part for name, part in before.items() if name != key})
+    assert accumulator.state_dict() == before
+
+
+@every_case("part", [None, {}, "text", "dGV4dA==", [1, 2]])
+def test_a_part_of_another_kind_is_refused(part: object) -> None:
+    accumulator = _saved()
+    with pytest.raises(DamagedStateError, match="Nothing was loaded"):
+        accumulator.load_state_dict(accumulator.state_dict() | {"content": part})

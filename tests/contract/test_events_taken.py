@@ -49,11 +49,6 @@ def test_items_named_twice_are_interacted_with_once() -> None:
     assert _counted((["a", "b"], ["b", "b"])) == _counted((["a", "b"], ["b"]))
 
 
-def test_integers_of_numpy_are_integers() -> None:
-    numbers = np.array([3, 1]), np.array([1]), np.array([2, 4])
-    assert _counted(numbers) == _counted(([3, 1], [1], [2, 4]))
-
-
 def test_ids_of_numpy_are_the_ids_they_hold() -> None:
     shown: list[list[Any]] = [[np.int64(3), 10], [3, np.int32(10)], [np.int64(10)], [3]]
     words: list[list[Any]] = [[np.str_("a"), "b"], ["a", np.str_("b")]]

@@ -3,70 +3,75 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 
-from streameval import Accumulator
-from tests.effort import every_case
+from streameval import Accumulator, Event
 
 DATASETS = Path(__file__).parents[3] / "shared" / "datasets"
 
 pytestmark = pytest.mark.skipif(not DATASETS.is_dir(), reason="the data sets are not beside us")
 
 
-def _rows(name: str) -> Iterator[Mapping[str, Any]]:
+def _counted(name: str, *texts: str, by: tuple[str, ...]) -> Mapping[tuple[str, ...], Accumulator]:
+    found: defaultdict[tuple[str, ...], list[Event]] = defaultdict(list)
     with gzip.open(DATASETS / name / "events.ndjson.gz") as lines:
-        yield from map(msgspec.json.decode, lines)
+        for row in map(msgspec.json.decode, lines):
+            lists = {key: row.get(key) for key in ("recommendations", "interactions", "positions")}
+            found[tuple(row[label] for label in by)].append(Event(**lists))
+    accumulators = {labels: Accumulator(*texts) for labels in found}
+    for labels, events in found.items():
+        accumulators[labels].update_many(events)
+    return accumulators
 
 
-def _counted(name: str, *texts: str, **labels: str) -> Accumulator:
-    accumulator = Accumulator(*texts)
-    for row in _rows(name):
-        if labels.items() <= row.items():
-            acts, ranks = row["interactions"], row.get("positions")
-            accumulator.update(row["recommendations"], acts, ranks)
-    return accumulator
+def test_replayed_sessions_are_hit_as_often_as_expected() -> None:
+    found = _counted("otto_test_sample", "hit_rate@10", by=("variant",))
+    readings = {variant: each.read("hit_rate@10") for (variant,), each in found.items()}
+    assert {variant: (each.total, each.count) for variant, each in readings.items()} == {
+        "recent": (410, 842),
+        "pop": (162, 842),
+    }
 
 
-PRINTED = {
-    "map": "0.1785",
-    "mrr": "0.4064",
-    "precision@5": "0.2667",
-    "precision@10": "0.3000",
-    "precision@15": "0.3111",
-    "precision@20": "0.3667",
-    "precision@30": "0.3333",
-    "precision@100": "0.2467",
-    "precision@200": "0.1600",
-    "precision@500": "0.0873",
-    "precision@1000": "0.0437",
-}
+def test_logged_clicks_are_all_there() -> None:
+    found = _counted("obd_small", "ctr", "ctr@1", "hit_rate", by=("variant", "campaign"))
+    clicks = {("bts", "men"): 69, ("bts", "women"): 46, ("random", "men"): 46}
+    for labels, total in {**clicks, ("random", "women"): 46}.items():
+        reading = found[labels].read("ctr")
+        assert (reading.total, reading.count) == (total, 10_000)
+        assert found[labels].read("hit_rate").value == reading.value
 
 
-def test_trec_eval_printed_the_same_digits() -> None:
-    readings = _counted("trec_eval_test", *PRINTED, "ctr").compute()
-    assert {text: f"{readings[text].value:.4f}" for text in PRINTED} == PRINTED
-    assert (readings["ctr"].total, readings["ctr"].count) == (131, 1500)
+def test_every_line_of_trec_evals_own_test_is_given_to_the_printed_digits() -> None:
+    lines = _lines("expected_all.txt.gz")
+    expected = {_text(name): value for name, _, value in lines if name not in ("runid", "num_q")}
+    accumulator = Accumulator(*expected, "ctr")
+    judged: defaultdict[str, dict[str, float]] = defaultdict(dict)
+    for topic, _, item, gain in _lines("qrels.test.gz"):
+        judged[topic][item] = float(gain)
+    found: defaultdict[str, list[tuple[float, str]]] = defaultdict(list)
+    for topic, _, item, _, score, _ in _lines("results.test.gz"):
+        found[topic].append((float(score), item))
+    for topic, scored in found.items():
+        accumulator.update([item for _, item in sorted(scored, reverse=True)], judged[topic])
+    assert len(expected) == 28
+    for text, value in expected.items():
+        digits = len(value.partition(".")[2])
+        assert f"{accumulator.read(text).value:.{digits}f}" == value, text
+    assert (accumulator.read("ctr").total, accumulator.read("ctr").count) == (131, 1500)
 
 
-@every_case(("variant", "hits"), [("recent", 410), ("pop", 162)])
-def test_replayed_sessions_are_hit_as_often_as_expected(variant: str, hits: int) -> None:
-    reading = _counted("otto_test_sample", "hit_rate@10", variant=variant).read("hit_rate@10")
-    assert (reading.total, reading.count) == (hits, 842)
+def _text(name: str) -> str:
+    if name.startswith("iprec_at_recall_"):
+        return f"trec:iprec_at_recall(recall={name.removeprefix('iprec_at_recall_')})"
+    return f"trec:{name}"
 
 
-@every_case(
-    "expected",
-    [("bts", "men", 69), ("bts", "women", 46), ("random", "men", 46), ("random", "women", 46)],
-)
-def test_logged_clicks_are_all_there(expected: tuple[str, str, int]) -> None:
-    variant, campaign, clicks = expected
-    labels = {"variant": variant, "campaign": campaign}
-    accumulator = _counted("obd_small", "ctr", "ctr@1", "hit_rate", **labels)
-    reading = accumulator.read("ctr")
-    assert (reading.total, reading.count) == (clicks, 10_000)
-    assert accumulator.read("hit_rate").value == reading.value
+def _lines(name: str) -> list[list[str]]:
+    with gzip.open(DATASETS / "trec_eval_test" / name, "rt", encoding="utf-8") as text:
+        return [line.split() for line in text]

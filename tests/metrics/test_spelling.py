@@ -8,9 +8,11 @@ from types import ModuleType
 import pytest
 
 from streameval import Accumulator
-from streameval.catalogue import parse
+from streameval.catalogue import catalogue, parse
+from streameval.catalogue.lookup import ALIASES, aliases
 from streameval.catalogue.metric import metric
 from streameval.errors import (
+    AbsentMetricError,
     MetricParameterError,
     MetricSyntaxError,
     UnknownConventionError,
@@ -154,3 +156,72 @@ def test_a_name_that_the_module_does_not_have_is_refused_with_those_it_has() -> 
         parse("own_metrics:late@5")
     with pytest.raises(UnknownMetricError):
         parse("own_metrics:something@5")
+
+
+def test_an_alias_is_a_metric_of_the_catalogue_and_hides_none() -> None:
+    assert ALIASES.keys().isdisjoint(catalogue())
+    for alias, text in ALIASES.items():
+        metric = parse(alias)
+        assert metric.text == text
+        assert alias in aliases(metric.name)
+
+
+def test_an_alias_takes_parameters_and_a_cutoff() -> None:
+    assert parse("surprisal(cold=zero)@5").text == "novelty(cold=zero,unit=share)@5"
+    assert parse("surprisal(unit=bits)@5").text == "novelty@5"
+    assert parse("success@10").text == "hit_rate@10"
+    with pytest.raises(UnknownMetricError, match="'success'"):
+        parse("succes@10")
+
+
+def test_trec_eval_writes_cutoffs_into_names() -> None:
+    assert parse("trec:P_10") == parse("trec:precision@10")
+    assert parse("trec:map_cut_5") == parse("trec:map@5")
+    for text in ("trec:P_0", "trec:P_99999999999"):
+        with pytest.raises(MetricSyntaxError, match="whole number from 1"):
+            parse(text)
+    for text in ("trec:P_10@5", "trec:nothing_10", "recbole:P_10"):
+        with pytest.raises(UnknownMetricError):
+            parse(text)
+
+
+_TAKEN = {
+    "num_ret": "retrieved",
+    "num_rel": "relevant",
+    "num_rel_ret": "hits",
+    "map": "map",
+    "gm_map": "gm_map",
+    "Rprec": "r_precision",
+    "bpref": "bpref",
+    "recip_rank": "mrr",
+    "ndcg": "ndcg",
+    "set_P": "precision",
+    "set_recall": "recall",
+    "set_F": "f1",
+    "success_1": "hit_rate@1",
+    "recall_100": "recall@100",
+    "P_5": "precision@5",
+    "ndcg_cut_10": "ndcg@10",
+    "map_cut_10": "map@10",
+    "P_1000": "precision@1000",
+    "iprec_at_recall_0.00": "iprec_at_recall(recall=0)",
+    "iprec_at_recall_0.10": "iprec_at_recall(recall=0.1)",
+    "iprec_at_recall_0.50": "iprec_at_recall",
+    "iprec_at_recall_1.00": "iprec_at_recall(recall=1)",
+}
+_ABSENT = (
+    *("runid", "num_q", "relstring_10", "infAP", "gm_bpref", "Rprec_mult_0.20", "11pt_avg"),
+    *("utility_1.00,-1.00,0.00,0.00", "binG", "G", "ndcg_rel", "Rndcg", "relative_P_5"),
+    *("set_relative_P", "set_map", "num_nonrel_judged_ret", "prefs_simp", "map_avgjg", "P_avgjg_5"),
+)
+
+
+@every_case("name", _TAKEN)
+def test_a_name_of_trec_eval_is_ours(name: str) -> None:
+    assert parse(f"trec:{name}").text == f"trec:{_TAKEN[name]}"
+
+
+@every_case("name", _ABSENT)
+def test_what_trec_eval_has_and_we_have_not_is_said_to_be_absent(name: str) -> None:
+    with pytest.raises(AbsentMetricError, match=r"of trec_eval .* is not among the metrics here"):
+        parse(f"trec:{name}")

@@ -96,17 +96,6 @@ def test_negative_zero_is_zero() -> None:
     assert state(_values([-0.0])) == state(_values([0.0]))
 
 
-@every_case("parts", [1, 7, 40])
-def test_above_the_cap_neither_order_nor_partition_shows(parts: int) -> None:
-    draw = np.random.default_rng(3)
-    content = draw.random(4_000) ** 4
-    whole, merged = _values(content.tolist(), cap=500), _values([], cap=500)
-    for part in np.array_split(draw.permutation(content), parts):
-        merged.merge(_values(part.tolist(), cap=500))
-    assert whole.view(np.array([0]))[0].estimated
-    assert state(merged) == state(whole)
-
-
 def test_a_stream_that_never_repeats_a_value_is_bounded() -> None:
     draw = np.random.default_rng(4)
     values = _values([], cap=1_000)

@@ -67,25 +67,6 @@ def test_an_estimate_is_near_the_truth(max_items: int, k: int | None) -> None:
     assert exposures.distinct_among(known) == pytest.approx(truth, rel=9 / max_items**0.5)
 
 
-def test_above_the_cap_neither_order_nor_partition_nor_form_shows() -> None:
-    lists = _lists(900)
-    whole, one_by_one, merged = _counted(lists, 300), _counted([], 300), _counted([], 300)
-    for items in reversed(lists):
-        one_by_one.count(batch(shown(items, [])), 0)
-    for start in range(0, len(lists), 70):
-        merged.merge(_counted(lists[start : start + 70], 300))
-    assert _of(whole).estimated
-    assert state(whole) == state(one_by_one) == state(merged)
-
-
-def test_parts_below_the_cap_are_thinned_as_soon_as_they_pass_it_together() -> None:
-    lists = [[item] for item in CATALOG[:80]]
-    merged = _counted(lists[:40], 50)
-    merged.merge(_counted(lists[40:], 50))
-    assert state(merged) == state(_counted(lists, 50))
-    assert _of(merged).estimated
-
-
 def test_items_that_never_repeat_are_bounded() -> None:
     statistic = _counted([], 100)
     for number in range(0, 50_000, 10):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from itertools import combinations
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.events import Batch
-from streameval.statistics.pairings import ItemPairings, PairingsOptions
+from streameval.statistics.pairings import ItemPairings, Pairings, PairingsOptions
 from streameval.statistics.scores import (
     RankSumsOfLists,
     RankSumsOptions,
@@ -88,11 +89,15 @@ def test_rank_sums_are_twice_the_pairs_in_order(lists: list[Outcomes]) -> None:
     assert sums.lists == len(lists)
 
 
+def _pairings(lists: list[list[int]], options: PairingsOptions) -> Pairings:
+    statistic = ItemPairings(options, Items())
+    statistic.count(Batch(recommendations=lists, interactions=[()] * len(lists)), 0)
+    return statistic.view(_HERE)[0]
+
+
 @given(st.lists(st.lists(st.integers(0, 6), max_size=5), max_size=7))
 def test_a_mean_cosine_is_that_of_all_pairs_of_lists(lists: list[list[int]]) -> None:
-    statistic = ItemPairings(PairingsOptions(cutoff=4), Items())
-    statistic.count(Batch(recommendations=lists, interactions=[()] * len(lists)), 0)
-    (pairings,) = statistic.view(_HERE)
+    pairings = _pairings(lists, PairingsOptions(cutoff=4))
     sets = [set(each[:4]) for each in lists if each]
     cosines = [len(a & b) / math.sqrt(len(a) * len(b)) for a, b in combinations(sets, 2)]
     found = pairings.mean_cosine()
@@ -101,3 +106,14 @@ def test_a_mean_cosine_is_that_of_all_pairs_of_lists(lists: list[list[int]]) -> 
         assert math.isnan(found)
     else:
         assert found == pytest.approx(math.fsum(cosines) / len(cosines), abs=1e-12)
+
+
+def test_above_the_cap_pairings_are_bounded_and_estimated() -> None:
+    draw = random.Random(3)
+    lists = [draw.sample(range(150), draw.randint(1, 8)) for _ in range(600)]
+    exact, bounded = (
+        _pairings(lists, options) for options in (PairingsOptions(), PairingsOptions(max_rows=600))
+    )
+    assert (exact.estimated, bounded.estimated) == (False, True)
+    assert len(bounded.pairs[0]) <= 600
+    assert bounded.mean_cosine() == pytest.approx(exact.mean_cosine(), rel=0.25)
