@@ -55,4 +55,5 @@ def _families() -> Iterator[Family]:
 def _family(family: Family) -> str:
     labels = ", ".join(f"`{name}`" for name in family.samples[0].labels)
     by = f" by {labels}" if labels else ""
-    return f"- `{family.samples[0].name}` ({family.kind}{by}): {family.help}"
+    meaning = family.help.partition(". ")[0].removesuffix(".")
+    return f"- `{family.samples[0].name}` ({family.kind}{by}): {meaning}"
