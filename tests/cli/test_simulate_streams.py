@@ -64,7 +64,7 @@ def test_evaluate_finds_the_truth(folder: Path, capsys: pytest.CaptureFixture[st
         assert found["hit_rate", name] == (each.hits / lists, lists)
         assert found["hit_rate(type=purchase)", name] == (each.purchases / lists, lists)
         assert found["value_per_list", name] == (each.gain / lists, lists)
-    invalid = known.impressions.invalid + known.interactions.invalid
+    invalid = known.impressions["invalid"] + known.interactions["invalid"]
     assert f"{invalid} of " in captured.err
 
 

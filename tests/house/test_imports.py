@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.effort import every_case
 from tests.house.checkout import ROOT
 
 # msgspec looks for typing_extensions itself, and does without where there is none.
@@ -36,29 +37,28 @@ def _lint_imports(root: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def _copy(tmp_path: Path) -> Path:
+@every_case(
+    ("module", "imported", "said"),
+    [
+        (
+            "events/event.py",
+            "streameval.accumulator",
+            "streameval.events is not allowed to import streameval.accumulator",
+        ),
+        ("metrics/mrr.py", "streameval.metrics.ndcg", "streameval.metrics.mrr"),
+    ],
+)
+def test_an_import_that_runs_upward_or_between_metrics_is_seen(
+    tmp_path: Path, module: str, imported: str, said: str
+) -> None:
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "streameval", tmp_path / "streameval", ignore=ignored)
-    return tmp_path
-
-
-def test_an_import_that_runs_upward_is_seen(tmp_path: Path) -> None:
-    broken = _copy(tmp_path) / "streameval" / "events" / "event.py"
-    with broken.open("a", encoding="utf-8") as file:
-        file.write("\nimport streameval.accumulator\n")
+    copy, ignored = tmp_path / "streameval", shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "streameval", copy, ignore=ignored, dirs_exist_ok=True)
+    with (copy / module).open("a", encoding="utf-8") as file:
+        file.write(f"\nimport {imported}\n")
     result = _lint_imports(tmp_path)
     assert result.returncode != 0
-    assert "streameval.events is not allowed to import streameval.accumulator" in result.stdout
-
-
-def test_a_metric_that_imports_a_metric_is_seen(tmp_path: Path) -> None:
-    broken = _copy(tmp_path) / "streameval" / "metrics" / "mrr.py"
-    with broken.open("a", encoding="utf-8") as file:
-        file.write("\nimport streameval.metrics.ndcg\n")
-    result = _lint_imports(tmp_path)
-    assert result.returncode != 0
-    assert "streameval.metrics.mrr" in result.stdout
+    assert said in result.stdout
 
 
 def test_importing_the_package_brings_numpy_and_msgspec_only() -> None:

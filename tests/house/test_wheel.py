@@ -92,20 +92,23 @@ def _python(installed: Path, *arguments: str) -> subprocess.CompletedProcess[str
     )
 
 
-def test_the_wheel_holds_every_file_of_the_package(wheel: Path) -> None:
+def test_the_wheel_holds_the_package_its_licence_and_the_charts_and_nothing_else(
+    wheel: Path,
+) -> None:
     package = (path for path in files() if path.is_relative_to(PACKAGE))
     tracked = {str(path.relative_to(ROOT)) for path in package if not path.is_relative_to(BUILDING)}
+    charts = {f"{CHARTS}/{name}" for name in FILES}
+    names = _names(wheel)
     assert {"streameval/py.typed", "streameval/metrics/ndcg.py"} <= tracked
-    assert tracked - {str(START.relative_to(ROOT))} <= _names(wheel)
-
-
-def test_the_wheel_holds_the_package_and_its_metadata_only(wheel: Path) -> None:
-    tops = {name.partition("/")[0] for name in _names(wheel)}
-    assert tops == {"streameval", "streameval_start.py", f"{wheel.name.split('-py3')[0]}.dist-info"}
-
-
-def test_the_wheel_brings_its_licence(wheel: Path) -> None:
-    assert [name for name in _names(wheel) if name.endswith("licenses/LICENSE")]
+    assert tracked - {str(START.relative_to(ROOT))} | charts <= names
+    metadata = f"{wheel.name.split('-py3')[0]}.dist-info"
+    tops = {name.partition("/")[0] for name in names}
+    assert tops == {"streameval", "streameval_start.py", metadata}
+    assert [name for name in names if name.endswith("licenses/LICENSE")]
+    assert not [name for name in names if "/web/charts/" in name]
+    with zipfile.ZipFile(wheel) as archive:
+        assert b"Permission is hereby granted" in archive.read(f"{CHARTS}/LICENSE")
+        assert b"uPlot" in archive.read(f"{CHARTS}/uPlot.iife.min.js")
 
 
 def test_the_installed_wheel_computes_knows_every_metric_and_imports_whole(installed: Path) -> None:
@@ -116,17 +119,6 @@ def test_the_installed_wheel_computes_knows_every_metric_and_imports_whole(insta
     assert set(metrics.split()) == {path.stem for path in (PACKAGE / "metrics").glob("[!_]*.py")}
     shipped = {path for path in modules() if not path.is_relative_to(BUILDING)} - {START}
     assert int(imported) >= len(shipped) - 1
-
-
-def test_the_wheel_brings_the_charts_of_the_page_with_their_licence(wheel: Path) -> None:
-    assert {f"{CHARTS}/{name}" for name in FILES} <= _names(wheel)
-    with zipfile.ZipFile(wheel) as archive:
-        assert b"Permission is hereby granted" in archive.read(f"{CHARTS}/LICENSE")
-        assert b"uPlot" in archive.read(f"{CHARTS}/uPlot.iife.min.js")
-
-
-def test_the_wheel_leaves_out_what_only_builds_it(wheel: Path) -> None:
-    assert not [name for name in _names(wheel) if "/web/charts/" in name]
 
 
 def test_a_source_distribution_brings_the_charts_and_what_fetches_them(dist: Path) -> None:

@@ -44,22 +44,17 @@ def test_the_documented_file_is_one_for_promtool_too(folder: Path) -> None:
     assert checked.returncode == 0, checked.stderr
 
 
-def test_a_prometheus_reads_with_certificate_and_password(folder: Path) -> None:
-    text = re.sub(r"prometheus: \$.*", f"prometheus: {hashed('s3cret')}", documented("tls_server"))
+@pytest.mark.parametrize(("password", "up"), [("s3cret", 1.0), ("other", 0.0)])
+def test_a_prometheus_reads_with_certificate_and_the_right_password_only(
+    folder: Path, password: str, up: float
+) -> None:
+    line = f"prometheus: {hashed(password)}"
+    text = re.sub(r"prometheus: \$.*", line, documented("tls_server"))
     with guarded(folder / "web.yml", text, prefix="/streameval") as site:
         target = f"127.0.0.1:{site.port}"
         scrape = documented("scrape_configs").replace("streameval.example:9877", target)
         fast = "global: { scrape_interval: 250ms, scrape_timeout: 250ms }\n"
         with running(folder, fast + scrape) as server:
-            assert server.settled("streameval_ndcg_sum", 1.0) == 1.0
-
-
-def test_a_prometheus_with_another_password_reads_nothing(folder: Path) -> None:
-    text = re.sub(r"prometheus: \$.*", f"prometheus: {hashed('other')}", documented("tls_server"))
-    with guarded(folder / "web.yml", text, prefix="/streameval") as site:
-        target = f"127.0.0.1:{site.port}"
-        scrape = documented("scrape_configs").replace("streameval.example:9877", target)
-        fast = "global: { scrape_interval: 250ms, scrape_timeout: 250ms }\n"
-        with running(folder, fast + scrape) as server:
-            assert server.settled("up", 0.0) == 0.0
-            assert server.value("streameval_ndcg_sum") is None
+            assert server.settled("up", up) == up
+            name = "streameval_ndcg_sum"
+            assert (server.settled(name, up) if up else server.value(name)) == (up or None)
