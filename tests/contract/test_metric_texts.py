@@ -32,35 +32,27 @@ UNDER_A_CONVENTION = [
 ]
 
 
-def _goes_round(text: str) -> None:
-    metric = parse(text)
-    again = parse(metric.text)
-    assert again.text == metric.text
-    assert again == metric
-    assert hash(again) == hash(metric)
-    assert (again.k, again.values) == (metric.k, metric.values)
-
-
 def test_the_text_of_every_metric_goes_round() -> None:
     own = [text for name, k in CASES for text in texts_of(name, k)]
     for text in (*own, *UNDER_A_CONVENTION):
-        _goes_round(text)
+        metric = parse(text)
+        again = parse(metric.text)
+        assert (again, hash(again), again.text) == (metric, hash(metric), metric.text)
+        assert (again.k, again.values) == (metric.k, metric.values)
 
 
-def test_what_is_chosen_as_it_is_anyway_leaves_the_text(subtests: pytest.Subtests) -> None:
-    for name in RANKED:
-        with subtests.test(name):
-            assert parse(f" {name}( repeats = first,min_gain=0.0 )@5 ").text == f"{name}@5"
-            assert (
-                parse(f"{name}( repeats=every , min_gain=1)@5").text
-                == parse(f"{name}(min_gain=1.0,repeats=every)@5").text
-            )
+@every_case("name", RANKED)
+def test_what_is_chosen_as_it_is_anyway_leaves_the_text(name: str) -> None:
+    assert parse(f" {name}( repeats = first,min_gain=0.0 )@5 ").text == f"{name}@5"
+    assert (
+        parse(f"{name}( repeats=every , min_gain=1)@5").text
+        == parse(f"{name}(min_gain=1.0,repeats=every)@5").text
+    )
 
 
-def test_a_cutoff_beyond_the_depth_is_refused(subtests: pytest.Subtests) -> None:
-    for name in RANKED:
-        with subtests.test(name):
-            laws.beyond_the_depth_is_refused(name)
+@every_case("name", RANKED)
+def test_a_cutoff_beyond_the_depth_is_refused(name: str) -> None:
+    laws.beyond_the_depth_is_refused(name)
 
 
 @every_case("name", RANKED)
@@ -76,38 +68,32 @@ def test_any_cutoff_up_to_the_depth_can_be_read(name: str) -> None:
     assert asked == named
 
 
-def test_items_shown_can_only_be_read_where_they_were_counted(subtests: pytest.Subtests) -> None:
-    for name in EXPOSED:
-        with subtests.test(name):
-            accumulator = laws.counted([f"{name}@10"], PLAIN)
-            with pytest.raises(NotKeptError, match=f"{name}@7"):
-                accumulator.read(f"{name}@7")
+@every_case("name", EXPOSED)
+def test_items_shown_can_only_be_read_where_they_were_counted(name: str) -> None:
+    accumulator = laws.counted([f"{name}@10"], PLAIN)
+    with pytest.raises(NotKeptError, match=f"{name}@7"):
+        accumulator.read(f"{name}@7")
 
 
-def test_documentation_has_formula_example_source_and_the_undefined_case(
-    subtests: pytest.Subtests,
-) -> None:
-    for name in NAMES:
-        with subtests.test(name):
-            definition = catalogue()[name]
-            text = definition.documentation
-            cut = "@k" if takes_k(name) else ""
-            assert re.search(rf"^    {name}{cut} = \S", text, re.MULTILINE)
-            assert f'Accumulator("{name}' in text
-            assert ">>> " in text
-            assert re.search(r"Undefined\swithout\s[^.]+\.", text)
-            assert definition.summary.endswith(".")
-            assert len(definition.source) > 10
+@every_case("name", NAMES)
+def test_documentation_has_formula_example_source_and_the_undefined_case(name: str) -> None:
+    definition = catalogue()[name]
+    text = definition.documentation
+    cut = "@k" if takes_k(name) else ""
+    assert re.search(rf"^    {name}{cut} = \S", text, re.MULTILINE)
+    assert f'Accumulator("{name}' in text
+    assert ">>> " in text
+    assert re.search(r"Undefined\swithout\s[^.]+\.", text)
+    assert definition.summary.endswith(".")
+    assert len(definition.source) > 10
 
 
-def test_bounds_and_direction_are_declared(subtests: pytest.Subtests) -> None:
-    for name in NAMES:
-        with subtests.test(name):
-            definition = catalogue()[name]
-            low, high = definition.bounds
-            assert low < high
-            assert definition.higher_is_better in (True, False, None)
-            assert definition.additive == (definition.per != "slice" and not definition.finish)
+@every_case("name", NAMES)
+def test_bounds_and_direction_are_declared(name: str) -> None:
+    definition = catalogue()[name]
+    low, high = definition.bounds
+    assert low < high
+    assert definition.additive == (definition.per != "slice" and not definition.finish)
 
 
 def test_a_metric_is_written_once_however_often_it_is_asked_for() -> None:
@@ -122,17 +108,14 @@ _WITHOUT_INTERACTIONS = {
 }
 
 
-def test_what_the_user_did_can_be_of_one_type_wherever_it_plays_a_part(
-    subtests: pytest.Subtests,
-) -> None:
-    for name in sorted(catalogue()):
-        with subtests.test(name):
-            text = f"{name}(type=click)"
-            if name in _WITHOUT_INTERACTIONS:
-                with pytest.raises(MetricParameterError, match="type"):
-                    parse(text)
-            else:
-                assert parse(text).text == text
+@every_case("name", sorted(catalogue()))
+def test_what_the_user_did_can_be_of_one_type_wherever_it_plays_a_part(name: str) -> None:
+    text = f"{name}(type=click)"
+    if name in _WITHOUT_INTERACTIONS:
+        with pytest.raises(MetricParameterError, match="type"):
+            parse(text)
+    else:
+        assert parse(text).text == text
 
 
 @every_case(

@@ -326,3 +326,47 @@ def test_a_moment_is_the_same_in_every_offset(moment: datetime, minutes: int) ->
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
     event = decoded({"ts": aware.isoformat()}, time="ts", time_unit="iso8601")
     assert event.ts == (aware - epoch) // timedelta(microseconds=1)
+
+
+BESIDE = EventFields(scores="scores", baseline="expected")
+
+
+def beside(**changed: Any) -> bytes:
+    plain = {
+        "recommendations": ["a", "b"],
+        "interactions": [],
+        "scores": [0.5, 1],
+        "expected": ["b", "c"],
+    }
+    return msgspec.json.encode(plain | changed)
+
+
+@every_case("items", [["a", "b"], [1, 2], [{"id": "a"}, {"id": "b"}]])
+def test_every_form_of_list_has_its_scores_and_baseline(items: list[Any]) -> None:
+    event = read(Decoder(BESIDE, []), beside(recommendations=items))
+    assert isinstance(event, Event)
+    assert (event.scores, event.baseline) == ([0.5, 1.0], ["b", "c"])
+
+
+def test_columns_carry_them_too() -> None:
+    batch = Decoder(BESIDE, []).decode_many([beside(), beside(expected=[])]).named
+    assert batch.scores == [[0.5, 1.0], [0.5, 1.0]]
+    assert batch.baselines == [["b", "c"], []]
+
+
+@every_case(
+    ("changed", "reason"),
+    [
+        ({"scores": [0.5]}, "invalid_score"),
+        ({"scores": ["high", 1]}, "invalid_score"),
+        ({"scores": None}, "missing_field"),
+        ({"scores": {}}, "wrong_type"),
+        ({"expected": None}, "missing_field"),
+        ({"expected": [1.5]}, "invalid_id"),
+    ],
+)
+def test_what_does_not_fit_has_its_reason(changed: dict[str, Any], reason: str) -> None:
+    found = read(Decoder(BESIDE, []), beside(**changed))
+    assert isinstance(found, InvalidEvent)
+    assert found.reason == reason
+    assert Decoder(BESIDE, []).decode_many([beside(**changed)]).invalid[0][1] == found

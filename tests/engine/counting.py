@@ -13,6 +13,8 @@ from streameval.decoding.fields import EventFields
 from streameval.engine.direct import Direct
 from streameval.engine.ingest import Ingest
 from streameval.engine.partition import Layout
+from streameval.engine.snapshot import Health, Snapshot
+from streameval.engine.snapshots import Circumstances, Snapshots
 from streameval.events.records import Partition, RecordBatch
 from streameval.windows.family import FamilySpec
 from streameval.windows.times import Times
@@ -93,3 +95,18 @@ def state(of: Ingest, span: int | None = None) -> State:
 def parts(of: Ingest, number: int = 0) -> dict[str, bytes]:
     sections = of.sections(Partition("events", number))
     return {each.name: b"".join(each.content()()) for each in sections}
+
+
+class Taking:
+    """Takes snapshots of an ingest."""
+
+    def __init__(self, of: Ingest, labels: Sequence[str] = ("variant",), **more: Any) -> None:
+        self._ingest = of
+        self._snapshots = Snapshots(
+            of.layout, source="events", labels=list(labels), started_at=100.0, **more
+        )
+
+    def take(self, now: float = 200.0, trouble: str | None = None, **around: Any) -> Snapshot:
+        ends = {Partition("events", 0): 9}
+        circumstances = Circumstances(health=Health(trouble=trouble), ends=ends, **around)
+        return self._snapshots.take(self._ingest.copied(), now, circumstances)

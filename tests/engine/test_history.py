@@ -1,14 +1,11 @@
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import pytest
 
 from streameval.engine import history as of_history
 from streameval.engine.ingest import Ingest
 from streameval.engine.snapshot import Past
-from streameval.engine.snapshots import Circumstances, Snapshots
-from tests.engine.counting import MINUTE, batch, layout, parts, record
+from tests.engine.counting import MINUTE, Taking, batch, layout, parts, record
 from tests.engine.counting import ingest as ingest_of
 
 METRICS = ["hit_rate@1", "ctr", "distinct_items@1"]
@@ -17,22 +14,6 @@ HOUR = 60 * MINUTE
 
 def counting(*spans: int) -> Ingest:
     return ingest_of(layout(METRICS, spans=spans))
-
-
-class Taking(NamedTuple):
-    """An ingest, and what takes snapshots of it."""
-
-    ingest: Ingest
-    snapshots: Snapshots
-
-
-def snapshots(of: Ingest) -> Taking:
-    made = Snapshots(of.layout, source="events", labels=["variant"], started_at=100.0)
-    return Taking(of, made)
-
-
-def past(of: Taking, now: float = 200.0) -> Past:
-    return of.snapshots.take(of.ingest.copied(), now, Circumstances()).past
 
 
 def rows(found: Past) -> dict[tuple[int, tuple[str, ...]], list[tuple[float, int]]]:
@@ -46,7 +27,7 @@ def test_every_pane_of_every_slice_has_its_means() -> None:
     first = [record(ts=3600, interactions=["a"]), record(ts=3601), record(ts=3660, variant="b")]
     ingest.apply(batch(first))
     ingest.apply(batch([record(ts=3610)], number=1))
-    found = past(snapshots(ingest))
+    found = Taking(ingest).take().past
     assert found.clock == 3_660_000_000
     assert found.families[0].means == ("hit_rate@1", "ctr")
     assert rows(found) == {
@@ -58,8 +39,8 @@ def test_every_pane_of_every_slice_has_its_means() -> None:
 def test_panes_that_grew_old_are_hours_and_nothing_is_counted_twice() -> None:
     ingest = counting(24 * HOUR)
     ingest.apply(batch([record(ts=60 * minute) for minute in range(300)]))
-    of = snapshots(ingest)
-    (family,) = [past(of) for _ in range(9)][-1].families
+    of = Taking(ingest)
+    (family,) = [of.take().past for _ in range(9)][-1].families
     assert [pane.start for pane in family.panes] == sorted(pane.start for pane in family.panes)
     assert {pane.size for pane in family.panes} == {MINUTE, HOUR}
     assert sum(row[0][1] for pane in family.panes for row in pane.rows.values()) == 300
@@ -67,11 +48,11 @@ def test_panes_that_grew_old_are_hours_and_nothing_is_counted_twice() -> None:
 
 def test_a_pane_that_did_not_change_is_the_very_same_object() -> None:
     ingest = counting(HOUR)
-    of = snapshots(ingest)
+    of = Taking(ingest)
     ingest.apply(batch([record(ts=3600), record(ts=3700)]))
-    before = past(of).families[0].panes
+    before = of.take().past.families[0].panes
     ingest.apply(batch([record(ts=3710)], start=2))
-    after = past(of).families[0].panes
+    after = of.take().past.families[0].panes
     assert before[0] is after[0]
     assert [row[0][1] for pane in before for row in pane.rows.values()] == [1, 1]
     assert [row[0][1] for pane in after for row in pane.rows.values()] == [1, 2]
@@ -82,7 +63,7 @@ def test_it_is_there_again_after_a_restart() -> None:
     before.apply(batch([record(ts=60 * minute) for minute in range(50)]))
     place = batch([]).partition
     after.restore(place, {place: 50}, parts(before))
-    assert rows(past(snapshots(after))) == rows(past(snapshots(before)))
+    assert rows(Taking(after).take().past) == rows(Taking(before).take().past)
 
 
 def test_a_long_past_is_read_a_piece_at_a_time_the_newest_first(
@@ -91,10 +72,10 @@ def test_a_long_past_is_read_a_piece_at_a_time_the_newest_first(
     monkeypatch.setattr(of_history, "_LEAST", 10)
     ingest = counting(HOUR)
     ingest.apply(batch([record(ts=60 * minute) for minute in range(30)]))
-    of = snapshots(ingest)
+    of = Taking(ingest)
     lengths = []
     for _ in range(8):
-        (family,) = past(of).families
+        (family,) = of.take().past.families
         panes = family.panes
         border = panes[0].start if len(panes) < 30 else family.since
         assert family.since == border <= panes[0].start
@@ -109,10 +90,10 @@ def test_a_long_past_is_read_a_piece_at_a_time_the_newest_first(
 def test_without_windows_there_are_no_panes_but_what_was_seen() -> None:
     ingest = counting()
     ingest.apply(batch([record(ts=1, interactions=["a"])]))
-    of = snapshots(ingest)
-    past(of)
+    of = Taking(ingest)
+    of.take()
     ingest.apply(batch([record(ts=2)], start=1))
-    found = past(of)
+    found = of.take().past
     assert found.families[0].panes == ()
     key = (0, "hit_rate@1", ("a",), "lifetime")
     assert [(each.at, each.value(key)) for each in found.seen] == [(1.0, 1.0), (2.0, 0.5)]
@@ -121,15 +102,15 @@ def test_without_windows_there_are_no_panes_but_what_was_seen() -> None:
 def test_what_was_seen_has_no_value_where_there_was_no_evidence() -> None:
     ingest = counting()
     ingest.apply(batch([record(ts=1, recommendations=[])]))
-    (seen,) = past(snapshots(ingest)).seen
+    (seen,) = Taking(ingest).take().past.seen
     assert seen.value((0, "ctr", ("a",), "lifetime")) is None
     assert seen.value((0, "ctr", ("z",), "lifetime")) is None
 
 
 def test_what_was_seen_stays_bounded_and_reaches_back_to_the_start() -> None:
     ingest = counting()
-    of = snapshots(ingest)
-    seen = [past(of, float(now)).seen for now in range(5_000)]
+    of = Taking(ingest)
+    seen = [of.take(float(now)).past.seen for now in range(5_000)]
     assert max(map(len, seen)) <= 200
     moments = [each.at for each in seen[-1]]
     assert moments == sorted(moments)
@@ -139,7 +120,7 @@ def test_what_was_seen_stays_bounded_and_reaches_back_to_the_start() -> None:
 
 def test_while_event_time_stands_the_last_value_takes_the_place_of_the_one_before() -> None:
     ingest = counting()
-    of = snapshots(ingest)
+    of = Taking(ingest)
     for offset in range(5):
         ingest.apply(batch([record(ts=7)], start=offset))
-        assert [each.at for each in past(of).seen] == [7.0]
+        assert [each.at for each in of.take().past.seen] == [7.0]

@@ -85,21 +85,6 @@ def test_the_pieces_that_a_batch_is_counted_in_change_no_byte(
         assert fed() == whole
 
 
-@given(st.lists(st.tuples(st.integers(0, 2), values_of_any_kind), max_size=4))
-def test_consumed_is_valid_and_invalid_and_tombstones(
-    batches: list[tuple[int, list[bytes | None]]],
-) -> None:
-    of = ingest()
-    positions = [0, 0, 0]
-    for number, values in batches:
-        of.apply(batch(values, number, positions[number]))
-        positions[number] += len(values)
-    tally = of.tally
-    assert tally.consumed == sum(len(values) for _, values in batches) == sum(positions)
-    assert tally.consumed == tally.valid + sum(tally.invalid.values()) + tally.tombstones
-    assert tally.valid == sum(lists for _, lists in lifetime(of))
-
-
 @given(values_of_any_kind, st.randoms(use_true_random=False))
 def test_any_split_over_partitions_and_batches_gives_the_same_state(
     values: list[bytes | None], draw: Any

@@ -8,18 +8,15 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
 
 from streameval import Accumulator, Event, Intervals
 from streameval.accumulator.plan import PANE_GROUPS
 from streameval.accumulator.uncertainty import interval
 from streameval.engine.ingest import Ingest
 from streameval.engine.snapshot import LIFETIME, Series
-from streameval.engine.snapshots import Circumstances, Snapshots
 from streameval.events.records import Partition
 from tests.effort import every_case
-from tests.engine.counting import MINUTE, batch, ingest, layout, parts, record, views
+from tests.engine.counting import MINUTE, Taking, batch, ingest, layout, parts, record, views
 
 INTERVALS = Intervals(groups=256)
 METRICS = ("ctr", "ndcg@3", "distinct_items@2")
@@ -52,9 +49,8 @@ def _fed(values: Sequence[bytes | None], ends: Sequence[int] = ()) -> Ingest:
 
 
 def _series(of: Ingest) -> dict[tuple[str, str, str], Series]:
-    taking = Snapshots(of.layout, source="events", labels=["variant"], started_at=0.0)
-    taken = taking.take(of.copied(), 1.0, Circumstances())
-    return {(each.metric.text, each.labels[0], each.window): each for each in taken.series}
+    series = Taking(of).take().series
+    return {(each.metric.text, each.labels[0], each.window): each for each in series}
 
 
 def _accumulated(values: Sequence[bytes], variant: str) -> Accumulator:
@@ -135,32 +131,6 @@ def test_days_are_those_of_the_events_whatever_the_log_confirms() -> None:
     assert expected is not None
     assert np.array_equal(sums.days, expected.days)
     assert np.array_equal(sums.denominators, expected.denominators)
-
-
-good = st.builds(
-    record,
-    ts=st.integers(0, 6 * 3600),
-    id=st.sampled_from("abcdefgh"),
-    variant=st.sampled_from("abc"),
-    user=st.sampled_from(["u1", "u2", None]),
-    interactions=st.sampled_from([[], ["a"], ["a", "z"], {"a": 2.5}]),
-)
-logs = st.lists(st.none() | good | st.just(b"x"), min_size=1, max_size=25)
-
-
-@given(logs, st.lists(st.integers(1, 25), max_size=4), st.integers(0, 25))
-def test_sums_are_a_function_of_the_log_and_survive_a_restart(
-    values: list[bytes | None], ends: list[int], stop: int
-) -> None:
-    whole = _fed(values)
-    assert parts(_fed(values, ends)) == parts(whole)
-    first, rest = values[:stop], values[stop:]
-    before, restored = ingest(LAYOUT), ingest(LAYOUT)
-    before.begin(PLACE, {PLACE: 0})
-    before.apply(batch(first))
-    restored.restore(PLACE, {PLACE: len(first)}, parts(before))
-    restored.apply(batch(rest, start=len(first)))
-    assert parts(restored) == parts(whole)
 
 
 @every_case("intervals", [None, INTERVALS])

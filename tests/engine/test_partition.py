@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streameval import Intervals
 from streameval.accumulator import Accumulator
 from streameval.engine.ingest import Ingest
 from streameval.engine.partition import META
@@ -18,13 +19,16 @@ from tests.effort import every_case
 from tests.engine.counting import MINUTE, batch, ingest, layout, lists, parts, record, state
 
 PLACE = Partition("events", 0)
-WINDOWS = layout(spans=(5 * MINUTE, 180 * MINUTE), dedup=10 * MINUTE)
+WINDOWS = layout(
+    spans=(5 * MINUTE, 180 * MINUTE), dedup=10 * MINUTE, intervals=Intervals(groups=256)
+)
 
 good = st.builds(
     record,
     ts=st.integers(0, 6 * 3600),
     id=st.sampled_from("abcdefgh"),
     variant=st.sampled_from("abc"),
+    user=st.sampled_from(["u1", "u2", None]),
     interactions=st.sampled_from([[], ["a"], ["a", "z"], {"a": 2.5}]),
 )
 logs = st.lists(st.none() | good | st.just(b"x"), max_size=25)
@@ -50,6 +54,7 @@ def test_the_state_is_a_function_of_the_log_wherever_batches_end(
     tally = whole.tally
     lost = sum(tally.invalid.values()) + tally.tombstones + tally.duplicates
     assert tally.consumed == len(values) == tally.valid + lost
+    assert tally.valid == sum(lists(whole).values())
 
 
 @given(logs, logs)

@@ -1,15 +1,12 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from streameval.decoding.invalid import REASONS
 from streameval.engine.ingest import Ingest
-from streameval.engine.snapshot import Counted, CountedKey, Health, Snapshot
-from streameval.engine.snapshots import Circumstances, Snapshots
+from streameval.engine.snapshot import Counted, CountedKey
 from streameval.events.records import Partition
-from tests.engine.counting import MINUTE, batch, layout, parts, record
+from tests.engine.counting import MINUTE, Taking, batch, layout, parts, record
 from tests.engine.counting import ingest as ingest_of
 
 METRICS = ["ctr", "hit_rate@1", "distinct_items@1"]
@@ -20,33 +17,10 @@ def ingest() -> Ingest:
     return ingest_of(layout(METRICS))
 
 
-class Taking:
-    """Takes snapshots of an ingest."""
-
-    def __init__(self, of: Ingest, idle: int | None) -> None:
-        self._ingest = of
-        self._snapshots = Snapshots(
-            of.layout, source="events", labels=["variant"], started_at=100.0, idle=idle
-        )
-
-    def take(self, trouble: str | None = None, **around: Any) -> Snapshot:
-        ends = {Partition("events", 0): 9}
-        circumstances = Circumstances(health=Health(trouble=trouble), ends=ends, **around)
-        return self._snapshots.take(self._ingest.copied(), 200.0, circumstances)
-
-
-def snapshots(of: Ingest, idle: int | None = None) -> Taking:
-    return Taking(of, idle)
-
-
-def take(of: Taking, trouble: str | None = None) -> Snapshot:
-    return of.take(trouble=trouble)
-
-
 def test_before_the_first_record_there_is_no_series_and_every_reason_is_at_zero(
     ingest: Ingest,
 ) -> None:
-    taken = take(snapshots(ingest))
+    taken = Taking(ingest).take()
     assert taken.series == ()
     assert taken.health.invalid == dict.fromkeys(REASONS, 0)
     assert taken.health.partitions == ()
@@ -57,7 +31,7 @@ def test_series_stand_by_metric_as_configured_and_then_by_label(
 ) -> None:
     ingest.apply(batch([record(variant="b"), record(variant="a", interactions=["a"])]))
     ingest.apply(batch([record(variant="c")], number=1))
-    series = take(snapshots(ingest)).series
+    series = Taking(ingest).take().series
     assert [(each.metric.text, *each.labels) for each in series] == [
         (metric, label)
         for metric in ("ctr", "hit_rate@1", "distinct_items@1")
@@ -68,7 +42,7 @@ def test_series_stand_by_metric_as_configured_and_then_by_label(
 
 def test_health_says_what_became_of_the_records(ingest: Ingest) -> None:
     ingest.apply(batch([record(ts=2), record(ts=1), None, b"x"]))
-    health = take(snapshots(ingest)).health
+    health = Taking(ingest).take().health
     assert (health.consumed, health.valid, health.tombstones) == (4, 2, 1)
     assert health.invalid["not_json"] == 1
     (partition,) = health.partitions
@@ -77,11 +51,11 @@ def test_health_says_what_became_of_the_records(ingest: Ingest) -> None:
 
 
 def test_versions_grow_and_a_taken_snapshot_stays_as_it_is(ingest: Ingest) -> None:
-    of = snapshots(ingest)
+    of = Taking(ingest)
     ingest.apply(batch([record()]))
-    first = take(of)
+    first = of.take()
     ingest.apply(batch([record(), b"x"], start=1))
-    second = take(of)
+    second = of.take()
     assert (first.version, second.version) == (1, 2)
     assert (first.series[0].reading.lists, second.series[0].reading.lists) == (1, 2)
     assert (first.health.invalid["not_json"], second.health.invalid["not_json"]) == (0, 1)
@@ -91,51 +65,49 @@ def test_versions_grow_and_a_taken_snapshot_stays_as_it_is(ingest: Ingest) -> No
 def test_a_window_that_did_not_change_is_not_read_again(ingest: Ingest, partitions: int) -> None:
     for number in range(partitions):
         ingest.apply(batch([record(variant="a"), record(variant="b")], number=number))
-    of = snapshots(ingest)
-    before = take(of).series
-    again = take(of).series
+    of = Taking(ingest)
+    before = of.take().series
+    again = of.take().series
     assert all(new is old for new, old in zip(again, before, strict=True))
     ingest.apply(batch([record(variant="b")], start=2))
-    changed = take(of).series
+    changed = of.take().series
     assert changed[0] == before[0]
     assert changed[1].reading.lists == before[1].reading.lists + 1
 
 
 def test_ids_of_two_kinds_are_advised_about_with_their_slice(ingest: Ingest) -> None:
-    of = snapshots(ingest)
+    of = Taking(ingest)
     ingest.apply(batch([record(interactions=["z"])] * 10_000))
-    assert "variant=a: 10,000 lists" in (take(of).health.trouble or "")
-    assert take(of, trouble="the broker is away").health.trouble == "the broker is away"
+    assert "variant=a: 10,000 lists" in (of.take().health.trouble or "")
+    assert of.take(trouble="the broker is away").health.trouble == "the broker is away"
 
 
 def test_a_stream_without_labels_has_one_series_a_metric() -> None:
     ingest = ingest_of(layout(METRICS, dimensions=()))
     ingest.apply(batch([record()]))
-    of = Snapshots(ingest.layout, source="events", labels=[], started_at=0.0)
-    taken = of.take(ingest.copied(), 1.0, Circumstances(health=Health(ready=False)))
+    taken = Taking(ingest, labels=[]).take()
     assert [(each.metric.text, each.labels) for each in taken.series] == [
         ("ctr", ()),
         ("hit_rate@1", ()),
         ("distinct_items@1", ()),
     ]
-    assert not taken.health.ready
 
 
 def test_windows_stand_beside_the_lifetime_which_comes_last() -> None:
     ingest = ingest_of(layout(["ctr"], spans=(5 * MINUTE, 180 * MINUTE)))
     ingest.apply(batch([record(ts=ts, id=str(ts)) for ts in (0, 7_200, 10_800, 14_500)]))
-    found = [(each.window, each.reading.lists) for each in take(snapshots(ingest)).series]
+    found = [(each.window, each.reading.lists) for each in Taking(ingest).take().series]
     assert found == [("5m", 1), ("3h", 3), ("lifetime", 4)]
 
 
 def test_a_label_value_without_events_for_long_leaves() -> None:
     ingest = ingest_of(layout(["ctr"], spans=(5 * MINUTE,)))
     ingest.apply(batch([record(ts=0, variant="old"), record(ts=1_000, variant="new")]))
-    assert {each.labels for each in take(snapshots(ingest, idle=1_000_000_000)).series} == {
+    assert {each.labels for each in Taking(ingest, idle=1_000_000_000).take().series} == {
         ("old",),
         ("new",),
     }
-    assert {each.labels for each in take(snapshots(ingest, idle=999_000_000)).series} == {("new",)}
+    assert {each.labels for each in Taking(ingest, idle=999_000_000).take().series} == {("new",)}
 
 
 def test_counters_leave_together_with_the_values_of_their_labels() -> None:
@@ -144,7 +116,7 @@ def test_counters_leave_together_with_the_values_of_their_labels() -> None:
     counted: dict[CountedKey, Counted] = {
         (0, (name,), "ctr"): (1.0, 2) for name in ("old", "new", "elsewhere")
     }
-    taken = snapshots(ingest, idle=999_000_000).take(counted=counted)
+    taken = Taking(ingest, idle=999_000_000).take(counted=counted)
     assert [labels for _, labels, _ in taken.counted or {}] == [("new",), ("elsewhere",)]
 
 
@@ -155,8 +127,8 @@ def test_what_began_later_says_since_when() -> None:
     place = Partition("events", 0)
     after.restore(place, {place: 1}, parts(before))
     after.apply(batch([record(ts=1_100)], start=1))
-    of = snapshots(after)
-    found = {(each.metric.name, each.window): each.since for each in take(of).series}
+    of = Taking(after)
+    found = {(each.metric.name, each.window): each.since for each in of.take().series}
     assert found == {
         ("ctr", "5m"): None,
         ("ctr", "lifetime"): None,
@@ -164,6 +136,6 @@ def test_what_began_later_says_since_when() -> None:
         ("distinct_items", "lifetime"): 1_000.0,
     }
     after.apply(batch([record(ts=9_000)] * 3, start=2))
-    found = {(each.metric.name, each.window): each.since for each in take(of).series}
+    found = {(each.metric.name, each.window): each.since for each in of.take().series}
     assert found["distinct_items", "5m"] is None
     assert found["distinct_items", "lifetime"] == 1_000.0
