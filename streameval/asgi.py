@@ -14,7 +14,7 @@ from streameval.engine.history import History
 from streameval.engine.snapshot import Snapshot
 from streameval.exporters.families import FIRST_EXPOSURE
 from streameval.exporters.web.application import application
-from streameval.prometheus import Accumulators, Collector, Exposition, Pictures
+from streameval.prometheus import Accumulators, Collector, Pictures, exposition
 
 EVERY: Final = 1.0
 """Seconds between snapshots."""
@@ -54,10 +54,8 @@ def app(
         >>> service.mount("/evaluation", app(lists, source="the home page"))
     """
     shown = _Shown(Pictures(accumulators, labels, source), time.monotonic)
-    exposition = Exposition(
-        Collector(accumulators, labels, restored=restored, first_exposure=first_exposure)
-    )
-    return application(shown.current, exposition)
+    counters = Collector(accumulators, labels, restored=restored, first_exposure=first_exposure)
+    return application(shown.current, exposition(counters))
 
 
 class _Shown:

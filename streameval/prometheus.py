@@ -6,7 +6,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -258,14 +258,8 @@ class Growth:
         return msgspec.structs.replace(entry, reading=reading)
 
 
-class Exposition:
-    """The text of /metrics, for programs without a registry."""
-
-    def __init__(self, *collectors: ClientCollector) -> None:
-        self._registry = CollectorRegistry()
-        for each in collectors:
-            self._registry.register(each)
-
-    def exposition(self, _: Snapshot | None = None) -> bytes:
-        """All samples in text format 0.0.4."""
-        return generate_latest(self._registry)
+def exposition(collector: ClientCollector) -> Callable[[Snapshot | None], bytes]:
+    """What renders all samples of a collector in text format 0.0.4, as the web application asks."""
+    registry = CollectorRegistry()
+    registry.register(collector)
+    return lambda _: generate_latest(registry)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from streameval import metrics
 from streameval.catalogue import summary
-from streameval.catalogue.conventions import CONVENTIONS, Choices
+from streameval.catalogue.conventions import CONVENTIONS
 from streameval.catalogue.grammar import Spelling, spelling
 from streameval.catalogue.metric import Definition, Metric, Parameter, Value, definition_of
 from streameval.errors import (
@@ -234,7 +234,7 @@ def _made(text: str, spelled: Spelling, definition: Definition, convention: str 
     known = parameters(definition, convention)
     usual = {name: parameter.default for name, parameter in known.items()}
     if convention is not None:
-        usual |= _choices(convention, definition.name)
+        usual |= CONVENTIONS[convention].metrics[definition.name]
     chosen = _checked(text, known, spelled)
     options = {name: value for name, value in chosen.items() if value != usual[name]}
     canonical = Spelling(spelled.prefix, definition.name, tuple(options.items()), spelled.k)
@@ -312,10 +312,6 @@ def _imported(module: str) -> ModuleType:
         raise MetricModuleError(module, error) from error
     except Exception as error:  # a user's module may raise anything while it is imported
         raise MetricModuleError(module, error) from error
-
-
-def _choices(convention: str, name: str) -> Choices:
-    return CONVENTIONS[convention].metrics[name]
 
 
 def _checked(text: str, known: Mapping[str, Parameter], spelled: Spelling) -> dict[str, Value]:

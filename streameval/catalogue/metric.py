@@ -41,7 +41,7 @@ class Span(NamedTuple):
     high: float
 
 
-_KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
+KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
 INPUTS = ("k", "catalog", "popularity", "similarity")
 
 
@@ -74,7 +74,7 @@ class Parameter(msgspec.Struct, frozen=True):
     def _number(self, metric: str, found: Value) -> Value:
         kind, (low, high) = type(self.default), self.span
         if type(found) is not kind and not (kind is float and type(found) is int):
-            raise MetricParameterError(metric, self.name, found, f"give {_KINDS[kind]}")
+            raise MetricParameterError(metric, self.name, found, f"give {KINDS[kind]}")
         if isinstance(found, (int, float)) and not low <= found <= high:
             limits = f"give a number from {low:g} to {high:g}"
             raise MetricParameterError(metric, self.name, found, limits)
@@ -82,7 +82,7 @@ class Parameter(msgspec.Struct, frozen=True):
 
 
 class Definition(msgspec.Struct, frozen=True, eq=False):
-    """A metric of the catalogue, before a cut-off and parameters are chosen.
+    """A metric of the catalogue, before a cut-off and parameters are chosen; see `metric`.
 
     Attributes:
         name: the field's name for it; the name of its file.
@@ -91,15 +91,6 @@ class Definition(msgspec.Struct, frozen=True, eq=False):
         inputs: what else the function takes, by name: "k", "catalog", "popularity", "similarity".
         optional: those of them that may be None unless a parameter's value names them.
         parameters: keywords of its functions.
-        bounds: smallest and largest possible value.
-        higher_is_better: direction; None if neither is better.
-        per: unit of the mean: lists or items; or a total.
-        empty: default of the parameter `empty`: how lists without interactions count.
-        graded: per-list formula for lists with gains, where the mean is not linear in the hits.
-        finish: function applied to the mean, for example the root of rmse.
-        listwise: parameter -> its values under which a mean of hits needs one list at a time.
-        source: where the formula is from.
-        interactions: whether the metric reads interactions.
     """
 
     name: str
@@ -250,7 +241,7 @@ def metric(
         per: unit of the mean: lists or items; or a total.
         empty: default of the parameter `empty`: how lists without interactions count.
         graded: per-list formula for lists with gains, where the mean is not linear in the hits.
-        finish: function applied to the mean.
+        finish: function applied to the mean, for example the root of rmse.
         listwise: parameter -> its values under which `hits` are read list by list.
         interactions: whether the metric reads interactions, so that `type=` applies.
 

@@ -37,7 +37,7 @@ from streameval.cli.evaluation import (
     found_files,
 )
 from streameval.cli.screen import csv_text, printed
-from streameval.cli.stores import counted, held_in
+from streameval.cli.state import counted, held_in
 from streameval.config import Config
 from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.ingest import Ingest

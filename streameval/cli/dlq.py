@@ -22,18 +22,13 @@ from streameval.cli.screen import printed
 from streameval.config import Config, load
 from streameval.dead_letters import replay as work
 from streameval.dead_letters.file import read_letters
-from streameval.dead_letters.replay import (
-    DeadLetterReader,
-)
+from streameval.dead_letters.replay import DeadLetterReader
 from streameval.dead_letters.topic import topics_for
 from streameval.decoding.invalid import REASONS
 from streameval.engine.dead_letters import DeadLetter, Identity
 from streameval.errors import nearest
 from streameval.exporters.view import printable
-from streameval.sources.kafka.settings import (
-    source_config,
-    source_topics,
-)
+from streameval.sources.kafka.settings import source_config, source_topics
 from streameval.sources.options import KafkaOptions
 from streameval.windows.times import SECOND, moment_text
 
@@ -209,26 +204,20 @@ def _as_json(where: str, groups: Sequence[ReasonGroup]) -> str:
         "where": where,
         "records": sum(group.count for group in groups),
         "reasons": [
-            {
-                "reason": group.reason,
-                "stage": group.stage,
-                "count": group.count,
-                "first_ms": group.first_ms,
-                "last_ms": group.last_ms,
-                "samples": [
-                    {
-                        "record": str(letter.identity),
-                        "timestamp_ms": letter.timestamp_ms,
-                        "message": letter.message,
-                        "preview": letter.preview,
-                    }
-                    for letter in group.samples
-                ],
-            }
+            msgspec.structs.asdict(group) | {"samples": list(map(_plain, group.samples))}
             for group in groups
         ],
     }
     return json.dumps(data, indent=2) + "\n"
+
+
+def _plain(letter: DeadLetter) -> dict[str, Any]:
+    return {
+        "record": str(letter.identity),
+        "timestamp_ms": letter.timestamp_ms,
+        "message": letter.message,
+        "preview": letter.preview,
+    }
 
 
 def _as_text(where: str, groups: Sequence[ReasonGroup]) -> str:

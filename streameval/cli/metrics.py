@@ -15,7 +15,7 @@ from streameval.catalogue import catalogue, parameters, parse
 from streameval.catalogue.conventions import CONVENTIONS
 from streameval.catalogue.grammar import written
 from streameval.catalogue.lookup import aliases
-from streameval.catalogue.metric import Definition, Metric, Parameter, Reads
+from streameval.catalogue.metric import KINDS, Definition, Metric, Parameter, Reads
 from streameval.cli.ending import output
 from streameval.cli.screen import printed
 
@@ -57,13 +57,6 @@ _MEANS: Mapping[str, str] = {
     "slice": "nothing; it is a property of all lists together",
 }
 _DIRECTIONS: Mapping[bool | None, str] = {True: "higher", False: "lower", None: "neither"}
-
-_KINDS: Mapping[type, str] = {
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    str: "a word",
-}
 
 
 def _table() -> Table:
@@ -159,7 +152,7 @@ def _range(definition: Definition) -> str:
 
 
 def _choices(parameter: Parameter) -> str:
-    allowed = _KINDS[type(parameter.default)]
+    allowed = KINDS[type(parameter.default)]
     if parameter.choices is not None:
         allowed = ", ".join(map(written, parameter.choices))
     usual = "(empty)" if parameter.default == "" else written(parameter.default)

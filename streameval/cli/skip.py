@@ -16,7 +16,7 @@ from typer import Argument, Option
 from streameval.checkpoints.checkpoint import Header, Place, Skip, Stop
 from streameval.checkpoints.store import SavedCheckpoint, Store
 from streameval.cli.ending import WrongCallError, output
-from streameval.cli.stores import Held, counted, store_at
+from streameval.cli.state import Held, counted, store_at
 from streameval.config import Config, load
 from streameval.decoding.invalid import InvalidEvent
 from streameval.engine.dead_letters import DeadLetter, Identity, letters_of

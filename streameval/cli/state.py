@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 import typer
@@ -16,13 +16,16 @@ from rich.table import Table
 from typer import Argument, Exit, Option
 
 from streameval.checkpoints.checkpoint import Draft, Part, Place
-from streameval.checkpoints.format import Entry
-from streameval.checkpoints.settings import is_url
+from streameval.checkpoints.format import CLAIM
+from streameval.checkpoints.settings import AS_ENVIRONMENT, BucketOptions, is_url, url_of
 from streameval.checkpoints.store import Blob, SavedCheckpoint, Store, is_store, store_of
 from streameval.cli.ending import FAILED, WrongCallError, output, tell, wrong_call_where
 from streameval.cli.readings import Taken, write_series
 from streameval.cli.screen import printed
-from streameval.cli.stores import Held, counted, held_in, store_at
+from streameval.config import Config, load
+from streameval.config.config import from_schema
+from streameval.config.pipeline import counting, fitted
+from streameval.engine.ingest import Ingest
 from streameval.engine.partition import META, backfills_in
 from streameval.engine.snapshots import of_ingest
 from streameval.errors import (
@@ -32,6 +35,8 @@ from streameval.errors import (
     StateVersionError,
     UnlikeStateError,
 )
+from streameval.events.records import Partition
+from streameval.exporters.view import span
 from streameval.partials import backfill as from_rows
 from streameval.partials import stored
 from streameval.windows.times import SECOND, moment_text
@@ -60,10 +65,7 @@ Paths: TypeAlias = Annotated[
 def show(
     paths: Paths,
     *,
-    format: Annotated[  # noqa: A002  the option is called --format
-        Literal["table", "json"], Option(help="Output format.")
-    ] = "table",
-    as_json: Annotated[bool, Option("--json", help="Short for --format json.")] = False,
+    as_json: Annotated[bool, Option("--json", help="As JSON instead of a table.")] = False,
 ) -> None:
     """Show the newest valid checkpoint of each partition.
 
@@ -74,7 +76,7 @@ def show(
     """
     stores = [_store(store_at(path)) for path in paths]
     with output():
-        if as_json or format == "json":
+        if as_json:
             sys.stdout.write(json.dumps(stores, indent=2) + "\n")
         else:
             sys.stdout.writelines(map(_text, stores))
@@ -101,7 +103,9 @@ def verify(paths: Paths) -> None:
             tell(fault)
         faults += len(found)
         with output():
-            sys.stdout.write(_summary(store, len(checked), len(found)))
+            verdict = f"{len(found):,} not valid" if found else "all valid"
+            of = f"{len(checked):,} checkpoints of {len(store.places()):,} partitions"
+            sys.stdout.write(f"{store.path}: {of}, {verdict}\n")
     if faults:
         raise Exit(FAILED)
 
@@ -177,7 +181,11 @@ def merge(
     parts = {each.place: _parts_of(each) for each in held}
     taken: list[str] = []
     if backfill:
-        latest = max(held, key=_clock)
+        # One without a clock is before all others.
+        latest = max(
+            held,
+            key=lambda each: (each.saved.header.clock is not None, each.saved.header.clock or 0),
+        )
         parts[latest.place], taken = _with_backfills(held, held.index(latest), backfill)
     store = store_of(into)
     store.claim(cluster, group)
@@ -191,17 +199,8 @@ def merge(
         sys.stdout.writelines(taken)
 
 
-_COLUMNS: Mapping[str, str] = {
-    "place": "left",
-    "offset": "right",
-    "counted": "right",
-    "clock": "left",
-    "written": "left",
-    "age": "right",
-    "bytes": "right",
-    "parts": "right",
-    "kept": "right",
-}
+_COLUMNS = ("place", "offset", "counted", "clock", "written", "age", "bytes", "parts", "kept")
+_TEXTS = ("place", "clock", "written")
 
 
 def _store(store: Store) -> dict[str, Any]:
@@ -225,38 +224,37 @@ def _place(store: Store, place: Place) -> dict[str, Any]:
         found = store.newest(place)
     except StateVersionError as error:
         return {**about, "checkpoint": None, "faults": [str(error)]}
-    saved = found.saved
-    checkpoint = None if saved is None else _checkpoint(saved)
+    saved, checkpoint = found.saved, None
+    if saved is not None:
+        checkpoint = {
+            "path": saved.path,
+            **msgspec.to_builtins(saved.header),
+            "age_seconds": round(time.time() - saved.header.written_at, 3),
+            "bytes": sum(each.size for each in saved.entries),
+            "parts": [
+                {
+                    "name": each.name,
+                    "bytes": each.size,
+                    "digest": each.digest,
+                    "blob": each.file is not None,
+                }
+                for each in saved.entries
+            ],
+        }
     return {**about, "checkpoint": checkpoint, "faults": list(found.damaged)}
-
-
-def _checkpoint(saved: SavedCheckpoint) -> dict[str, Any]:
-    return {
-        "path": saved.path,
-        **msgspec.to_builtins(saved.header),
-        "age_seconds": round(time.time() - saved.header.written_at, 3),
-        "bytes": sum(each.size for each in saved.entries),
-        "parts": [_part(each) for each in saved.entries],
-    }
-
-
-def _part(entry: Entry) -> dict[str, Any]:
-    return {
-        "name": entry.name,
-        "bytes": entry.size,
-        "digest": entry.digest,
-        "blob": entry.file is not None,
-    }
 
 
 def _text(store: Mapping[str, Any]) -> str:
     title = f"{store['path']}: cluster {store['cluster']}, group {store['group']}"
     table = Table(title=title, title_justify="left", header_style="bold")
-    for name, side in _COLUMNS.items():
-        table.add_column(name, justify="right" if side == "right" else "left", overflow="fold")
+    for name in _COLUMNS:
+        table.add_column(name, justify="left" if name in _TEXTS else "right", overflow="fold")
     for place in store["places"]:
         table.add_row(*_row(place))
-    lines = [f"  {name} = {value}\n" for name, value in _settings(store)]
+    # Each setting once; the places differ only while settings change.
+    found = [place["checkpoint"]["settings"] for place in store["places"] if place["checkpoint"]]
+    settings = {(key, json.dumps(value)) for each in found for key, value in each.items()}
+    lines = [f"  {name} = {value}\n" for name, value in sorted(settings)]
     return printed(table) + (f"settings\n{''.join(lines)}" if lines else "")
 
 
@@ -270,16 +268,10 @@ def _row(place: Mapping[str, Any]) -> Iterator[str]:
         yield f"{found['counted']:,}"
         yield "none" if found["clock"] is None else moment_text(found["clock"] // SECOND * SECOND)
         yield moment_text(int(found["written_at"]) * SECOND)
-        yield age_text(found["age_seconds"])
+        yield span(found["age_seconds"])
         yield f"{found['bytes']:,}"
         yield f"{len(found['parts']):,}"
     yield f"{len(place['kept']):,}"
-
-
-def _settings(store: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
-    """Each setting once; the places differ only while settings change."""
-    found = [place["checkpoint"]["settings"] for place in store["places"] if place["checkpoint"]]
-    return sorted({(key, json.dumps(value)) for each in found for key, value in each.items()})
 
 
 def _checked(store: Store) -> Iterator[str | None]:
@@ -296,30 +288,6 @@ def _checked(store: Store) -> Iterator[str | None]:
                     yield str(error)
             else:
                 yield None
-
-
-def _summary(store: Store, checked: int, faults: int) -> str:
-    places = len(store.places())
-    verdict = f"{faults:,} not valid" if faults else "all valid"
-    return f"{store.path}: {checked:,} checkpoints of {places:,} partitions, {verdict}\n"
-
-
-def age_text(seconds: float) -> str:
-    """An age, in the largest unit that gives at least two.
-
-    Example:
-        >>> age_text(7.25), age_text(7300), age_text(3e6), age_text(-3)
-        ('7s', '2h', '35d', '-3s')
-    """
-    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f}{unit}"
-    return f"{seconds:.0f}s"
-
-
-def _clock(held: Held) -> tuple[bool, int]:
-    clock = held.saved.header.clock
-    return clock is not None, clock or 0
 
 
 def _with_backfills(
@@ -378,8 +346,83 @@ def _owner(held: Sequence[Held], paths: Sequence[str]) -> tuple[str, str]:
 
 
 def _parts_of(held: Held) -> list[Part]:
-    return [Part(name=name, content=_content(held, name)) for name in sorted(held.saved.digests)]
+    def content(name: str) -> Callable[[], Iterator[bytes]]:
+        return lambda: iter([held.saved.read(name)])
+
+    return [Part(name=name, content=content(name)) for name in sorted(held.saved.digests)]
 
 
-def _content(held: Held, name: str) -> Callable[[], Iterator[bytes]]:
-    return lambda: iter([held.saved.read(name)])
+class Held(NamedTuple):
+    """A checkpoint, and the store that it was found in."""
+
+    path: str
+    place: Place
+    saved: SavedCheckpoint
+
+
+def held_in(paths: Sequence[str], partitions: Sequence[str] = ()) -> list[Held]:
+    """The newest valid checkpoint of every place; prints the damaged ones.
+
+    Of a topic that was deleted and made again, only the state written last.
+
+    `partitions`: which ones, as TOPIC/NUMBER; none means all.
+    """
+    newest: dict[tuple[str, str, int], Held] = {}
+    for each in _all(paths):
+        key = (each.path, each.place.topic, each.place.number)
+        known = newest.get(key)
+        if known is None or known.saved.header.written_at < each.saved.header.written_at:
+            newest[key] = each
+    found = [each for _, each in sorted(newest.items())]
+    names = {f"{each.place.topic}/{each.place.number}" for each in found}
+    for name in partitions:
+        if name not in names:
+            there = ", ".join(sorted(names)) or "none"
+            raise WrongCallError(f"--partition {name!r}: not in the stores, which have {there}.")
+    wanted = set(partitions) or names
+    return [each for each in found if f"{each.place.topic}/{each.place.number}" in wanted]
+
+
+def counted(held: Sequence[Held], config_path: Path | None) -> tuple[Config, Ingest]:
+    """The configuration of the states, and one ingest that has loaded all of them.
+
+    `config_path`: a configuration to use instead of the saved one.
+    """
+    newest = max(held, key=lambda each: each.saved.header.written_at)
+    config = load(config_path) if config_path else from_schema(newest.saved.header.schema)
+    config = fitted(config, newest.saved.header.settings)
+    ingest = counting(config)
+    for number, each in enumerate(held):
+        # Stores of several clusters may have partitions of the same name.
+        partition = Partition(f"{number}:{each.place.topic}", each.place.number)
+        parts = {name: each.saved.read(name) for name in sorted(each.saved.digests)}
+        header = each.saved.header
+        joined = {Partition.of(log): offset for log, offset in header.offsets.items()}
+        ingest.restore(partition, joined or {partition: header.offset}, parts)
+    return config, ingest
+
+
+def _all(paths: Iterable[str]) -> Iterator[Held]:
+    for path in paths:
+        store = store_at(path)
+        for place in store.places():
+            found = store.newest(place)
+            for problem in found.damaged:
+                tell(f"{path}: {place}: {problem}")
+            if found.saved is not None:
+                yield Held(path, place, found.saved)
+
+
+def store_at(path: str, options: BucketOptions = AS_ENVIRONMENT) -> Store:
+    """The store in a folder or bucket."""
+    if is_url(path):
+        try:
+            url_of(path)
+        except ValueError as error:
+            raise WrongCallError(str(error)) from error
+    if not is_store(path, options):
+        raise WrongCallError(
+            f"{path}: not a store of checkpoints: it has no {CLAIM}; "
+            "give the folder or URL that [state] path names."
+        )
+    return store_of(path, options)

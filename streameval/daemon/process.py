@@ -73,14 +73,14 @@ class Daemon:
         self._loop = Loop(
             parts, self._publish, clock, lambda: self._reload.health if self._reload else None
         )
-        self._exporter = PrometheusExporter(
+        exporter = PrometheusExporter(
             version=version("streameval"),
             kafka=isinstance(config.source, KafkaOptions),
             first_exposure=microseconds(web.first_exposure) / SECOND,
         )
         app = application(
             self.current,
-            self._exporter,
+            exporter.exposition,
             turning=lambda: self._loop.turning,
             reload=self._reload.request if lifecycle and self._reload else None,
             prefix=web.prefix,

@@ -217,33 +217,22 @@ def differences(snapshot: Snapshot) -> list[float | None]:
     compared = comparison(snapshot)
     if compared is None:
         return [None] * len(snapshot.series)
-    families = snapshot.families
-    places = [_place(family, compared.label) for family in families]
+    keys = [_beside(snapshot, entry, compared.label) for entry in snapshot.series]
     controls = {
-        _rest(entry, places[entry.family]): entry
-        for entry in snapshot.series
-        if _is(entry, places[entry.family], compared.control)
+        key: entry
+        for (value, key), entry in zip(keys, snapshot.series, strict=True)
+        if value == compared.control
     }
-    found: list[float | None] = []
-    for entry in snapshot.series:
-        place = places[entry.family]
-        control = None if place is None else controls.get(_rest(entry, place))
-        found.append(_difference(entry, control))
-    return found
+    found = zip(keys, snapshot.series, strict=True)
+    return [_difference(entry, controls.get(key)) for (_, key), entry in found]
 
 
-def _place(family: SeriesFamily, label: str) -> int | None:
-    return family.label_names.index(label) if label in family.label_names else None
-
-
-def _is(entry: Series, place: int | None, control: str) -> bool:
-    return place is not None and entry.labels[place] == control
-
-
-def _rest(entry: Series, place: int | None) -> tuple[object, ...]:
-    labels: Sequence[str] = entry.labels
-    others = tuple(value for index, value in enumerate(labels) if index != place)
-    return entry.family, entry.metric.text, entry.window, others
+def _beside(snapshot: Snapshot, entry: Series, label: str) -> tuple[str | None, tuple[object, ...]]:
+    """The value of a label, and what a series shares with those of its other values."""
+    names = snapshot.families[entry.family].label_names
+    labels = dict(zip(names, entry.labels, strict=True))
+    value = labels.pop(label, None)
+    return value, (entry.family, entry.metric.text, entry.window, *labels.items())
 
 
 def _difference(entry: Series, control: Series | None) -> float | None:

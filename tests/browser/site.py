@@ -29,7 +29,7 @@ class Site:
 
     def __init__(self) -> None:
         self.snapshot: Snapshot | None = moment(1)
-        app = application(lambda: self.snapshot, PrometheusExporter(version="1"))
+        app = application(lambda: self.snapshot, PrometheusExporter(version="1").exposition)
         self.server = Server(app, "127.0.0.1:0")
 
     @property

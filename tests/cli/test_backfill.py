@@ -18,7 +18,7 @@ from pyarrow import parquet
 from streameval import Intervals
 from streameval.checkpoints.checkpoint import Draft, Part
 from streameval.checkpoints.store import store_of
-from streameval.cli.stores import Held, held_in
+from streameval.cli.state import Held, held_in
 from streameval.partials import arrow_table, partials
 from tests.cli.program import ran
 from tests.daemon.running import exact, readings, running

@@ -49,7 +49,7 @@ class Guarded:
         self.security = security = web_security(options)
         app = application(
             lambda: self.snapshot,
-            PrometheusExporter(version="1", first_exposure=0),
+            PrometheusExporter(version="1", first_exposure=0).exposition,
             turning=lambda: self.turns,
             reload=lambda: None,
             prefix=prefix,

@@ -216,7 +216,7 @@ def test_a_server_that_never_started_lets_go_of_its_address() -> None:
 
 
 def _empty() -> Starlette:
-    return application(lambda: None, PrometheusExporter(version="1"))
+    return application(lambda: None, PrometheusExporter(version="1").exposition)
 
 
 def test_the_page_says_of_an_estimate_that_it_is_one(site: Guarded) -> None:

@@ -129,7 +129,7 @@ def test_an_answer_is_compressed_for_those_only_who_ask_for_it(site: Site) -> No
 
 def test_fifty_who_ask_at_once_share_one_rendering() -> None:
     snapshot = full()
-    app = application(lambda: snapshot, PrometheusExporter(version="1"))
+    app = application(lambda: snapshot, PrometheusExporter(version="1").exposition)
     api = Api(lambda: snapshot, lambda now: state(now, turning=True))
     app.router.routes[:0] = api.routes()
     with Server(app, "127.0.0.1:0") as server:

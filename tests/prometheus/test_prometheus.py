@@ -109,7 +109,7 @@ def test_a_real_prometheus_answers_the_known_mean(tmp_path: Path) -> None:
     program("prometheus")
     exporter = PrometheusExporter(version="1.2.3", first_exposure=0)
     with (
-        Server(application(Growing(), exporter), "127.0.0.1:0") as server,
+        Server(application(Growing(), exporter.exposition), "127.0.0.1:0") as server,
         prometheus(tmp_path, server.address.removeprefix("http://")) as asked,
     ):
         for variant, known in (("a", 0.25), ("b", 0.625)):
@@ -124,7 +124,7 @@ def test_a_real_prometheus_answers_the_known_mean(tmp_path: Path) -> None:
 def test_each_of_two_scrapers_sees_a_new_series_begin_at_zero(tmp_path: Path) -> None:
     program("prometheus")
     exporter, growing = PrometheusExporter(version="1.2.3", first_exposure=6.0), Growing()
-    with Server(application(growing, exporter), "127.0.0.1:0") as server:
+    with Server(application(growing, exporter.exposition), "127.0.0.1:0") as server:
         target = server.address.removeprefix("http://")
         with running(tmp_path, _TWO_SCRAPERS.format(to=f'{{targets: ["{target}"]}}')) as asked:
             assert asked.settled("count(up == 1)", 2) == 2
@@ -150,7 +150,7 @@ def test_a_real_prometheus_combines_windows_by_what_is_behind_them(tmp_path: Pat
     ]
     exporter = PrometheusExporter(version="1.2.3")
     with (
-        Server(application(lambda: picture(*series), exporter), "127.0.0.1:0") as server,
+        Server(application(lambda: picture(*series), exporter.exposition), "127.0.0.1:0") as server,
         prometheus(tmp_path, server.address.removeprefix("http://")) as asked,
     ):
         name = "streameval_ndcg_window"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Final
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
@@ -39,16 +39,9 @@ _SAFE_HEADERS: Final = {
 }
 
 
-class Exporter(Protocol):
-    """What renders /metrics."""
-
-    def exposition(self, snapshot: Snapshot | None) -> bytes:
-        """All samples, in text format 0.0.4."""
-
-
 def application(
     current: Callable[[], Snapshot | None],
-    exporter: Exporter,
+    exposition: Callable[[Snapshot | None], bytes],
     *,
     turning: Callable[[], bool] = lambda: True,
     reload: Callable[[], str | None] | None = None,
@@ -64,7 +57,7 @@ def application(
 
     Args:
         current: the latest snapshot, None before the first; called from several threads.
-        exporter: renders /metrics.
+        exposition: all samples of a snapshot, in text format 0.0.4, for /metrics.
         turning: whether the ingest loop makes progress, for /-/healthy.
         reload: checks the configuration and restarts, or returns what is wrong; None where a
             reload over HTTP is not enabled.
@@ -79,7 +72,7 @@ def application(
     checks = HealthChecks(current, turning, reload)
 
     def metrics(_: Request) -> Response:
-        body = exporter.exposition(current())
+        body = exposition(current())
         return Response(body, headers={"Content-Type": CONTENT_TYPE})
 
     routes: list[BaseRoute] = [

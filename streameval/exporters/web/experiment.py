@@ -17,7 +17,7 @@ from streameval.accumulator.comparison import (
 )
 from streameval.accumulator.experiment import Compared, Report
 from streameval.exporters.view import UNDEFINED, figure, lift_bounds
-from streameval.exporters.web.markup import Markup, tag
+from streameval.exporters.web.markup import Markup, grid, tag
 
 _HALF: Final = 100.0
 """Half of a forest plot's width, in its own units."""
@@ -79,13 +79,9 @@ def _table(report: Report) -> Markup:
         treatment: "number",
         "evidence": "number",
     }
-    heads = [tag("th", name, scope="col", kind=kind) for name, kind in columns.items()]
     widest = _scale(report.rows)
     rows = [_row(row, widest, several=several) for row in report.rows]
-    what = "Variants against control"
-    body = tag("thead", tag("tr", *heads)), tag("tbody", *rows)
-    table = tag("table", tag("caption", what, kind="unseen"), *body, kind="rows forest")
-    return tag("div", table, kind="card scroll", tabindex="0", role="region", aria_label=what)
+    return grid("Variants against control", columns, rows, kind="rows forest", seen=False)
 
 
 def _row(row: Compared, widest: float, *, several: bool) -> Markup:
@@ -211,7 +207,6 @@ def _height(evidence: float) -> float:
 
 def _day_table(days: Sequence[Day], what: str) -> Markup:
     columns = {"day": "", "evidence": "number", "lift": "number", "interval": "number"}
-    heads = [tag("th", name, scope="col", kind=kind) for name, kind in columns.items()]
     rows = [
         tag(
             "tr",
@@ -222,9 +217,7 @@ def _day_table(days: Sequence[Day], what: str) -> Markup:
         )
         for each in reversed(days)
     ]
-    head, body = tag("thead", tag("tr", *heads)), tag("tbody", *rows)
-    table = tag("table", tag("caption", what, kind="unseen"), head, body, kind="rows")
-    return tag("div", table, kind="scroll", tabindex="0", role="region", aria_label=what)
+    return grid(what, columns, rows, frame="scroll", seen=False)
 
 
 def _checks(report: Report) -> Markup:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from html import escape
 
 
@@ -24,9 +25,28 @@ def tag(name: str, *content: str, kind: str = "", **attributes: str) -> Markup:
     if not name:
         return Markup(inner)
     given = {"class": kind, **attributes} if kind else attributes
-    written = "".join(f' {_name(key)}="{escape(value)}"' for key, value in given.items())
+    written = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escape(value)}"' for key, value in given.items()
+    )
     return Markup(f"<{name}{written}>{inner}</{name}>")
 
 
-def _name(key: str) -> str:
-    return key.rstrip("_").replace("_", "-")
+def grid(
+    caption: str,
+    columns: Mapping[str, str],
+    rows: Iterable[Markup],
+    *,
+    frame: str = "card scroll",
+    kind: str = "rows",
+    seen: bool = True,
+) -> Markup:
+    """A table that scrolls by itself; `columns`: name -> class."""
+    heads = (tag("th", name, scope="col", kind=of) for name, of in columns.items())
+    table = tag(
+        "table",
+        tag("caption", caption, kind="" if seen else "unseen"),
+        tag("thead", tag("tr", *heads)),
+        tag("tbody", *rows),
+        kind=kind,
+    )
+    return tag("div", table, kind=frame, tabindex="0", role="region", aria_label=caption)

@@ -32,7 +32,7 @@ from streameval.exporters.view import (
 )
 from streameval.exporters.web.experiment import section
 from streameval.exporters.web.health import State
-from streameval.exporters.web.markup import Markup, tag
+from streameval.exporters.web.markup import Markup, grid, tag
 
 _HERE: Final = Path(__file__).parent
 _UPLOT: Final = """<link rel="stylesheet" href="static/uplot/uPlot.min.css">
@@ -288,12 +288,11 @@ def _invalid(health: Health) -> Markup:
     found = {reason: count for reason, count in sorted(health.invalid.items()) if count}
     if not found:
         return Markup()
-    heads = [tag("th", "reason", scope="col"), tag("th", "records", scope="col", kind="number")]
     rows = [
         tag("tr", tag("th", tag("code", reason), scope="row"), tag("td", _number(count)))
         for reason, count in found.items()
     ]
-    return _table("Invalid records by reason", heads, rows)
+    return grid("Invalid records by reason", {"reason": "", "records": "number"}, rows)
 
 
 def _partitions(health: Health) -> Markup:
@@ -301,9 +300,8 @@ def _partitions(health: Health) -> Markup:
         return Markup()
     kept = health.checkpoint
     names = ["next offset", "records behind", "event time", *(["durable to"] if kept else [])]
-    heads = [tag("th", name, scope="col", kind="number") for name in names]
     rows = [_partition(entry, kept) for entry in health.partitions]
-    return _table("Partitions", [tag("th", "partition", scope="col"), *heads], rows)
+    return grid("Partitions", {"partition": ""} | dict.fromkeys(names, "number"), rows)
 
 
 def _partition(entry: PartitionHealth, kept: CheckpointHealth | None) -> Markup:
@@ -321,17 +319,6 @@ def _partition(entry: PartitionHealth, kept: CheckpointHealth | None) -> Markup:
 
 def _known(count: int | None) -> str:
     return UNDEFINED if count is None else _number(count)
-
-
-def _table(caption: str, heads: list[Markup], rows: list[Markup]) -> Markup:
-    table = tag(
-        "table",
-        tag("caption", caption),
-        tag("thead", tag("tr", *heads)),
-        tag("tbody", *rows),
-        kind="rows",
-    )
-    return tag("div", table, kind="card scroll", tabindex="0", role="region", aria_label=caption)
 
 
 def _number(count: int) -> str:
