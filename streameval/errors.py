@@ -26,7 +26,8 @@ def nearest(text: str, known: Iterable[str]) -> list[str]:
     return difflib.get_close_matches(text.lower(), list(known), n=3, cutoff=0.6)
 
 
-def _suggestion(text: str, known: Iterable[str]) -> str:
+def suggestion(text: str, known: Iterable[str]) -> str:
+    """A question to end a message with: which known names a misspelt one may mean, if any."""
     names = nearest(text, known)
     return f" Did you mean {' or '.join(repr(name) for name in names)}?" if names else ""
 
@@ -53,7 +54,7 @@ class UnknownMetricError(MetricError):
         self.text = text
         self.known = sorted(known)
         super().__init__(
-            f"unknown metric {text!r}.{_suggestion(text, self.known)} "
+            f"unknown metric {text!r}.{suggestion(text, self.known)} "
             f"Known: {', '.join(self.known)}."
         )
 
@@ -77,7 +78,7 @@ class UnknownConventionError(MetricError):
         self.known = sorted(known)
         super().__init__(
             f"unknown convention {text!r}, and no module of that name can be found."
-            f"{_suggestion(text, self.known)} Known conventions: {', '.join(self.known)}."
+            f"{suggestion(text, self.known)} Known conventions: {', '.join(self.known)}."
         )
 
 

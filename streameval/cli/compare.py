@@ -42,7 +42,7 @@ from streameval.config import Config
 from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.ingest import Ingest
 from streameval.engine.snapshots import variants_in
-from streameval.errors import nearest
+from streameval.errors import suggestion
 from streameval.exporters.view import figure, lift_bounds
 from streameval.statistics.intervals import Audience, Intervals
 
@@ -365,8 +365,7 @@ def _refuse_what_cannot_be_compared(
             f"--by FIELD, or with --column {label}=FIELD."
         )
     if experiment.control not in variants:
-        offered = nearest(experiment.control, found)
-        hint = f" Did you mean {offered[0]!r}?" if offered else ""
+        hint = suggestion(experiment.control, found)
         raise WrongCallError(
             f"no event has {label}={experiment.control}; found are {', '.join(found)}. Name the "
             f"one that the others are compared with by --control.{hint}"

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
@@ -26,7 +26,7 @@ from streameval.dead_letters.replay import DeadLetterReader
 from streameval.dead_letters.topic import topics_for
 from streameval.decoding.invalid import REASONS
 from streameval.engine.dead_letters import DeadLetter, Identity
-from streameval.errors import nearest
+from streameval.errors import suggestion
 from streameval.exporters.view import printable
 from streameval.sources.kafka.settings import source_config, source_topics
 from streameval.sources.options import KafkaOptions
@@ -101,10 +101,6 @@ def replay(
     reason: Annotated[
         list[str] | None, Option(metavar="REASON", help="This reason only; may be repeated.")
     ] = None,
-    offset: Annotated[
-        list[str] | None,
-        Option(metavar="TOPIC/PARTITION/OFFSET", help="This record only; may be repeated."),
-    ] = None,
     dry_run: Annotated[bool, Option("--dry-run", help="Print how many, and stop.")] = False,
 ) -> None:
     """Write the records of dead letters to their topics again, each to the partition it was in.
@@ -112,7 +108,6 @@ def replay(
     ```
     streameval dlq replay streameval.toml
     streameval dlq replay streameval.toml --reason invalid_time --dry-run
-    streameval dlq replay streameval.toml --offset events/3/14
     ```
 
     Key, value and headers stay as they were; the header `streameval.original` names the record
@@ -121,21 +116,29 @@ def replay(
     events have ids and the configuration has `dedup`.
     """
     reasons = frozenset(map(_reason, reason or ()))
-    wanted = _Wanted(frozenset(map(_identity, offset or ())))
     settings, letters = _opened(config)
     source = settings.source
     if not isinstance(source, KafkaOptions):
         raise WrongCallError(f"{config}: only records of Kafka topics can be replayed.")
 
-    selection = work.Selection(topics=source.topics, reasons=reasons, identities=wanted.identities)
-    picked = work.selected(wanted.noting(letters.found or ()), selection)
+    topics: set[str] = set()
+    picked = work.selected(_noting(letters.found or (), topics), source.topics, reasons)
     client = source_config(source, os.environ)
     count = sum(1 for _ in picked) if dry_run else work.replay(picked, client)
     records = "1 record" if count == 1 else f"{count:,} records"
     done = "would be" if dry_run else "was" if count == 1 else "were"
     with output():
         sys.stdout.write(f"{records} of {letters.where} {done} replayed.\n")
-    wanted.require_found(letters.where, source.topics)
+    others = ", ".join(sorted(topics.difference(source.topics)))
+    if others:
+        tell(f"letters of {others} were skipped: [source] topics does not name it.")
+
+
+def _noting(letters: Iterable[DeadLetter], topics: set[str]) -> Iterator[DeadLetter]:
+    """The letters, and the topics of those that were taken."""
+    for letter in letters:
+        topics.add(letter.partition.topic)
+        yield letter
 
 
 class _Letters(NamedTuple):
@@ -259,42 +262,8 @@ def _instant(milliseconds: int | None) -> str:
     return "unknown" if milliseconds is None else moment_text(milliseconds // 1000 * SECOND)
 
 
-class _Wanted:
-    """The records that were asked for by name, and which of them have a letter."""
-
-    def __init__(self, identities: Collection[Identity]) -> None:
-        self.identities = identities
-        self._found: set[Identity] = set()
-        self._topics: set[str] = set()
-
-    def noting(self, letters: Iterable[DeadLetter]) -> Iterator[DeadLetter]:
-        """The letters, each noted on its way."""
-        for letter in letters:
-            self._topics.add(letter.partition.topic)
-            if letter.identity in self.identities:
-                self._found.add(letter.identity)
-            yield letter
-
-    def require_found(self, where: str, topics: Collection[str]) -> None:
-        """Report what was not replayed."""
-        others = ", ".join(sorted(self._topics.difference(topics)))
-        if others:
-            tell(f"letters of {others} were skipped: [source] topics does not name it.")
-        missing = ", ".join(map(str, sorted(set(self.identities) - self._found)))
-        if missing:
-            raise WrongCallError(f"there is no letter of {missing} in {where}.")
-
-
 def _reason(text: str) -> str:
     if text not in REASONS:
-        meant = nearest(text, REASONS)
-        hint = f"did you mean {' or '.join(map(repr, meant))}?" if meant else "see `dlq CONFIG`."
-        raise WrongCallError(f"--reason: there is no reason {text!r}; {hint}")
+        hint = suggestion(text, REASONS)
+        raise WrongCallError(f"--reason: there is no reason {text!r}; see `dlq CONFIG`.{hint}")
     return text
-
-
-def _identity(text: str) -> Identity:
-    try:
-        return Identity.of(text)
-    except ValueError as error:
-        raise WrongCallError(f"--offset: {error}, for example events/3/14.") from error

@@ -17,7 +17,7 @@ from streameval.config.checks import checked
 from streameval.config.options import AttributionOptions, renamed
 from streameval.config.pipeline import of_files
 from streameval.decoding.fields import EventFields, TimeUnit
-from streameval.errors import SourceError, nearest
+from streameval.errors import SourceError, suggestion
 from streameval.sources.opening import expanded
 from streameval.sources.options import FilesOptions
 from streameval.tables.events import GAINS
@@ -223,9 +223,7 @@ def _stem(path: str) -> str:
 
 
 def _unknown_stream(path: str, names: Sequence[str]) -> str:
-    offered = nearest(_stem(path), names)
-    hint = f" Did you mean {offered[0]}.ndjson?" if offered else ""
-    known = ", ".join(names)
+    known, hint = ", ".join(names), suggestion(_stem(path), names)
     return f"{path}: [attribution] joins no stream of this name, only {known}.{hint}"
 
 
@@ -272,8 +270,7 @@ def _column(text: str) -> tuple[str, str]:
 
 def unknown_column(what: str, known: Sequence[str]) -> str:
     """What is wrong with a name in `--column`."""
-    offered = nearest(what, known)
-    hint = f" Did you mean {offered[0]!r}?" if offered else ""
+    hint = suggestion(what, known)
     return f"--column: unknown field {what!r}; known: {', '.join(known)}.{hint}"
 
 

@@ -22,7 +22,7 @@ from streameval.errors import (
     MetricError,
     MissingInputError,
     SourceError,
-    nearest,
+    suggestion,
 )
 from streameval.join.interactions import InteractionDecoder
 from streameval.join.rules import Key
@@ -205,9 +205,7 @@ def absence(name: str, among: Sequence[str], called: str) -> str | None:
     if name in among:
         return None
     known = ", ".join(map(repr, among)) or "none yet"
-    offered = nearest(name, among)
-    hint = f" Did you mean {' or '.join(map(repr, offered))}?" if offered else ""
-    return f"not among {called} ({known}).{hint}"
+    return f"not among {called} ({known}).{suggestion(name, among)}"
 
 
 def _time(config: Config) -> Iterator[Problem]:
@@ -314,7 +312,8 @@ def attribution_problems(config: Config) -> Iterator[Problem]:
     if config.event.time is not None:
         yield from _impression_problems(config, options)
         for index, each in enumerate(options.interactions):
-            yield from _field_problems(config, each, f"attribution.interactions[{index}]")
+            where = f"attribution.interactions[{index}]"
+            yield from _field_problems(config, each, options.key, where)
 
 
 def _stream_problems(config: Config, options: AttributionOptions) -> Iterator[Problem]:
@@ -351,15 +350,13 @@ def _impression_problems(config: Config, options: AttributionOptions) -> Iterato
         yield "attribution.request_id" if own else f"event.{error.key}", error.problem
 
 
-def _field_problems(config: Config, each: InteractionOptions, where: str) -> Iterator[Problem]:
+def _field_problems(
+    config: Config, each: InteractionOptions, key: Key, where: str
+) -> Iterator[Problem]:
     try:
-        InteractionDecoder(interaction_fields(config, each), _key(config))
+        InteractionDecoder(interaction_fields(config, each), key)
     except ConfigError as error:
         yield f"{where}.{error.key}", error.problem
-
-
-def _key(config: Config) -> Key:
-    return config.attribution.key if config.attribution else "request_id"
 
 
 _CHECKS: tuple[Callable[[Config], Iterator[Problem]], ...] = (

@@ -15,13 +15,15 @@ from streameval.checkpoints.settings import BucketOptions, Policies, bucket_prob
 from streameval.decoding.fields import Format, TimeUnit
 from streameval.errors import OptionError, SourceError
 from streameval.events import LARGEST_GAIN, Id
-from streameval.exporters.address import HOW as HOW_TO_LISTEN
-from streameval.exporters.address import host_and_port
 from streameval.sources.files import lines
 from streameval.windows.times import FINE, HOUR, SECOND, DurationError, microseconds, span_text
 
 T = TypeVar("T")
 
+_ADDRESS: Final = re.compile(
+    r"(?:\[(?P<bracketed>[^\[\]]+)\]|(?P<plain>[^\[\]:]+)):(?P<port>\d{1,5})"
+)
+_MAX_PORT: Final = 65_535
 _HOST: Final = re.compile(r"(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 _PREFIX: Final = re.compile(r"/|(/[A-Za-z0-9._~-]+)+/?")
 
@@ -50,6 +52,19 @@ class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def _problems(self) -> Iterator[tuple[str, str]]:
         return iter(())
+
+
+def host_and_port(text: str) -> tuple[str, int] | None:
+    """Host and port of "HOST:PORT", an IPv6 address in brackets; None if it is not written so.
+
+    Example:
+        >>> host_and_port("[::1]:9877")
+        ('::1', 9877)
+    """
+    found = _ADDRESS.fullmatch(text)
+    if found is None or int(found["port"]) > _MAX_PORT:
+        return None
+    return found["bracketed"] or found["plain"], int(found["port"])
 
 
 class WebOptions(_Table, frozen=True, kw_only=True):
@@ -84,7 +99,8 @@ class WebOptions(_Table, frozen=True, kw_only=True):
             yield "listen", 'found []; give at least one address, for example "127.0.0.1:9877".'
         for each in self.addresses:
             if host_and_port(each) is None:
-                yield "listen", f"found {each!r}; {HOW_TO_LISTEN}."
+                how = "write HOST:PORT, for example '127.0.0.1:9877' or '[::1]:9877'"
+                yield "listen", f"found {each!r}; {how}."
         for each in sorted(set(self.addresses)):
             if self.addresses.count(each) > 1 and not each.endswith(":0"):
                 yield "listen", f"found {each!r} twice; give each address once."

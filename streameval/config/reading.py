@@ -15,7 +15,7 @@ from streameval.checkpoints.settings import is_url
 from streameval.config.checks import checked
 from streameval.config.config import Config
 from streameval.config.options import renamed
-from streameval.errors import ConfigError, OptionError, nearest
+from streameval.errors import ConfigError, OptionError, nearest, suggestion
 from streameval.sources.options import SourceOptions
 
 T = TypeVar("T", bound=msgspec.Struct | None)
@@ -200,9 +200,8 @@ def _wanted(expected: re.Match[str]) -> str:
 
 
 def _not_a_choice(value: object, choices: list[str]) -> str:
-    offered = nearest(str(value), choices)
-    hint = f" Did you mean {' or '.join(map(repr, offered))}?" if offered else ""
-    return f"found {_shown(value)}; allowed are {', '.join(map(repr, choices))}.{hint}"
+    allowed = ", ".join(map(repr, choices))
+    return f"found {_shown(value)}; allowed are {allowed}.{suggestion(str(value), choices)}"
 
 
 def _choices(key: str, tables: Mapping[str, type[msgspec.Struct]]) -> list[str]:

@@ -10,8 +10,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from typing import Any, Final
 
-import msgspec
-
 from streameval.dead_letters.topic import MAX_RECORD, letter_of
 from streameval.engine.dead_letters import ORIGINAL, DeadLetter, Identity
 from streameval.events.records import Partition
@@ -73,29 +71,17 @@ class DeadLetterReader:
         return explained(self._config, f"topic {', '.join(self._topics)}")
 
 
-class Selection(msgspec.Struct, frozen=True, kw_only=True):
-    """Which letters to replay."""
-
-    topics: Collection[str]
-    reasons: Collection[str] = ()
-    identities: Collection[Identity] = ()
-
-    def __contains__(self, letter: object) -> bool:
-        if not isinstance(letter, DeadLetter):
-            return False
-        by_reason = not self.reasons or letter.reason in self.reasons
-        by_name = not self.identities or letter.identity in self.identities
-        return by_reason and by_name and letter.partition.topic in self.topics
-
-
-def selected(letters: Iterable[DeadLetter], selection: Selection) -> Iterator[DeadLetter]:
-    """One letter for each selected record.
+def selected(
+    letters: Iterable[DeadLetter], topics: Collection[str], reasons: Collection[str] = ()
+) -> Iterator[DeadLetter]:
+    """One letter for each record of these topics; of all reasons, or only of these.
 
     A record that was replayed and rejected again has two letters, which name the same original.
     """
     seen: set[Identity] = set()
     for letter in letters:
-        if letter in selection and letter.original not in seen:
+        wanted = letter.partition.topic in topics and (not reasons or letter.reason in reasons)
+        if wanted and letter.original not in seen:
             seen.add(letter.original)
             yield letter
 

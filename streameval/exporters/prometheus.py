@@ -84,51 +84,43 @@ _Head = tuple[Mapping[str, str], str]
 
 
 class Text:
-    """Writes families as prometheus_client does, and remembers all of a line but its number.
+    """Writes families in text format 0.0.4, and remembers all of a line but its number.
 
     Names and labels are most of the work and stay as they are from one scrape to the next. Labels
     are distinguished by identity: equal ones must be the same object.
     """
 
     def __init__(self) -> None:
-        self._titles: dict[tuple[str, str, str], str] = {}
         self._heads: dict[tuple[str, int], _Head] = {}
-        self._new = _Families()
-        self._client = CollectorRegistry()
-        self._client.register(self._new)
 
     def of(self, families: Iterable[Family]) -> bytes:
         """The text; a family without samples is left out, title and all."""
-        shown = [family for family in families if family.samples]
-        self._learn(shown)
-        heads, lines = {}, []
-        for family in shown:
-            lines.append(self._titles[_title(family)])
+        heads: dict[tuple[str, int], _Head] = {}
+        lines = []
+        for family in families:
+            if not family.samples:
+                continue
+            name = f"{family.name}_total" if family.kind == "counter" else family.name
+            told = _escaped(family.help)
+            lines.append(f"# HELP {name} {told}\n# TYPE {name} {family.kind}\n")
             for sample in family.samples:
                 key = (sample.name, id(sample.labels))
-                head = heads[key] = self._heads[key]
+                # What is remembered keeps its labels alive, so no other object has their identity.
+                head = heads[key] = self._heads.get(key) or (sample.labels, _head(sample))
                 number = floatToGoString(sample.value)  # type: ignore[no-untyped-call]  # the client's
                 lines.append(f"{head[1]} {number}\n")
         self._heads = heads
         return "".join(lines).encode()
 
-    def _learn(self, families: Sequence[Family]) -> None:
-        self._new.families = [
-            Family(family.name, family.kind, family.help, new)
-            for family in families
-            if (new := [each for each in family.samples if self._is_new(each)])
-            or _title(family) not in self._titles
-        ]
-        lines = iter(generate_latest(self._client).decode().split("\n"))
-        for family in self._new.families:
-            self._titles[_title(family)] = f"{next(lines)}\n{next(lines)}\n"
-            for sample in family.samples:
-                head = next(lines).rpartition(" ")[0]
-                self._heads[sample.name, id(sample.labels)] = (sample.labels, head)
 
-    def _is_new(self, sample: Sample) -> bool:
-        # What is remembered keeps its labels alive, so no other object has their identity.
-        return (sample.name, id(sample.labels)) not in self._heads
+def _head(sample: Sample) -> str:
+    quoted = ((name, _escaped(value).replace('"', r"\"")) for name, value in sample.labels.items())
+    labels = ",".join(f'{name}="{value}"' for name, value in sorted(quoted))
+    return f"{sample.name}{{{labels}}}" if labels else sample.name
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace("\n", r"\n")
 
 
 def client_metric(family: Family) -> ClientMetric:
@@ -141,12 +133,8 @@ def client_metric(family: Family) -> ClientMetric:
     return metric
 
 
-def _title(family: Family) -> tuple[str, str, str]:
-    return family.name, family.kind, family.help
-
-
 class _Families(Collector):
-    def __init__(self, families: Sequence[Family] = ()) -> None:
+    def __init__(self, families: Sequence[Family]) -> None:
         self.families = families
 
     def collect(self) -> Iterator[ClientMetric]:

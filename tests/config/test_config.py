@@ -8,8 +8,8 @@ import pytest
 
 from streameval.checkpoints.settings import BucketOptions
 from streameval.config import Config, load
+from streameval.config.options import host_and_port
 from streameval.errors import ConfigError
-from streameval.exporters.address import host_and_port
 from streameval.sources.options import FilesOptions, KafkaOptions, SimulatorOptions
 from tests.effort import every_case
 

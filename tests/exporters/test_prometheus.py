@@ -6,13 +6,15 @@ import threading
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, Metric, generate_latest
+from prometheus_client.registry import Collector
 
 from streameval.catalogue import parse
 from streameval.catalogue.reading import Reading
 from streameval.decoding.invalid import REASONS
 from streameval.engine.snapshot import Series
-from streameval.exporters.families import family_name, metric_labels, slice_labels
-from streameval.exporters.prometheus import PrometheusExporter
+from streameval.exporters.families import Family, Sample, family_name, metric_labels, slice_labels
+from streameval.exporters.prometheus import PrometheusExporter, Text, client_metric
 from tests.effort import every_case
 from tests.exporters.expositions import Hands, at, samples
 from tests.exporters.pictures import health, mean, partition, picture, property_of_all, refused
@@ -256,3 +258,23 @@ def test_a_sum_is_counted_up_beside_its_lists(exporter: PrometheusExporter) -> N
     read = samples(exporter, snapshot)
     assert at(read, "hits_sum", variant="a", k="5") == 7
     assert at(read, "hits_count", variant="a", k="5") == 4
+
+
+def test_the_text_is_the_client_libraries_own() -> None:
+    odd = {"k": "10", "a": 'q"\\\n é'}
+    families = [
+        Family("x", "summary", 'a\\b\n"c"', [Sample("x_sum", odd, 1.5), Sample("x_count", odd, 2)]),
+        Family("c", "counter", "h", [Sample("c_total", {}, 1e16)]),
+        Family("g", "gauge", "h", [Sample("g", {"z": "\\n"}, math.inf), Sample("g", {}, -0.5)]),
+    ]
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Collected([client_metric(each) for each in families]))
+    assert Text().of([*families, Family("empty", "gauge", "h", [])]) == generate_latest(registry)
+
+
+class Collected(Collector):
+    def __init__(self, metrics: list[Metric]) -> None:
+        self.metrics = metrics
+
+    def collect(self) -> list[Metric]:
+        return self.metrics

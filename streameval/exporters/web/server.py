@@ -22,7 +22,6 @@ from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from streameval.errors import AddressInUseError
-from streameval.exporters.address import HOW, host_and_port
 from streameval.exporters.web.webconfig import Security
 
 _BACKLOG: Final = 128
@@ -139,11 +138,11 @@ def _bound(listen: Sequence[str]) -> list[socket.socket]:
 
 
 def _listening(listen: str) -> socket.socket:
-    found = host_and_port(listen)
-    if found is None:
-        raise AddressInUseError(listen, HOW)
+    host, _, port = listen.rpartition(":")
     try:
-        resolved = socket.getaddrinfo(*found, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        resolved = socket.getaddrinfo(
+            host.strip("[]"), int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
         family, _, _, _, address = resolved[0]
         return socket.create_server(address, family=family, backlog=_BACKLOG)
     except OSError as error:
