@@ -110,6 +110,8 @@ def _serve(ours: socket.socket) -> tuple[str, list[str]]:
     for module in pkgutil.walk_packages(streameval.__path__, "streameval."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
+    # Typer imports pydantic only as it reads a command line.
+    importlib.import_module("typer._adapters")
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:

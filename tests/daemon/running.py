@@ -19,6 +19,9 @@ from tests.effort import PATIENCE
 from tests.ports import WEB
 from tests.warm import WarmProcess, started
 
+_FIRST_PAUSE, _LAST_PAUSE = 0.02, 0.3
+"""Seconds between looks at a daemon; each look costs it and us some 20 ms."""
+
 
 class Running:
     """A daemon that has been started, its log as it comes, and its answers."""
@@ -40,13 +43,14 @@ class Running:
 
     def until(self, condition: Callable[[], object]) -> Any:
         """What the condition gives, as soon as it is true."""
-        deadline = time.monotonic() + PATIENCE
+        deadline, pause = time.monotonic() + PATIENCE, _FIRST_PAUSE
         while time.monotonic() < deadline:
             found = condition()
             if found:
                 return found
             assert self.process.poll() is None, self.log
-            time.sleep(0.05)
+            time.sleep(pause)
+            pause = min(_LAST_PAUSE, 1.5 * pause)
         message = f"awaited for {PATIENCE} s; {self.log}"
         raise TimeoutError(message)
 

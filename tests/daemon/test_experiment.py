@@ -18,7 +18,7 @@ from tests.daemon.running import Running, running
 from tests.join.topics import send
 from tests.kafka.topics import create
 
-USERS, RECORDS, PARTITIONS = 20_000, 40_000, 4
+USERS, RECORDS, PARTITIONS = 6_000, 12_000, 4
 CLICKED = {"control": 0.30, "placebo": 0.30, "treatment": 0.45}
 CONFIG = """
 metrics = ["ctr", "mrr", "ndcg@5", "gini"]
@@ -35,7 +35,8 @@ member = "{member}"
 start = "earliest"
 [source.kafka]
 bootstrap_servers = "{servers}"
-session_timeout_ms = 6000
+session_timeout_ms = 3000
+heartbeat_interval_ms = 300
 [event]
 time = "ts"
 time_unit = "s"

@@ -14,6 +14,8 @@ from tests.daemon.running import Running, exact, readings, running
 from tests.join.topics import lines, published
 
 OBD = Path(__file__).parents[3] / "shared" / "datasets" / "obd_small"
+LISTS = 8_000
+"""The first ones of its 40,000; tests/join/test_logged.py joins them all, from files."""
 METRICS = """
 metrics = ["ctr", "hit_rate@3", "mrr@3", "ndcg@3", "hits@3"]
 labels = ["variant", "campaign"]
@@ -63,7 +65,9 @@ def ended(daemon: Running, records: int) -> bool:
 def test_logged_impressions_and_clicks_give_what_their_joined_file_gives(
     broker: Broker, tmp_path: Path
 ) -> None:
-    shown, clicked = (lines(OBD / f"{name}.ndjson.gz") for name in ("impressions", "interactions"))
+    shown = lines(OBD / "impressions.ndjson.gz")[:LISTS]
+    keys = {_key(each) for each in shown}
+    clicked = [each for each in lines(OBD / "interactions.ndjson.gz") if _key(each) in keys]
     topics = {"shown": published(broker, shown), "clicked": published(broker, clicked)}
     config = METRICS + JOIN.format(
         **topics, address=broker.bootstrap_servers, store=tmp_path / "state"
@@ -71,18 +75,23 @@ def test_logged_impressions_and_clicks_give_what_their_joined_file_gives(
     with running(config, tmp_path) as daemon:
         daemon.until(lambda: ended(daemon, len(shown) + len(clicked)))
         found = readings(daemon.document())
-        assert [s["outcomes"]["counted"] for s in streams(daemon)] == [40_000, 207]
+        assert [s["outcomes"]["counted"] for s in streams(daemon)] == [LISTS, len(clicked)]
         assert daemon.stop() == 0
     events = tmp_path / "events.toml"
     events.write_text(METRICS + '[source]\ntype = "simulator"\n')
-    path = OBD / "events.ndjson.gz"
+    path = tmp_path / "events.ndjson"
+    path.write_bytes(b"\n".join(lines(OBD / "events.ndjson.gz")[:LISTS]))
     told = json.loads(
         ran("evaluate", str(path), "--config", str(events), "--format", "json").stdout
     )
     assert exact(found) == exact(told)
-    hits = {tuple(each["labels"].values()): each for each in told if each["metric"] == "hits@3"}
-    for each in json.loads((OBD / "expected.json").read_text()):
-        assert hits[each["policy"], each["campaign"]]["value"] == each["clicks"]
+    hits = sum(each["value"] for each in told if each["metric"] == "hits@3")
+    assert hits == len(clicked) > 0
+
+
+def _key(record: bytes) -> str:
+    key: str = json.loads(record)["request_id"]
+    return key
 
 
 def test_a_field_that_is_not_the_items_is_told(broker: Broker, tmp_path: Path) -> None:

@@ -19,7 +19,9 @@ from tests.kafka.topics import drained, filled, opened, options
 
 pytestmark = pytest.mark.kafka
 
-GOOD, PARTITIONS = 4_000, 4
+GOOD, PARTITIONS, STEP = 1_000, 4, 4
+"""Good records, a step in seconds after one another."""
+
 AHEAD = (58 * 60, 10 * 365 * 24 * 3_600)
 """58 minutes and ten years, in seconds."""
 
@@ -76,7 +78,7 @@ def _records(bad_at: int | None) -> dict[int, list[bytes | None]]:
 def _record(number: int, ahead: int) -> bytes:
     items = [f"item-{(number * 7 + place) % 50}" for place in range(4)]
     event = {
-        "ts": _START + number + ahead,
+        "ts": _START + number * STEP + ahead,
         "variant": "from the future" if ahead else "ab"[number % 3 % 2],
         "recommendations": items,
         "interactions": [items[number % 4]],

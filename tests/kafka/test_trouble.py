@@ -69,14 +69,14 @@ def test_a_broker_that_comes_late_is_awaited(broker: Broker) -> None:
 
 
 @on_each_client_at_night
-def test_a_broker_restarted_while_reading_loses_and_repeats_nothing_and_fills_no_log(
+def test_a_broker_that_crashes_while_reading_loses_and_repeats_nothing_and_fills_no_log(
     broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = filled(broker, {0: [b"a"], 1: [b"b"]})
     caplog.set_level(logging.INFO)
     with opened(options(broker, topic, client_id="//xyzzy@")) as source:
         batches = drained(source, 2)
-        broker.stop()
+        broker.kill()
         awaited(source, "cannot reach Kafka")
         broker.start()
         awaited(source, None)

@@ -94,7 +94,12 @@ def options(
 ) -> KafkaOptions:
     """Options of a source over these topics."""
     address = broker if isinstance(broker, str) else broker.bootstrap_servers
-    settings = {"bootstrap_servers": address, "client": _client.get(), **kafka}
+    settings = {
+        "bootstrap_servers": address,
+        "client": _client.get(),
+        "heartbeat_interval_ms": 300,
+        **kafka,
+    }
     return KafkaOptions(
         topics=list(topics),
         start=start,

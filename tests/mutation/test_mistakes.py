@@ -15,7 +15,7 @@ from tests.mutation.mistake import Mistake
 MISTAKES = (*metrics.MISTAKES, *join.MISTAKES, *store.MISTAKES, *protocol.MISTAKES)
 
 
-@pytest.mark.parametrize("mistake", sampled(MISTAKES, 4), ids=lambda mistake: mistake.what)
+@pytest.mark.parametrize("mistake", sampled(MISTAKES, 8), ids=lambda mistake: mistake.what)
 def test_it_is_noticed_when_there_is(mistake: Mistake, monkeypatch: pytest.MonkeyPatch) -> None:
     mistake.broken(monkeypatch)
     with pytest.raises((AssertionError, pytest.fail.Exception, StreamevalError)):
