@@ -154,15 +154,7 @@ class Line(Facts, frozen=True, kw_only=True):
 
 
 def line_of(letter: DeadLetter) -> bytes:
-    r"""The letter as one line, with its newline.
-
-    >>> letter = DeadLetter(partition=Partition("events", 3), offset=14, timestamp_ms=None,
-    ...     key=b"\xff", headers=(), value=b"{", stage="decode", reason="not_json",
-    ...     message="cut off")
-    >>> print(line_of(letter).decode().replace(',"', ', "'), end="")
-    {"topic":"events", "partition":3, "offset":14, "timestamp":null, "stage":"decode",
-     "reason":"not_json", "message":"cut off", "key":{"base64":"/w=="}, "headers":[], "value":"{"}
-    """
+    r"""The letter as one line, with its newline."""
     line = Line(
         **msgspec.structs.asdict(Facts.of(letter)),
         key=None if letter.key is None else _content(letter.key),

@@ -175,17 +175,7 @@ class DeadLetterTopics:
 
 
 def headers_of(letter: DeadLetter) -> list[tuple[str, bytes]]:
-    """The record's own headers, and after them those that describe the letter.
-
-    >>> letter = DeadLetter(partition=Partition("events", 3), offset=14, timestamp_ms=None,
-    ...     key=None, headers=(("trace", b"7"),), value=b"{", stage="decode", reason="not_json",
-    ...     message="cut off")
-    >>> for name, value in headers_of(letter)[:3]:
-    ...     print(name, value)
-    trace b'7'
-    streameval.dlq.topic b'events'
-    streameval.dlq.partition b'3'
-    """
+    """The record's own headers, and after them those that describe the letter."""
     texts = msgspec.structs.asdict(Facts.of(letter))
     added = [
         (PREFIX + name, str(text).encode()) for name, text in texts.items() if text is not None

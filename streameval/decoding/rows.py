@@ -87,7 +87,9 @@ class RowDecoder:
 
     def _users(self, rows: Sequence[Any]) -> list[str | None]:
         users = [row.user for row in rows]
-        return list(map(_text_or_none, users)) if int in set(map(type, users)) else users
+        if int in set(map(type, users)):
+            return [None if user is None else text_id(user, "user") for user in users]
+        return users
 
     def _interactions(self, rows: Sequence[Any]) -> Sequence[Any]:
         if self._shown_only:
@@ -129,10 +131,6 @@ def row_decoders(
         for form, row in rows
         if row is not None
     ]
-
-
-def _text_or_none(user: str | int | None) -> str | None:
-    return None if user is None else text_id(user, "user")
 
 
 def _parallel(plain: Callable[[bytes], Any], names: Sequence[str]) -> Callable[[bytes], Any]:

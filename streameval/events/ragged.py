@@ -175,15 +175,14 @@ def _ends(name: str, matrix: Array) -> IntArray:
 
 def _checked(name: str, values: Array, offsets: Array) -> Ragged:
     flat = offsets.ndim == values.ndim == 1 and offsets.size and offsets.dtype.kind in "iu"
-    if not flat or not _rising(offsets.astype(np.int64, copy=False), values.size):
+    if flat:
+        offsets = offsets.astype(np.int64, copy=False)
+        rising = bool((np.diff(offsets) >= 0).all())
+        flat = rising and bool(offsets[0] >= 0 and offsets[-1] <= values.size)
+    if not flat:
         detail = "(values, offsets): offsets never fall, and end within the values"
         raise InvalidEventError("wrong_type", f"{name}: {detail}")
-    offsets = offsets.astype(np.int64, copy=False)
     return Ragged(values[offsets[0] : offsets[-1]], offsets - offsets[0])
-
-
-def _rising(offsets: IntArray, last: int) -> bool:
-    return bool(offsets[0] >= 0 and offsets[-1] <= last and (np.diff(offsets) >= 0).all())
 
 
 def _joined(name: str, rows: Sequence[Any]) -> Ragged:

@@ -82,13 +82,10 @@ class NdjsonFile:
         self._descriptor = -1
 
     def _blocks(self) -> Iterator[bytes]:
-        while block := self._block():
-            self.bytes_read += len(block)
-            yield block
-
-    def _block(self) -> bytes:
         try:
-            return os.read(self._descriptor, _BLOCK)
+            while block := os.read(self._descriptor, _BLOCK):
+                self.bytes_read += len(block)
+                yield block
         except OSError as error:
             raise unreadable(self.path, error) from error
 
@@ -158,7 +155,9 @@ class FilesSource:
         Where a file begins is the number of lines to pass over.
         """
         self.close()
-        self._refuse_repeats()
+        for path, count in Counter(self.paths).most_common(1):
+            if count > 1:
+                raise SourceError(path, "given twice", "give each file once")
         self._sizes = [size(path) for path in self.paths]
         self._owner, self.joined = owner, False
         self._waiting = deque(self.paths)
@@ -172,7 +171,8 @@ class FilesSource:
             self.joined = True
         deadline = time.monotonic() + seconds
         while True:
-            self._admit()
+            while self._waiting and len(self._files) < _SIDE_BY_SIDE + len(self._paused):
+                self._files.append(NdjsonFile(self._waiting.popleft()))
             remaining = max(0.0, deadline - time.monotonic())
             read = [self._batch(file) for file in self._ready(remaining)]
             batches = [batch for batch in read if batch is not None]
@@ -200,15 +200,6 @@ class FilesSource:
         self._waiting.clear()
         while self._files:
             self._files.pop().close()
-
-    def _refuse_repeats(self) -> None:
-        for path, count in Counter(self.paths).most_common(1):
-            if count > 1:
-                raise SourceError(path, "given twice", "give each file once")
-
-    def _admit(self) -> None:
-        while self._waiting and len(self._files) < _SIDE_BY_SIDE + len(self._paused):
-            self._files.append(NdjsonFile(self._waiting.popleft()))
 
     def _ready(self, seconds: float) -> list[NdjsonFile]:
         poller = select.poll()

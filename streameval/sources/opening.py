@@ -40,17 +40,14 @@ def expanded(path: str, wanted: Callable[[str], bool]) -> list[str]:
         if not found:
             raise SourceError(path, "no file matches", "check the pattern")
         return found
-    if there or not _is_folder(path):
+    is_folder = path.endswith("/") if remote.is_remote(path) else Path(path).is_dir()
+    if there or not is_folder:
         return [path]
     found = [each for each in _below(path) if wanted(each)]
     if not found:
         remedy = "name the files, or give a folder with .parquet, .csv or .ndjson files"
         raise SourceError(path, "no file of events in this folder", remedy)
     return found
-
-
-def _is_folder(path: str) -> bool:
-    return path.endswith("/") if remote.is_remote(path) else Path(path).is_dir()
 
 
 def _below(folder: str) -> list[str]:

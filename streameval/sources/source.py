@@ -89,13 +89,7 @@ NO_END: Final = 2**63 - 1
 
 
 class Positions:
-    """An owner without state: begins at given positions, else where configured.
-
-    Example:
-        >>> mine = Assignment(partition=Partition("t", 0), identity="i", begin=0, end=9, start=4)
-        >>> Positions().assigned([mine])
-        {Partition(topic='t', number=0): 4}
-    """
+    """An owner without state: begins at given positions, else where configured."""
 
     def __init__(self, positions: Mapping[Partition, int] | None = None) -> None:
         self._positions = dict(positions or {})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 import ssl
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from traceback import walk_tb
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 from weakref import WeakSet
@@ -279,16 +279,12 @@ def _tls_error(error: BaseException) -> Exception | None:
     """Why the handshake failed; the client gives text only."""
     if isinstance(error, ssl.SSLError):
         return error
-    for each in _behind(error):
+    for each in (error.__cause__, error.__context__, *error.args):
         if isinstance(each, ssl.SSLError):
             return each
         if isinstance(each, OSError) and "Handshake failed" in str(error):
             return each
     return None
-
-
-def _behind(error: BaseException) -> Iterator[object]:
-    yield from (error.__cause__, error.__context__, *error.args)
 
 
 def _has_port(address: str) -> bool:

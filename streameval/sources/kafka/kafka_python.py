@@ -72,10 +72,6 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # untyped
         raise _Interruption
 
 
-def _nothing_to_refresh(*_: object, **__: object) -> bool:
-    return False
-
-
 class KafkaPythonConsumer:
     """A `Consumer` of kafka-python."""
 
@@ -91,7 +87,7 @@ class KafkaPythonConsumer:
         # After a rebalance, the client would resume at the group's commit, which
         # may be ahead of the state: what lies between would be lost. It waits for the owner.
         coordinator = self._consumer._coordinator  # noqa: SLF001  no setting turns it off
-        coordinator.refresh_committed_offsets_if_needed = _nothing_to_refresh
+        coordinator.refresh_committed_offsets_if_needed = lambda *_, **__: False
         self._listener = _Listener(rebalances)
         self._consumer.subscribe(topics=list(topics), listener=self._listener)
         self._known: frozenset[Partition] = frozenset()

@@ -222,7 +222,10 @@ def client_config(
     """
     config: dict[str, Any] = {}
     for written, raw in _flattened(table):
-        read = partial(_read_setting, written, raw, environment, client.DEFAULT_CONFIG)
+
+        def read(written: str = written, raw: Any = raw) -> dict[str, Any]:
+            return _settings(written, _filled(raw, environment), client.DEFAULT_CONFIG)
+
         try:
             settings = read()
         except ValueError as error:
@@ -233,12 +236,6 @@ def client_config(
             raise ConfigError(path, written, f"{names} is given twice; keep one of its names.")
         config.update(_rereadable(settings, read) if names_a_file(raw) else settings)
     return secured(config, path)
-
-
-def _read_setting(
-    written: str, raw: Any, environment: Mapping[str, str], defaults: Mapping[str, Any]
-) -> dict[str, Any]:
-    return _settings(written, _filled(raw, environment), defaults)
 
 
 def _rereadable(

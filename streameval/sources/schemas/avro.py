@@ -8,7 +8,7 @@ announce any number of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from types import MappingProxyType
@@ -133,13 +133,9 @@ def _conversion(written: str, unit: TimeUnit) -> Callable[..., Any]:
 _UUID: Final = "streameval-uuid"
 
 
-def _uuid(value: bytes, *_: object) -> str:
-    return str(UUID(bytes=value))
-
-
 def _extend_fastavro() -> None:
     """Teach it our logical types, under names that no schema has."""
-    LOGICAL_READERS[f"fixed-{_UUID}"] = _uuid
+    LOGICAL_READERS[f"fixed-{_UUID}"] = lambda value, *_: str(UUID(bytes=value))
     for written in _PER_SECOND:
         for unit in get_args(TimeUnit):
             LOGICAL_READERS[f"long-{_timestamp(written, unit)}"] = _conversion(written, unit)
@@ -166,7 +162,8 @@ class _Facts:
         if kind in {"float", "double"}:
             self.has_floats = True
         if kind in {"record", "error"}:
-            return sum(self._fields(schema, within))
+            inner = (*within, schema["name"])
+            return sum(self.add(field["type"], inner) for field in schema["fields"])
         if kind == "array" and self.add(schema["items"], within) == 0:
             raise UnusableSchemaError("it has an array whose items have no bytes")
         if kind == "map":
@@ -176,10 +173,6 @@ class _Facts:
         if kind not in {*_PRIMITIVE, "array", "map", "enum"}:
             return self._reference(str(kind), within)
         return 0 if kind == "null" else 1
-
-    def _fields(self, schema: Any, within: tuple[str, ...]) -> Iterator[int]:
-        for field in schema["fields"]:
-            yield self.add(field["type"], (*within, schema["name"]))
 
     def _reference(self, name: str, within: tuple[str, ...]) -> int:
         if name in within:

@@ -111,19 +111,17 @@ class Schemas:
         pause = _FIRST_PAUSE
         while (wanted := self._next()) is not None:
             try:
-                self._ask(wanted)
+                if wanted == "anything":
+                    self._registry.kinds()
+                else:
+                    self._found(wanted, self._reader(wanted))
             except Exception as error:  # noqa: BLE001  a caller waits for it, whatever it is
                 self._tell(error, wanted)
-                self._sleep(pause)
+                with self._changed:
+                    self._changed.wait_for(lambda: self._closed, pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
             else:
                 pause, self.trouble, self.answered = _FIRST_PAUSE, None, True
-
-    def _ask(self, wanted: Wanted | Literal["anything"]) -> None:
-        if wanted == "anything":
-            self._registry.kinds()
-        else:
-            self._found(wanted, self._reader(wanted))
 
     def _tell(self, error: Exception, wanted: Wanted | Literal["anything"]) -> None:
         failure, problem = "other", f"{type(error).__name__}: {error}"
@@ -138,10 +136,6 @@ class Schemas:
         with self._changed:
             self._changed.wait_for(lambda: self._wanted or self._closed or not self.answered)
             return None if self._closed else next(iter(self._wanted), "anything")
-
-    def _sleep(self, seconds: float) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: self._closed, seconds)
 
     def _found(self, wanted: Wanted, reader: ToText) -> None:
         with self._changed:

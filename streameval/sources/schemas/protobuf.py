@@ -236,9 +236,10 @@ class _Converters:
         held = field.message_type
         if held is not None and held.GetOptions().map_entry:
             key, value = held.fields_by_name["key"], held.fields_by_name["value"]
-            return _map(
-                _key_text if key.type == key.TYPE_BOOL else None, self._of_one(value) or _same
-            )
+            read = self._of_one(value) or _same
+            if key.type == key.TYPE_BOOL:
+                return lambda values: {str(key).lower(): read(each) for key, each in values.items()}
+            return lambda values: {key: read(each) for key, each in values.items()}
         if held is not None or field.enum_type is not None or field.type in _FLOATS:
             one = self._of_one(field) or _same
             return lambda values: [one(each) for each in values]
@@ -274,16 +275,6 @@ def _object(fields: list[_Field], message: Any) -> dict[str, Any]:
             value = getattr(message, name)
             found[name] = value if read is None else read(value)
     return found
-
-
-def _map(key_text: Read | None, read: Read) -> Read:
-    if key_text is None:
-        return lambda values: {key: read(value) for key, value in values.items()}
-    return lambda values: {key_text(key): read(value) for key, value in values.items()}
-
-
-def _key_text(key: bool) -> str:  # noqa: FBT001  a key of a map
-    return "true" if key else "false"
 
 
 def _number(value: float) -> float | str:
