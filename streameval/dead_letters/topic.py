@@ -7,29 +7,22 @@ DeadLetterError where the broker does not answer in time, or refuses a topic or 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
-from kafka import KafkaAdminClient, KafkaProducer
-from kafka.admin import ConfigResource, ConfigResourceType
-from kafka.errors import (
-    AuthorizationError,
-    KafkaError,
-    MessageSizeTooLargeError,
-    NoError,
-    TopicAlreadyExistsError,
-    UnknownTopicOrPartitionError,
-    for_code,
-)
+from kafka import KafkaProducer
+from kafka.errors import AuthorizationError, KafkaError, MessageSizeTooLargeError
 from kafka.util import ensure_valid_topic_name
 
 from streameval.dead_letters.file import Facts
 from streameval.engine.dead_letters import DeadLetter
 from streameval.errors import ConfigError, DeadLetterError
 from streameval.sources.kafka.client import UNUSABLE, connect, silence_client_log
+from streameval.sources.kafka.cluster import Cluster
 from streameval.sources.kafka.connections import failure_of
 
 SUFFIX: Final = ".dlq"
@@ -59,6 +52,7 @@ _HEADER_ROOM: Final = 8 * 1024
 """Bytes by which the headers of a letter may enlarge a record, at most."""
 
 _MAX_MESSAGE_BYTES: Final = "max.message.bytes"
+_RIGHTS: Final = "allow this user to describe, create and write the topic"
 _AGAIN: Final = "nothing is lost: they are written again at the next checkpoint"
 
 
@@ -169,7 +163,7 @@ class DeadLetterTopics:
     def _failure(self, error: Exception) -> DeadLetterError:
         _, problem, remedy = failure_of(error, self._config)
         if isinstance(error, AuthorizationError):
-            remedy = "allow this user to describe, create and write the topic"
+            remedy = _RIGHTS
         where = f"topic {', '.join(self._names)}"
         return DeadLetterError(where, problem, f"{remedy}; {_AGAIN}")
 
@@ -222,41 +216,12 @@ def _bounded(seconds: float) -> dict[str, Any]:
 
 def _create_topics(config: Mapping[str, Any], inputs: Mapping[str, str]) -> None:
     """Create the missing topics with the partitions and the record size of their inputs."""
-    with closing(connect(KafkaAdminClient, config)) as admin:
-        counts = _partitions(admin, [*inputs, *inputs.values()])
-        for name, topic in inputs.items():
-            if name not in counts:
-                _create(admin, name, counts.get(topic, 1), _record_limit(admin, topic))
-
-
-def _partitions(admin: Any, names: list[str]) -> dict[str, int]:
-    """How many partitions each existing topic has."""
-    found = {}
-    for topic in admin.describe_topics(sorted(set(names))):
-        kind = for_code(topic["error_code"])
-        if kind is NoError:
-            found[topic["name"]] = len(topic["partitions"])
-        elif kind is not UnknownTopicOrPartitionError:
-            raise kind(topic["name"])
-    return found
-
-
-def _create(admin: Any, name: str, partitions: int, limit: int | None) -> None:
-    configs = {} if limit is None else {_MAX_MESSAGE_BYTES: str(limit + _HEADER_ROOM)}
-    wanted = {"num_partitions": partitions, "configs": configs}
-    try:
-        admin.create_topics({name: wanted}, wait_for_metadata=True)
-    except TopicAlreadyExistsError:
-        return
-
-
-def _record_limit(admin: Any, topic: str) -> int | None:
-    """Largest record of the topic; None if this user may not describe its configuration."""
-    try:
-        found = admin.describe_configs(
-            [ConfigResource(ConfigResourceType.TOPIC, topic)], config_filter="all"
-        )
-    except AuthorizationError:
-        return None
-    value = found.get("topic", {}).get(topic, {}).get(_MAX_MESSAGE_BYTES, {}).get("value")
-    return None if value is None else int(value)
+    with closing(Cluster(config)) as cluster:
+        found = cluster.topics(list(dict.fromkeys([*inputs, *inputs.values()])))
+        for name, why in found.refused.items():
+            raise DeadLetterError(f"topic {name}", f"Kafka says {why}", f"{_RIGHTS}; {_AGAIN}")
+        counts = Counter(partition.topic for partition in found.partitions)
+        for name in inputs.keys() & set(found.missing):
+            limit = cluster.setting(inputs[name], _MAX_MESSAGE_BYTES)
+            room = {} if limit is None else {_MAX_MESSAGE_BYTES: str(int(limit) + _HEADER_ROOM)}
+            cluster.create(name, counts[inputs[name]] or 1, room)

@@ -12,7 +12,9 @@ from typing import Any
 
 import msgspec
 from kafka import KafkaAdminClient, TopicPartition
+from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import (
+    AuthorizationError,
     KafkaError,
     NoError,
     TopicAlreadyExistsError,
@@ -109,17 +111,26 @@ class Cluster:
         found = [each["member_id"] for each in members if each["group_instance_id"] == instance]
         return str(found[0]) if found else ""
 
-    def ensure(self, topic: str, partitions: int) -> bool:
-        """Make the topic where it is missing; returns whether it was."""
-        if not self.topics([topic]).missing:
-            return False
+    def create(
+        self, topic: str, partitions: int, settings: Mapping[str, str] | None = None
+    ) -> bool:
+        """Make a topic; whether it was missing."""
+        wanted = {"num_partitions": partitions, "configs": dict(settings or {})}
         try:
-            self._admin.create_topics(
-                {topic: {"num_partitions": partitions}}, wait_for_metadata=True
-            )
+            self._admin.create_topics({topic: wanted}, wait_for_metadata=True)
         except TopicAlreadyExistsError:
             return False
         return True
+
+    def setting(self, topic: str, name: str) -> str | None:
+        """A setting of a topic; None where there is none, or this user may not describe it."""
+        asked = [ConfigResource(ConfigResourceType.TOPIC, topic)]
+        try:
+            found = self._admin.describe_configs(asked, config_filter="all")
+        except AuthorizationError:
+            return None
+        value = found.get("topic", {}).get(topic, {}).get(name, {}).get("value")
+        return None if value is None else str(value)
 
     def close(self) -> None:
         """Let go of the connection."""

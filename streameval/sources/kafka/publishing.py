@@ -116,7 +116,8 @@ def publish_records(
     def messages() -> Iterator[Message]:
         nonlocal without_user, created
         with closing(Cluster(config)) as cluster:
-            created = cluster.ensure(topic, destination.partitions)
+            missing = cluster.topics([topic]).missing
+            created = bool(missing) and cluster.create(topic, destination.partitions)
         for record in records:
             user = key(record)
             without_user += user is None
