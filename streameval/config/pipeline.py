@@ -34,9 +34,8 @@ from streameval.join.interactions import InteractionDecoder, InteractionFields
 from streameval.join.joint import Joint
 from streameval.join.rules import Rules
 from streameval.sources.options import KafkaOptions
-from streameval.sources.schemas.loading import Schemas
 from streameval.sources.schemas.registry import Registry
-from streameval.sources.schemas.source import SchemaSource
+from streameval.sources.schemas.source import Schemas, SchemaSource
 from streameval.sources.source import Source
 from streameval.windows.family import FamilySpec
 from streameval.windows.labels import FoldingOptions

@@ -26,7 +26,7 @@ from streameval.engine.partition import Layout
 from streameval.engine.snapshots import Snapshots
 from streameval.events.records import RecordBatch
 from streameval.sources.options import KafkaOptions
-from streameval.sources.schemas.loading import Schemas
+from streameval.sources.schemas.source import Schemas
 from streameval.sources.source import Source
 from streameval.windows.times import SECOND, microseconds
 

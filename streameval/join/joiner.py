@@ -325,8 +325,7 @@ class Joiner:
             if request is not None and outcome is None:
                 known = [self.shown.time(each) for each in self._requests.rows(request)]
                 before = fresh.setdefault(request, [])
-                # Lists of one id are one list, unless their windows are apart.
-                if any(abs(each - time) <= self.rules.window for each in (*known, *before)):
+                if self._again([*known, *before], time):
                     outcome = "duplicate"
                 else:
                     before.append(time)
@@ -346,6 +345,10 @@ class Joiner:
             self._requests.extend(lists.event_ids, rows)
         if self._users is not None and lists.users is not None:
             self._users.extend([user or "" for user in lists.users], rows)
+
+    def _again(self, known: Sequence[int], time: int) -> bool:
+        """Lists of one id are one list, unless their windows are apart."""
+        return any(abs(each - time) <= self.rules.window for each in known)
 
     def _report(self, stream: int, slices: Sequence[RecordSlice]) -> None:
         late = [each.tolist() for each in late_in(slices, self.rules.lateness, self.watermark)]

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from streameval.join import closing, joiner
 from streameval.join.closing import combined
 from streameval.join.joiner import Joiner, late_in
-from streameval.join.logs import LogCursor, Logs
+from streameval.join.logs import LogCursor, Logs, RecordSlice
 from tests.join.offline import Case, joined
 from tests.join.streams import cases, told
 from tests.join.test_join import Step, played, steps
@@ -37,11 +37,14 @@ def _evicts_instead_of_pausing(patch: pytest.MonkeyPatch) -> None:
 
 
 def _does_not_wait_for_the_others(patch: pytest.MonkeyPatch) -> None:
-    def ready(of: Any, _most: int) -> Any:
-        found = [part for cursor in of for part in cursor.take(cursor.horizon, including=True)]
-        return found, False
+    def take(self: Logs, _most: int) -> dict[int, list[RecordSlice]]:
+        found: dict[int, list[RecordSlice]] = {}
+        for cursor in self.cursors:
+            own = cursor.take(cursor.horizon, including=True)
+            found.setdefault(cursor.stream, []).extend(own)
+        return dict(sorted(found.items()))
 
-    patch.setattr("streameval.join.logs.ready", ready)
+    patch.setattr(Logs, "take", take)
 
 
 def _judges_lateness_by_the_join(patch: pytest.MonkeyPatch) -> None:

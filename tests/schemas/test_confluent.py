@@ -16,8 +16,8 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 
 from streameval.decoding.fields import Format
 from streameval.decoding.framing import Encoding, FramedDecoder, ToText, by_schema, unframed
-from streameval.sources.schemas.loading import Schemas
 from streameval.sources.schemas.registry import Registry, RegistryOptions
+from streameval.sources.schemas.source import Schemas
 from tests.effort import PATIENCE
 from tests.schemas.producing import AVRO, ITEM, events, protobuf_payloads, shown_message
 from tests.schemas.test_formats import decoder_of_json, json_of, plain

@@ -24,13 +24,13 @@ from streameval.decoding.framing import Encoding, FramedDecoder, by_schema, unfr
 from streameval.decoding.invalid import Refusal
 from streameval.join.interactions import InteractionDecoder, InteractionFields
 from streameval.sources.schemas import avro, protobuf
-from streameval.sources.schemas.loading import Schemas
 from streameval.sources.schemas.registry import (
     Definition,
     Registry,
     RegistryOptions,
     UnusableSchemaError,
 )
+from streameval.sources.schemas.source import Schemas
 from tests.effort import PATIENCE, every_case
 from tests.schemas.producing import (
     as_avro,

@@ -10,9 +10,8 @@ import pytest
 
 from streameval.decoding.framing import Encoding
 from streameval.events.records import Partition, RecordBatch
-from streameval.sources.schemas.loading import Schemas
 from streameval.sources.schemas.registry import Registry, RegistryOptions
-from streameval.sources.schemas.source import SchemaSource
+from streameval.sources.schemas.source import Schemas, SchemaSource
 from streameval.sources.source import Positions
 from tests.effort import PATIENCE
 from tests.logs.group import Group
