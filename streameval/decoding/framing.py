@@ -37,20 +37,8 @@ class Encoding(msgspec.Struct, frozen=True):
         return self.format in {"avro", "protobuf"}
 
 
-class Outcome(Protocol):
-    """Outcomes of unframing the records of a batch."""
-
-    @property
-    def invalid(self) -> Sequence[tuple[int, InvalidEvent]]:
-        """Place of each invalid record, with its reason; ascending."""
-
-    @property
-    def tombstones(self) -> Sequence[int]:
-        """Places of the records that had no value, ascending."""
-
-
-T = TypeVar("T", bound=Outcome)
-T_co = TypeVar("T_co", bound=Outcome, covariant=True)
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
 class BatchDecoder(Protocol[T_co]):
@@ -78,7 +66,9 @@ class FramedDecoder(Generic[T]):
                 refused[place] = refusal.invalid
                 texts.append(None)
         found = self._decoder.decode_many(texts)
-        return _without(found, refused) if refused else found
+        if refused:
+            found = _without(found, refused)
+        return found
 
 
 def by_schema(readers: Mapping[bytes, ToText]) -> ToText:
@@ -98,15 +88,13 @@ def by_schema(readers: Mapping[bytes, ToText]) -> ToText:
     return to_text
 
 
-def _without(found: T, refused: Mapping[int, InvalidEvent]) -> T:
+def _without(found: Any, refused: Mapping[int, InvalidEvent]) -> Any:
     """The columns with the refused records among the invalid ones, not the tombstones."""
-    columns: Any = found
-    changed: T = msgspec.structs.replace(
-        columns,
+    return msgspec.structs.replace(
+        found,
         invalid=sorted([*found.invalid, *refused.items()], key=lambda each: each[0]),
         tombstones=[place for place in found.tombstones if place not in refused],
     )
-    return changed
 
 
 def unframed(value: bytes) -> bytes:

@@ -13,9 +13,9 @@ from streameval.decoding.invalid import InvalidEvent
 from streameval.engine.backfill import Backfill
 from streameval.engine.clock import provisional
 from streameval.engine.dead_letters import DeadLetter, Examples, Identity, letters_of
-from streameval.engine.direct import Front, State
+from streameval.engine.direct import Front
 from streameval.engine.limits import Limits
-from streameval.engine.partition import Progress, Tally
+from streameval.engine.partition import PartitionState, Progress, Tally
 from streameval.errors import DamagedStateError, StreamevalError, UncountableRecordError
 from streameval.events.records import Partition, RecordBatch
 from streameval.windows.family import FamilyCopy
@@ -65,7 +65,7 @@ class Ingest:
         self.layout = front.layout
         self.tally = Tally()
         self._front = front
-        self._partitions: dict[Partition, State] = {}
+        self._partitions: dict[Partition, PartitionState] = {}
         self._examples = Examples()
         self._keep_letters = keep_letters
         self._in_turns = in_turns
@@ -224,7 +224,7 @@ class Ingest:
         return self._partitions[partition].sections()
 
     @property
-    def partitions(self) -> Mapping[Partition, State]:
+    def partitions(self) -> Mapping[Partition, PartitionState]:
         """What has been counted, by partition."""
         return self._partitions
 
@@ -282,7 +282,7 @@ class Ingest:
         taken, self._letters = self._letters, []
         return taken
 
-    def _state(self, batch: RecordBatch) -> State:
+    def _state(self, batch: RecordBatch) -> PartitionState:
         home = self._front.home(batch.partition)
         if home not in self._partitions:
             first = batch.offsets[0] if batch.offsets else batch.next_offset
@@ -320,7 +320,7 @@ class Ingest:
             return False
         return True
 
-    def _proceed(self, state: State) -> None:
+    def _proceed(self, state: PartitionState) -> None:
         """Count a part of what is complete, or all of it."""
         if state.unfinished:
             state.proceed()

@@ -141,6 +141,10 @@ class PartitionState:
     """The fold of one partition's log up to `position`: a function of its records alone.
 
     Attributes:
+        tally: outcomes of its records.
+        time: its clock.
+        backfills: event time of what was taken over from elsewhere.
+        unfinished: whether complete lists are not counted yet, as those of a join may be.
         since: "family:statistic" -> clock at which it was first kept; those kept always are absent.
     """
 
@@ -150,12 +154,24 @@ class PartitionState:
         self._version = next_version()
         self._memory = None if layout.dedup is None else Memory(layout.dedup, layout.recent)
         self._ahead = Ahead(layout.recent)
-        self.position = position
+        self._position = position
         self.time = Clock(layout.max_ahead, layout.recent)
         self.tally = Tally()
-        self.families = {spec.name: Family(spec, layout.times) for spec in layout.families}
+        self._families = {spec.name: Family(spec, layout.times) for spec in layout.families}
         self.since: dict[str, int] = {}
         self.backfills: list[Extent] = []
+        self.unfinished = False
+
+    @property
+    def position(self) -> int:
+        """Grows with every record that is counted; that of one log is its next offset."""
+        return self._position
+
+    @property
+    def families(self) -> Mapping[str, Family]:
+        """What is kept, by name; everything that is complete is counted first."""
+        self.finish()
+        return self._families
 
     def apply(self, batch: RecordBatch, decoded: Decoded) -> Applied:
         """Count decoded records, and stand behind their batch.
@@ -164,8 +180,8 @@ class PartitionState:
             SourceError: it begins before the position, so records would count twice.
         """
         first = batch.offsets[0] if batch.offsets else batch.next_offset
-        if first < self.position:
-            counted = f"although all before {self.position} are counted"
+        if first < self._position:
+            counted = f"although all before {self._position} are counted"
             problem = f"record {first} was delivered again, {counted}"
             raise SourceError(str(batch.partition), problem, "start again from the beginning")
         tally = Tally(consumed=len(batch.values), tombstones=len(decoded.tombstones))
@@ -177,7 +193,7 @@ class PartitionState:
         tally.duplicates = len(decoded.places) - tally.valid
         tally.refuse([event for _, event in decoded.invalid])
         self.tally.add(tally)
-        self.position = batch.next_offset
+        self._position = batch.next_offset
         self._version = next_version()
         return Applied(decoded.invalid, tally)
 
@@ -207,7 +223,7 @@ class PartitionState:
                 f"{moment_text(self.time.now)}",
                 "leave out the time that the log covers",
             )
-        for family in self.families.values():
+        for family in self._families.values():
             for row in backfill.rows:
                 span = None
                 if row.start is not None and backfill.every is not None:
@@ -223,40 +239,40 @@ class PartitionState:
 
     @property
     def backpressured(self) -> Sequence[Partition]:
-        """None: nothing waits."""
+        """Logs that lead so far that no more of them should be read now."""
         return ()
 
     def end(self, partitions: Collection[Partition]) -> None:
-        """Nothing waits for the end of its log."""
-
-    @property
-    def unfinished(self) -> bool:
-        """Never: records are counted as they come."""
-        return False
+        """Nothing more comes in these logs."""
 
     def proceed(self) -> None:
-        """There is nothing to proceed with."""
+        """Count a part of what is complete: some milliseconds of work."""
+
+    def finish(self) -> None:
+        """Count everything that is complete."""
+        while self.unfinished:
+            self.proceed()
 
     def sections(self) -> list[Section]:
         """Its content in pieces, sorted by name; equal content gives equal pieces."""
         found = [Section(META, self._version, self._meta)]
-        for family in self.families.values():
+        for family in self._families.values():
             found.extend(family.sections())
         if self._memory is not None:
             found.extend(self._memory.sections())
         return sorted(found, key=lambda section: section.name)
 
-    def remove(self, _record: Identity) -> bool:
-        """Never: no record waits."""
+    def remove(self, record: Identity) -> bool:  # noqa: ARG002  only records of a join wait
+        """Forget a record that waits, as if it had never been there; whether it waited."""
         return False
 
     def skip(self, offsets: Mapping[Partition, int]) -> None:
         """Go on at the offset of its log, where that has lost what lies before."""
-        (self.position,) = offsets.values()
+        (self._position,) = offsets.values()
 
     def progress(self) -> Mapping[Partition, Progress]:
         """How far its log was counted."""
-        return {self._partition: Progress(self.position, self.clock)}
+        return {self._partition: Progress(self._position, self.clock)}
 
     def restore(self, parts: Mapping[str, bytes]) -> None:
         """Replace the content with the output of `sections`, with the layout of this one.
@@ -269,7 +285,7 @@ class PartitionState:
         """
         kept = self._restore_meta(parts)
         now = 0 if self.clock is None else self.clock
-        for name, family in self.families.items():
+        for name, family in self._families.items():
             own = {part: held for part, held in parts.items() if part.startswith(f"{name}/")}
             new = family.restore(own) if own else frozenset((ALL,))
             if self.time.is_final:
@@ -313,7 +329,7 @@ class PartitionState:
         times = seen = decoded.times
         if times is not None and clocks is not None:
             seen = np.where(clocks == NEVER, times, np.minimum(times, clocks))
-        for family in self.families.values():
+        for family in self._families.values():
             # First the clock: what is old already then goes to where the old is at once.
             if self.time.is_final:
                 family.advance(self.time.now)
@@ -324,7 +340,7 @@ class PartitionState:
         state: dict[str, Any] = {
             "ahead": self._ahead.state(),
             "clock": self.time.state(),
-            "kept": {name: self.families[name].kept for name in sorted(self.families)},
+            "kept": {name: self._families[name].kept for name in sorted(self._families)},
             "since": dict(sorted(self.since.items())),
             "tally": self.tally.state_dict(),
         }

@@ -12,7 +12,6 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from streameval.decoding.columns import Decoded
-from streameval.engine.backfill import Backfill, Extent
 from streameval.engine.clock import NEVER, Clock
 from streameval.engine.dead_letters import Identity
 from streameval.engine.ingest import SKIPPABLE, told
@@ -23,7 +22,6 @@ from streameval.join.interactions import InteractionColumns
 from streameval.join.joiner import AT_ONCE, Joiner, Trace
 from streameval.join.logs import Log, Logs, RecordSlice
 from streameval.join.rules import Account, Rules
-from streameval.windows.family import Family
 from streameval.windows.sections import Section, next_version
 
 PREFIX: Final = "~join"
@@ -32,10 +30,10 @@ Content: TypeAlias = Decoded | InteractionColumns
 """Impressions or interactions, as they were decoded."""
 
 
-class JoinedState:
+class JoinedState(PartitionState):
     """The fold of some logs up to their positions: a function of their records alone.
 
-    A `PartitionState` counts the events that come out of the join.
+    The events that come out of the join are counted as a `PartitionState` counts.
 
     Args:
         layout: what is kept of the events.
@@ -47,7 +45,6 @@ class JoinedState:
     Attributes:
         joiner: the records that wait.
         logs: puts the records of all logs in order.
-        unfinished: whether there is more to `proceed` with.
         passed_by: how often an idle log was passed by, since this object was made.
         proposed_at: position at which passing by idle logs was proposed, until it is accepted.
     """
@@ -60,15 +57,13 @@ class JoinedState:
         sink: Callable[[Decoded], object] | None = None,
         trace: Trace | None = None,
     ) -> None:
+        super().__init__(layout, logs[0].partition, 0)
         self.logs = Logs(logs, lambda: Clock(layout.max_ahead, layout.recent))
         self.joiner = Joiner(rules, [log.stream for log in logs], trace)
-        self.unfinished = False
         self.passed_by = 0
         self.proposed_at: int | None = None
-        self._counted = PartitionState(layout, logs[0].partition, 0)
-        self._layout = layout
-        self._sink = sink or self._counted.count
-        self._version = next_version()
+        self._sink = sink
+        self._join_version = next_version()
         self._advances = 0
         self._goal = NEVER, NEVER
         self._proposed: dict[int, int] = {}
@@ -81,49 +76,9 @@ class JoinedState:
 
     def progress(self) -> Mapping[Partition, Progress]:
         """How far each log was counted; and the time of the newest event that was."""
-        clock = self._counted.clock
-        return {cursor.partition: Progress(cursor.position, clock) for cursor in self.logs.cursors}
-
-    @property
-    def clock(self) -> int | None:
-        """Time of the newest event that was counted, microseconds."""
-        return self._counted.clock
-
-    @property
-    def time(self) -> Clock:
-        """The clock of the events that were counted."""
-        return self._counted.time
-
-    @property
-    def tally(self) -> Tally:
-        """Outcomes of the records."""
-        return self._counted.tally
-
-    @property
-    def families(self) -> Mapping[str, Family]:
-        """What is kept, by name; everything that is complete is counted first."""
-        self.finish()
-        return self._counted.families
-
-    @property
-    def since(self) -> dict[str, int]:
-        """`family:statistic` -> clock at which it was first kept."""
-        return self._counted.since
-
-    @property
-    def backfills(self) -> Sequence[Extent]:
-        """Event time of what was taken over."""
-        return self._counted.backfills
-
-    def take_over(self, backfill: Backfill) -> None:
-        """Add what was counted elsewhere; nothing of it is joined.
-
-        Raises:
-            BackfillError: it does not fit; what was added is not to be used.
-            UnlikeStateError: it was made with other metrics, inputs or ids; likewise.
-            DamagedStateError: a row of it is not what was counted; likewise.
-        """
-        self._counted.take_over(backfill)
+        return {
+            cursor.partition: Progress(cursor.position, self.clock) for cursor in self.logs.cursors
+        }
 
     @property
     def accounts(self) -> Sequence[Account]:
@@ -169,11 +124,6 @@ class JoinedState:
         self.unfinished = True
         self.finish()
 
-    def finish(self) -> None:
-        """Count everything that is complete."""
-        while self.unfinished:
-            self.proceed()
-
     def proceed(self) -> None:
         """Join the records that are next, and count the events that they complete: a part of them.
 
@@ -191,7 +141,7 @@ class JoinedState:
                 self.joiner.add(stream, found)
             self._goal = self.logs.watermark(self.joiner.rules)
         try:
-            self.joiner.advance(*self._goal, self._sink)
+            self.joiner.advance(*self._goal, self._sink or self.count)
         except (StreamevalError, MemoryError):
             raise
         except Exception as error:
@@ -203,7 +153,7 @@ class JoinedState:
                 topic, number, (offset, offset), told(error), SKIPPABLE, waiting=True
             ) from error
         self.unfinished = self.logs.has_more or self.joiner.watermark < self._goal[0]
-        self._version = next_version()
+        self._join_version = next_version()
 
     def propose(self, partitions: Collection[Partition]) -> None:
         """Pass by these idle logs, once that is saved: `accept` does it."""
@@ -215,7 +165,7 @@ class JoinedState:
         if wanted.keys() - self._proposed.keys():
             self._proposed |= wanted
             self._advances += 1
-            self._version = next_version()
+            self._join_version = next_version()
             self.proposed_at = self.position
 
     def accept(self) -> None:
@@ -226,7 +176,7 @@ class JoinedState:
             if self._proposed.get(cursor.number) == cursor.expected
         ]
         self._proposed, self.proposed_at = {}, None
-        self._version = next_version()
+        self._join_version = next_version()
         for cursor in still:
             cursor.idle = True
             cursor.settle()
@@ -242,9 +192,9 @@ class JoinedState:
         log = logs.get(record.partition)
         if log is None or not self.joiner.remove(log, record.offset):
             return False
-        self._counted.note(Tally(consumed=-1, valid=-1))
+        self.note(Tally(consumed=-1, valid=-1))
         self._before = [msgspec.structs.replace(account) for account in self.accounts]
-        self._version = next_version()
+        self._join_version = next_version()
         return True
 
     def skip(self, offsets: Mapping[Partition, int]) -> None:
@@ -257,14 +207,14 @@ class JoinedState:
         Everything that is complete is counted first.
         """
         self.finish()
-        own = Section(PREFIX, self._version, self._meta)
-        found = [own, *self._counted.sections(), *self.joiner.sections()]
+        own = Section(PREFIX, self._join_version, self._join_meta)
+        found = [own, *super().sections(), *self.joiner.sections()]
         return sorted(found, key=lambda section: section.name)
 
     def restore(self, parts: Mapping[str, bytes]) -> None:
         """Replace the content with the output of `sections`."""
         own = {name: held for name, held in parts.items() if name.startswith(PREFIX)}
-        self._counted.restore({name: parts[name] for name in parts.keys() - own.keys()})
+        super().restore({name: parts[name] for name in parts.keys() - own.keys()})
         try:
             state: dict[str, Any] = msgspec.msgpack.decode(own[PREFIX])
             self.logs.restore(state["logs"])
@@ -292,9 +242,9 @@ class JoinedState:
         tally.future = 0 if part.future is None else len(part.future.places)
         tally.valid = len(part.content.places) + tally.future
         tally.refuse([event for _, event in part.invalid])
-        self._counted.note(tally)
+        self.note(tally)
 
-    def _meta(self) -> Callable[[], Iterator[bytes]]:
+    def _join_meta(self) -> Callable[[], Iterator[bytes]]:
         state = {
             "advances": self._advances,
             "joiner": self.joiner.state_dict(),

@@ -1,6 +1,8 @@
 """The [source] table of the configuration: one struct per kind of source, which builds itself.
 
 A source is imported when it is built: Kafka's client alone takes longer than most commands.
+Functions raise ConfigError for a setting that is unknown or not the user's to set, and SourceError
+for a source that cannot be read.
 """
 
 from __future__ import annotations
@@ -62,12 +64,7 @@ class _Options(
         return self, {}
 
     def probe(self, environment: Mapping[str, str]) -> str:
-        """Try to read once; returns one sentence about what is there.
-
-        Raises:
-            ConfigError: a setting is unknown or not a user's to set.
-            SourceError: it cannot be read.
-        """
+        """Try to read once; returns one sentence about what is there."""
         source = self.build(environment)
         source.open(Positions())
         source.close()
@@ -83,12 +80,7 @@ class _Options(
     def batch_at(
         self, environment: Mapping[str, str], partition: Partition, offset: int
     ) -> RecordBatch | None:
-        """A batch with the record at an offset; None where its log does not have it any more.
-
-        Raises:
-            ConfigError: a setting is unknown or not a user's to set.
-            SourceError: it cannot be read.
-        """
+        """A batch with the record at an offset; None where its log does not have it any more."""
         source = self.build(environment)
         source.open(Positions())
         try:
@@ -161,9 +153,6 @@ class KafkaOptions(_Options, frozen=True, kw_only=True, tag="kafka"):
 
 def start_spec(text: str) -> int:
     """What to ask the broker for: EARLIEST, LATEST, or milliseconds since the epoch.
-
-    Raises:
-        ConfigError: the text is neither, or a time before the epoch or without its offset from UTC.
 
     >>> start_spec("1970-01-01T00:00:01Z")
     1000

@@ -1,4 +1,8 @@
-"""Writes records to Kafka topics: JSON as it is, keyed by user, or any with a key of their own."""
+"""Writes records to Kafka topics: JSON as it is, keyed by user, or any with a key of their own.
+
+Functions raise ConfigError for a setting that is not a user's to set, SourceError where the client
+refuses one, and PublishError where no broker answers, or it refuses a topic or a record.
+"""
 
 from __future__ import annotations
 
@@ -97,11 +101,6 @@ def publish_records(
         destination: where to.
         environment: values of `${NAME}` in the settings.
         progress: called with the number of records acknowledged so far, every now and then.
-
-    Raises:
-        ConfigError: a setting is unknown or not a user's to set.
-        SourceError: the client refuses its settings.
-        PublishError: no broker answers, or it refuses the topic or a record.
     """
     topic, key = destination.topic, UserKey(destination.user)
     path = "Kafka settings"
@@ -138,10 +137,6 @@ def send(
     """Send records, and wait until all are acknowledged; returns how many.
 
     `topic`: that an error names before the first record.
-
-    Raises:
-        SourceError: the client refuses its settings.
-        PublishError: no broker answers, or it refuses a record, or has no such partition.
     """
     silence_client_log()
     unanswered: deque[Any] = deque()

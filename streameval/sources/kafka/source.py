@@ -56,10 +56,6 @@ class KafkaSource:
 
     Attributes:
         recoveries: how often the watchdog did what: "seek" and "rejoin".
-
-    Raises:
-        ConfigError: a setting is unknown or not a user's to set, or `start` cannot be understood.
-        SourceError: no topic is named.
     """
 
     # A topic has no end.
@@ -239,11 +235,7 @@ class KafkaSource:
         self._leave()
 
     def _attempt(self, request: Callable[[], T], seconds: float) -> T | None:
-        """The result of the request; None after a temporary error, which `trouble` then describes.
-
-        Raises:
-            SourceError: it will not pass.
-        """
+        """The result of the request; None after a temporary error, which `trouble` describes."""
         try:
             answer = request()
         except UNUSABLE as error:
