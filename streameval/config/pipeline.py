@@ -21,7 +21,6 @@ from streameval.decoding.framing import (
     BatchDecoder,
     Encoding,
     FramedDecoder,
-    Outcome,
     by_schema,
     unframed,
 )
@@ -41,7 +40,7 @@ from streameval.windows.family import FamilySpec
 from streameval.windows.labels import FoldingOptions
 from streameval.windows.times import microseconds
 
-T = TypeVar("T", bound=Outcome)
+T = TypeVar("T")
 
 _SAMPLE_SECONDS: Final = 5.0
 

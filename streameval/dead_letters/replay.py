@@ -90,10 +90,7 @@ def replay(letters: Iterable[DeadLetter], config: Mapping[str, Any]) -> int:
     """Write the record of each letter to its topic and partition again.
 
     Key, value and headers are those of the record; a header is added that names it. Records
-    written before an error stay.
-
-    Returns:
-        How many were written.
+    written before an error stay. Returns how many were written.
     """
     remedy = "these were written, and another replay writes them again"
     return send(map(_message, letters), {**config, **_PRODUCER}, "", remedy)

@@ -71,11 +71,7 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 def check_fields(fields: EventFields, dimensions: Sequence[str]) -> None:
-    """What only shows when the fields are seen together with the names of labels and segments.
-
-    Raises:
-        ConfigError: they contradict each other.
-    """
+    """Raise a ConfigError where fields contradict each other or the labels and segments."""
     if (fields.time is None) != (fields.time_unit is None):
         problem = "give time and time_unit (s, ms, us or iso8601) together, or neither"
         raise ConfigError("[event]", "time_unit" if fields.time else "time", problem)

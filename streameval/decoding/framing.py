@@ -74,8 +74,7 @@ class FramedDecoder(Generic[T]):
 def by_schema(readers: Mapping[bytes, ToText]) -> ToText:
     """What reads each record with its own schema.
 
-    Args:
-        readers: header of a record -> what reads it; those of further schemas are added.
+    `readers`: header of a record -> what reads it; those of further schemas are added.
     """
 
     def to_text(value: bytes) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -16,7 +16,7 @@ from streameval.decoding.lists import InteractionReader, Outcome, Recommendation
 from streameval.decoding.paths import Path, TopLevel, compile_path
 from streameval.decoding.times import microseconds, written_time
 from streameval.decoding.values import Ids, label_text, positions, scores
-from streameval.events import Event, Id, columns_of
+from streameval.events import Event, columns_of
 
 _NONE = Outcome([], ())
 
@@ -78,23 +78,38 @@ class GeneralDecoder:
 
     def _event(self, record: dict[str, Any]) -> Event:
         shown = self._read_recommendations(self._recommendations.of(record))
-        outcome = self._outcome(record)
-        user = self._user.of(record)
+        outcome = _NONE
+        if not self._shown_only:
+            outcome = self._read_interactions(self._interactions.of(record))
+        items = len(shown.items)
         return Event(
             recommendations=shown.items,
             interactions=outcome.items,
-            user=None if user is None else self._name.one(user, self._user.text),
-            ts=self._ts(record),
+            user=_read(self._user, record, self._name.one, optional=True),
+            ts=_read(self._time, record, self._moment),
             labels=tuple(
                 label_text(path.of(record), path.text, self._fields.max_label_bytes)
                 for path in self._dimensions
             ),
-            positions=self._ranks(record, len(shown.items)),
-            scores=shown.scores if self._scores is None else self._numbers(record, shown.items),
-            baseline=self._expected(record),
+            positions=_read(
+                self._positions,
+                record,
+                lambda found, at: positions(found, items, at),
+                optional=True,
+            ),
+            scores=shown.scores
+            if self._scores is None
+            else _read(self._scores, record, lambda found, at: scores(found, items, at)),
+            baseline=_read(
+                self._baseline, record, lambda found, _: self._read_baseline(found).items
+            ),
             typed=outcome.typed,
-            event_id=self._identity(record),
+            event_id=_read(self._event_id, record, self._name.one),
         )
+
+    def _moment(self, written: object, field: str) -> int | None:
+        unit = self._fields.time_unit
+        return None if unit is None else microseconds(written_time(written, unit, field), unit)
 
     def _is_engaged(self, record: dict[str, Any]) -> bool:
         """Whether an invalid record holds interactions, of any form."""
@@ -102,46 +117,22 @@ class GeneralDecoder:
             return not self._shown_only and bool(self._interactions.of(record))
         return False
 
-    def _outcome(self, record: dict[str, Any]) -> Outcome:
-        if self._shown_only:
-            return _NONE
-        return self._read_interactions(self._interactions.of(record))
-
-    def _ts(self, record: dict[str, Any]) -> int | None:
-        if self._time is None or self._fields.time_unit is None:
-            return None
-        written = _required(self._time, record)
-        unit = self._fields.time_unit
-        return microseconds(written_time(written, unit, self._time.text), unit)
-
-    def _ranks(self, record: dict[str, Any], items: int) -> list[int] | None:
-        found = None if self._positions is None else self._positions.of(record)
-        if self._positions is None or found is None:
-            return None
-        return positions(found, items, self._positions.text)
-
-    def _numbers(self, record: dict[str, Any], items: Sequence[Id]) -> list[float] | None:
-        if self._scores is None:
-            return None
-        return scores(_required(self._scores, record), len(items), self._scores.text)
-
-    def _expected(self, record: dict[str, Any]) -> list[Id] | None:
-        if self._baseline is None:
-            return None
-        return self._read_baseline(_required(self._baseline, record)).items
-
-    def _identity(self, record: dict[str, Any]) -> str | None:
-        if self._event_id is None:
-            return None
-        return str(self._name.one(_required(self._event_id, record), self._event_id.text))
-
 
 def _optional(text: str | None, key: str, *, lists: bool = False) -> Path | None:
     return None if text is None else compile_path(text, key, lists=lists)
 
 
-def _required(path: Path, record: dict[str, Any]) -> Any:
-    found = path.of(record)
+def _read(
+    path: Path | None,
+    record: dict[str, Any],
+    read: Callable[[Any, str], Any],
+    *,
+    optional: bool = False,
+) -> Any:
+    """What lies at a path, read; None without a path."""
+    found = None if path is None else path.of(record)
+    if path is None or (found is None and optional):
+        return None
     if found is None:
         raise Refusal("missing_field", f"{path.text} is absent or null")
-    return found
+    return read(found, path.text)

@@ -76,10 +76,7 @@ def null_rows(found: Any) -> NDArray[np.bool_]:
 def list_column(name: str, found: Any, *, optional: bool = False) -> Column | Array:
     """An Arrow array of lists as a column; lists of one fixed size as a matrix.
 
-    Args:
-        name: of the column, for errors.
-        found: the array.
-        optional: whether a row may be null, which then is an empty list.
+    `optional`: whether a row may be null, which then is an empty list.
     """
     arrow = _arrow()
     column = _array(found)

@@ -53,10 +53,6 @@ class InteractionColumns(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         places: of each interaction, ascending.
         times: of each, microseconds since the epoch.
         keys: request id or user of each.
-        items: of each.
-        types: of each; None where it has none.
-        gains: of each.
-        event_ids: of each; None where there are none.
         counts: whether each is of a type that counts.
         invalid: place and reason of each invalid record; ascending.
         tombstones: places of records without a value, ascending.

@@ -66,13 +66,10 @@ class RejectedRecord(NamedTuple):
     """A record that became part of no event.
 
     Attributes:
-        log: number of its log.
-        offset: of the record in its log.
         time: when it happened, microseconds since the epoch.
         key: id of its list, or the user of an interaction; empty where it has none.
         user: who saw the list, where lists are joined by user.
         item: of an interaction; None for an impression.
-        type: of an interaction.
     """
 
     log: int
@@ -100,10 +97,7 @@ class Joiner:
     No record comes before the watermark any more. An interaction is attributed to its list when
     the watermark passes the interaction; a list becomes an event when it passes the whole window.
 
-    Args:
-        rules: what is joined with what.
-        streams: number of the stream of each log; number 0 has the impressions.
-        trace: called with the outcome of each record; None for no tracing.
+    `streams`: number of the stream of each log; number 0 has the impressions.
 
     Attributes:
         watermark: no record before it comes any more, microseconds; NEVER at first.
@@ -187,10 +181,7 @@ class Joiner:
     def uncountable(self, sink: Callable[[Decoded], object]) -> tuple[int, int] | None:
         """Log and offset of the first list that fails alone as it failed in the last `advance`.
 
-        None where each alone is counted.
-
-        Args:
-            sink: raises for events that cannot be counted; forgets all that it was handed before.
+        None where each alone is counted. `sink` forgets all that it was handed before.
         """
         found = self._attributed(self._ending)
         for row in self._ending:
@@ -205,10 +196,7 @@ class Joiner:
         """Forget the list of a record that waits, as if its log had a gap there.
 
         An interaction that was attributed to it, and to no other list that is still kept, is an
-        orphan.
-
-        Returns:
-            Whether it waited.
+        orphan. Returns whether the list waited.
         """
         row = self.shown.row_of(log, offset)
         if row is None or self.is_counted(row):
@@ -266,11 +254,7 @@ class Joiner:
         }
 
     def restore(self, state: Mapping[str, Any], parts: Mapping[str, bytes]) -> None:
-        """Replace the content with the output of `state_dict` and `sections`.
-
-        Raises:
-            DamagedStateError: it is not that.
-        """
+        """Replace the content with the output of `state_dict` and `sections`."""
         try:
             self.accounts = msgspec.convert(state["accounts"], list[Account])
             self.watermark = int(state["watermark"])

@@ -146,11 +146,7 @@ class Grouped:
 
 
 def require_together(joint: Joint, sample: Iterable[RecordBatch]) -> None:
-    """Check a sample: all records of a key lie in partitions of one number.
-
-    Raises:
-        SplitKeyError: a key is in partitions of different numbers, so its records never meet.
-    """
+    """Raise a SplitKeyError where a key of a sample is in partitions of different numbers."""
     places: dict[str, dict[str, int]] = {}
     by_user = joint.rules.key == "user_item"
     for batch in sample:

@@ -306,8 +306,6 @@ class Logs:
         """The records that are next in order, by stream; about as many of each log.
 
         The rest waits for a slower log. Of two logs with equal clocks, the first one is next.
-
-        `most`: about as many records of each log; more where their clocks are equal.
         """
         first = min(self.cursors, key=lambda cursor: (cursor.horizon, cursor.number))
         near = min(cursor.clock_before(most) for cursor in self.cursors)

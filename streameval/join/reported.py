@@ -87,10 +87,7 @@ class ReportedShelf:
     def between(self, begin: int, end: int, most: float = math.inf) -> list[Reported]:
         """Those in [begin, end), by time; then by log, then as they came.
 
-        Args:
-            begin: of the span, microseconds.
-            end: likewise.
-            most: where there are more, at least the first so many and one.
+        `most`: where there are more, at least the first so many and one.
         """
         found: list[Reported] = []
         for number in sorted(self._buckets):

@@ -35,12 +35,8 @@ class JoinedState(PartitionState):
 
     The events that come out of the join are counted as a `PartitionState` counts.
 
-    Args:
-        layout: what is kept of the events.
-        rules: what is joined with what.
-        logs: those that are joined; their order is part of the state's meaning.
-        sink: handed the events that are complete; None counts them.
-        trace: called with the outcome of each record; None for no tracing.
+    `logs`: their order is part of the state's meaning. `sink`: handed the events that are complete;
+    None counts them. `trace`: called with the outcome of each record.
 
     Attributes:
         joiner: the records that wait.

@@ -93,9 +93,8 @@ class NdjsonFile:
 def lines(path: str) -> Iterator[bytes]:
     r"""The lines of one file without their newlines; blank lines are left out.
 
-    Args:
-        path: plain, gzip or zstd (by content, members joined), a pipe, or "-" for standard
-            input. A last line without its newline counts.
+    `path`: plain, gzip or zstd (by content, members joined), a pipe, or "-". A last line without
+    its newline counts.
     """
     file = NdjsonFile(path)
     try:

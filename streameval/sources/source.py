@@ -48,10 +48,9 @@ class Source(Protocol):
         """
 
     def commit(self, positions: Mapping[Partition, int]) -> str | None:
-        """Tell others how far has been counted; correctness never rests on it.
+        """Tell others how far has been counted; returns the problem in one sentence, or None.
 
-        Returns:
-            The current problem in one sentence, or None.
+        Correctness never rests on it.
         """
 
     @property

@@ -47,11 +47,7 @@ class Separator(NamedTuple):
 
 
 def holds_lists(path: str, name: str, kind: Any) -> bool:
-    """Whether a column of this Arrow type holds lists, not lists written as text.
-
-    Raises:
-        SourceError: it holds neither.
-    """
+    """Whether a column of this Arrow type holds lists, not lists written as text."""
     types = arrow().types
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         return True
@@ -68,14 +64,7 @@ def lists_of(column: Column, separator: Separator, *, numeric: bool) -> Any:
     separators. A cell that looks like a list in another form than its column is refused: read
     as it stands, it would be one id that matches nothing.
 
-    Args:
-        column: of lists or text.
-        separator: between entries.
-        numeric: whether entries are numbers, not ids; a blank cell is then null, not empty.
-
-    Raises:
-        SourceError: it is neither lists nor text, a cell looks like a list of another form, or
-            an entry is none.
+    `numeric`: whether entries are numbers, not ids; a blank cell is then null, not empty.
     """
     if holds_lists(column.table.path, column.name, column.values.type):
         return column.values
@@ -258,11 +247,7 @@ def separators_of(texts: Iterable[str]) -> dict[str, str]:
 
 
 def event_rows(table: Table, form: Form) -> Any:
-    """Rows of a file as events.
-
-    Returns:
-        An Arrow table with columns named like those of `Columns`, and those of `form.by`.
-    """
+    """Rows of a file as an Arrow table: columns as in `Columns`, and those of `form.by`."""
     for name in form.separators:
         if name and name not in table.names:
             remedy = f"--separator {name}=... names one of them; --separator '|' is for all"

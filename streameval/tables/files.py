@@ -342,9 +342,7 @@ def times_of(column: Column, unit: TimeUnit) -> IntArray:
 def of_one_kind(arrays: Sequence[Any], wanted: Kind = "string") -> list[Any]:
     """Arrays of ids, all of integers or all of strings: integers only where each of them is.
 
-    Args:
-        arrays: of integers or of strings each.
-        wanted: "integer" makes integers of strings of digits, too.
+    `wanted`: "integer" makes integers of strings of digits, too.
     """
     if all(arrow().types.is_integer(array.type) for array in arrays):
         return list(arrays)

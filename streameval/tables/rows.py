@@ -176,11 +176,7 @@ def _fields(path: str, row: int, line: bytes) -> list[str]:
 
 
 def shared(results: Rows, qrels: Rows) -> tuple[Rows, Rows, int]:
-    """The rows of topics that stand in both files, as trec_eval takes them.
-
-    Returns:
-        The rows of both files, and how many topics were left out.
-    """
+    """The rows of topics that stand in both files, and how many topics were left out."""
     topics = [set(rows.users.to_pylist()) for rows in (results, qrels)]
     both = arrow().array(sorted(topics[0] & topics[1]), arrow().large_string())
     kept = [

@@ -139,11 +139,7 @@ class GroupMember:
             )
 
     def start(self, offsets: Mapping[Partition, int]) -> list[RecordBatch]:
-        """Deliver these partitions from these offsets.
-
-        Returns:
-            Batches without values: where reading starts, before the first record.
-        """
+        """Deliver these partitions from these offsets; the batches move their positions there."""
         self._consumer.start(offsets)
         self.positions.update(offsets)
         self.paused -= offsets.keys()

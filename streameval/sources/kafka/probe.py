@@ -36,11 +36,7 @@ _POLL_MS: Final = 100
 
 
 def probe(options: KafkaOptions, environment: Mapping[str, str]) -> str:
-    """Try the connection once.
-
-    Returns:
-        One sentence: which topics there are, with how many partitions and records.
-    """
+    """Try the connection once; one sentence about topics, partitions and records."""
     start_spec(options.start)
     names, config = source_topics(options), source_config(options, environment)
     silence_client_log()

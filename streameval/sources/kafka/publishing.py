@@ -96,11 +96,8 @@ def publish_records(
     Records of one user go to one partition, in their order, byte for byte as they are. What was
     acknowledged before an error stays in the topic.
 
-    Args:
-        records: taken one at a time, so they may come at a pace of their own.
-        destination: where to.
-        environment: values of `${NAME}` in the settings.
-        progress: called with the number of records acknowledged so far, every now and then.
+    `records`: taken one at a time, so they may come at a pace of their own. `progress`: called with
+    the number of records acknowledged so far, every now and then.
     """
     topic, key = destination.topic, UserKey(destination.user)
     path = "Kafka settings"
