@@ -16,7 +16,7 @@ from streameval.decoding.lists import InteractionReader, Outcome, Recommendation
 from streameval.decoding.paths import Path, TopLevel, compile_path
 from streameval.decoding.times import microseconds, written_time
 from streameval.decoding.values import Ids, label_text, positions, scores
-from streameval.events import Event, columns_of
+from streameval.events import Event, Id, columns_of
 
 _NONE = Outcome([], ())
 
@@ -91,21 +91,17 @@ class GeneralDecoder:
                 label_text(path.of(record), path.text, self._fields.max_label_bytes)
                 for path in self._dimensions
             ),
-            positions=_read(
-                self._positions,
-                record,
-                lambda found, at: positions(found, items, at),
-                optional=True,
-            ),
+            positions=_read(self._positions, record, positions, items, optional=True),
             scores=shown.scores
             if self._scores is None
-            else _read(self._scores, record, lambda found, at: scores(found, items, at)),
-            baseline=_read(
-                self._baseline, record, lambda found, _: self._read_baseline(found).items
-            ),
+            else _read(self._scores, record, scores, items),
+            baseline=_read(self._baseline, record, self._expected),
             typed=outcome.typed,
             event_id=_read(self._event_id, record, self._name.one),
         )
+
+    def _expected(self, found: object, _: str) -> list[Id]:
+        return self._read_baseline(found).items
 
     def _moment(self, written: object, field: str) -> int | None:
         unit = self._fields.time_unit
@@ -125,14 +121,14 @@ def _optional(text: str | None, key: str, *, lists: bool = False) -> Path | None
 def _read(
     path: Path | None,
     record: dict[str, Any],
-    read: Callable[[Any, str], Any],
-    *,
+    read: Callable[..., Any],
+    *more: object,
     optional: bool = False,
 ) -> Any:
-    """What lies at a path, read; None without a path."""
+    """What lies at a path, read by a function of it, its field and more; None without a path."""
     found = None if path is None else path.of(record)
     if path is None or (found is None and optional):
         return None
     if found is None:
         raise Refusal("missing_field", f"{path.text} is absent or null")
-    return read(found, path.text)
+    return read(found, path.text, *more)

@@ -149,7 +149,7 @@ def finite(value: object, field: str, reason: Reason) -> float:
     return number
 
 
-def positions(found: Any, items: int, field: str) -> list[int] | None:
+def positions(found: Any, field: str, items: int) -> list[int] | None:
     """Ranks at which the items stood; None where no item says one."""
     if type(found) is not list:
         raise Refusal("wrong_type", f"{field}: found {shown(found)} in place of an array")
@@ -163,7 +163,7 @@ def positions(found: Any, items: int, field: str) -> list[int] | None:
     return found
 
 
-def scores(found: Any, items: int, field: str) -> list[float]:
+def scores(found: Any, field: str, items: int) -> list[float]:
     """Scores of the items shown."""
     if type(found) is not list:
         raise Refusal("wrong_type", f"{field}: found {shown(found)} in place of an array")
