@@ -364,6 +364,13 @@ class PartitionState:
 
 
 def backfills_in(meta: bytes) -> list[Extent]:
-    """The event time of each backfill that a state has, by its section `META`."""
-    state: dict[str, Any] = msgspec.msgpack.decode(meta)
-    return [Extent(*each) for each in state.get("backfills", ())]
+    """The event time of each backfill that a state has, by its section `META`.
+
+    Raises:
+        DamagedStateError: it is not that section.
+    """
+    try:
+        state = msgspec.msgpack.decode(meta, type=dict[str, Any])
+        return [Extent(*each) for each in state.get("backfills", ())]
+    except (TypeError, msgspec.MsgspecError) as error:
+        raise DamagedStateError(META, f"{type(error).__name__}: {error}") from error

@@ -8,12 +8,13 @@ import time
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from streameval.checkpoints.checkpoint import Place
 from streameval.checkpoints.format import file_of, folder_of
 from streameval.checkpoints.store import folder_store
 from tests.cli.program import ran
-from tests.stores.drafts import NOON, PLACE, draft, whole
+from tests.stores.drafts import NOON, PLACE, draft, part, whole
 
 OTHER = Place("data/day 1.ndjson", "2049:77", 0)
 
@@ -46,7 +47,7 @@ def newest(path: Path, place: Place = PLACE) -> tuple[int, int]:
 def test_show_is_a_table_for_people(state: Path) -> None:
     done = ran("state", "show", state)
     assert (done.returncode, done.stderr) == (0, "")
-    for part in (
+    for text in (
         "cluster c1, group g1",
         "shop.events[3]",
         "4,230",
@@ -55,7 +56,7 @@ def test_show_is_a_table_for_people(state: Path) -> None:
         "1970-01-01T00:07:00Z",
         'pane = "1m"',
     ):
-        assert part in done.stdout
+        assert text in done.stdout
 
 
 def test_show_is_json_for_programs(state: Path) -> None:
@@ -107,3 +108,14 @@ def test_verify_says_each_fault_and_fails(state: Path) -> None:
     assert len(done.stderr.splitlines()) == 2
     assert str(folder / file_of(4230)) in done.stderr
     assert "2 not valid" in done.stdout
+
+
+def test_merging_what_is_no_state_is_refused_in_one_line(state: Path, tmp_path: Path) -> None:
+    made = draft(9000)
+    parts = [part("meta", [b"no state"]) if each.name == "meta" else each for each in made.parts]
+    folder_store(state).save(replace(made, parts=parts))
+    done = ran("state", "merge", state, "--into", tmp_path / "merged")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("streameval: meta: the saved state is damaged (")
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "merged").exists()

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
+from msgspec import msgpack
+
 from streameval.checkpoints.checkpoint import VERSION, Draft, Header, Part, Place
 from streameval.checkpoints.store import SavedCheckpoint
 
@@ -61,7 +63,7 @@ def contents(place: Place, offset: int) -> Mapping[str, Sequence[bytes]]:
         "empty": [],
         "labels/1": [b"one %s" % str(place).encode(), b" and the same"],
         "labels/2": [b"two", b"\n\0\xff" * 50, b"%d" % (offset // SPAN)],
-        "meta": [b'{"offset":', b"%d" % offset, b"}"],
+        "meta": [b"\x81", msgpack.encode("offset"), msgpack.encode(offset)],
     }
 
 
