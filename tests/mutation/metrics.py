@@ -19,7 +19,7 @@ from streameval.statistics.relation import Relation
 from streameval.testing import check_metric
 from tests.contract import laws
 from tests.contract.metric_cases import a_text_of_each, stream
-from tests.mutation.mistake import Broken, Mistake
+from tests.mutation.mistake import Mistake, around, replaced
 from tests.strategies import shown
 
 TEXTS = a_text_of_each()
@@ -45,10 +45,6 @@ undefined = partial(laws.no_evidence_is_undefined, TEXTS)
 depth = partial(laws.beyond_the_depth_is_refused, "mrr")
 
 
-def _replaced(target: object, name: str, new: Any) -> Broken:
-    return lambda monkeypatch: monkeypatch.setattr(target, name, new)
-
-
 def _rounded(values: Any, counts: Any) -> Any:
     """Every product rounded before it is added."""
     return _limbs((values * counts).astype(np.float32), np.ones_like(counts))
@@ -57,43 +53,39 @@ def _rounded(values: Any, counts: Any) -> Any:
 _limbs = exact.limbs
 
 
-def _without(name: str) -> Callable[[Table, Table], None]:
-    def merged(self: Table, other: Table, *more: Any) -> None:
-        _add(self, other, *more)
-        for statistic in self.statistics.values():
-            if name in statistic.relations:
-                statistic.relations[name] = Relation(statistic.shapes[name])
+def _without(name: str) -> Callable[[Any], Any]:
+    def of(kept: Any) -> Any:
+        def merged(self: Table, other: Table, *more: Any) -> None:
+            kept(self, other, *more)
+            for statistic in self.statistics.values():
+                if name in statistic.relations:
+                    statistic.relations[name] = Relation(statistic.shapes[name])
 
-    return merged
+        return merged
 
-
-_add = Table.add
-
-
-def _from_zero(widths: Any) -> Any:
-    owner, ordinal = _ragged(widths)
-    return owner, ordinal - 1
+    return of
 
 
-_ragged = lists._ragged
+def _from_zero(kept: Any) -> Any:
+    def ragged(widths: Any) -> Any:
+        owner, ordinal = kept(widths)
+        return owner, ordinal - 1
+
+    return ragged
 
 
-_count = Table.count
+def _twice(kept: Any) -> Any:
+    def count(self: Table, batch: Any, *cells: Any) -> None:
+        kept(self, batch, *cells)
+        if len(batch) > 1:
+            kept(self, batch, *cells)
 
-
-def _twice(self: Table, batch: Any, *cells: Any) -> None:
-    _count(self, batch, *cells)
-    if len(batch) > 1:
-        _count(self, batch, *cells)
+    return count
 
 
 def _forgetful(self: Accumulator) -> None:
     self._readings.clear()
     self._lists = 0
-
-
-def _itself(self: Accumulator) -> Accumulator:
-    return self
 
 
 def _zero(metric: Any, table: Any, cells: Any) -> Any:
@@ -105,11 +97,8 @@ def _zero(metric: Any, table: Any, cells: Any) -> Any:
 _answers = readings.answers
 
 
-def _one_more(self: HitsOfCells, rows: Any, k: int | None) -> Any:
-    return _cells(self, rows, None if k is None else k + 1)
-
-
-_cells = HitsOfCells._cells
+def _one_more(kept: Any) -> Any:
+    return lambda self, rows, k: kept(self, rows, None if k is None else k + 1)
 
 
 def _swallowing(self: Relation, other: Relation) -> None:
@@ -124,73 +113,78 @@ def _small_ideal(relevant: Any, _: Any) -> Any:
     return np.full(relevant.shape, 0.1)
 
 
-def _silent(self: Table, data: bytes, cells: Any) -> frozenset[str]:
-    _load(self, data, cells)
-    return frozenset()
+def _silent(kept: Any) -> Any:
+    def load(self: Table, data: bytes, cells: Any) -> frozenset[str]:
+        kept(self, data, cells)
+        return frozenset()
+
+    return load
 
 
-_load = Table.load
+def _taking(kept: Any) -> Any:
+    def add(self: Table, other: Table, *more: Any) -> None:
+        kept(self, other, *more)
+        other.become(other.empty().statistics)
 
-
-def _taking(self: Table, other: Table, *more: Any) -> None:
-    _add(self, other, *more)
-    other.become(other.empty().statistics)
+    return add
 
 
 MISTAKES = (
     Mistake(
         "products that are rounded before they are added",
         exact_values,
-        _replaced(distributions, "limbs", _rounded),
+        replaced(distributions, "limbs", _rounded),
     ),
     *(
-        Mistake(f"a merge that forgets {name!r}", split, _replaced(Table, "add", _without(name)))
+        Mistake(f"a merge that forgets {name!r}", split, around(Table, "add", _without(name)))
         for name in ("hits", "pairs", "values")
     ),
     Mistake(
-        "a merge that takes instead of adding", split, _replaced(Relation, "merge", _swallowing)
+        "a merge that takes instead of adding", split, replaced(Relation, "merge", _swallowing)
     ),
-    Mistake("ordinals that count from 0", twin_of_map, _replaced(lists, "_ragged", _from_zero)),
-    Mistake("a discount that is one rank off", twin, _replaced(dcg, "discount", _last_rank)),
+    Mistake("ordinals that count from 0", twin_of_map, around(lists, "_ragged", _from_zero)),
+    Mistake("a discount that is one rank off", twin, replaced(dcg, "discount", _last_rank)),
     Mistake(
         "lists without interactions counted where they are left out",
         twin,
-        _replaced(readings, "counted", lambda _, hits: np.maximum(hits.count, 1)),
+        replaced(readings, "counted", lambda _, hits: np.maximum(hits.count, 1)),
     ),
     Mistake(
         "a cut-off that keeps one rank more",
         twin,
-        _replaced(HitsOfCells, "_cells", _one_more),
+        around(HitsOfCells, "_cells", _one_more),
     ),
-    Mistake("no evidence that reads as 0", undefined, _replaced(accumulator, "answers", _zero)),
+    Mistake("no evidence that reads as 0", undefined, replaced(accumulator, "answers", _zero)),
     Mistake(
-        "a depth that is not checked", depth, _replaced(readings, "check_depth", lambda *_: None)
+        "a depth that is not checked", depth, replaced(readings, "check_depth", lambda *_: None)
     ),
-    Mistake("a batch that is counted twice", form, _replaced(Table, "count", _twice)),
-    Mistake("pairs that are counted twice", pairs, _replaced(Table, "count", _twice)),
-    Mistake("a reset that keeps the tables", copying, _replaced(Accumulator, "reset", _forgetful)),
-    Mistake("a copy that is the same", copying, _replaced(Accumulator, "copy", _itself)),
+    Mistake("a batch that is counted twice", form, around(Table, "count", _twice)),
+    Mistake("pairs that are counted twice", pairs, around(Table, "count", _twice)),
+    Mistake("a reset that keeps the tables", copying, replaced(Accumulator, "reset", _forgetful)),
+    Mistake(
+        "a copy that is the same", copying, replaced(Accumulator, "copy", lambda itself: itself)
+    ),
     Mistake(
         "a saved relation that is not loaded",
         returns,
-        _replaced(Relation, "restored", lambda relation, *_: relation),
+        replaced(Relation, "restored", lambda relation, *_: relation),
     ),
     Mistake(
         "a dump that is not adopted",
         dumps,
-        _replaced(Table, "load", lambda *_: frozenset()),
+        replaced(Table, "load", lambda *_: frozenset()),
     ),
     Mistake(
         "items dumped in the order in which they came",
         order,
-        _replaced(vocabulary, "_in_order", lambda names: [*range(len(names))]),
+        replaced(vocabulary, "_in_order", lambda names: [*range(len(names))]),
     ),
     Mistake(
         "a copy that has the same counts",
         copying,
-        _replaced(Table, "copy", lambda table: table),
+        replaced(Table, "copy", lambda table: table),
     ),
-    Mistake("a late start that is not told", adopts, _replaced(Table, "load", _silent)),
-    Mistake("an ideal that is too small", alone, _replaced(ndcg, "ideal", _small_ideal)),
-    Mistake("a merge that empties the other", other, _replaced(Table, "add", _taking)),
+    Mistake("a late start that is not told", adopts, around(Table, "load", _silent)),
+    Mistake("an ideal that is too small", alone, replaced(ndcg, "ideal", _small_ideal)),
+    Mistake("a merge that empties the other", other, around(Table, "add", _taking)),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -16,3 +16,13 @@ class Mistake(NamedTuple):
     what: str
     law: Callable[[], object]
     broken: Broken
+
+
+def replaced(target: object, name: str, new: Any) -> Broken:
+    """Something else in the place of a function."""
+    return lambda patch: patch.setattr(target, name, new)
+
+
+def around(target: object, name: str, make: Callable[[Any], Any]) -> Broken:
+    """In the place of a function what is made of it."""
+    return lambda patch: patch.setattr(target, name, make(getattr(target, name)))

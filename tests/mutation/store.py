@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,26 +12,20 @@ from streameval.checkpoints.checkpoint import Place
 from streameval.checkpoints.format import BLOBS
 from streameval.checkpoints.storage import Folder
 from streameval.checkpoints.store import Found, Store
-from tests.mutation.mistake import Broken, Mistake
+from tests.mutation.mistake import Broken, Mistake, around, replaced
 from tests.stores import crashing
 from tests.stores.forgetful import ForgetfulDisk
 
 
-def _no_sync(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ForgetfulDisk, "sync", lambda *_: None)
-
-
-def _no_sync_of(*wanted: Callable[[Path], bool]) -> Callable[[pytest.MonkeyPatch], None]:
-    def broken(monkeypatch: pytest.MonkeyPatch) -> None:
-        kept = ForgetfulDisk.sync_folder
-
+def _no_sync_of(*wanted: Callable[[Path], bool]) -> Broken:
+    def broken(kept: Any) -> Any:
         def sync_folder(disk: ForgetfulDisk, path: Path) -> None:
             if not any(each(path) for each in wanted):
                 kept(disk, path)
 
-        monkeypatch.setattr(ForgetfulDisk, "sync_folder", sync_folder)
+        return sync_folder
 
-    return broken
+    return around(ForgetfulDisk, "sync_folder", broken)
 
 
 def _rename_before_write(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,7 +52,7 @@ def _found_is_not_synced(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 _BROKEN: dict[str, Broken] = {
-    "no fsync before the rename": _no_sync,
+    "no fsync before the rename": replaced(ForgetfulDisk, "sync", lambda *_: None),
     "no fsync of the folder": _no_sync_of(lambda path: path.name not in {BLOBS, "state", "disk"}),
     "no fsync of the folder of blobs": _no_sync_of(lambda path: path.name == BLOBS),
     "no fsync of the folder above a new one": _no_sync_of(lambda path: path.name == "disk"),
