@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, settings
 
-from streameval.join import closing, finding, joiner, logs
+from streameval.join import closing, finding, joiner
 from streameval.join.closing import combined
 from streameval.join.joiner import Joiner, late_in
 from streameval.join.logs import LogCursor, Logs
@@ -25,10 +25,13 @@ def _evicting(kept: Any) -> Any:
     return push
 
 
-def _ready(of: Any, _most: int) -> Any:
-    """Does not wait for the others."""
-    found = [part for cursor in of for part in cursor.take(cursor.horizon, including=True)]
-    return found, False
+def _without_waiting(self: Logs, _most: int) -> Any:
+    self.has_more = False
+    found: dict[int, Any] = {}
+    for cursor in self.cursors:
+        taken = cursor.take(cursor.horizon, including=True)
+        found[cursor.stream] = [*found.get(cursor.stream, []), *taken]
+    return dict(sorted(found.items()))
 
 
 def _of_the_fastest(kept: Any) -> Any:
@@ -55,7 +58,7 @@ _BROKEN: dict[str, Broken] = {
         closing, "combined", lambda found, how: combined(found[-1:], how)
     ),
     "what leads is evicted": around(LogCursor, "push", _evicting),
-    "the others are not waited for": replaced(logs, "ready", _ready),
+    "the others are not waited for": replaced(Logs, "take", _without_waiting),
     "lateness is not allowed": replaced(
         joiner, "late_in", lambda slices, _, watermark: late_in(slices, 0, watermark)
     ),

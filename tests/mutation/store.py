@@ -32,6 +32,8 @@ def _rename_before_write(monkeypatch: pytest.MonkeyPatch) -> None:
     def put(folder: Folder, key: str, data: bytes) -> str:
         path = Path(folder.path) / key
         folder._make(path.parent)
+        if path.name in folder._disk.names(path.parent):
+            folder._disk.remove(path)
         folder._disk.create(path, [data])
         folder._disk.sync(path)
         folder._disk.sync_folder(path.parent)

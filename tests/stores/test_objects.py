@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
 
 from streameval.checkpoints import store as stores
-from streameval.checkpoints.bucket import Bucket
 from streameval.checkpoints.checkpoint import Draft, Part, Place, Skip, Stop
 from streameval.checkpoints.cleaning import GRACE
 from streameval.checkpoints.format import BLOBS, CLAIM, folder_of
@@ -24,7 +23,7 @@ from streameval.checkpoints.settings import CheckpointSettings
 from streameval.checkpoints.store import Store, folder_store
 from streameval.errors import ForeignStoreError, StoreError
 from streameval.events.records import Assignment, Partition
-from tests.stores.drafts import NOON, PLACE, contents, draft, header, whole
+from tests.stores.drafts import NOON, PLACE, draft, header, whole
 from tests.stores.forgetful import Crash
 from tests.stores.histories import OFFSETS, PROCESSES, StoreHistories
 from tests.stores.watched import Request, WatchedBucket
@@ -240,27 +239,6 @@ def test_of_two_that_claim_at_once_one_wins(bucket: WatchedBucket) -> None:
         Store(bucket).claim("c1", "g1")
 
 
-@pytest.mark.parametrize("change", [lambda data: data[:-1] + b"!", lambda data: data[:5], None])
-def test_a_damaged_or_missing_blob_is_noticed_and_written_again(
-    bucket: WatchedBucket, change: Callable[[bytes], bytes] | None
-) -> None:
-    store = opened(bucket)
-    store.save(draft(110))
-    before = set(bucket.stored())
-    store.save(draft(230))
-    (blob,) = (key for key in set(bucket.stored()) - before if f"/{BLOBS}/" in key)
-    if change is None:
-        bucket.delete([blob])
-    else:
-        bucket.put(blob, change(bucket.get(blob)))
-    again = opened(bucket)
-    found = again.newest(PLACE)
-    assert whole(found.saved) == 110
-    assert len(found.damaged) == 1
-    again.save(draft(240, with_digest=True))
-    assert whole(Store(bucket).newest(PLACE).saved) == 240
-
-
 def test_a_skip_whose_answer_was_lost_is_that_of_the_caller(bucket: WatchedBucket) -> None:
     store = opened(bucket)
     stop = Stop(topic="shop/events", partition=2, offset=17, problem="KeyError: 'x'", at=1.5)
@@ -307,36 +285,3 @@ def test_other_objects_of_the_bucket_are_left_alone(bucket: WatchedBucket) -> No
         store.save(draft(offset))
     assert set(others) <= set(bucket.stored())
     assert store.places() == [PLACE]
-
-
-def test_equal_parts_are_the_same_bytes_in_folder_and_bucket(
-    bucket: WatchedBucket, tmp_path: Path
-) -> None:
-    folder = folder_store(tmp_path)
-    folder.claim("c1", "g1")
-    assert opened(bucket).save(draft(17)) == folder.save(draft(17))
-    saved = Store(Bucket("", bucket.client)).newest(PLACE).saved
-    assert saved is not None
-    assert set(saved.digests) == set(contents(PLACE, 17))
-
-
-def test_a_blob_that_another_process_deleted_is_written_again(bucket: WatchedBucket) -> None:
-    store = opened(bucket)
-    store.save(draft(110))
-    bucket.delete([key for key in bucket.stored() if f"/{BLOBS}/" in key])
-    store.save(draft(120, with_digest=True))
-    assert whole(Store(bucket).newest(PLACE).saved) == 120
-
-
-def test_a_blob_that_nothing_names_yet_is_spared_until_it_is_old(bucket: WatchedBucket) -> None:
-    store = opened(bucket)
-    store.save(draft(110))
-    blob = f"{FOLDER}/{BLOBS}/of-a-checkpoint-to-come"
-    bucket.put(blob, b"")
-    for offset in (111, 112):
-        store.save(draft(offset))
-        assert blob in bucket.stored()
-    bucket.now += GRACE + 1
-    for offset in (113, 114):
-        store.save(draft(offset))
-    assert blob not in bucket.stored()
