@@ -279,9 +279,7 @@ def _counts(child: psutil.Process) -> bool:
     return False
 
 
-def test_an_interrupt_ends_all_processes_without_a_word(
-    counting: subprocess.Popen[bytes],
-) -> None:
+def test_an_interrupt_ends_all_processes_without_a_word(counting: subprocess.Popen[bytes]) -> None:
     found = workers(counting)
     for each in found:
         each.send_signal(signal.SIGINT)

@@ -150,11 +150,7 @@ def test_each_column_may_have_a_separator_and_a_name_of_its_own(tmp_path: Path) 
         (("1;2", "3; 4, 5,"), ";", "separated by ','"),
         (("1 2", "(4, 5)"), None, "found '(4, 5)', which looks like a list in brackets; write"),
         (("1 2", "[4 5]"), None, "found '[4 5]', which is not a JSON list"),
-        (
-            ("1 2", "[4, 5]"),
-            " ",
-            "line 3, column 'interactions': found '4', which is not a JSON",
-        ),
+        (("1 2", "[4, 5]"), " ", "line 3, column 'interactions': found '4', which is not a JSON"),
         (("[1, [2]]", "4"), None, "column 'recommendations': found '[1, [2]]'"),
         (("[1.5]", "4"), None, "column 'recommendations': found '[1.5]'"),
         (("[true]", "4"), None, "column 'recommendations': found '[true]'"),
@@ -164,10 +160,7 @@ def test_each_column_may_have_a_separator_and_a_name_of_its_own(tmp_path: Path) 
     ],
 )
 def test_what_looks_like_a_list_of_another_form_is_refused(
-    tmp_path: Path,
-    columns: tuple[str, str],
-    option: str | None,
-    says: str,
+    tmp_path: Path, columns: tuple[str, str], option: str | None, says: str
 ) -> None:
     path = tmp_path / "events.csv"
     with path.open("w", newline="") as file:

@@ -12,12 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.config import Config, load
-from streameval.config.options import (
-    DeadLetterOptions,
-    MetricOptions,
-    StateOptions,
-    WindowsOptions,
-)
+from streameval.config.options import DeadLetterOptions, MetricOptions, StateOptions, WindowsOptions
 from streameval.decoding.fields import EventFields
 from streameval.errors import ConfigError
 from streameval.sources.options import FilesOptions, KafkaOptions, SimulatorOptions

@@ -20,14 +20,7 @@ from streameval.exporters.web.health import state
 from tests.effort import every_case
 from tests.exporters.experiments import report
 from tests.exporters.guarded import Guarded, guarded
-from tests.exporters.pictures import (
-    busy_health,
-    mean,
-    picture,
-    property_of_all,
-    refused,
-    windowed,
-)
+from tests.exporters.pictures import busy_health, mean, picture, property_of_all, refused, windowed
 from tests.ports import WEB
 
 MINUTE = 60_000_000

@@ -36,11 +36,7 @@ def test_handshakes_that_hang_delay_no_scrape(
 ) -> None:
     site = secure(Limits())
     trust = trusting(tmp_path / "authority.crt")
-    with (
-        site.server,
-        connections(site.port, 250),
-        connections(site.port, 250, _CLIENT_HELLO),
-    ):
+    with site.server, connections(site.port, 250), connections(site.port, 250, _CLIENT_HELLO):
         assert site.get(verify=trust).status_code == 200
 
 
@@ -77,13 +73,7 @@ def test_a_connection_that_is_used_outlives_those_that_are_not(tmp_path: Path) -
         assert len(addresses) == 1
 
 
-@pytest.mark.parametrize(
-    "opening",
-    [
-        b"",
-        b"GET /metrics HTTP/1.1\r\nHos",
-    ],
-)
+@pytest.mark.parametrize("opening", [b"", b"GET /metrics HTTP/1.1\r\nHos"])
 def test_a_request_that_does_not_end_is_ended(tmp_path: Path, opening: bytes) -> None:
     with (
         guarded(tmp_path / "web.yml", limits=Limits(request=0.2)) as site,
@@ -149,20 +139,14 @@ def test_a_request_with_a_body_is_refused(
 
 def test_a_body_that_does_not_end_is_refused_before_it_is_read(tmp_path: Path) -> None:
     opening = b"POST /-/reload HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n"
-    with (
-        guarded(tmp_path / "web.yml") as site,
-        connections(site.port, 1, opening) as (client,),
-    ):
+    with guarded(tmp_path / "web.yml") as site, connections(site.port, 1, opening) as (client,):
         assert client.recv(1000).startswith(b"HTTP/1.1 413")
         assert ended(client)
 
 
 def test_a_head_that_is_too_long_is_refused(tmp_path: Path) -> None:
     opening = b"GET / HTTP/1.1\r\nHost: x\r\nX-Long: " + b"x" * 20_000
-    with (
-        guarded(tmp_path / "web.yml") as site,
-        connections(site.port, 1, opening) as (client,),
-    ):
+    with guarded(tmp_path / "web.yml") as site, connections(site.port, 1, opening) as (client,):
         assert client.recv(1000).startswith(b"HTTP/1.1 400")
         assert ended(client)
 

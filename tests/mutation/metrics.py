@@ -149,11 +149,7 @@ MISTAKES = (
         twin,
         replaced(readings, "counted", lambda _, hits: np.maximum(hits.count, 1)),
     ),
-    Mistake(
-        "a cut-off that keeps one rank more",
-        twin,
-        around(HitsOfCells, "_cells", _one_more),
-    ),
+    Mistake("a cut-off that keeps one rank more", twin, around(HitsOfCells, "_cells", _one_more)),
     Mistake("no evidence that reads as 0", undefined, replaced(accumulator, "answers", _zero)),
     Mistake(
         "a depth that is not checked", depth, replaced(readings, "check_depth", lambda *_: None)
@@ -169,20 +165,14 @@ MISTAKES = (
         returns,
         replaced(Relation, "restored", lambda relation, *_: relation),
     ),
-    Mistake(
-        "a dump that is not adopted",
-        dumps,
-        replaced(Table, "load", lambda *_: frozenset()),
-    ),
+    Mistake("a dump that is not adopted", dumps, replaced(Table, "load", lambda *_: frozenset())),
     Mistake(
         "items dumped in the order in which they came",
         order,
         replaced(vocabulary, "_in_order", lambda names: [*range(len(names))]),
     ),
     Mistake(
-        "a copy that has the same counts",
-        copying,
-        replaced(Table, "copy", lambda table: table),
+        "a copy that has the same counts", copying, replaced(Table, "copy", lambda table: table)
     ),
     Mistake("a late start that is not told", adopts, around(Table, "load", _silent)),
     Mistake("an ideal that is too small", alone, replaced(ndcg, "ideal", _small_ideal)),

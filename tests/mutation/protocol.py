@@ -12,11 +12,7 @@ from streameval.checkpoints import store
 from streameval.checkpoints.checkpointer import Checkpointer
 from streameval.checkpoints.committer import DurableCheckpoint, DurableCounters, OffsetCommitter
 from streameval.checkpoints.restore import RestorePlanner
-from streameval.checkpoints.scheduler import (
-    CheckpointScheduler,
-    Outbox,
-    PartitionCheckpoints,
-)
+from streameval.checkpoints.scheduler import CheckpointScheduler, Outbox, PartitionCheckpoints
 from streameval.engine import partition as counting
 from streameval.events.records import Assignment, Partition
 from tests.durability.running import run

@@ -79,10 +79,7 @@ def counted(*tables: Any, **options: Any) -> list[Partial]:
 
 
 @dear()
-@given(
-    sizes=st.lists(st.integers(0, 8), min_size=1, max_size=4),
-    seed=st.integers(0, 1000),
-)
+@given(sizes=st.lists(st.integers(0, 8), min_size=1, max_size=4), seed=st.integers(0, 1000))
 def test_any_division_of_the_events_gives_the_same_bytes(sizes: list[int], seed: int) -> None:
     rows = events(sum(sizes), seed)
     whole = counted(table(rows))

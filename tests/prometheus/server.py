@@ -42,10 +42,7 @@ class Prometheus:
     def value(self, query: str) -> float | None:
         """The one value of an instant query; None while there is none."""
         try:
-            answer = WEB.get(
-                f"{self._address}/api/v1/query",
-                params={"query": query},
-            )
+            answer = WEB.get(f"{self._address}/api/v1/query", params={"query": query})
         except httpx.TransportError:
             return None
         return _only(answer.json()) if answer.status_code == httpx.codes.OK else None

@@ -70,10 +70,7 @@ class Daemon:
         self._topic = create(broker)
         self.port = free_port()
         self._config = _CONFIG.format(
-            topic=self._topic,
-            servers=broker.bootstrap_servers,
-            port=self.port,
-            exposure=exposure,
+            topic=self._topic, servers=broker.bootstrap_servers, port=self.port, exposure=exposure
         )
         self.written = 0
 

@@ -55,11 +55,7 @@ _FIELDS: list[dict[str, Any]] = [
     {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
     {
         "name": "arm",
-        "type": {
-            "type": "record",
-            "name": "Arm",
-            "fields": [{"name": "name", "type": "string"}],
-        },
+        "type": {"type": "record", "name": "Arm", "fields": [{"name": "name", "type": "string"}]},
     },
     {
         "name": "page",
@@ -192,10 +188,7 @@ def as_evolved_avro(url: str, found: Sequence[dict[str, Any]]) -> list[bytes]:
     """The first third in the first version, the rest in the other, and one of the first again."""
     old, new = found[: len(found) // 3], found[len(found) // 3 :]
     lacking = [{k: v for k, v in each.items() if k != "country"} for each in old]
-    return [
-        *as_avro(url, lacking),
-        *as_avro(url, new, per_second=1_000_000, schema=EVOLVED),
-    ]
+    return [*as_avro(url, lacking), *as_avro(url, new, per_second=1_000_000, schema=EVOLVED)]
 
 
 def shown_message() -> type[Message]:

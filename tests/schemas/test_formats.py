@@ -353,11 +353,7 @@ def test_a_type_of_protobuf_becomes_json() -> None:
 
 @every_case(
     ("path", "found"),
-    [
-        (b"\x00", {"id": ""}),
-        (b"\x02\x00", {"id": ""}),
-        (b"\x04\x00\x00", {"yes": False}),
-    ],
+    [(b"\x00", {"id": ""}), (b"\x02\x00", {"id": ""}), (b"\x04\x00\x00", {"yes": False})],
 )
 def test_a_path_names_the_message_of_the_file(path: bytes, found: object) -> None:
     to_text = protobuf.reader(Definition("PROTOBUF", PROTO), "ms")

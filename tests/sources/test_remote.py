@@ -73,9 +73,7 @@ def test_an_object_that_is_not_there_is_told_of(bucket: str) -> None:
         )
 
 
-def test_a_store_without_what_it_needs_says_where_to_look(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_store_without_what_it_needs_says_where_to_look(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME", raising=False)
     with pytest.raises(SourceError, match="credentials and endpoint in the environment"):
         next(content("az://logs/a.csv"))

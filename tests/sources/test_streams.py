@@ -104,7 +104,7 @@ def test_truth_is_what_a_person_would_say() -> None:
 
     far = LATENESS + WINDOW
     impressions: list[Impression | bytes] = [
-        *(shown(10, "1"), shown(20, "1"), b"{", shown(far, "2", "b"), shown(30, "3")),
+        *(shown(10, "1"), shown(20, "1"), b"{", shown(far, "2", "b"), shown(30, "3"))
     ]
     interactions = [
         *(done(40, "1", "x", "click", "e1"), done(50, "1", "x", "purchase", "e2")),

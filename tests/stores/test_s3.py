@@ -92,10 +92,7 @@ def test_nothing_is_lost_whatever_requests_and_answers_are(
         ("error", "put failed: 500 Internal Server Error: InternalError, after 3 retries; check"),
         ("cut", "put failed: error sending request, after 3 retries; check that the service"),
         ("silent", "put failed: no answer in time; check that the service is reachable from here"),
-        (
-            "denied",
-            "put failed: 403 Forbidden: AccessDenied; give its identity the right to list",
-        ),
+        ("denied", "put failed: 403 Forbidden: AccessDenied; give its identity the right to list"),
     ],
 )
 def test_an_error_names_the_object_the_cause_and_what_to_do(

@@ -94,10 +94,7 @@ def test_a_metric_that_changes_its_events_is_found() -> None:
 
 @every_case(
     ("broken", "smallest"),
-    [
-        (declared.divides, Event(recommendations=[], interactions=[])),
-        (declared.too_large, 6),
-    ],
+    [(declared.divides, Event(recommendations=[], interactions=[])), (declared.too_large, 6)],
 )
 def test_the_events_shown_are_the_smallest(broken: Callable[..., Any], smallest: object) -> None:
     with pytest.raises(MetricLawError) as raised:
