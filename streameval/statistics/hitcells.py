@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
@@ -64,7 +64,11 @@ def totals(owner: IntArray, values: FloatArray | IntArray, owners: int) -> Float
     return np.array([math.fsum(listed[start:stop]) for start, stop in pairwise(edges)])
 
 
-class HitsView(Protocol):
+FIRST, INTERACTED, LENGTH, IDEAL = range(-1, 3)
+"""What `size` of hits is: 1 for the first one of each list, or a number of items."""
+
+
+class HitsView:
     """Where the hits are; what a metric that reads `hits` is a function of.
 
     `k` is the cut-off, None for the whole list.
@@ -72,18 +76,28 @@ class HitsView(Protocol):
 
     def by_interacted(self, k: int | None) -> HitCells:
         """Hits up to rank k; `size` is the number of items interacted with."""
+        return self.cells_by(INTERACTED, k)
 
     def by_length(self, k: int | None) -> HitCells:
         """Hits up to rank k; `size` is the length of the list."""
+        return self.cells_by(LENGTH, k)
 
     def by_ideal(self, k: int | None) -> HitCells:
         """Hits up to rank k; `size` is the smaller of interacted items and list length."""
+        return self.cells_by(IDEAL, k)
 
     def first(self, k: int | None) -> HitCells:
         """The first hit of each list that has one up to rank k; `size` is 1."""
+        return self.cells_by(FIRST, k)
+
+    def cells_by(self, size: int, k: int | None) -> HitCells:
+        """Hits up to rank k by one of the sizes above."""
+        raise NotImplementedError
 
     def items(self, k: int | None) -> Total:
         """How many items were shown up to rank k."""
+        raise NotImplementedError
 
     def wanted(self) -> Total:
         """How many items were interacted with."""
+        raise NotImplementedError

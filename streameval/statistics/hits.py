@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain, repeat
+from itertools import chain, islice, repeat
 from typing import ClassVar, TypeAlias
 
 import numpy as np
 
-from streameval.events import Batch, Id, Interactions
+from streameval.events import Batch
 from streameval.events.ragged import Coded
 from streameval.statistics.arrays import BoolArray, IntArray, grouped, sums
-from streameval.statistics.hitcells import HitCells
+from streameval.statistics.hitcells import (
+    FIRST,
+    IDEAL,
+    INTERACTED,
+    LENGTH,
+    HitCells,
+    HitsView,
+)
 from streameval.statistics.lists import (
     POSITIONED,
     REFUSED,
     GradedLists,
-    GradedProfile,
     Lists,
     Outcome,
     Profile,
+    lists_of,
 )
 from streameval.statistics.matching import can_be_matched, matched
 from streameval.statistics.profiles import HitsOptions, Profiler
@@ -36,10 +43,9 @@ _MOST_PENDING = 8_192
 _MOST_FOLDED = 65_536
 """Lists folded at once that came as columns: more would only take more memory."""
 
-_INTERACTED, _LENGTH, _IDEAL, _SHOWN = range(4)
-"""What `size` of a row of hits is; of items shown at ranks of their own it is 0."""
+_SHOWN = 3
+"""Beside the sizes of hits: items shown at ranks of their own, whose `size` is 0."""
 
-_FIRST = -1
 _NONE: IntArray = np.zeros(0, np.int64)
 _Rows: TypeAlias = tuple[IntArray, ...]
 """Owner, size, rank, hits, ordinals and first hits."""
@@ -84,11 +90,9 @@ class Hits(Statistic):
         self.each: ListsOfUsers | None = None
         self._profiler = _profiler(options)
         self.row_of = self._profiler.profile
-        self._pending: dict[int, Counter[Profile]] = {}
-        self._profiles: list[Profile] = []
+        self._pending: dict[int, Counter[Outcome]] = {}
+        self._outcomes: list[Outcome] = []
         self._cells: list[IntArray] = []
-        self._mixed: Counter[tuple[int, Profile]] = Counter()
-        self._graded: Counter[tuple[int, GradedProfile]] = Counter()
         self._shown: Counter[tuple[int, int]] = Counter()
         self._waiting = 0
         self._view: tuple[list[object], IntArray, HitsOfCells] | None = None
@@ -97,27 +101,21 @@ class Hits(Statistic):
         """Count many lists; the same content as one by one."""
         if self.options.type:
             batch = batch.of_type(self.options.type)
+        if batch.positions is not None:
+            self._take_ranks(batch.positions, cells)
+        outcomes = self._outcomes_of(batch)
         if self.each is not None:
-            self._count_each(batch, cells, self.each)
-            return
-        if batch.positions is not None or dict in set(map(type, batch.interactions)):
-            placed = batch.positions or repeat(None, len(batch))
-            where = repeat(cells, len(batch)) if isinstance(cells, int) else cells.tolist()
-            for row in zip(batch.recommendations, batch.interactions, placed, where, strict=True):
-                self._count_placed(*row)
+            self.each.take(outcomes, cells, len(batch))
             return
         for start in range(0, len(batch), _MOST_PENDING):
-            rows = slice(start, start + _MOST_PENDING)
-            profiles = map(
-                self._profiler.profile, batch.recommendations[rows], batch.interactions[rows]
-            )
+            part = islice(outcomes, _MOST_PENDING)
             if isinstance(cells, int):
-                self._count(cells, profiles)
+                self._count(cells, part)
             else:
                 # Of many cells few lists are alike: to look for those costs more than it saves.
-                self._profiles.extend(profiles)
-                self._cells.append(cells[rows])
-                self._waits(cells[rows].size)
+                self._outcomes.extend(part)
+                self._cells.append(cells[start : start + _MOST_PENDING])
+                self._waits(self._cells[-1].size)
 
     def count_coded(self, coded: Coded, cells: Cells) -> None:
         """Count many lists whose ids are numbers; the same content as one by one."""
@@ -130,7 +128,7 @@ class Hits(Statistic):
             lists = matched(self.options, coded.rows(start, stop), where[start:stop])
             if self.each is not None:
                 self.each.take_lists(lists)
-            self._fold_lists(lists, 0)
+            self._fold_lists(lists)
 
     def count_rows(self, rows: Iterable[Profile]) -> None:
         """Count lists in cell 0; `row_of` gave each."""
@@ -139,12 +137,11 @@ class Hits(Statistic):
     def fold(self) -> None:
         """Move what is pending into the relations; changes no value."""
         for lists in self.each.counted() if self.each is not None else ():
-            self._fold_lists(lists, int(isinstance(lists, GradedLists)))
+            self._fold_lists(lists)
         if self._waiting or self._shown:
             self._waiting = 0
             self._fold_shown()
             self._fold_pending()
-            self._fold_graded()
 
     def view(self, cells: IntArray) -> HitsOfCells:
         """What metrics read, with one sum for each of these cells."""
@@ -159,20 +156,13 @@ class Hits(Statistic):
     def _versions(self) -> list[object]:
         return [(each, each.version) for each in self.relations.values()]
 
-    def _count_each(self, batch: Batch, cells: Cells, each: ListsOfUsers) -> None:
-        """Count lists and report the outcome of each to `each`."""
-        shown, acts, positions = batch.recommendations, batch.interactions, batch.positions
-        outcomes: Iterable[Outcome] = map(self._profiler.profile, shown, acts)
-        if positions is not None or dict in set(map(type, acts)):
-            placed = positions or repeat(None)
-            outcomes = map(self._profiler.outcome, shown, acts, placed)
-        if positions is not None:
-            self._take_ranks(positions, cells, each)
-        each.take(outcomes, cells, len(batch))
+    def _outcomes_of(self, batch: Batch) -> Iterator[Outcome]:
+        shown, acts = batch.recommendations, batch.interactions
+        if batch.positions is None and dict not in set(map(type, acts)):
+            return map(self._profiler.profile, shown, acts)
+        return map(self._profiler.outcome, shown, acts, batch.positions or repeat(None))
 
-    def _take_ranks(
-        self, positions: Sequence[Sequence[int] | None], cells: Cells, each: ListsOfUsers
-    ) -> None:
+    def _take_ranks(self, positions: Sequence[Sequence[int] | None], cells: Cells) -> None:
         ranks = [
             (row, rank)
             for row, own in enumerate(positions)
@@ -180,39 +170,21 @@ class Hits(Statistic):
         ]
         where = np.broadcast_to(cells, len(positions))
         self._shown.update((int(where[row]), rank) for row, rank in ranks)
-        each.take_ranks(ranks)
+        if self.each is not None:
+            self.each.take_ranks(ranks)
 
-    def _count(self, cell: int, profiles: Iterable[Profile]) -> None:
+    def _count(self, cell: int, outcomes: Iterable[Outcome]) -> None:
         pending = self._pending.get(cell)
         if pending is None:
             pending = self._pending[cell] = Counter()
         self._waiting -= len(pending)
-        pending.update(profiles)
+        pending.update(outcomes)
         self._waits(len(pending))
 
     def _waits(self, more: int) -> None:
         self._waiting += more
         if self._waiting >= _MOST_PENDING:
             self.fold()
-
-    def _count_placed(
-        self,
-        recommendations: Sequence[Id],
-        interactions: Interactions,
-        positions: Sequence[int] | None,
-        cell: int,
-    ) -> None:
-        """Count one list, which may have gains or ranks of its own."""
-        outcome = self._profiler.outcome(recommendations, interactions, positions)
-        if isinstance(outcome[0], tuple):
-            self._graded[cell, outcome] += 1
-        else:
-            self._mixed[cell, outcome] += 1
-        for rank in self._profiler.ranks_shown(positions or ()):
-            self._shown[cell, rank] += 1
-        self._waiting = 0
-        pending = (self._profiles, self._graded, self._mixed, *self._pending.values())
-        self._waits(sum(map(len, pending)))
 
     def _fold_shown(self) -> None:
         if self._shown:
@@ -225,31 +197,20 @@ class Hits(Statistic):
 
     def _fold_pending(self) -> None:
         pending, self._pending = self._pending, {}
-        profiles, self._profiles = self._profiles, []
-        counts, cells = [1] * len(profiles), np.concatenate([_NONE, *self._cells]).tolist()
+        outcomes, self._outcomes = self._outcomes, []
+        counts, cells = [1] * len(outcomes), np.concatenate([_NONE, *self._cells]).tolist()
         self._cells = []
-        profiles += chain.from_iterable(pending.values())
+        outcomes += chain.from_iterable(pending.values())
         counts += chain.from_iterable(each.values() for each in pending.values())
         cells += chain.from_iterable(repeat(cell, len(pending[cell])) for cell in pending)
-        if self._mixed:
-            cells += [cell for cell, _ in self._mixed]
-            profiles += [profile for _, profile in self._mixed]
-            counts += self._mixed.values()
-            self._mixed.clear()
-        if profiles:
-            self._fold_lists(Lists(profiles, counts, cells), 0)
+        for _, lists in lists_of(outcomes, np.array(counts, np.int64), np.array(cells, np.int64)):
+            self._fold_lists(lists)
 
-    def _fold_graded(self) -> None:
-        if self._graded:
-            cells, profiles = zip(*self._graded, strict=True)
-            lists = GradedLists(profiles, self._graded.values(), cells)
-            self._graded.clear()
-            self._fold_lists(lists, 1)
-
-    def _fold_lists(self, lists: Lists, graded: int) -> None:
+    def _fold_lists(self, lists: Lists) -> None:
+        graded = int(isinstance(lists, GradedLists))
         count, rank, cell = lists.count[lists.owner], lists.rank, lists.cell[lists.owner]
         interacted, length = lists.interacted[lists.owner], lists.length[lists.owner]
-        axes = np.array([_INTERACTED, _LENGTH, _IDEAL])
+        axes = np.array([INTERACTED, LENGTH, IDEAL])
         none = np.zeros(2 * rank.size, np.int64)
         self.relations["hits"].add(
             [
@@ -276,8 +237,8 @@ def _profiler(options: HitsOptions) -> Profiler:
     return Profiler(options)
 
 
-class HitsOfCells:
-    """The hits of some cells; fulfils `HitsView` with one sum for each.
+class HitsOfCells(HitsView):
+    """The hits of some cells; one sum for each.
 
     Attributes:
         cells: how many there are.
@@ -308,13 +269,13 @@ class HitsOfCells:
         twin = object.__new__(HitsOfCells)
         twin.__dict__.update(self.__dict__)
         twin._rows = tuple(column[kept] for column in self._rows)
-        twin._axis, twin._known = self._axis[kept], {_FIRST: self._first}
+        twin._axis, twin._known = self._axis[kept], {FIRST: self._of_axis(FIRST)}
         return twin
 
     @property
     def hits(self) -> IntArray:
         """Hits of each cell."""
-        owner, _, _, hits, *_ = self._of_axis(_INTERACTED)
+        owner, _, _, hits, *_ = self._of_axis(INTERACTED)
         return sums(owner, hits, self.cells)
 
     def having(self, *, items: bool, interactions: bool) -> IntArray:
@@ -336,45 +297,31 @@ class HitsOfCells:
         """How many items were interacted with."""
         return sums(self._owner, self._interacted * self._lists, self.cells)
 
-    def by_interacted(self, k: int | None) -> HitCells:
-        """Hits up to rank k; `size` is the number of items interacted with."""
-        return self._cells(self._of_axis(_INTERACTED), k)
-
-    def by_length(self, k: int | None) -> HitCells:
-        """Hits up to rank k; `size` is the length of the list."""
-        return self._cells(self._of_axis(_LENGTH), k)
-
-    def by_ideal(self, k: int | None) -> HitCells:
-        """Hits up to rank k; `size` is the smaller of interacted items and list length."""
-        return self._cells(self._of_axis(_IDEAL), k)
-
-    def first(self, k: int | None) -> HitCells:
-        """The first hit of each list that has one up to rank k; `size` is 1."""
-        return self._cells(self._first, k)
-
-    @property
-    def _first(self) -> _Rows:
-        if _FIRST not in self._known:
-            owner, _, rank, _, _, firsts = self._of_axis(_INTERACTED)
-            some = firsts > 0
-            (owner, rank), (lists,) = grouped([owner[some], rank[some]], [firsts[some]])
-            self._known[_FIRST] = (owner, np.ones_like(rank), rank, lists, lists, lists)
-        return self._known[_FIRST]
-
     def _of_axis(self, axis: int) -> _Rows:
         if axis not in self._known:
-            here = self._axis == axis
-            self._known[axis] = tuple(column[here] for column in self._rows)
+            self._known[axis] = self._firsts() if axis == FIRST else self._where(axis)
         return self._known[axis]
 
-    def _cells(self, rows: _Rows, k: int | None) -> HitCells:
+    def _where(self, axis: int) -> _Rows:
+        here = self._axis == axis
+        return tuple(column[here] for column in self._rows)
+
+    def _firsts(self) -> _Rows:
+        owner, _, rank, _, _, firsts = self._of_axis(INTERACTED)
+        some = firsts > 0
+        (owner, rank), (lists,) = grouped([owner[some], rank[some]], [firsts[some]])
+        return owner, np.ones_like(rank), rank, lists, lists, lists
+
+    def cells_by(self, size: int, k: int | None) -> HitCells:
+        """See `HitsView`."""
+        rows = self._of_axis(size)
         if k is not None:
             here = rows[2] <= k
             rows = tuple(column[here] for column in rows)
-        owner, size, rank, hits, ordinals, _ = rows
+        owner, sizes, rank, hits, ordinals, _ = rows
         return HitCells(
             rank=rank,
-            size=size,
+            size=sizes,
             hits=hits,
             ordinals=ordinals,
             gain=np.ones(rank.size),

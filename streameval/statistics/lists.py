@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from functools import cached_property
 from itertools import chain
@@ -11,7 +11,7 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 
 from streameval.statistics.arrays import FloatArray, IntArray, grouped, placed
-from streameval.statistics.hitcells import HitCells
+from streameval.statistics.hitcells import FIRST, IDEAL, INTERACTED, HitCells, HitsView
 
 Profile: TypeAlias = tuple[int, ...]
 """(kind, interacted, length, place of 1st hit, of 2nd hit, ...): places are ranks from 0."""
@@ -26,8 +26,8 @@ POSITIONED, REFUSED = 1, 2
 _HEAD = 3
 
 
-class Lists:
-    """Distinct lists as columns; fulfils `HitsView` with one sum per list.
+class Lists(HitsView):
+    """Distinct lists as columns; one sum per list.
 
     Attributes:
         count: how often each list occurred, shape (n,).
@@ -41,14 +41,11 @@ class Lists:
         ordinal: 1 for the first hit of its list, 2 for the second, ...
     """
 
-    def __init__(
-        self, profiles: Sequence[Profile], counts: Iterable[int], cells: Iterable[int]
-    ) -> None:
+    def __init__(self, profiles: Sequence[Profile], counts: IntArray, cells: IntArray) -> None:
         widths = np.fromiter(map(len, profiles), np.int64, len(profiles))
         flat = np.fromiter(chain.from_iterable(profiles), np.int64, int(widths.sum()))
         starts = np.cumsum(widths) - widths
-        self.count: IntArray = np.fromiter(counts, np.int64, len(profiles))
-        self.cell: IntArray = np.fromiter(cells, np.int64, len(profiles))
+        self.count, self.cell = counts, cells
         self.kind: IntArray = flat[starts]
         self.interacted: IntArray = flat[starts + 1]
         self.length: IntArray = flat[starts + 2]
@@ -109,22 +106,6 @@ class Lists:
     def __len__(self) -> int:
         return int(self.count.size)
 
-    def by_interacted(self, k: int | None) -> HitCells:
-        """Hits up to rank k; `size` is the number of items interacted with."""
-        return self._cells(k, self.interacted)
-
-    def by_length(self, k: int | None) -> HitCells:
-        """Hits up to rank k; `size` is the length of the list."""
-        return self._cells(k, self.length)
-
-    def by_ideal(self, k: int | None) -> HitCells:
-        """Hits up to rank k; `size` is the smaller of interacted items and list length."""
-        return self._cells(k, np.minimum(self.interacted, self.length))
-
-    def first(self, k: int | None) -> HitCells:
-        """The first hit of each list that has one up to rank k; `size` is 1."""
-        return self._cells(k, np.ones_like(self.interacted), last=1)
-
     def items(self, k: int | None) -> IntArray:
         """How many items each list shows up to rank k, shape (n,)."""
         return self.length if k is None else np.minimum(self.length, k)
@@ -147,26 +128,35 @@ class Lists:
             lists=len(self),
         )
 
-    def _cells(self, k: int | None, size: IntArray, last: int | None = None) -> HitCells:
-        here = self.ordinal <= (self.ordinal.size if last is None else last)
-        here &= self.rank <= (np.iinfo(np.int64).max if k is None else k)
+    def cells_by(self, size: int, k: int | None) -> HitCells:
+        """See `HitsView`."""
+        here = self.rank <= (np.iinfo(np.int64).max if k is None else k)
+        if size == FIRST:
+            here &= self.ordinal == 1
         owner = self.owner[here]
         return HitCells(
             rank=self.rank[here],
             hits=np.ones(owner.size, np.int64),
             ordinals=self.ordinal[here],
-            size=size[owner],
+            size=self._size(size)[owner],
             gain=self.gain[here],
             owner=owner,
             lists=len(self),
         )
+
+    def _size(self, size: int) -> IntArray:
+        if size == FIRST:
+            return np.ones_like(self.length)
+        if size == IDEAL:
+            return np.minimum(self.interacted, self.length)
+        return self.interacted if size == INTERACTED else self.length
 
 
 class GradedLists(Lists):
     """Distinct lists whose interactions carry gains."""
 
     def __init__(
-        self, profiles: Sequence[GradedProfile], counts: Iterable[int], cells: Iterable[int]
+        self, profiles: Sequence[GradedProfile], counts: IntArray, cells: IntArray
     ) -> None:
         super().__init__([profile for profile, _, _ in profiles], counts, cells)
         gains = chain.from_iterable(gains for _, gains, _ in profiles)
@@ -214,13 +204,23 @@ class Outcomes(dict[Outcome, int]):
     def _made(
         self, cells: IntArray, codes: IntArray, counts: IntArray
     ) -> Iterator[tuple[IntArray, Lists]]:
-        names: list[Any] = [self.names[code] for code in codes.tolist()]
-        graded = np.fromiter((isinstance(each[0], tuple) for each in names), np.bool_, len(names))
-        for kind, here in ((Lists, ~graded), (GradedLists, graded)):
-            rows = np.flatnonzero(here)
-            if rows.size:
-                own = names if rows.size == len(names) else [names[row] for row in rows.tolist()]
-                yield codes[rows], kind(own, counts[rows].tolist(), cells[rows].tolist())
+        names = [self.names[code] for code in codes.tolist()]
+        return ((codes[rows], lists) for rows, lists in lists_of(names, counts, cells))
+
+
+def lists_of(
+    outcomes: Sequence[Any], counts: IntArray, cells: IntArray
+) -> Iterator[tuple[IntArray, Lists]]:
+    """The lists that have these outcomes, so often in these cells: those without gains, and others.
+
+    Each with its places among the outcomes.
+    """
+    graded = np.fromiter((isinstance(each[0], tuple) for each in outcomes), np.bool_, len(outcomes))
+    for kind, rows in ((Lists, np.flatnonzero(~graded)), (GradedLists, np.flatnonzero(graded))):
+        if rows.size:
+            whole = rows.size == len(outcomes)
+            own = outcomes if whole else [outcomes[row] for row in rows.tolist()]
+            yield rows, kind(own, counts[rows], cells[rows])
 
 
 def _ragged(widths: IntArray) -> tuple[IntArray, IntArray]:

@@ -58,7 +58,7 @@ def test_more_distinct_profiles_than_are_kept_pending_change_no_bit() -> None:
 
 def _waiting(hits: Hits) -> int:
     """Everything that is held and not yet folded."""
-    pending = [hits._profiles, hits._mixed, hits._graded, hits._shown]
+    pending = [hits._outcomes, hits._shown]
     return sum(map(len, [*pending, *hits._pending.values()]))
 
 
