@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from msgspec.structs import replace
@@ -14,7 +14,7 @@ from streameval.catalogue.context import Context
 from streameval.catalogue.metric import Metric
 from streameval.errors import MissingInputError
 from streameval.events import Batch, Event
-from streameval.statistics.arrays import FloatArray, IntArray
+from streameval.statistics.arrays import FloatArray, IntArray, up_to
 from streameval.statistics.hits import HitsOfCells
 from streameval.statistics.lists import POSITIONED, GradedLists, Lists
 from streameval.statistics.terms import Summed, Values
@@ -131,21 +131,17 @@ def counting(metric: Metric, lists: Lists) -> IntArray:
     return np.asarray(count)
 
 
-class Shown(Protocol):
-    """Lists, or cells of them, that show items."""
+def items_shown(metric: Metric, items: Callable[[int | None], IntArray]) -> IntArray:
+    """How many items of each owner a mean per item is over.
 
-    def items(self, k: int | None) -> IntArray:
-        """How many items were shown up to rank k."""
-
-
-def items_shown(metric: Metric, hits: Shown) -> IntArray:
-    """How many items of each owner a mean per item is over."""
+    `items`: how many were shown up to a rank.
+    """
     rank = int(metric.values.get("rank", 0))
     if not rank:
-        return hits.items(metric.k)
+        return items(metric.k)
     last = rank if metric.k is None else min(rank, metric.k)
     above = rank - 1 if metric.k is None else min(rank - 1, metric.k)
-    return hits.items(last) - (hits.items(above) if above else 0)
+    return items(last) - (items(above) if above else 0)
 
 
 def _having(metric: Metric, hits: HitsOfCells, wanted: Fate) -> IntArray:
@@ -200,18 +196,10 @@ def _of_lists(metric: Metric, context: Context, lists: Lists) -> Values:
 
 
 def _of_items(metric: Metric, context: Context, lists: Lists) -> Values:
-    counts = np.where(lists.kind & POSITIONED, 0, items_shown(metric, lists))
+    counts = np.where(lists.kind & POSITIONED, 0, items_shown(metric, lists.items))
     return np.asarray(called(metric, lists, context), np.float64), counts
 
 
-class _Placed(NamedTuple):
-    """Items at ranks of their own, each as if it were a list."""
-
-    rank: IntArray
-
-    def items(self, k: int | None) -> IntArray:
-        return (self.rank <= (np.iinfo(np.int64).max if k is None else k)).astype(np.int64)
-
-
 def _at_ranks(metric: Metric, ranks: IntArray) -> IntArray:
-    return items_shown(metric, _Placed(ranks))
+    """Items at ranks of their own, each as if it were a list."""
+    return items_shown(metric, lambda k: up_to(ranks, k).astype(np.int64))

@@ -246,7 +246,7 @@ def _of_lists(metric: Metric, table: Table, cells: IntArray) -> Iterator[Reading
     elif any(sound):
         found, out = _total(metric, hits, table, cells, np.array(sound))
         totals, left_out = found.tolist(), out.tolist()
-    items = items_shown(metric, hits).tolist() if metric.definition.per == "item" else counts
+    items = items_shown(metric, hits.items).tolist() if metric.definition.per == "item" else counts
     for at, count in enumerate(counts):
         if refusing[at]:
             yield _refused(metric, count, lists[at], refusing[at])

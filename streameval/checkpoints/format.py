@@ -7,7 +7,7 @@ version that this release does not read.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final, TypeVar
 from urllib.parse import quote, unquote
@@ -38,58 +38,6 @@ _CLAIM_VERSION: Final = 1
 T = TypeVar("T")
 
 
-class Layout:
-    """The bytes of a checkpoint file, encoded while they are written."""
-
-    def __init__(self, draft: Draft, blobs: Mapping[str, Entry]) -> None:
-        self._draft = draft
-        self._blobs = blobs
-        self.entries: list[Entry] = []
-
-    def __iter__(self) -> Iterator[bytes]:
-        whole = Digested(self._lines())
-        yield from whole
-        yield whole.digest.encode() + b"\n"
-
-    def _lines(self) -> Iterator[bytes]:
-        header = self._draft.header
-        head = b"%s%d\n%s\n" % (MAGIC, header.version, _json(header))
-        yield head
-        position = len(head)
-        for part in self._draft.parts:
-            entry = self._blobs.get(part.name)
-            if entry is None:
-                content = Digested(part.content())
-                yield from content
-                entry = Entry(
-                    name=part.name, size=content.size, digest=content.digest, start=position
-                )
-                position += entry.size
-            self.entries.append(entry)
-        yield _json(self.entries) + b"\n"
-        yield b"%020d " % position
-
-
-class Digested:
-    """Iterates over chunks, and keeps the digest and number of their bytes."""
-
-    def __init__(self, slices: Iterable[bytes]) -> None:
-        self._slices = slices
-        self._digest = blake2b(digest_size=32)
-        self.size = 0
-
-    def __iter__(self) -> Iterator[bytes]:
-        for piece in self._slices:
-            self._digest.update(piece)
-            self.size += len(piece)
-            yield piece
-
-    @property
-    def digest(self) -> str:
-        """Of the bytes so far, hexadecimal."""
-        return self._digest.hexdigest()
-
-
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The table entry of a part.
 
@@ -117,6 +65,31 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
 
     header: Header
     entries: Sequence[Entry]
+
+
+def written(draft: Draft, blobs: Mapping[str, Entry]) -> tuple[bytes, list[Entry]]:
+    """The bytes of a checkpoint file, and its table of parts.
+
+    `blobs`: entries of the parts that are in blobs, by name.
+    """
+    header = draft.header
+    pieces = [b"%s%d\n%s\n" % (MAGIC, header.version, _json(header))]
+    position = len(pieces[0])
+    entries: list[Entry] = []
+    for part in draft.parts:
+        entry = blobs.get(part.name)
+        if entry is None:
+            content = b"".join(part.content())
+            digest = digest_of(content)
+            entry = Entry(name=part.name, size=len(content), digest=digest, start=position)
+            pieces.append(content)
+            position += entry.size
+        entries.append(entry)
+    pieces += (_json(entries) + b"\n", b"%020d " % position)
+    whole = blake2b(digest_size=32)
+    for piece in pieces:
+        whole.update(piece)
+    return b"".join([*pieces, whole.hexdigest().encode(), b"\n"]), entries
 
 
 def content_of(what: str, data: bytes) -> Content:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import Any
 
@@ -129,17 +129,25 @@ class RestorePlanner:
         return True
 
     def _first(self, assignment: Assignment, place: Place) -> RestorePlan:
-        problem = new_partition(place.number, self._known(place))
-        if problem is None:
-            remade = recreated(place, self._places)
-            if remade is not None:
-                return self.restart(assignment, "on_recreated", remade)
         log_events = []
         offsets = {log.partition: log.start for log in assignment.logs}
-        if problem is not None:
+        known = self._known(place)
+        former = {other.identity for other in self._places if other.topic == place.topic}
+        former.discard(place.identity)
+        if known is not None and place.number >= known:
+            problem = (
+                f"the topic had {known} partitions when its state began, and this one is new: keys "
+                "may have moved to it"
+            )
             self._policies.enforce("on_new_partitions", str(place), problem)
             log_events.append(_warning(place, "a new partition was accepted", problem=problem))
             offsets = {log.partition: log.begin for log in assignment.logs}
+        elif former:
+            problem = (
+                f"the topic was deleted and made again: its id is {place.identity}, and there is "
+                f"state of {', '.join(sorted(former))}"
+            )
+            return self.restart(assignment, "on_recreated", problem)
         counted = self._counted(assignment, place, offsets, log_events)
         return RestorePlan(
             assignment=assignment,
@@ -157,9 +165,10 @@ class RestorePlanner:
             return self.restart(assignment, "on_other_settings", difference)
         saved_at = saved_offsets(assignment, header)
         for log in assignment.logs:
-            problem = truncated(saved_at[log.partition], log.end)
-            if problem is not None:
-                return self.restart(assignment, "on_truncated", problem)
+            offset = saved_at[log.partition]
+            if offset > log.end:
+                ends = f"its state ends at offset {offset} and its log at {log.end}"
+                return self.restart(assignment, "on_truncated", f"{ends}: the log has lost records")
         offsets = {
             log.partition: self._past_retention(
                 log, saved_at[log.partition], header.place, log_events
@@ -185,14 +194,18 @@ class RestorePlanner:
     def _past_retention(
         self, assignment: Assignment, offset: int, place: Place, log_events: list[LogEvent]
     ) -> int:
-        problem = lost_records(offset, assignment.begin)
-        if problem is None:
+        begin = assignment.begin
+        if offset >= begin:
             return offset
+        problem = (
+            f"its state ends at offset {offset} and its log begins at {begin}: "
+            f"{begin - offset} offsets were never counted"
+        )
         self._policies.enforce("on_retention", _where(assignment, place), problem)
         log_events.append(
             _warning(place, "records were lost before they were counted", problem=problem)
         )
-        return assignment.begin
+        return begin
 
     def _counted(
         self,
@@ -210,14 +223,18 @@ class RestorePlanner:
         """
         counted = 0
         for log in assignment.logs:
-            offset, committed = offsets[log.partition], log.committed
-            problem = foreign_progress(offset, committed, found=found)
-            if problem is not None:
+            offset, committed = offsets[log.partition], log.committed or 0
+            if committed > offset:
+                newest = f"the newest valid one ends at {offset}" if found else "none is valid"
+                problem = (
+                    f"the group has committed offset {committed}, and of its checkpoints {newest}: "
+                    "another store was in use, or files are missing"
+                )
                 if not torn:
                     self._policies.enforce("on_foreign_progress", _where(log, place), problem)
                 event = "state is rebuilt up to the group's commit"
                 log_events.append(_warning(place, event, problem=problem))
-            counted += max(offset, committed or 0)
+            counted += max(offset, committed)
         return counted
 
     def _known(self, place: Place) -> int | None:
@@ -260,29 +277,6 @@ def _warning(place: Place, event: str, **fields: str) -> LogEvent:
 _LONGEST = 120
 
 
-def lost_records(offset: int, begin: int) -> str | None:
-    """The log has lost the records that the state counts next.
-
-    Example:
-        >>> lost_records(400, 500)
-        'its state ends at offset 400 and its log begins at 500: 100 offsets were never counted'
-        >>> lost_records(500, 500)
-    """
-    if offset >= begin:
-        return None
-    return (
-        f"its state ends at offset {offset} and its log begins at {begin}: "
-        f"{begin - offset} offsets were never counted"
-    )
-
-
-def truncated(offset: int, end: int) -> str | None:
-    """The state has counted records that the log does not have."""
-    if offset <= end:
-        return None
-    return f"its state ends at offset {offset} and its log at {end}: the log has lost records"
-
-
 def other_settings(here: Mapping[str, Any], saved: Mapping[str, Any]) -> str | None:
     """The state was made with other settings; names them.
 
@@ -318,39 +312,6 @@ def same_shape(here: Mapping[str, Any], saved: Mapping[str, Any]) -> bool:
         False
     """
     return {**here, "event": None} == {**saved, "event": None}
-
-
-def foreign_progress(offset: int, committed: int | None, *, found: bool) -> str | None:
-    """The group has committed beyond every checkpoint."""
-    if committed is None or committed <= offset:
-        return None
-    newest = f"the newest valid one ends at {offset}" if found else "none is valid"
-    return (
-        f"the group has committed offset {committed}, and of its checkpoints {newest}: "
-        "another store was in use, or files are missing"
-    )
-
-
-def recreated(place: Place, places: Iterable[Place]) -> str | None:
-    """There is state of a topic of this name with another id."""
-    former = {other.identity for other in places if other.topic == place.topic}
-    former.discard(place.identity)
-    if not former:
-        return None
-    return (
-        f"the topic was deleted and made again: its id is {place.identity}, and there is state "
-        f"of {', '.join(sorted(former))}"
-    )
-
-
-def new_partition(number: int, known: int | None) -> str | None:
-    """The topic did not have this partition when the state of the others began."""
-    if known is None or number < known:
-        return None
-    return (
-        f"the topic had {known} partitions when its state began, and this one is new: keys may "
-        "have moved to it"
-    )
 
 
 def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -25,7 +25,6 @@ from streameval.checkpoints.format import (
     Claim,
     Content,
     Entry,
-    Layout,
     checked_content,
     claim_in,
     decoded,
@@ -38,6 +37,7 @@ from streameval.checkpoints.format import (
     note_in,
     offsets_in,
     place_of,
+    written,
 )
 from streameval.checkpoints.settings import AS_ENVIRONMENT, SCHEMES, BucketOptions, is_url
 from streameval.checkpoints.storage import Folder, Storage
@@ -325,13 +325,13 @@ class Store:
         if not offsets_in(there):
             self._check_claim()
         key = f"{folder}/{file_of(draft.header.offset)}"
-        layout = Layout(draft, self._blobs(draft, key, there))
-        tag = self._storage.put(key, b"".join(layout))
-        self._known[place] = layout.entries
-        self._cleaner.written(key, tag, draft.header, layout.entries)
+        data, entries = written(draft, self._blobs(draft, key, there))
+        tag = self._storage.put(key, data)
+        self._known[place] = entries
+        self._cleaner.written(key, tag, draft.header, entries)
         # The checkpoint is durable, so a failure waits for the next.
         self.trouble = self._cleaner.clean(folder, there, draft.header.offset)
-        return {each.name: each.digest for each in layout.entries}
+        return {each.name: each.digest for each in entries}
 
     def _blobs(self, draft: Draft, key: str, there: There) -> dict[str, Entry]:
         """The entries of settled parts, after writing those that are in no blob yet."""

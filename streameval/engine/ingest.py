@@ -16,7 +16,12 @@ from streameval.engine.dead_letters import DeadLetter, Examples, Identity, lette
 from streameval.engine.direct import Front
 from streameval.engine.limits import Limits
 from streameval.engine.partition import PartitionState, Progress, Tally
-from streameval.errors import DamagedStateError, StreamevalError, UncountableRecordError
+from streameval.errors import (
+    DamagedStateError,
+    StreamevalError,
+    TooManyInvalidError,
+    UncountableRecordError,
+)
 from streameval.events.records import Partition, RecordBatch
 from streameval.windows.family import FamilyCopy
 from streameval.windows.labels import Folding
@@ -334,7 +339,7 @@ class Ingest:
         found = limits.observe(len(batch.values), [place for place, _ in invalid])
         if found is not None:
             example = letters_of(batch, invalid[-1:])[0] if invalid else "among the first ones"
-            raise found.error(example)
+            raise TooManyInvalidError(*found, str(example))
 
 
 def told(error: Exception) -> str:

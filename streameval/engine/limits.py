@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Final
-
-import msgspec
-
-from streameval.errors import TooManyInvalidError
+from typing import Final, NamedTuple
 
 WINDOW: Final = 10_000
 """The share of invalid records is that of so many of the last ones."""
@@ -17,7 +13,7 @@ FEWEST: Final = 1_000
 """Fewer records than this have no meaningful share."""
 
 
-class TooMany(msgspec.Struct, frozen=True, kw_only=True):
+class TooMany(NamedTuple):
     """How many records were invalid when a limit was passed.
 
     Attributes:
@@ -27,10 +23,6 @@ class TooMany(msgspec.Struct, frozen=True, kw_only=True):
     invalid: int
     of: int
     limit: str
-
-    def error(self, example: object) -> TooManyInvalidError:
-        """The error for it; `example` describes one of the records."""
-        return TooManyInvalidError(self.invalid, self.of, self.limit, str(example))
 
 
 class Limits:

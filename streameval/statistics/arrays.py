@@ -121,6 +121,11 @@ def among(values: IntArray, known: IntArray) -> BoolArray:
     return np.asarray(known[at] == values)
 
 
+def up_to(ranks: IntArray, k: int | None) -> BoolArray:
+    """Which ranks are not beyond a cut-off; None for the whole list."""
+    return np.ones(ranks.size, np.bool_) if k is None else ranks <= k
+
+
 def bounds(columns: Sequence[IntArray]) -> tuple[list[int], list[int]]:
     """The smallest and the largest integer of each column; none is empty."""
     if columns[0].size > _FEW:

@@ -139,7 +139,12 @@ class Groups(Statistic):
 
     def dated(self, day: int) -> Self:
         """All of it on one day."""
-        return self.made(lambda relation: _with_days(relation, day))
+
+        def moved(relation: Relation) -> Relation:
+            cells, days, *rest = relation.columns
+            return relation.like([cells, np.full(days.size, day), *rest])
+
+        return self.made(moved)
 
     @property
     def reduced(self) -> bool:
@@ -235,9 +240,7 @@ class Groups(Statistic):
             days[:] = 0
         if relation.shape != self.shapes["lists"] and columns:
             columns[0] &= self.options.groups - 1
-        twin = Relation(relation.shape)
-        twin.replace([cells, days, *columns])
-        return twin
+        return relation.like([cells, days, *columns])
 
     def _days(self) -> list[tuple[int, IntArray]]:
         cells, days, *_ = self.relations["lists"].columns
@@ -311,13 +314,4 @@ def _from_day(relation: Relation, firsts: Mapping[int, int]) -> Relation:
     cells, days, *rest = (each.astype(np.int64) for each in relation.columns)
     for cell, first in firsts.items():
         days = np.where(cells == cell, np.maximum(days, first), days)
-    twin = Relation(relation.shape)
-    twin.replace([cells, days, *rest])
-    return twin
-
-
-def _with_days(relation: Relation, day: int) -> Relation:
-    twin = Relation(relation.shape)
-    cells, days, *rest = relation.columns
-    twin.replace([cells, np.full(days.size, day), *rest])
-    return twin
+    return relation.like([cells, days, *rest])

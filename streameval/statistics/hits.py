@@ -12,7 +12,7 @@ import numpy as np
 
 from streameval.events import Batch
 from streameval.events.ragged import Coded
-from streameval.statistics.arrays import BoolArray, IntArray, grouped, sums
+from streameval.statistics.arrays import BoolArray, IntArray, grouped, sums, up_to
 from streameval.statistics.hitcells import (
     FIRST,
     IDEAL,
@@ -288,7 +288,7 @@ class HitsOfCells(HitsView):
         whole = self._kind & POSITIONED == 0
         cut = self._length if k is None else np.minimum(self._length, k)
         owner, _, rank, shown, *_ = self._of_axis(_SHOWN)
-        here = _up_to(rank, k)
+        here = up_to(rank, k)
         return sums(self._owner[whole], (cut * self._lists)[whole], self.cells) + sums(
             owner[here], shown[here], self.cells
         )
@@ -332,7 +332,3 @@ class HitsOfCells(HitsView):
 
     def _listed(self, here: BoolArray) -> IntArray:
         return sums(self._owner[here], self._lists[here], self.cells)
-
-
-def _up_to(rank: IntArray, k: int | None) -> BoolArray:
-    return rank <= (np.iinfo(np.int64).max if k is None else k)

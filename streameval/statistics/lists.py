@@ -10,7 +10,7 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-from streameval.statistics.arrays import FloatArray, IntArray, grouped, placed
+from streameval.statistics.arrays import FloatArray, IntArray, grouped, placed, up_to
 from streameval.statistics.hitcells import FIRST, IDEAL, INTERACTED, HitCells, HitsView
 
 Profile: TypeAlias = tuple[int, ...]
@@ -116,7 +116,7 @@ class Lists(HitsView):
 
     def best(self, k: int | None) -> HitCells:
         """The relevant items in their best order, up to rank k, as if they were the hits."""
-        here = self.ideal_rank <= (np.iinfo(np.int64).max if k is None else k)
+        here = up_to(self.ideal_rank, k)
         owner, rank = self.ideal_owner[here], self.ideal_rank[here]
         return HitCells(
             rank=rank,
@@ -130,7 +130,7 @@ class Lists(HitsView):
 
     def cells_by(self, size: int, k: int | None) -> HitCells:
         """See `HitsView`."""
-        here = self.rank <= (np.iinfo(np.int64).max if k is None else k)
+        here = up_to(self.rank, k)
         if size == FIRST:
             here &= self.ordinal == 1
         owner = self.owner[here]

@@ -138,36 +138,33 @@ class Relation:
         at = np.minimum(np.searchsorted(own, cells), own.size - 1)
         return np.where(own[at] == cells, counts[at], 0).astype(np.int64)
 
+    def like(self, columns: Sequence[IntArray]) -> Relation:
+        """One of the same shape with these rows, whose keys may repeat and come in any order."""
+        twin = Relation(self.shape)
+        twin.add(columns[: self.shape.keys], columns[self.shape.keys :])
+        return twin
+
     def mapped(self, column: int, table: IntArray) -> Relation:
         """The same with other integers in a key column: code -> table[code]."""
-        twin = Relation(self.shape)
         columns = [*self.columns]
         if columns[0].size:
             columns[column] = table[columns[column]]
-            twin.add(columns[: self.shape.keys], columns[self.shape.keys :])
-        return twin
+        return self.like(columns)
 
     def renamed(self, old: IntArray, new: IntArray) -> Relation:
         """The same with other cells: old[i], ascending, becomes new[i]; the others stay."""
-        twin = Relation(self.shape)
         columns = [*self.columns]
         moved = among(columns[0], old)
         if not moved.any():
             return self.copy()
         cells = columns[0].astype(np.int64)
         cells[moved] = new[np.searchsorted(old, cells[moved])]
-        twin.add([cells, *columns[1 : self.shape.keys]], columns[self.shape.keys :])
-        return twin
+        return self.like([cells, *columns[1:]])
 
     def selected(self, cells: IntArray) -> Relation:
         """Only these cells, ascending."""
         columns = self.columns
         return self._of_rows(among(columns[0], cells))
-
-    def without(self, cells: IntArray) -> Relation:
-        """All but these cells, ascending."""
-        columns = self.columns
-        return self._of_rows(~among(columns[0], cells))
 
     def split(self, bits: int) -> Iterator[tuple[int, Relation]]:
         """For each number that the upper bits of cells have, its rows under the lower bits."""

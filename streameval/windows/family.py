@@ -48,7 +48,6 @@ from streameval.windows.users import FamilyUsers, UsersCopy, users_alone
 _META: Final = "meta"
 _USERS: Final = "users"
 _SLICE_BITS: Final = 20
-_SLICE: Final = (1 << _SLICE_BITS) - 1
 _LENGTH: Final = 4
 _MOST_OPEN: Final = 65_536
 """Rows that wait, such as items shown: to settle so many takes some milliseconds."""

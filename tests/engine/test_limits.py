@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from streameval.engine import limits as module
 from streameval.engine.limits import FEWEST, WINDOW, Limits, TooMany
+from streameval.errors import TooManyInvalidError
 from tests.effort import every_case
 
 
@@ -83,7 +84,7 @@ def test_it_goes_on_saying_what_it_found_first() -> None:
 def test_its_error_says_how_many_which_limit_and_an_example() -> None:
     found = Limits().observe(1_200, range(1_100))
     assert found is not None
-    error = found.error("events[3] offset 14: not_json: found nothing")
+    error = TooManyInvalidError(*found, "events[3] offset 14: not_json: found nothing")
     assert (error.invalid, error.of, error.limit) == (found.invalid, found.of, found.limit)
     assert str(error).startswith("1,000 of the last 1,000 records are invalid, more than 5 % ")
     assert "events[3] offset 14: not_json: found nothing" in str(error)

@@ -98,7 +98,7 @@ _answers = readings.answers
 
 
 def _one_more(kept: Any) -> Any:
-    return lambda self, rows, k: kept(self, rows, None if k is None else k + 1)
+    return lambda self, size, k: kept(self, size, None if k is None else k + 1)
 
 
 def _swallowing(self: Relation, other: Relation) -> None:
@@ -149,7 +149,7 @@ MISTAKES = (
         twin,
         replaced(readings, "counted", lambda _, hits: np.maximum(hits.count, 1)),
     ),
-    Mistake("a cut-off that keeps one rank more", twin, around(HitsOfCells, "_cells", _one_more)),
+    Mistake("a cut-off that keeps one rank more", twin, around(HitsOfCells, "cells_by", _one_more)),
     Mistake("no evidence that reads as 0", undefined, replaced(accumulator, "answers", _zero)),
     Mistake(
         "a depth that is not checked", depth, replaced(readings, "check_depth", lambda *_: None)

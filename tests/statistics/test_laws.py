@@ -80,8 +80,6 @@ def test_cells_are_chosen_renamed_and_handed_out_with_what_was_counted_there(kin
         cells = np.array([cell])
         chosen = kind.counted(pieces).made(lambda relation: relation.selected(cells))
         assert state(chosen) == state(kind.counted(each for each in pieces if each[0] == cell))
-        rest = kind.counted(pieces).made(lambda relation: relation.without(cells))
-        assert state(rest) == state(kind.counted(each for each in pieces if each[0] != cell))
         names = {5: 1, 1: 0, 7: 3}
         renamed = kind.counted(pieces)
         renamed.rename(names)
