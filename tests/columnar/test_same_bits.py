@@ -88,8 +88,8 @@ def _counted(pairs: Pairs, accumulator: Accumulator, form: str = "ragged") -> Ac
 def test_many_lists_are_many_events(most: int, kind: type[np.int64 | np.uint64]) -> None:
     draw = np.random.default_rng(most)
     known = draw.integers(0, most, 60).astype(kind)
-    shown = draw.choice(known, (30_000, 7))
-    offsets = np.concatenate(([0], np.cumsum(draw.integers(0, 9, 30_000))))
+    shown = draw.choice(known, (12_000, 7))
+    offsets = np.concatenate(([0], np.cumsum(draw.integers(0, 9, 12_000))))
     values = draw.choice(known, offsets[-1])
     acts = [values[start:stop] for start, stop in pairwise(offsets)]
     columns, events = (Accumulator("ndcg@5", "map@7", "mrr@7", "distinct_items@3") for _ in "ab")

@@ -52,110 +52,81 @@ def cutoffs(params: Recorded) -> list[int]:
 
 _ROWS = {"rows": "max_k"}
 
+
+def _named(system: str, *names: str, **how: Any) -> Mapping[tuple[str, str], Answer]:
+    """Metrics that we call what the system calls them, and that are handed over alike."""
+    return {(system, name): Answer(f"{system}:{name}", **how) for name in names}
+
+
 ANSWERS: Mapping[tuple[str, str], Answer] = {
-    ("recommenders_jl", "MeanPrecision"): Answer("recommenders_jl:MeanPrecision"),
-    ("recommenders_jl", "MeanRecall"): Answer("recommenders_jl:MeanRecall"),
-    ("recommenders_jl", "MeanDCG"): Answer("recommenders_jl:MeanDCG"),
-    ("recommenders_jl", "MeanNDCG"): Answer("recommenders_jl:MeanNDCG"),
-    ("lenskit", "precision"): Answer("lenskit:precision"),
-    ("lenskit", "recall"): Answer("lenskit:recall"),
-    ("lenskit", "recip_rank"): Answer("lenskit:recip_rank"),
-    ("lenskit", "dcg"): Answer("lenskit:dcg", inputs.graded_lists),
-    ("lenskit", "compute_ideal_dcgs"): Answer("lenskit:compute_ideal_dcgs", inputs.graded_lists),
+    **_named("recommenders_jl", "MeanPrecision", "MeanRecall", "MeanDCG", "MeanNDCG"),
+    **_named("lenskit", "precision", "recall", "recip_rank"),
+    **_named("lenskit", "dcg", "compute_ideal_dcgs", inputs=inputs.graded_lists),
     ("lenskit", "ndcg_composed"): Answer("lenskit:ndcg", inputs.graded_lists),
-    ("recbole", "hit"): Answer("recbole:hit"),
-    ("recbole", "mrr"): Answer("recbole:mrr"),
-    ("recbole", "map"): Answer("recbole:map"),
-    ("recbole", "recall"): Answer("recbole:recall"),
-    ("recbole", "ndcg"): Answer("recbole:ndcg"),
-    ("recbole", "precision"): Answer("recbole:precision"),
-    ("recbole", "gauc"): Answer("recbole:gauc", inputs.labelled_scores),
-    ("recbole", "auc"): Answer("recbole:auc", inputs.samples),
-    ("recbole", "log_loss"): Answer("recbole:log_loss", inputs.samples),
-    ("recbole", "mae"): Answer("recbole:mae", inputs.ratings),
-    ("recbole", "rmse"): Answer("recbole:rmse", inputs.ratings),
-    ("replay", "HitRate"): Answer("replay:HitRate", takes=_ROWS),
-    ("replay", "Precision"): Answer("replay:Precision", takes=_ROWS),
-    ("replay", "MAP"): Answer("replay:MAP", takes=_ROWS),
-    ("replay", "Recall"): Answer("replay:Recall", takes=_ROWS),
-    ("replay", "MRR"): Answer("replay:MRR", takes=_ROWS),
-    ("replay", "NDCG"): Answer("replay:NDCG", takes=_ROWS),
-    ("replay", "RocAuc"): Answer("replay:RocAuc", takes=_ROWS),
-    ("replay", "Surprisal"): Answer("replay:Surprisal", inputs.lists_and_log, _ROWS),
-    ("replay", "Unexpectedness"): Answer("replay:Unexpectedness", inputs.lists_and_baseline, _ROWS),
-    ("replay", "Coverage"): Answer("replay:Coverage", inputs.lists_and_logged_items),
-    ("capri", "precisionk"): Answer("capri:precisionk", without_errors={"empty_list": "skip"}),
-    ("capri", "recallk"): Answer("capri:recallk", without_errors={"empty": "skip"}),
-    ("capri", "mapk"): Answer("capri:mapk", takes={"normalizer": "map_k"}),
-    ("capri", "dcg"): Answer("capri:dcg", inputs.gains_in_order),
-    ("capri", "ndcgk"): Answer(
-        "capri:ndcgk",
-        inputs.graded_lists,
-        unrounded={"digits": 6, "ids": "any"},
+    **_named("recbole", "hit", "mrr", "map", "recall", "ndcg", "precision"),
+    **_named("recbole", "gauc", inputs=inputs.labelled_scores),
+    **_named("recbole", "auc", "log_loss", inputs=inputs.samples),
+    **_named("recbole", "mae", "rmse", inputs=inputs.ratings),
+    **_named("replay", "HitRate", "Precision", "MAP", "Recall", "MRR", "NDCG", takes=_ROWS),
+    **_named("replay", "RocAuc", takes=_ROWS),
+    **_named("replay", "Surprisal", inputs=inputs.lists_and_log, takes=_ROWS),
+    **_named("replay", "Unexpectedness", inputs=inputs.lists_and_baseline, takes=_ROWS),
+    **_named("replay", "Coverage", inputs=inputs.lists_and_logged_items),
+    **_named("capri", "precisionk", without_errors={"empty_list": "skip"}),
+    **_named("capri", "recallk", without_errors={"empty": "skip"}),
+    **_named("capri", "mapk", takes={"normalizer": "map_k"}),
+    **_named("capri", "dcg", inputs=inputs.gains_in_order),
+    **_named("capri", "ndcgk", inputs=inputs.graded_lists, unrounded={"digits": 6, "ids": "any"}),
+    **_named(
+        "capri",
+        "listDiversity",
+        inputs=inputs.lists_and_similarity,
+        without_errors={"undefined": "skip"},
     ),
-    ("capri", "listDiversity"): Answer(
-        "capri:listDiversity", inputs.lists_and_similarity, without_errors={"undefined": "skip"}
-    ),
-    ("capri", "novelty"): Answer("capri:novelty", inputs.lists_and_popularity),
-    ("capri", "catalogCoverage"): Answer("capri:catalogCoverage", inputs.lists_and_catalog),
-    ("capri", "personalization"): Answer("capri:personalization", inputs.lists_of_all_users),
+    **_named("capri", "novelty", inputs=inputs.lists_and_popularity),
+    **_named("capri", "catalogCoverage", inputs=inputs.lists_and_catalog),
+    **_named("capri", "personalization", inputs=inputs.lists_of_all_users),
     # What the packages of today returned, see record.py.
-    **{
-        ("lenskit_2025", name): Answer(f"lenskit_2025:{name}", inputs.graded_lists)
-        for name in (
-            *("Precision", "Recall", "Hit", "RecipRank", "RBP", "NDCG", "DCG", "AveragePrecision"),
-            *("NDCG(gain=linear)", "DCG(gain=linear)", "NDCG(discount_by=log2)"),
-            *("DCG(base=10,discount_by=log2)", "DCG(base=10)"),
-        )
-    },
-    **{
-        ("replay_0_22", name): Answer(f"replay_0_22:{name}")
-        for name in ("HitRate", "Precision", "Recall", "MAP", "MRR", "NDCG", "RocAuc")
-    },
-    ("replay_0_22", "Surprisal"): Answer("replay_0_22:Surprisal", inputs.lists_and_log),
-    ("replay_0_22", "Novelty"): Answer("replay_0_22:Novelty", inputs.lists_and_history),
-    ("replay_0_22", "Coverage"): Answer("replay_0_22:Coverage", inputs.lists_and_logged_items),
-    ("replay_0_22", "Unexpectedness"): Answer(
-        "replay_0_22:Unexpectedness", inputs.lists_and_baseline
+    **_named(
+        "lenskit_2025",
+        *("Precision", "Recall", "Hit", "RecipRank", "RBP", "NDCG", "DCG", "AveragePrecision"),
+        *("NDCG(gain=linear)", "DCG(gain=linear)", "NDCG(discount_by=log2)"),
+        *("DCG(base=10,discount_by=log2)", "DCG(base=10)"),
+        inputs=inputs.graded_lists,
     ),
-    **{
-        ("recbole", name): Answer(f"recbole:{name}", inputs.full_lists)
-        for name in (
-            *("itemcoverage", "giniindex", "shannonentropy", "averagepopularity"),
-            *("tailpercentage", "tailpercentage(tail=0.5)", "tailpercentage(tail=3)"),
-        )
-    },
-    **{
-        ("rectools", name): Answer(f"rectools:{name}")
-        for name in (
-            *("Precision", "Recall", "HitRate", "F1Beta", "MAP", "NDCG", "MRR"),
-            *("Recall(denominator=ideal)", "F1Beta(beta=2)", "MAP(denominator=k)"),
-            "NDCG(best=cut)",
-        )
-    },
-    ("rectools", "MCC"): Answer("rectools:MCC", inputs.lists_and_catalog),
-    **{
-        ("ranx", name): Answer(f"ranx:{name}", inputs.graded_lists)
-        for name in (
-            *("hit_rate", "precision", "recall", "f1", "r_precision", "mrr", "map", "dcg", "ndcg"),
-            *("dcg(gain=exp2)", "ndcg(gain=exp2)"),
-        )
-    },
-    **{
-        ("torchmetrics", f"Retrieval{name}"): Answer(
-            f"torchmetrics:Retrieval{name}",
-            inputs.graded_lists if name == "NormalizedDCG" else inputs.lists,
-        )
-        for name in ("HitRate", "Precision", "Recall", "MRR", "MAP", "NormalizedDCG", "RPrecision")
-    },
-    **{
-        ("trec", name): Answer(f"trec:{name}", inputs.graded_lists)
-        for name in (
-            *("P", "recall", "map_cut", "ndcg_cut", "success", "map", "gm_map", "Rprec", "bpref"),
-            *("recip_rank", "ndcg", "set_P", "set_recall", "set_F", "num_ret", "num_rel"),
-            "num_rel_ret",
-        )
-    },
+    **_named("replay_0_22", "HitRate", "Precision", "Recall", "MAP", "MRR", "NDCG", "RocAuc"),
+    **_named("replay_0_22", "Surprisal", inputs=inputs.lists_and_log),
+    **_named("replay_0_22", "Novelty", inputs=inputs.lists_and_history),
+    **_named("replay_0_22", "Coverage", inputs=inputs.lists_and_logged_items),
+    **_named("replay_0_22", "Unexpectedness", inputs=inputs.lists_and_baseline),
+    **_named(
+        "recbole",
+        *("itemcoverage", "giniindex", "shannonentropy", "averagepopularity"),
+        *("tailpercentage", "tailpercentage(tail=0.5)", "tailpercentage(tail=3)"),
+        inputs=inputs.full_lists,
+    ),
+    **_named(
+        "rectools",
+        *("Precision", "Recall", "HitRate", "F1Beta", "MAP", "NDCG", "MRR"),
+        *("Recall(denominator=ideal)", "F1Beta(beta=2)", "MAP(denominator=k)", "NDCG(best=cut)"),
+    ),
+    **_named("rectools", "MCC", inputs=inputs.lists_and_catalog),
+    **_named(
+        "ranx",
+        *("hit_rate", "precision", "recall", "f1", "r_precision", "mrr", "map", "dcg", "ndcg"),
+        *("dcg(gain=exp2)", "ndcg(gain=exp2)"),
+        inputs=inputs.graded_lists,
+    ),
+    **_named("torchmetrics", "RetrievalHitRate", "RetrievalPrecision", "RetrievalRecall"),
+    **_named("torchmetrics", "RetrievalMRR", "RetrievalMAP", "RetrievalRPrecision"),
+    **_named("torchmetrics", "RetrievalNormalizedDCG", inputs=inputs.graded_lists),
+    **_named(
+        "trec",
+        *("P", "recall", "map_cut", "ndcg_cut", "success", "map", "gm_map", "Rprec", "bpref"),
+        *("recip_rank", "ndcg", "set_P", "set_recall", "set_F", "num_ret", "num_rel"),
+        "num_rel_ret",
+        inputs=inputs.graded_lists,
+    ),
     # The recorded package reaches a recall later than trec_eval's own test output does.
     **{
         ("trec", f"iprec_at_recall_{tenth / 10:.2f}"): Answer(
@@ -166,7 +137,7 @@ ANSWERS: Mapping[tuple[str, str], Answer] = {
     # What the systems' own unit tests call besides.
     ("recommenders_jl", "DCG"): Answer("recommenders_jl:dcg", inputs.graded_lists),
     ("recommenders_jl", "NDCG"): Answer("recommenders_jl:ndcg(gain=exp2)", inputs.graded_lists),
-    ("recommenders_jl", "dcg"): Answer("recommenders_jl:dcg", inputs.gains_in_order),
+    **_named("recommenders_jl", "dcg", inputs=inputs.gains_in_order),
     ("recbole", "gauc.pos_rank_sum"): Answer("recbole:gauc", inputs.labelled_scores),
 }
 """(system, its own name) -> our answer."""

@@ -110,9 +110,9 @@ def test_the_order_in_which_metrics_were_named_does_not_matter() -> None:
 
 @every_case("version", [0, 1, 3, "2", None])
 def test_a_state_of_another_version_is_refused(version: object) -> None:
-    state = {**laws.counted(ALL, stream()).state_dict(), "version": version}
+    state = {**Accumulator("mrr").state_dict(), "version": version}
     with pytest.raises(StateVersionError) as error:
-        laws.made(ALL).load_state_dict(state)
+        Accumulator("mrr").load_state_dict(state)
     assert error.value.found == version
 
 

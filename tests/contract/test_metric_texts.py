@@ -11,7 +11,6 @@ from streameval import Accumulator
 from streameval.catalogue import catalogue, parse
 from streameval.catalogue.conventions import CONVENTIONS
 from streameval.errors import MetricParameterError, NotKeptError
-from streameval.events import Interaction
 from streameval.testing import traffic
 from tests.contract import laws
 from tests.contract.metric_cases import CASES, NAMES
@@ -116,21 +115,3 @@ def test_what_the_user_did_can_be_of_one_type_wherever_it_plays_a_part(name: str
             parse(text)
     else:
         assert parse(text).text == text
-
-
-@every_case(
-    ("name", "clicks", "purchases"),
-    [("auc", 1.0, 0.0), ("gauc", 1.0, 0.0), ("mae", 0.1, 0.7), ("bpref", 1.0, 0.0)],
-)
-def test_scores_and_whole_events_are_read_by_type(
-    name: str, clicks: float, purchases: float
-) -> None:
-    accumulator = Accumulator(f"{name}(type=click)", f"{name}(type=buy)", f"{name}(type=none)")
-    acts = [Interaction("a", type="click"), Interaction("b", type="buy")]
-    acts += [Interaction("b", 0.0, "click"), Interaction("a", 0.0, "buy")]
-    if name == "mae":
-        acts = acts[:2]
-    accumulator.update(["a", "b"], ["a", "b"], scores=[0.9, 0.3], typed=acts)
-    assert accumulator.read(f"{name}(type=click)").value == pytest.approx(clicks)
-    assert accumulator.read(f"{name}(type=buy)").value == pytest.approx(purchases)
-    assert not accumulator.read(f"{name}(type=none)").defined

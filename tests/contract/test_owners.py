@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -94,6 +94,13 @@ def shared(request: pytest.FixtureRequest, tmp_path: Path) -> Content:
     return _prepared(request, tmp_path, GROUPS)
 
 
+@contextmanager
+def _opened(content: Content, owner: Owner) -> Iterator[Source]:
+    with closing(content.source()) as source:
+        source.open(owner)
+        yield source
+
+
 def _poll_until(condition: Callable[[], bool], *readers: tuple[Source, Owner]) -> None:
     deadline = time.monotonic() + PATIENCE
     while not condition():
@@ -110,8 +117,7 @@ def test_every_partition_is_handed_over_once_and_read_from_where_its_owner_says(
     owners = Owner(), Owner()
     for owner in owners:
         owner.positions = {partition: end // 2 for partition, end in content.ends.items()}
-        with closing(content.source()) as source:
-            source.open(owner)
+        with _opened(content, owner) as source:
             before = source.joined
             _poll_until(lambda: owner.positions == content.ends, (source, owner))  # noqa: B023  used at once
             assert (before, source.joined) == (False, True)
@@ -130,8 +136,7 @@ def test_every_partition_is_handed_over_once_and_read_from_where_its_owner_says(
 def test_an_owners_refusal_comes_out_of_poll_and_nothing_is_delivered(content: Content) -> None:
     owner = Owner()
     owner.refusing = "assigned"
-    with closing(content.source()) as source:
-        source.open(owner)
+    with _opened(content, owner) as source:
         with pytest.raises(RefusedError):
             _poll_until(lambda: bool(owner.told), (source, owner))
         assert not source.joined
@@ -140,14 +145,12 @@ def test_an_owners_refusal_comes_out_of_poll_and_nothing_is_delivered(content: C
 
 def test_the_group_knows_what_was_committed_last(shared: Content) -> None:
     first, second = Owner(), Owner()
-    with closing(shared.source()) as source:
-        source.open(first)
+    with _opened(shared, first) as source:
         _poll_until(lambda: first.positions == shared.ends, (source, first))
         assert source.commit(shared.ends) is None
         ahead = max(shared.ends)
         assert source.commit({ahead: 3}) is None
-    with closing(shared.source()) as source:
-        source.open(second)
+    with _opened(shared, second) as source:
         _poll_until(lambda: second.own == shared.ends.keys(), (source, second))
     found = {partition: seen.committed for partition, seen in second.seen.items()}
     assert found == {**shared.ends, ahead: 3}
@@ -166,11 +169,9 @@ def test_a_partition_is_finished_by_one_before_it_is_given_to_another(shared: Co
     told: list[tuple[str, str, Partition]] = []
     a, b = Owner("a", told), Owner("b", told)
     with ExitStack() as stack:
-        first = stack.enter_context(closing(shared.source()))
-        first.open(a)
+        first = stack.enter_context(_opened(shared, a))
         _poll_until(lambda: a.positions == shared.ends, (first, a))
-        second = stack.enter_context(closing(shared.source()))
-        second.open(b)
+        second = stack.enter_context(_opened(shared, b))
         both = ((first, a), (second, b))
         _poll_until(lambda: bool(a.own and b.own and second.joined), *both)
         _poll_until(lambda: {**a.positions, **b.positions} == shared.ends, *both)
@@ -185,14 +186,12 @@ def test_a_partition_that_is_still_being_finished_can_be_committed(shared: Conte
     a, b = Owner("a"), Owner("b")
     said: list[str | None] = []
     with ExitStack() as stack:
-        first = stack.enter_context(closing(shared.source()))
-        first.open(a)
+        first = stack.enter_context(_opened(shared, a))
         _poll_until(lambda: a.positions == shared.ends, (first, a))
         a.while_revoked = lambda partitions: said.append(
             first.commit({each: a.positions[each] for each in partitions})
         )
-        second = stack.enter_context(closing(shared.source()))
-        second.open(b)
+        second = stack.enter_context(_opened(shared, b))
         _poll_until(lambda: bool(b.own), (first, a), (second, b))
         moved = next(iter(b.own))
         assert moved.topic in (first.commit({moved: 1}) or "")
@@ -203,11 +202,9 @@ def test_a_partition_that_is_still_being_finished_can_be_committed(shared: Conte
 def test_what_comes_back_begins_where_the_owner_says_then(shared: Content) -> None:
     a, b = Owner("a"), Owner("b")
     with ExitStack() as stack:
-        first = stack.enter_context(closing(shared.source()))
-        first.open(a)
+        first = stack.enter_context(_opened(shared, a))
         _poll_until(lambda: a.positions == shared.ends, (first, a))
-        second = stack.enter_context(closing(shared.source()))
-        second.open(b)
+        second = stack.enter_context(_opened(shared, b))
         _poll_until(lambda: bool(b.own), (first, a), (second, b))
         second.close()
         back = next(iter(b.own))
@@ -219,12 +216,10 @@ def test_what_comes_back_begins_where_the_owner_says_then(shared: Content) -> No
 def test_a_failing_revocation_comes_out_of_poll_and_gives_nothing_up(shared: Content) -> None:
     a, b = Owner("a"), Owner("b")
     with ExitStack() as stack:
-        first = stack.enter_context(closing(shared.source()))
-        first.open(a)
+        first = stack.enter_context(_opened(shared, a))
         _poll_until(lambda: a.own == shared.ends.keys(), (first, a))
         a.refusing = "revoked"
-        second = stack.enter_context(closing(shared.source()))
-        second.open(b)
+        second = stack.enter_context(_opened(shared, b))
         with pytest.raises(RefusedError):
             _poll_until(lambda: bool(b.own), (first, a), (second, b))
         assert not b.own

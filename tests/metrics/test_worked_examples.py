@@ -2,63 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
-import pytest
-
 from streameval import Accumulator
 from tests.effort import every_case
 from tests.metrics.preparation import Interactions
-
-# Lists of five and their outcomes: hits at 1 and 3; at 2; none; nothing done.
-LISTS: list[tuple[str, str]] = [("abcde", "ac"), ("abcde", "bxyz"), ("abcde", "x"), ("abcde", "")]
-
-
-def _value(text: str, *, catalog: int | None = None) -> float:
-    accumulator = Accumulator(text, catalog=catalog)
-    for shown, acts in LISTS:
-        accumulator.update(list(shown), list(acts))
-    return accumulator.read(text).value
-
-
-def _log(rank: int) -> float:
-    return 1 / math.log2(rank + 1)
-
-
-@every_case(
-    ("text", "expected"),
-    [
-        ("hit_rate@1", 1 / 4),
-        ("hit_rate@2", 2 / 4),
-        ("hit_rate(empty=skip)@2", 2 / 3),
-        ("precision@2", (1 / 2 + 1 / 2) / 4),
-        ("precision@10", (2 / 10 + 1 / 10) / 4),
-        ("precision(denominator=length)@10", (2 / 5 + 1 / 5) / 4),
-        ("precision", (2 / 5 + 1 / 5) / 4),
-        ("recall@3", (2 / 2 + 1 / 4 + 0) / 3),
-        ("recall(empty=zero)@3", (2 / 2 + 1 / 4 + 0) / 4),
-        ("mrr", (1 + 1 / 2) / 4),
-        ("mrr@1", 1 / 4),
-        ("map@5", ((1 + 2 / 3) / 2 + (1 / 2) / 4 + 0) / 3),
-        ("map@2", (1 / 2 + (1 / 2) / 2 + 0) / 3),
-        ("map(denominator=k)@5", ((1 + 2 / 3) / 5 + (1 / 2) / 5 + 0) / 3),
-        ("dcg@5", (_log(1) + _log(3) + _log(2)) / 4),
-        ("ndcg@5", ((1 + _log(3)) / (1 + _log(2)) + _log(2) / sum(map(_log, range(1, 5)))) / 3),
-        ("ctr@2", 2 / 8),
-        ("ctr", 3 / 20),
-        ("distinct_items@3", 3),
-        ("item_coverage@3", 3 / 8),
-    ],
-)
-def test_a_value_worked_by_hand(text: str, expected: float) -> None:
-    catalog = 8 if text.startswith("item_coverage") else None
-    assert _value(text, catalog=catalog) == pytest.approx(expected, rel=1e-14)
-
-
-def test_lists_without_interactions_end_a_value_where_the_convention_says_so() -> None:
-    assert math.isnan(_value("recall(empty=nan)@3"))
-    assert math.isnan(_value("hit_rate(empty=nan)"))
-
 
 # Six documents judged 3, 2, 3, 0, 1, 2 in the order shown, and one of 3 and one of 2 not shown:
 # the worked example of the encyclopaedias, DCG 6.861, ideal DCG 8.740, nDCG 0.785.
@@ -111,8 +57,8 @@ def test_positions_are_the_ranks() -> None:
 
 def test_what_a_value_is_the_mean_of() -> None:
     accumulator = Accumulator("recall@3", "ctr@2", "distinct_items@2")
-    for shown, acts in LISTS:
-        accumulator.update(list(shown), list(acts))
+    for acts in ("ac", "bxyz", "x", ""):
+        accumulator.update(list("abcde"), list(acts))
     recall, ctr, distinct = accumulator.compute().values()
     assert (recall.total, recall.count, recall.lists) == (1.25, 3, 4)
     assert (ctr.total, ctr.count, ctr.lists) == (2.0, 8, 4)
