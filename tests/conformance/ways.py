@@ -62,6 +62,13 @@ def shared(parts: Iterable[tuple[Case, Part]]) -> list[Shared]:
 
 
 @cache
+def counted(path: Path) -> Sequence[tuple[Shared, Accumulator]]:
+    """The parts of a file's cases, one event at a time."""
+    found = shared((case, part) for case in cases_of(path) for part in case.parts)
+    return [(same, streamed(same.texts, same.events, same.once)) for same in found]
+
+
+@cache
 def readings(path: Path) -> Mapping[str, Sequence[tuple[Claim, Reading]]]:
     """For each case of a file, what is claimed of all its users and of each, and what was read.
 
@@ -69,10 +76,9 @@ def readings(path: Path) -> Mapping[str, Sequence[tuple[Claim, Reading]]]:
     """
     cases = cases_of(path)
     found: dict[str, list[tuple[Claim, Reading]]] = {case.name: [] for case in cases}
-    for same in shared((case, part) for case in cases for part in case.parts):
-        counted = streamed(same.texts, same.events, same.once)
+    for same, accumulator in counted(path):
         for case, part in same.parts:
-            found[case.name] += [(claim, counted.read(claim.text)) for claim in part.claims]
+            found[case.name] += [(claim, accumulator.read(claim.text)) for claim in part.claims]
     for users in _asked_alike((case, part) for case in cases for part in case.alone):
         for (case, part), read in zip(users, _alone(users), strict=True):
             found[case.name] += zip(part.claims, read, strict=True)
@@ -108,7 +114,6 @@ def every_way(of: Shared) -> dict[str, Accumulator]:
     texts, events, once = of.texts, of.events, of.once
     found = {
         **one_way(of),
-        "one by one": streamed(texts, events, once),
         "in another order": streamed(
             texts, random.Random(of.parts[0][0].name).sample(events, len(events)), once
         ),

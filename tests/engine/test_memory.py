@@ -60,22 +60,10 @@ def clock_of(rows: Sequence[tuple[str, int]]) -> int | None:
     return max((time for _, time in rows), default=None)
 
 
-def test_an_event_that_comes_again_is_a_duplicate() -> None:
-    assert judged(Memory(SPAN, recent=1), [("a", 0), ("b", 0), ("a", MINUTE)]) == [
-        True,
-        True,
-        False,
-    ]
-
-
 def test_an_id_is_forgotten_after_its_span() -> None:
     memory = Memory(SPAN, recent=1)
     assert judged(memory, [("a", 0), ("b", 11 * MINUTE), ("a", 11 * MINUTE)]) == [True] * 3
     assert judged(memory, [("a", 12 * MINUTE)], 11 * MINUTE) == [False]
-
-
-def test_an_event_too_old_to_be_judged_counts() -> None:
-    assert judged(Memory(SPAN, recent=1), [("z", 60 * MINUTE), ("a", 0), ("a", 0)]) == [True] * 3
 
 
 @given(events)
