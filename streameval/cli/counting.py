@@ -63,40 +63,28 @@ def counted_records(config: Config, every: int | None, processes: int) -> Ingest
     source = FilesSource(cast("FilesOptions", config.source))
     with wrong_call_where(SourceError):
         source.open(beginning(config, counting))
-    examples: dict[str, DeadLetter] = {}
-    known = {path: place for place, path in enumerate(source.paths)}
-
-    def keep(letters: Iterable[DeadLetter]) -> None:
-        """The first one of each reason in the order of the files, not of reading."""
-        for each in letters:
-            held = examples.setdefault(each.reason, each)
-            first = min(held, each, key=lambda one: (known[one.partition.topic], one.offset))
-            examples[each.reason] = first
-
+    examples: list[DeadLetter] = []
     with progress(source.bytes_total) as shown:
         if processes > 1 and config.attribution is None and source.bytes_total is not None:
-            read, tasks = 0, shared(source.paths, list(map(_size, source.paths)), processes)
+            sizes = [size(path) or 0 for path in source.paths]
+            read, tasks = 0, shared(source.paths, sizes, processes)
             source.close()
             with results(FileCounting(config, every), tasks, processes) as parts:
                 for part in parts:
                     part.add_to(counting)
-                    keep(part.examples)
+                    examples = _first([*examples, *part.examples], source.paths)
                     read += part.size
                     shown(read, counting.tally.consumed)
         else:
             for letters in _read(source, counting):
-                keep(letters)
+                examples = _first([*examples, *letters], source.paths)
                 shown(source.bytes_read, counting.tally.consumed)
-    _tell_of_invalid(counting.tally, list(examples.values()))
+    _tell_of_invalid(counting.tally, examples)
     return counting
 
 
 def _new(config: Config, every: int | None) -> Ingest | SpanCounting:
     return new_counting(config) if every is None else SpanCounting(config, every)
-
-
-def _size(path: str) -> int:
-    return size(path) or 0
 
 
 def _read(source: FilesSource, counting: Ingest | SpanCounting) -> Iterator[Sequence[DeadLetter]]:
@@ -155,29 +143,34 @@ class FileCounting:
         source = FilesSource(FilesOptions(paths=list(paths)))
         source.open(beginning(self._config, counting))
         examples = [letter for letters in _read(source, counting) for letter in letters]
-        whole = source.bytes_read, counting.tally, _first(examples)
+        whole = source.bytes_read, counting.tally, _first(examples, paths)
         if isinstance(counting, SpanCounting):
             return CountedFiles(*whole, {}, counting.spans.dump())
         return CountedFiles(
             *whole,
             {
-                partition: (position, _sections(counting, partition))
+                partition: (
+                    position,
+                    {
+                        section.name: b"".join(section.content()())
+                        for section in counting.sections(partition)
+                    },
+                )
                 for partition, position in counting.positions.items()
             },
             (),
         )
 
 
-def _sections(ingest: Ingest, partition: Partition) -> dict[str, bytes]:
-    found = ingest.sections(partition)
-    return {section.name: b"".join(section.content()()) for section in found}
-
-
-def _first(letters: Sequence[DeadLetter]) -> list[DeadLetter]:
-    """The first example of each reason and file."""
-    found: dict[tuple[str, Partition], DeadLetter] = {}
-    for letter in letters:
-        found.setdefault((letter.reason, letter.partition), letter)
+def _first(letters: Iterable[DeadLetter], paths: Sequence[str]) -> list[DeadLetter]:
+    """The first letter of each reason in the order of the files, not of reading."""
+    known = {path: place for place, path in enumerate(paths)}
+    found: dict[str, DeadLetter] = {}
+    for each in letters:
+        held = found.setdefault(each.reason, each)
+        found[each.reason] = min(
+            held, each, key=lambda one: (known[one.partition.topic], one.offset)
+        )
     return list(found.values())
 
 

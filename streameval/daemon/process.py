@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from importlib.metadata import version
 from types import FrameType
-from typing import Any
 
 import msgspec
 
@@ -173,7 +172,7 @@ class Daemon:
             "started",
             version=version("streameval"),
             address=self.address if len(self._addresses) == 1 else self._addresses,
-            configuration=_shown(self._config),
+            configuration=redacted(msgspec.to_builtins(self._config)),
             note=SINCE_START if self._config.state is None else None,
         )
         danger = self._server.danger
@@ -196,10 +195,6 @@ def _few_collections() -> Iterator[None]:
     finally:
         gc.set_threshold(*thresholds)
         gc.unfreeze()
-
-
-def _shown(config: Config) -> dict[str, Any]:
-    return redacted(msgspec.to_builtins(config))
 
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)

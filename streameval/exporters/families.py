@@ -23,11 +23,7 @@ PREFIX: Final = "streameval_"
 
 
 class Sample(NamedTuple):
-    """One number of a family.
-
-    Attributes:
-        value: never NaN.
-    """
+    """One number of a family; never NaN."""
 
     name: str
     labels: Mapping[str, str]
@@ -35,11 +31,7 @@ class Sample(NamedTuple):
 
 
 class Family(msgspec.Struct, frozen=True):
-    """Samples of one name, with the sentence that explains them.
-
-    Attributes:
-        name: without any suffix.
-    """
+    """Samples of one name, without any suffix, and the sentence that explains them."""
 
     name: str
     kind: Kind

@@ -189,10 +189,9 @@ def test_a_port_in_use_is_said_with_the_address(
         take(busy)
 
 
-@every_case("listen", ["9877", "127.0.0.1:99999", "::1:80", "no.such.host.invalid:0"])
-def test_an_address_that_is_none_is_said(listen: str) -> None:
+def test_a_host_that_is_none_is_said() -> None:
     with pytest.raises(AddressInUseError, match="cannot listen on"):
-        try_address(listen)
+        try_address("no.such.host.invalid:0")
 
 
 @pytest.mark.skipif(not _has_ipv6(), reason="this machine has no IPv6 address ::1")

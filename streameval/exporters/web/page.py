@@ -38,8 +38,6 @@ _HERE: Final = Path(__file__).parent
 _UPLOT: Final = """<link rel="stylesheet" href="static/uplot/uPlot.min.css">
 <script src="static/uplot/uPlot.iife.min.js" defer></script>"""
 _DAY: Final = 86_400.0
-_COLUMNS: Final = 4
-"""Slices shown side by side; more than that are rows."""
 
 
 def page(snapshot: Snapshot | None, state: State) -> str:
@@ -117,14 +115,6 @@ def _cards(snapshot: Snapshot) -> Markup:
 
 
 def _card(metric: Metric, series: Sequence[Series], division: Division) -> Markup:
-    names = division.family.label_names
-    few = len(series) <= _COLUMNS
-    if division.windowed:
-        kind, rows = "windows", _windows(division, series)
-    elif few:
-        kind, rows = "few", _side_by_side(series, names)
-    else:
-        kind, rows = "many", _below_each_other(series, names)
     segment = division.family.segment
     name = metric.text if segment is None else f"{metric.text} by {segment}"
     caption = tag("caption", f"{metric.text} by {division.by}", kind="unseen")
@@ -134,13 +124,13 @@ def _card(metric: Metric, series: Sequence[Series], division: Division) -> Marku
         tag("p", _summary(metric), kind="quiet"),
         tag(
             "div",
-            tag("table", caption, *rows),
+            tag("table", caption, *_rows(division, series)),
             kind="scroll",
             tabindex="0",
             role="region",
             aria_label=name,
         ),
-        kind=f"card {kind}",
+        kind=f"card {'windows' if division.windowed else 'many'}",
     )
 
 
@@ -149,51 +139,16 @@ def _summary(metric: Metric) -> str:
     return metric.definition.summary + direction[metric.definition.higher_is_better]
 
 
-def _side_by_side(series: Sequence[Series], names: Sequence[str]) -> list[Markup]:
-    longest = _most(series)
-    values = [tag("td", _value(entry), _bar(entry, longest)) for entry in series]
-    counts = [tag("td", _count(entry)) for entry in series]
-    unit = counted(series[0].metric)
-    return [
-        tag("thead", *_heads(series, names)),
-        tag(
-            "tbody",
-            tag("tr", tag("th", "value", scope="row"), *values, kind="values"),
-            tag("tr", tag("th", unit, scope="row"), *counts, kind="counts"),
-        ),
-    ]
-
-
-def _heads(series: Sequence[Series], names: Sequence[str]) -> list[Markup]:
-    rows = zip(*(entry.labels for entry in series), strict=True)
-    return [
-        tag("tr", tag("th", name, scope="row"), *(tag("th", each, scope="col") for each in values))
-        for name, values in zip(names, rows, strict=True)
-    ]
-
-
-def _below_each_other(series: Sequence[Series], names: Sequence[str]) -> list[Markup]:
-    longest = _most(series)
-    heads = [tag("th", name, scope="col") for name in names]
-    units = ("value", counted(series[0].metric))
-    numbers = [tag("th", unit, scope="col", kind="number") for unit in units]
-    rows = [_row(entry, longest) for entry in series]
-    return [tag("thead", tag("tr", *heads, *numbers)), tag("tbody", *rows)]
-
-
-def _row(entry: Series, longest: float) -> Markup:
-    heads = [tag("th", each, scope="row") for each in entry.labels]
-    found = tag("td", _value(entry), _bar(entry, longest), kind="one")
-    return tag("tr", *heads, found, tag("td", _count(entry)))
-
-
-def _windows(division: Division, series: Sequence[Series]) -> list[Markup]:
+def _rows(division: Division, series: Sequence[Series]) -> list[Markup]:
     of_window = {
         window: [entry for entry in series if entry.window == window] for window in division.windows
     }
     longest = {window: _most(entries) for window, entries in of_window.items()}
     heads = [tag("th", name, scope="col") for name in division.family.label_names]
-    heads += [_head(window, entries) for window, entries in of_window.items()]
+    heads += [
+        _head(window if division.windowed else "value", entries)
+        for window, entries in of_window.items()
+    ]
     rows = [_window_row(labels, found, longest) for labels, found in by_slice(series).items()]
     return [tag("thead", tag("tr", *heads)), tag("tbody", *rows)]
 

@@ -56,12 +56,7 @@ class TlsServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class WebConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The whole file.
-
-    Attributes:
-        tls_server_config: None means plain HTTP.
-        basic_auth_users: user -> bcrypt hash of the password; empty means that all may read.
-    """
+    """The whole file: how connections are encrypted, and a bcrypt hash for each user."""
 
     tls_server_config: TlsServerConfig | None = None
     basic_auth_users: dict[str, str] = {}
