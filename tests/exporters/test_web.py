@@ -174,12 +174,6 @@ def test_writing_is_answered_in_a_sentence(site: Guarded) -> None:
     assert answer.text == "Method not allowed; use GET.\n"
 
 
-def test_a_client_that_says_nothing_delays_no_one(site: Guarded) -> None:
-    host, port = site.server.address.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port))):
-        assert site.get("/-/healthy").status_code == 200
-
-
 @pytest.mark.parametrize("take", [try_address, lambda listen: Server(_empty(), listen)])
 def test_a_port_in_use_is_said_with_the_address(
     site: Guarded, take: Callable[[str], object]

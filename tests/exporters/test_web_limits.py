@@ -9,10 +9,12 @@ import httpx
 import pytest
 
 from streameval.exporters.web import Limits
+from tests.effort import every_case
 from tests.exporters.certificates import Authority
 from tests.exporters.guarded import Guarded, guarded, trusting
 from tests.exporters.hangers import connections, ended
 
+_ENDLESS = b"POST /-/reload HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n"
 _CLIENT_HELLO = bytes([22, 3, 1, 2, 0, 1, 0, 1, 252])
 """The head of a first message of TLS that is never finished."""
 
@@ -73,12 +75,24 @@ def test_a_connection_that_is_used_outlives_those_that_are_not(tmp_path: Path) -
         assert len(addresses) == 1
 
 
-@pytest.mark.parametrize("opening", [b"", b"GET /metrics HTTP/1.1\r\nHos"])
-def test_a_request_that_does_not_end_is_ended(tmp_path: Path, opening: bytes) -> None:
+@every_case(
+    ("limits", "opening", "answer"),
+    [
+        (Limits(request=0.2), b"", b""),
+        (Limits(request=0.2), b"GET /metrics HTTP/1.1\r\nHos", b""),
+        (Limits(idle=0.2), b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", b"HTTP/1.1 200"),
+        (Limits(), b"GET / HTTP/1.1\r\nHost: x\r\nX-Long: " + b"x" * 20_000, b"HTTP/1.1 400"),
+        (Limits(), _ENDLESS, b"HTTP/1.1 413"),
+    ],
+)
+def test_what_does_not_end_is_ended(
+    tmp_path: Path, limits: Limits, opening: bytes, answer: bytes
+) -> None:
     with (
-        guarded(tmp_path / "web.yml", limits=Limits(request=0.2)) as site,
+        guarded(tmp_path / "web.yml", limits=limits) as site,
         connections(site.port, 1, opening) as (client,),
     ):
+        assert not answer or client.recv(1000).startswith(answer)
         assert ended(client)
         assert site.get().status_code == 200
 
@@ -100,15 +114,6 @@ def test_a_request_that_comes_drop_by_drop_gets_no_more_time(tmp_path: Path) -> 
             break
         else:
             pytest.fail("the connection goes on for ever")
-
-
-def test_a_connection_that_asks_nothing_more_is_ended(tmp_path: Path) -> None:
-    with (
-        guarded(tmp_path / "web.yml", limits=Limits(idle=0.2)) as site,
-        connections(site.port, 1, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n") as (client,),
-    ):
-        assert client.recv(1000).startswith(b"HTTP/1.1 200")
-        assert ended(client)
 
 
 def test_a_handshake_that_does_not_end_is_ended(secure: Callable[[Limits], Guarded]) -> None:
@@ -135,20 +140,6 @@ def test_a_request_with_a_body_is_refused(
         assert site.ask("POST", "/-/reload", content=b"").status_code == 200
     assert (refused.status_code, refused.headers["connection"]) == (413, "close")
     assert "No request here takes a body" in refused.text
-
-
-def test_a_body_that_does_not_end_is_refused_before_it_is_read(tmp_path: Path) -> None:
-    opening = b"POST /-/reload HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n"
-    with guarded(tmp_path / "web.yml") as site, connections(site.port, 1, opening) as (client,):
-        assert client.recv(1000).startswith(b"HTTP/1.1 413")
-        assert ended(client)
-
-
-def test_a_head_that_is_too_long_is_refused(tmp_path: Path) -> None:
-    opening = b"GET / HTTP/1.1\r\nHost: x\r\nX-Long: " + b"x" * 20_000
-    with guarded(tmp_path / "web.yml") as site, connections(site.port, 1, opening) as (client,):
-        assert client.recv(1000).startswith(b"HTTP/1.1 400")
-        assert ended(client)
 
 
 def test_a_server_stops_though_clients_hang(secure: Callable[[Limits], Guarded]) -> None:

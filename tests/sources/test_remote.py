@@ -14,6 +14,7 @@ from streameval.errors import SourceError
 from streameval.sources import remote
 from streameval.sources.opening import content, expanded
 from tests.cli.program import ran
+from tests.effort import every_case
 from tests.stores import s3
 
 pytestmark = pytest.mark.skipif(
@@ -52,8 +53,7 @@ def test_folders_and_patterns_of_objects_mean_their_files(bucket: str) -> None:
         expanded(f"{bucket}/none/", lambda _: True)
 
 
-@pytest.mark.parametrize("processes", ["1", "2"])
-@pytest.mark.parametrize(("path", "lists"), [("day=?/*.parquet", 80), ("lines/", 40)])
+@every_case(("path", "lists", "processes"), [("day=?/*.parquet", 80, "2"), ("lines/", 40, "1")])
 def test_objects_are_evaluated_as_files_are(
     bucket: str, path: str, lists: int, processes: str
 ) -> None:
