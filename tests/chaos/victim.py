@@ -18,6 +18,7 @@ import streameval.daemon.process
 from streameval.checkpoints.disk import Disk
 from streameval.cli.app import main
 from streameval.engine.ingest import Ingest
+from streameval.exporters.prometheus import PrometheusExporter
 from tests.chaos.breakages import BREAKAGES
 from tests.chaos.points import POINTS, deadly
 
@@ -53,18 +54,24 @@ def slow(folder: Path) -> None:
 
 def last_words(folder: Path) -> None:
     """Leave what the last scrape would have been in a file, as nobody can be that quick."""
-    daemon: Any = streameval.daemon.process.Daemon
-    run = daemon.run
+    process: Any = streameval.daemon.process
+    make, run = process.PrometheusExporter, process.Daemon.run
+    exporters: list[PrometheusExporter] = []
+
+    def kept(**named: Any) -> PrometheusExporter:
+        exporters.append(make(**named))
+        return exporters[-1]
 
     def told(self: Any, *arguments: Any, **named: Any) -> None:
         try:
             run(self, *arguments, **named)
         finally:
+            (exporter,) = exporters
             # A counter that nobody has seen yet shows 0 the first time.
-            self._exporter.exposition(self.current())
-            (folder / f"words-{os.getpid()}").write_bytes(self._exporter.exposition(self.current()))
+            exporter.exposition(self.current())
+            (folder / f"words-{os.getpid()}").write_bytes(exporter.exposition(self.current()))
 
-    daemon.run = told
+    process.PrometheusExporter, process.Daemon.run = kept, told
 
 
 TRICKS: Mapping[str, Callable[[Path], None]] = MappingProxyType(
