@@ -24,8 +24,7 @@ from streameval.decoding.framing import (
     by_schema,
     unframed,
 )
-from streameval.engine.direct import Direct, Front
-from streameval.engine.ingest import Ingest
+from streameval.engine.ingest import Direct, Front, Ingest
 from streameval.engine.limits import Limits
 from streameval.engine.partition import Layout
 from streameval.events.records import RecordBatch

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Mapping, Sequence
+from operator import eq
 from typing import Final
 
 import numpy as np
@@ -132,13 +133,9 @@ def _mean(reading: Reading) -> Mean:
 def _places(series: Sequence[Series], known: Mapping[SeriesKey, int]) -> Mapping[SeriesKey, int]:
     """Where each series is; the same object as before while it says the same."""
     keys = [(each.family, each.metric.text, each.labels, each.window) for each in series]
-    if len(keys) == len(known) and all(map(_same, keys, known)):
+    if len(keys) == len(known) and all(map(eq, keys, known)):
         return known
     return {key: place for place, key in enumerate(keys)}
-
-
-def _same(left: SeriesKey, right: SeriesKey) -> bool:
-    return left == right
 
 
 def _value(entry: Series) -> float:

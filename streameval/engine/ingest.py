@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from traceback import extract_tb
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
+from streameval.decoding.columns import Decoded
+from streameval.decoding.framing import BatchDecoder
 from streameval.decoding.invalid import InvalidEvent
 from streameval.engine.backfill import Backfill
 from streameval.engine.clock import provisional
 from streameval.engine.dead_letters import DeadLetter, Examples, Identity, letters_of
-from streameval.engine.direct import Front
 from streameval.engine.limits import Limits
-from streameval.engine.partition import PartitionState, Progress, Tally
+from streameval.engine.partition import Layout, PartitionState, Progress, Tally
 from streameval.errors import (
     DamagedStateError,
     StreamevalError,
@@ -49,6 +50,44 @@ class IngestCopy(NamedTuple):
     clock: int | None
     tally: Tally
     progress: Mapping[Partition, Progress]
+
+
+class Front(Protocol):
+    """Makes of records what a state counts."""
+
+    @property
+    def layout(self) -> Layout:
+        """What is kept of each partition."""
+
+    def home(self, partition: Partition) -> Partition:
+        """The partition under whose name a log is counted."""
+
+    def decode(self, batch: RecordBatch) -> Any:
+        """What a state takes besides the batch."""
+
+    def state(self, offsets: Mapping[Partition, int]) -> PartitionState:
+        """One that has counted nothing; the logs behind it begin at these offsets."""
+
+
+class Direct:
+    """Every record is an event with its outcome; every log is counted for itself."""
+
+    def __init__(self, decoder: BatchDecoder[Decoded], layout: Layout) -> None:
+        self.layout = layout
+        self._decoder = decoder
+
+    def home(self, partition: Partition) -> Partition:
+        """Itself."""
+        return partition
+
+    def decode(self, batch: RecordBatch) -> Decoded:
+        """The events in it."""
+        return self._decoder.decode_many(batch.values)
+
+    def state(self, offsets: Mapping[Partition, int]) -> PartitionState:
+        """One that has counted nothing."""
+        ((partition, offset),) = offsets.items()
+        return PartitionState(self.layout, partition, offset)
 
 
 class Ingest:

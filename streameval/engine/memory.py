@@ -76,16 +76,28 @@ class Memory:
         Raises:
             DamagedStateError: it is not that.
         """
-        held = dict(sections)
-        for digest, bucket, events in _undecided(held.pop(_AHEAD, b"")):
-            self._ahead.append((digest, bucket, self._events - events))
-            self._known[digest] = bucket
-        for name, content in held.items():
-            bucket, digests = _bucket(name), _digests(name, content)
-            self._buckets[bucket] = digests
-            self._versions[bucket] = next_version()
-            for digest in digests:
-                self._known[digest] = max(bucket, self._known.get(digest, bucket))
+        # First what may be from the future: a bucket says no less of the same id.
+        for name in sorted(sections, key=lambda name: name != _AHEAD):
+            try:
+                self._load(name, sections[name])
+            except (ValueError, msgspec.MsgspecError) as error:
+                raise DamagedStateError(name, str(error)) from error
+
+    def _load(self, name: str, content: bytes) -> None:
+        if name == _AHEAD:
+            held = msgspec.msgpack.decode(content, type=list[tuple[bytes, int, int]])
+            for digest, bucket, events in held:
+                self._ahead.append((digest, bucket, self._events - events))
+                self._known[digest] = bucket
+            return
+        bucket, joined = int(name.removeprefix(PREFIX)), msgspec.msgpack.decode(content, type=bytes)
+        if len(joined) % _DIGEST:
+            raise ValueError(f"{len(joined)} bytes are not whole digests")
+        starts = range(0, len(joined), _DIGEST)
+        self._buckets[bucket] = [joined[start : start + _DIGEST] for start in starts]
+        self._versions[bucket] = next_version()
+        for digest in self._buckets[bucket]:
+            self._known[digest] = max(bucket, self._known.get(digest, bucket))
 
     def _is_novel(self, digest: bytes, bucket: int, now: int) -> bool:
         if not self._remembered(bucket, now):
@@ -138,29 +150,3 @@ class Memory:
 
 def _digest(event_id: str) -> bytes:
     return blake2b(event_id.encode(), digest_size=_DIGEST).digest()
-
-
-def _undecided(content: bytes) -> list[tuple[bytes, int, int]]:
-    if not content:
-        return []
-    try:
-        return msgspec.msgpack.decode(content, type=list[tuple[bytes, int, int]])
-    except msgspec.MsgspecError as error:
-        raise DamagedStateError(_AHEAD, str(error)) from error
-
-
-def _bucket(name: str) -> int:
-    try:
-        return int(name.removeprefix(PREFIX))
-    except ValueError as error:
-        raise DamagedStateError(name, "its name does not end in a number") from error
-
-
-def _digests(name: str, content: bytes) -> list[bytes]:
-    try:
-        joined = msgspec.msgpack.decode(content, type=bytes)
-    except msgspec.MsgspecError as error:
-        raise DamagedStateError(name, str(error)) from error
-    if len(joined) % _DIGEST:
-        raise DamagedStateError(name, f"{len(joined)} bytes are not whole digests")
-    return [joined[start : start + _DIGEST] for start in range(0, len(joined), _DIGEST)]

@@ -11,8 +11,7 @@ import msgspec
 from streameval.accumulator import Accumulator
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
-from streameval.engine.direct import Direct
-from streameval.engine.ingest import Ingest
+from streameval.engine.ingest import Direct, Ingest
 from streameval.engine.partition import Layout
 from streameval.events.records import Partition
 from streameval.windows.family import FamilySpec

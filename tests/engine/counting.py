@@ -10,8 +10,7 @@ import msgspec
 from streameval.accumulator import Accumulator
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
-from streameval.engine.direct import Direct
-from streameval.engine.ingest import Ingest
+from streameval.engine.ingest import Direct, Ingest
 from streameval.engine.partition import Layout
 from streameval.engine.snapshot import Health, Snapshot
 from streameval.engine.snapshots import Circumstances, Snapshots

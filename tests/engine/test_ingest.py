@@ -11,8 +11,7 @@ from streameval.decoding.columns import Decoded
 from streameval.decoding.decode import Decoder
 from streameval.engine import ingest as module
 from streameval.engine.dead_letters import Identity
-from streameval.engine.direct import Direct
-from streameval.engine.ingest import Ingest
+from streameval.engine.ingest import Direct, Ingest
 from streameval.errors import SourceError, UncountableRecordError
 from streameval.events.records import Partition, RecordBatch
 from tests.decoding.records import mutilated, records

@@ -16,8 +16,7 @@ from streameval.checkpoints.checkpoint import Draft, Part, Place
 from streameval.checkpoints.store import folder_store
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
-from streameval.engine.direct import Direct
-from streameval.engine.ingest import Ingest
+from streameval.engine.ingest import Direct, Ingest
 from streameval.engine.partition import Layout
 from streameval.events.records import Partition, RecordBatch
 from streameval.windows.family import FamilySpec
