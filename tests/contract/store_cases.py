@@ -12,7 +12,6 @@ from streameval.checkpoints.bucket import Bucket
 from streameval.checkpoints.store import Store, folder_store, store_of
 from tests.stores import s3
 from tests.stores.forgetful import ForgetfulDisk
-from tests.stores.memory import MemoryStore
 
 Opened = Callable[[], Store]
 """The same store once more, as another process has it."""
@@ -39,15 +38,9 @@ def _s3(_: Path) -> Opened:
     return lambda: store_of(path, options)
 
 
-def _memory(_: Path) -> Opened:
-    store = MemoryStore()
-    return lambda: store
-
-
 CASES: dict[str, Callable[[Path], Opened]] = {
     "folder": _folder,
     "folder on the forgetful disk": _forgetful,
     "objects in memory": _objects,
     "S3": _s3,
-    "memory": _memory,
 }

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from streameval.checkpoints.checkpoint import Draft, Place, Skip
-from streameval.checkpoints.store import Found, Store
+from streameval.checkpoints.format import Content, Entry
+from streameval.checkpoints.store import Found, SavedCheckpoint, Store
 from streameval.decoding.columns import Decoded
 from streameval.decoding.decode import Decoder
 from streameval.errors import (
@@ -21,7 +22,7 @@ from streameval.errors import (
 )
 from tests.durability.counting import START
 from tests.durability.keeping import Kept, P, after, batch
-from tests.stores.memory import MemorySaved, MemoryStore
+from tests.stores.memory import MemoryStore
 
 PANES = [f"labels/60/{START + minute}" for minute in range(3)]
 
@@ -63,15 +64,27 @@ class Rotting(MemoryStore):
         if found.saved is None or not self.rotten:
             return found
         self.rotten -= 1
-        header = self.saved[place].pop(found.saved.header.offset).header
-        return Found(saved=Unreadable(header, {"meta": b""}))
+        header, entries = found.saved.header, found.saved.entries
+        self.lose(place, header.offset)
+        return Found(
+            saved=SavedCheckpoint("", Content(header=header, entries=entries), _unreadable)
+        )
 
 
-class Unreadable(MemorySaved):
-    """Sound when it was looked at, and no more."""
+def _unreadable(entry: Entry) -> bytes:
+    """Of what was sound when it was looked at, and is no more."""
+    raise DamagedStateError(entry.name, "a bit has flipped")
 
-    def read(self, part: str) -> bytes:
-        raise DamagedStateError(part, "a bit has flipped")
+
+class Untidy(MemoryStore):
+    """Superseded files cannot be removed, for this reason."""
+
+    reason: str | None = None
+
+    def save(self, draft: Draft) -> Any:
+        saved = super().save(draft)
+        self.trouble = self.reason
+        return saved
 
 
 class Costly(Recorded):
@@ -122,7 +135,10 @@ def test_what_is_damaged_after_it_was_chosen_is_passed_over() -> None:
     kept.count(5, 9)
     kept.checkpoint()
     store.rotten = 1
-    assert Kept(store).assign() == 5
+    heir = Kept(store)
+    assert heir.assign() == 5
+    heir.count(5, 9)
+    heir.checkpoint()
     store.rotten = 2
     with pytest.raises(DamagedStateError, match="a bit has flipped"):
         Kept(store).assign()
@@ -223,12 +239,12 @@ def test_a_failed_checkpoint_shows_and_commits_nothing_and_is_tried_again() -> N
 
 
 def test_superseded_files_that_stay_are_told_once_until_they_could_be_removed() -> None:
-    store = MemoryStore()
+    store = Untidy()
     kept = Kept(store)
     kept.assign()
     told = []
     for place, trouble in enumerate(["permission denied", "permission denied", None, "read-only"]):
-        store.trouble = trouble
+        store.reason = trouble
         kept.count(5 * place, 5 * place + 5)
         kept.checkpoint()
         told.append([each.fields["problem"] for each in kept.news()])
@@ -310,7 +326,7 @@ def test_a_partition_that_comes_back_is_not_shown_twice_though_its_checkpoint_is
     kept.count(0, 5)
     kept.checkpoint()
     assert isinstance(kept.store, MemoryStore)
-    del next(iter(kept.store.saved.values()))[5]
+    kept.store.lose(kept.store.places()[0], 5)
     kept.checkpointer.lost([P])
     assert kept.assign() == 0
     kept.count(0, 7)
@@ -358,9 +374,10 @@ def test_a_record_that_is_skipped_between_two_processes_is_passed_and_safe_befor
     kept.checkpointer.abandon()
     noted = kept.checkpointer.note(caught.value)
     assert "--topic events --partition 0 --offset 7" in str(noted)
-    ((place, (stop,)),) = store.noted.items()
+    (place,) = store.places()
+    (stop,) = store.stops(place)
     assert (stop.offset, str(stop.record)) == (7, "events/0/7")
-    store.skipped[place] = [Skip(stop=stop, by="ada", at=0)]
+    store.skip(place, Skip(stop=stop, by="ada", at=0))
     heir = Kept(store)
     assert heir.assign(committed=5) == 5
     heir.count(5, 10)
