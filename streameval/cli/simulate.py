@@ -111,13 +111,17 @@ def _live(made: Iterator[bytes], pace: float) -> Iterator[bytes]:
 
 def _write_streams(folder: Path, events: int | None, seed: int) -> None:
     """Write both streams and a configuration that joins them; say where."""
-    there = [name for name in (_IMPRESSIONS, _INTERACTIONS, _CONFIG) if _is(folder / name)]
-    if there:
-        raise WrongCallError(
-            f"--streams {folder}: {there[0]} exists already; name a folder without such files."
-        )
-    files = _streams(_UNLESS_SAID if events is None else events, seed)
+    made = streams(_UNLESS_SAID if events is None else events, seed)
+    files: Mapping[str, Iterable[bytes]] = {
+        _IMPRESSIONS: map(line, made.impressions),
+        _INTERACTIONS: map(line, made.interactions),
+        _CONFIG: _config().encode().splitlines(),
+    }
     try:
+        for name in files:
+            if (folder / name).exists():
+                problem = f"{name} exists already; name a folder without such files."
+                raise WrongCallError(f"--streams {folder}: {problem}")
         folder.mkdir(parents=True, exist_ok=True)
         counts = [_written(folder / name, lines) for name, lines in files.items()]
     except OSError as error:
@@ -130,22 +134,6 @@ def _write_streams(folder: Path, events: int | None, seed: int) -> None:
             "Join and evaluate them by:\n"
             f"  streameval evaluate --config {folder / _CONFIG}\n"
         )
-
-
-def _is(path: Path) -> bool:
-    try:
-        return path.exists() or path.is_symlink()
-    except OSError:
-        return False
-
-
-def _streams(lists: int, seed: int) -> Mapping[str, Iterable[bytes]]:
-    made = streams(lists, seed)
-    return {
-        _IMPRESSIONS: map(line, made.impressions),
-        _INTERACTIONS: map(line, made.interactions),
-        _CONFIG: _config().encode().splitlines(),
-    }
 
 
 def _written(path: Path, lines: Iterable[bytes]) -> int:

@@ -55,28 +55,6 @@ class Assembly(msgspec.Struct, kw_only=True):
     tails: Callable[[], Iterable[RecordBatch]] | None = None
     schemas: Schemas | None = None
 
-    @property
-    def dead_lettered(self) -> int | None:
-        """Records set aside as dead letters; None where none are."""
-        return None if self.letters is None else sum(self.ingest.tally.invalid.values())
-
-    @property
-    def recoveries(self) -> Mapping[str, int]:
-        """What the watchdog of the source did: step -> how often."""
-        found: Mapping[str, int] = getattr(self.source, "recoveries", {})
-        return found
-
-    @property
-    def connection_failures(self) -> Mapping[str, int]:
-        """How often the source could not be reached: reason -> how often."""
-        found: Mapping[str, int] = getattr(self.source, "connection_failures", {})
-        return found
-
-    @property
-    def registry_failures(self) -> Mapping[str, int]:
-        """How often the schema registry could not be asked: reason -> how often."""
-        return {} if self.schemas is None else dict(self.schemas.failures)
-
     def close(self) -> None:
         """Let go of everything; what is being written is written first."""
         self.source.close()

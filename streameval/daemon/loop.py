@@ -140,17 +140,18 @@ class Loop:
             self._reader.begin(self._parts.ingest.copied(), self._around())
 
     def _around(self) -> Circumstances:
-        source, owner = self._parts.source, self._parts.owner
+        parts, source, owner = self._parts, self._parts.source, self._parts.owner
+        invalid = sum(parts.ingest.tally.invalid.values())
         return Circumstances(
             health=Health(
                 ready=self._ready,
                 trouble=source.trouble,
                 checkpoint=owner.health,
                 commit_failures=owner.commit_failures,
-                dead_lettered=self._parts.dead_lettered,
-                recoveries=self._parts.recoveries,
-                connection_failures=self._parts.connection_failures,
-                registry_failures=self._parts.registry_failures,
+                dead_lettered=None if parts.letters is None else invalid,
+                recoveries=getattr(source, "recoveries", {}),
+                connection_failures=getattr(source, "connection_failures", {}),
+                registry_failures={} if parts.schemas is None else dict(parts.schemas.failures),
                 reload=self._reload(),
                 join=self._joining.health(),
             ),
