@@ -76,7 +76,8 @@ def _plan(path: Path, config: Config) -> Iterator[tuple[str, str]]:
     items = config.items()
     if items is not None:
         yield "catalog", f"{items if isinstance(items, int) else len(items):,} items"
-    yield "time", _time(config)
+    event = config.event
+    yield "time", f"{event.time} as {event.time_unit}" if event.time else "not read"
     if config.registry is not None:
         yield "schemas", f"of the registry at {redacted({'url': config.registry.url})['url']}"
     if config.state is not None:
@@ -103,11 +104,6 @@ def _source(options: SourceOptions) -> str:
     client = table.pop("kafka", {})
     said = {name: value for name, value in (table | client).items() if value is not None}
     return f"{kind}: " + ", ".join(f"{name} = {value}" for name, value in said.items())
-
-
-def _time(config: Config) -> str:
-    event = config.event
-    return f"{event.time} as {event.time_unit}" if event.time else "not read"
 
 
 def _connect(config: Config) -> None:

@@ -273,11 +273,14 @@ def _of_files(request: Request, asked: Asked) -> tuple[Experiment, Intervals, _C
     if experiment.since is not None and config.event.time is None:
         raise WrongCallError("--since needs event time: name its field with --time.")
     config = msgspec.structs.replace(config, intervals=intervals)
-    found = (
-        _of_tables(request, config, known.label)
-        if request.is_tables
-        else _of_records(request, config, known.label)
-    )
+    if request.is_tables:
+        empty, cells = counted_tables(
+            request, msgspec.structs.replace(config, labels=[known.label])
+        )
+        variants = {cell.labels[0]: _variant(each) for cell, each in cells.items()}
+        return experiment, intervals, _without_intervals(config, (empty.metrics, variants))
+    ingest = cast("Ingest", counted_records(config, None, request.processes))
+    found = variants_in(ingest, known.label, config.labels)
     return experiment, intervals, _without_intervals(config, found)
 
 
@@ -337,18 +340,6 @@ def _variant(counted: Accumulator) -> Variant:
     sums = {metric.text: counted.groups(metric.text) for metric in counted.metrics}
     audience = cast("Audience", counted.audience)
     return Variant({name: each for name, each in sums.items() if each is not None}, audience)
-
-
-def _of_records(request: Request, config: Config, label: str) -> Found:
-    """Variants in JSON lines, counted as a daemon counts them."""
-    ingest = cast("Ingest", counted_records(config, None, request.processes))
-    return variants_in(ingest, label, config.labels)
-
-
-def _of_tables(request: Request, config: Config, label: str) -> Found:
-    config = msgspec.structs.replace(config, labels=[label])
-    empty, found = counted_tables(request, config)
-    return empty.metrics, {cell.labels[0]: _variant(each) for cell, each in found.items()}
 
 
 def _refuse_what_cannot_be_compared(

@@ -8,8 +8,6 @@ from typing import NamedTuple, Protocol, cast
 import msgspec
 
 from streameval.accumulator import Accumulator
-from streameval.catalogue import parse
-from streameval.catalogue.metric import Reads
 from streameval.cli.ending import WrongCallError, tell, wrong_call_where
 from streameval.cli.evaluation import Request
 from streameval.cli.parallel import Counted, TableCounting, results, shared
@@ -312,7 +310,7 @@ def counted_tables(request: Request, config: Config) -> CountedTables:
         gains=request.gains,
         labels=config.labels,
         separators=separators_of(request.separators),
-        users=by_user or "users" in reads(config),
+        users=by_user or "users" in config.reads(),
         times=by_user or request.every is not None,
     )
     with wrong_call_where(SourceError):
@@ -345,9 +343,3 @@ def of_kind(config: Config, kind: Kind) -> Config:
     """The catalogue with ids of the kind that the files have."""
     event = msgspec.structs.replace(config.event, ids=kind)
     return msgspec.structs.replace(config, event=event)
-
-
-def reads(config: Config) -> set[Reads]:
-    """The columns that the metrics read."""
-    texts = [*config.metrics, *(each.name for each in config.metric)]
-    return {parse(text).definition.reads for text in texts}

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, NoReturn
 from typer import Argument, Exit, Option
 
 from streameval.accumulator import Accumulator
-from streameval.cli.counting import SpanCounting, counted_records, counted_tables, of_kind, reads
+from streameval.cli.counting import SpanCounting, counted_records, counted_tables, of_kind
 from streameval.cli.ending import FAILED, WrongCallError, tell, wrong_call_where
 from streameval.cli.evaluation import (
     ROLES,
@@ -164,11 +164,11 @@ def evaluate_records(request: Request) -> None:
     suspicion = counting.tally.suspicion() or (join.suspicion() if join is not None else None)
     if not counting.tally.valid:
         _refuse_nothing("no valid event", config.source.logs, suspicion)
-    taken = (
-        list(counting.taken())
-        if isinstance(counting, SpanCounting)
-        else _whole(counting, config, join)
-    )
+    if isinstance(counting, SpanCounting):
+        taken = list(counting.taken())
+    else:
+        snapshot = of_ingest(counting, labels=config.labels, now=time.time(), join=join)
+        taken = [Taken(None, snapshot)]
     _tell_of_absent_labels([each.snapshot for each in taken])
     if suspicion is not None and isinstance(counting, SpanCounting):
         tell(suspicion)
@@ -202,10 +202,6 @@ def _span_length(config: Config, request: Request) -> int | None:
             "time and time_unit under [event] in --config FILE."
         )
     return every
-
-
-def _whole(ingest: Ingest, config: Config, join: JoinHealth | None) -> list[Taken]:
-    return [Taken(None, of_ingest(ingest, labels=config.labels, now=time.time(), join=join))]
 
 
 def _join_health(counting: Ingest | SpanCounting, config: Config) -> JoinHealth | None:
@@ -257,7 +253,7 @@ def evaluate_pair(request: Request) -> None:
                     *rows,
                     ties=request.ties or ("id_desc" if trec else "arrival"),
                     ids=config.event.ids,
-                    scores=bool(reads(config) & {"scores", "ranksums", "event"}),
+                    scores=bool(config.reads() & {"scores", "ranksums", "event"}),
                 ),
             )
             for start, *rows in by_span(shown, truth, every)
@@ -313,17 +309,12 @@ def _taken(found: Mapping[Cell, Accumulator], config: Config) -> list[Taken]:
     """The readings of each span, in the order of time."""
     families = [SeriesFamily("labels", None, tuple(config.labels))]
     spans: dict[int | None, dict[tuple[str, ...], Slice]] = {}
-    for cell, each in sorted(found.items(), key=_standing):
+    for cell, each in sorted(found.items(), key=lambda item: (item[0].start or 0, item[0].labels)):
         spans.setdefault(cell.start, {})[cell.labels] = Slice(each.metrics, each.table, 0)
     return [
         Taken(None if start is None else moment_text(start), snapshot_of(families, [slices]))
         for start, slices in spans.items()
     ]
-
-
-def _standing(item: tuple[Cell, Accumulator]) -> tuple[int, tuple[str, ...]]:
-    (labels, start), _ = item
-    return start or 0, labels
 
 
 def _write(taken: Sequence[Taken], request: Request) -> None:

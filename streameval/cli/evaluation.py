@@ -200,7 +200,9 @@ def _streams(config: Config, attribution: AttributionOptions, paths: Sequence[st
     files = {named.get(_stem(path)): path for path in paths}
     for path in paths:
         if _stem(path) not in named:
-            raise WrongCallError(_unknown_stream(path, list(named)))
+            known, hint = ", ".join(named), suggestion(_stem(path), named)
+            problem = f"[attribution] joins no stream of this name, only {known}.{hint}"
+            raise WrongCallError(f"{path}: {problem}")
     missing = [name for name in named.values() if name not in files]
     if missing:
         told = ", ".join(map(repr, missing))
@@ -220,11 +222,6 @@ def _stem(path: str) -> str:
     for ending in (".gz", ".zst", *_LINES):
         name = name.removesuffix(ending)
     return name
-
-
-def _unknown_stream(path: str, names: Sequence[str]) -> str:
-    known, hint = ", ".join(names), suggestion(_stem(path), names)
-    return f"{path}: [attribution] joins no stream of this name, only {known}.{hint}"
 
 
 def _changed(config: Config, request: Request) -> Config:

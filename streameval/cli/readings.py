@@ -124,7 +124,7 @@ def as_csv(taken: Sequence[Taken]) -> str:
 
 def as_table(taken: Sequence[Taken]) -> str:
     """The same for a person: up to four slices side by side, more below each other."""
-    if not _timed(taken):
+    if all(each.start is None for each in taken):
         return "".join(printed(table(each.snapshot)) for each in taken)
     return printed(_over_time(taken))
 
@@ -137,7 +137,7 @@ FORMATS: Final[Mapping[str, Callable[[Sequence[Taken]], str]]] = {
 
 
 def _objects(taken: Sequence[Taken]) -> Iterator[dict[str, Any]]:
-    windowed = _windowed(taken)
+    windowed = any(has_windows(each.snapshot) for each in taken)
     for each in taken:
         for entry in each.snapshot.series:
             found: dict[str, Any] = {} if each.start is None else {"start": each.start}
@@ -166,14 +166,6 @@ def _labels(snapshot: Snapshot, entry: Series) -> dict[str, str]:
 def _columns(taken: Iterable[Taken]) -> list[str]:
     families = (family for each in taken for family in each.snapshot.families)
     return list(dict.fromkeys(name for family in families for name in family.label_names))
-
-
-def _windowed(taken: Iterable[Taken]) -> bool:
-    return any(has_windows(each.snapshot) for each in taken)
-
-
-def _timed(taken: Iterable[Taken]) -> bool:
-    return any(each.start is not None for each in taken)
 
 
 _COLUMNS = 4

@@ -16,7 +16,7 @@ from streameval.accumulator import Accumulator
 from streameval.accumulator.experiment import Experiment
 from streameval.accumulator.plan import WHOLE, planned
 from streameval.catalogue import parse
-from streameval.catalogue.metric import Metric
+from streameval.catalogue.metric import Metric, Reads
 from streameval.config.options import (
     AttributionOptions,
     DeadLetterOptions,
@@ -184,6 +184,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def _all(self) -> list[Metric]:
         return [parse(text) for text in (*self.metrics, *(each.name for each in self.metric))]
+
+    def reads(self) -> set[Reads]:
+        """What the metrics are functions of."""
+        return {metric.definition.reads for metric in self._all()}
 
     def inputs(self) -> dict[str, Any]:
         """What an accumulator is made with besides metrics and depth; reads the files named."""

@@ -392,9 +392,13 @@ def popularity(options: PopularityOptions, as_id: Callable[[str], Id]) -> Popula
 def similarity(options: SimilarityOptions, as_id: Callable[[str], Id]) -> Similarity:
     """The similarity in a file."""
     if options.vectors is not None:
-        found = list(_rows(options.vectors, 2, lambda row: (as_id(row[0]), _numbers(row[1:]))))
+        found = list(
+            _rows(options.vectors, 2, lambda row: (as_id(row[0]), list(map(_number, row[1:]))))
+        )
         return Similarity([item for item, _ in found], vectors=[vector for _, vector in found])
-    pairs = _rows(str(options.pairs), 3, lambda row: (_pair(row, as_id), _number(row[2])))
+    pairs = _rows(
+        str(options.pairs), 3, lambda row: ((as_id(row[0]), as_id(row[1])), _number(row[2]))
+    )
     return Similarity.of_pairs(dict(pairs))
 
 
@@ -410,14 +414,6 @@ def _rows(path: str, columns: int, read: Callable[[list[str]], T]) -> Iterator[T
         except ValueError as error:
             if number > 1:
                 raise SourceError(f"{path}:{number}", str(error), "correct the line") from None
-
-
-def _pair(row: list[str], as_id: Callable[[str], Id]) -> tuple[Id, Id]:
-    return as_id(row[0]), as_id(row[1])
-
-
-def _numbers(texts: list[str]) -> list[float]:
-    return [_number(text) for text in texts]
 
 
 def _number(text: str) -> float:

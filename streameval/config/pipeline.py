@@ -79,7 +79,7 @@ def fitted(config: Config, settings: Mapping[str, Any]) -> Config:
     if config.depth is not None or "depth" not in settings:
         return config
     needed, saved = config.kept_depth(), settings["depth"]
-    if needed is None and _ranked(config):
+    if needed is None and config.reads() & {"hits", "lists"}:
         return config
     if needed is not None and saved is not None and saved <= needed:
         return config
@@ -96,11 +96,6 @@ def layout(config: Config) -> Layout:
         intervals=config.intervals,
         experiment=config.experiment,
     )
-
-
-def _ranked(config: Config) -> bool:
-    metrics = [metric for group in config.families() for metric in group.metrics]
-    return any(metric.definition.reads in ("hits", "lists") for metric in metrics)
 
 
 def _spec(config: Config, group: Group, empty: Accumulator) -> FamilySpec:
@@ -225,13 +220,8 @@ def rules(config: Config, options: AttributionOptions) -> Rules:
         per=tuple(dimensions.index(name) for name in options.per),
         max_open=options.max_open,
         max_bytes=options.max_bytes,
-        users=config.intervals is not None or _reads_users(config),
+        users=config.intervals is not None or "users" in config.reads(),
     )
-
-
-def _reads_users(config: Config) -> bool:
-    metrics = (metric for group in config.families() for metric in group.metrics)
-    return any(metric.definition.reads == "users" for metric in metrics)
 
 
 def impression_fields(event: EventFields, options: AttributionOptions) -> EventFields:

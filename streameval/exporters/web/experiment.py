@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from streameval.accumulator.checks import ALARM, Checks
+from streameval.accumulator.checks import ALARM
 from streameval.accumulator.comparison import (
     Comparison,
     Day,
@@ -45,23 +45,14 @@ def section(report: Report) -> Markup:
         if kind == "anytime"
         else f"{confidence:.0%} intervals hold for one planned look."
     )
+    trouble = (f"Do not trust these numbers: {each}." for each in report.checks.trouble)
     return tag(
         "",
         tag("p", promise, kind="quiet"),
-        _alarms(report.checks),
+        *(tag("p", each, kind="alarm") for each in trouble),
         _table(report),
         *(_by_day(row, report) for row in report.rows if _is_followed(row)),
         _checks(report),
-    )
-
-
-def _alarms(checks: Checks) -> Markup:
-    return tag(
-        "",
-        *(
-            tag("p", f"Do not trust these numbers: {each}.", kind="alarm")
-            for each in checks.trouble
-        ),
     )
 
 

@@ -89,7 +89,11 @@ class HealthChecks:
     def _ready(self, _: Request) -> Response:
         snapshot = self._current()
         now = self.state(snapshot)
-        age = "" if snapshot is None else f" The snapshot is {_age(snapshot)} old."
+        age = (
+            ""
+            if snapshot is None
+            else f" The snapshot is {span(time.time() - snapshot.taken_at)} old."
+        )
         sentence = now.sentence + age
         return PlainTextResponse(f"{sentence}\n") if now.ready else unavailable(sentence)
 
@@ -107,7 +111,3 @@ class HealthChecks:
 def unavailable(sentence: str) -> Response:
     """503: there is nothing to answer with yet, or any more."""
     return PlainTextResponse(f"{sentence}\n", status_code=503, headers={"Retry-After": "1"})
-
-
-def _age(snapshot: Snapshot) -> str:
-    return span(time.time() - snapshot.taken_at)

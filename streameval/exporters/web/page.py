@@ -56,7 +56,7 @@ def page(snapshot: Snapshot | None, state: State) -> str:
         metrics=_metrics(snapshot),
         pipeline=tag("p", "No data has been read yet.")
         if snapshot is None
-        else _pipeline(snapshot),
+        else tag("", _totals(snapshot), _invalid(snapshot.health), _partitions(snapshot.health)),
     )
 
 
@@ -84,23 +84,16 @@ def _since(snapshot: Snapshot | None) -> str:
     if snapshot is None:
         return "Values appear when the first records have been read."
     age = tag("span", span(snapshot.taken_at - snapshot.started_at), kind="age")
-    durable = snapshot.counted is not None
-    effect = (
-        "Values survive restarts; counters in Prometheus do not."
-        if durable
-        else "A restart resets all values."
-    )
+    effect = "A restart resets all values."
+    if snapshot.counted is not None:
+        effect = "Values survive restarts; counters in Prometheus do not."
     return f"Started {moment(snapshot.started_at)}, {age} ago. {effect}"
 
 
-def _metrics(snapshot: Snapshot | None) -> str:
+def _metrics(snapshot: Snapshot | None) -> Markup:
+    """A card for each metric, in the order of the snapshot; segments have headings of their own."""
     if snapshot is None or not snapshot.series:
         return tag("p", "No list has been counted yet.", kind="quiet")
-    return _cards(snapshot)
-
-
-def _cards(snapshot: Snapshot) -> Markup:
-    """A card for each metric, in the order of the snapshot; segments have headings of their own."""
     parts = []
     for segment, found in groupby(divisions(snapshot), key=lambda each: each.family.segment):
         if segment is not None:
@@ -198,11 +191,6 @@ def _bar(entry: Series, longest: float) -> Markup:
     if not (0 <= found <= longest and 0 < longest < math.inf):
         return Markup()
     return tag("meter", min="0", max=repr(longest), value=repr(found), aria_hidden="true")
-
-
-def _pipeline(snapshot: Snapshot) -> Markup:
-    health = snapshot.health
-    return tag("", _totals(snapshot), _invalid(health), _partitions(health))
 
 
 def _totals(snapshot: Snapshot) -> Markup:

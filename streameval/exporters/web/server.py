@@ -72,7 +72,8 @@ class Server:
         self._addresses = [_address(each, self._security) for each in self._sockets]
         self._exposed = not all(map(_is_loopback, self._sockets))
         self._uvicorn = _Uvicorn(app, self._security, limits)
-        self._thread = threading.Thread(target=self._serve, name="streameval-http", daemon=True)
+        serve = partial(self._uvicorn.run, sockets=self._sockets)
+        self._thread = threading.Thread(target=serve, name="streameval-http", daemon=True)
 
     @property
     def address(self) -> str:
@@ -109,9 +110,6 @@ class Server:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
-
-    def _serve(self) -> None:
-        self._uvicorn.run(sockets=self._sockets)
 
 
 def try_address(listen: str) -> str:
