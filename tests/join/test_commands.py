@@ -228,7 +228,7 @@ def test_what_does_not_fit_together_is_answered(
 
 def test_the_demo_shows_joined_values() -> None:
     done = ran(
-        *("demo", "--attribution", "--seconds", "6", "--events-per-second", "1500"),
+        *("demo", "--attribution", "--seconds", "10", "--events-per-second", "1500"),
         *("--listen", "127.0.0.1:0"),
     )
     assert done.returncode == 0, done.stderr
