@@ -92,50 +92,6 @@ def test_all_cells_are_read_in_one_pass_with_the_bits_of_each() -> None:
 
 
 @dear()
-@given(st.lists(places, max_size=4))
-def test_tables_added_at_once_are_those_added_one_by_one(parts: list[list[int]]) -> None:
-    together, in_turn = _table(), _table()
-    together.add(*map(_counted, parts))
-    for part in parts:
-        in_turn.add(_counted(part))
-    assert together == in_turn
-
-
-@dear()
-@given(places, places)
-def test_added_up_cells_are_counted_in_one(first: list[int], second: list[int]) -> None:
-    """Whether they share a vocabulary or not."""
-    names = {3: 1, 9: 0}
-    here, there = _counted(first), _counted(second)
-    shared = here.empty()
-    shared.count(columns_of(EVENTS), np.array(second))
-    shared.rename(names)
-    moved = there.copy()
-    moved.rename(names)
-    both = here.copy()
-    both.add(moved)
-    here.add(shared)
-    renamed = [names.get(cell, cell) for cell in second]
-    expected = _table()
-    expected.count(columns_of(EVENTS), np.array(first))
-    expected.count(columns_of(EVENTS), np.array(renamed))
-    assert here == both == expected
-    assert there == _counted(second)
-
-
-@dear()
-@given(places)
-def test_handed_out_and_put_together_again_it_is_the_same(cells: list[int]) -> None:
-    table, whole = _counted(cells), _table()
-    parts = {cell >> 2: table.empty() for cell in cells}
-    table.hand_out(2, parts)
-    for upper, part in parts.items():
-        part.rename({cell: upper << 2 | cell for cell in part.cells.tolist()})
-        whole.add(part)
-    assert whole == table
-
-
-@dear()
 @given(places, st.permutations([0, 1, 3, 4, 9]))
 def test_it_returns_from_bytes_under_other_numbers(cells: list[int], order: list[int]) -> None:
     table = _counted(cells)
@@ -154,18 +110,6 @@ def test_bytes_of_more_cells_than_are_named_are_damaged() -> None:
     data = b"".join(_counted([0, 1, 3] * 20).dump([0, 1, 3]))
     with pytest.raises(DamagedStateError, match="a number is 2"):
         _table().load(data, [0, 1])
-
-
-@dear()
-@given(places)
-def test_what_was_added_can_be_taken_away(cells: list[int]) -> None:
-    """Of panes, which keep no set of users."""
-    here, there = _pane(cells), _pane(cells[::-1])
-    whole = here.copy()
-    whole.add(there)
-    assert not whole.reduced
-    whole.subtract(there)
-    assert whole == here
 
 
 def test_a_thinned_cell_says_that_it_is_reduced() -> None:
