@@ -16,6 +16,7 @@ from streameval.accumulator.readings import answers
 from streameval.catalogue import parse
 from streameval.catalogue.reading import Reading
 from streameval.events import Interactions, columns_of
+from streameval.testing.laws import update
 from tests.conformance.claims import Claim
 from tests.conformance.recorded import Case, Part, cases_of
 
@@ -24,13 +25,7 @@ def streamed(texts: Sequence[str], events: Iterable[Event], once: Mapping[str, A
     """One event at a time."""
     accumulator = Accumulator(*texts, **once)
     for event in events:
-        accumulator.update(
-            event.recommendations,
-            event.interactions,
-            scores=event.scores,
-            baseline=event.baseline,
-            history=event.history,
-        )
+        update(accumulator, event)
     return accumulator
 
 

@@ -6,14 +6,13 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from streameval import Accumulator
 from streameval.statistics.bands import Band, evenness, logarithms
-from tests.effort import thorough
+from tests.effort import every_case, thorough
 
 ITEMS = 2_000
 Counts = NDArray[np.int64]
@@ -41,8 +40,8 @@ def slow_sums(counts: Counts) -> tuple[float, float]:
     return logarithm, pairs / sum(in_order)
 
 
-@pytest.mark.parametrize("population", POPULATIONS)
-@pytest.mark.parametrize("share", [0.5, 0.125])
+@every_case("population", POPULATIONS)
+@every_case("share", [0.5, 0.125])
 def test_the_truth_lies_within(population: str, share: float) -> None:
     for seed in range(10 if thorough() else 2):
         random = np.random.default_rng(seed)

@@ -54,8 +54,8 @@ def test_items_at_ranks_of_their_own_count_there(k: int | None, distinct: int) -
     assert _of(statistic).distinct == distinct
 
 
-@pytest.mark.parametrize("max_items", [500, 2_000])
-@pytest.mark.parametrize("k", [5, None])
+@every_case("max_items", [500, 2_000])
+@every_case("k", [5, None])
 def test_an_estimate_is_near_the_truth(max_items: int, k: int | None) -> None:
     lists = _lists(4_000)
     exposures = _of(_counted(lists, max_items, k))

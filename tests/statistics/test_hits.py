@@ -67,8 +67,8 @@ def _view(hits: Hits) -> HitsOfCells:
     return hits.view(np.array([0]))
 
 
-@pytest.mark.parametrize("form", ["ids", "gains", "ones", "positions", "empty"])
-@pytest.mark.parametrize("cells", [0, np.array([0])], ids=["one cell", "cells"])
+@every_case("form", ["ids", "gains", "ones", "positions", "empty"])
+@every_case("cells", [0, np.array([0])])
 def test_what_waits_to_be_folded_is_bounded(form: str, cells: Cells, fold_at: Fold) -> None:
     fold_at(50)
     hits = Hits(HitsOptions(depth=40), Items())
@@ -130,8 +130,8 @@ VIEWS: list[View] = [
 ]
 
 
-@pytest.mark.parametrize("k", [1, 4, 9, None])
-@pytest.mark.parametrize(("name", "size"), VIEWS)
+@every_case("k", [1, 4, 9, None])
+@every_case(("name", "size"), VIEWS)
 def test_every_view_counts_the_hits_that_there_are(
     name: str, size: Callable[[Outcome], int], k: int | None
 ) -> None:

@@ -84,8 +84,8 @@ def test_lower_may_be_better_and_neither_end_may() -> None:
     assert compare_sums(one, other, higher_is_better=None).verdict == "different"
 
 
-@pytest.mark.parametrize("factor", [1.0, 1.01, 1.03, 1.1, 1.5])
-@pytest.mark.parametrize("method", ["anytime", "fixed"])
+@every_case("factor", [1.0, 1.01, 1.03, 1.1, 1.5])
+@every_case("method", ["anytime", "fixed"])
 def test_bounds_evidence_and_verdict_say_one_thing(factor: float, method: Method) -> None:
     found = compare_sums(binomial(5, 0.1), scaled(binomial(6, 0.1), factor), method=method)
     enough = found.p_value < 0.05
@@ -158,8 +158,8 @@ def test_a_day_of_one_arm_only_says_nothing() -> None:
     assert bounds(nothing) == [None] * 4
 
 
-@pytest.mark.parametrize("users", [0, 1, 5])
-@pytest.mark.parametrize("small", ["control", "treatment"])
+@every_case("users", [0, 1, 5])
+@every_case("small", ["control", "treatment"])
 def test_few_users_in_an_arm_are_too_few(users: int, small: str) -> None:
     lists = np.zeros(256, np.int64)
     lists[:users] = 1_000

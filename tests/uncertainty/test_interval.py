@@ -94,8 +94,8 @@ def test_a_precision_is_where_an_interval_is_tightest() -> None:
     assert interval(table, Intervals(precision=0.5)) == interval(table, Intervals(), precision=0.5)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("users", [0, 1, 5, 12])
+@every_case("kind", KINDS)
+@every_case("users", [0, 1, 5, 12])
 def test_few_users_have_no_interval(users: int, kind: Kind) -> None:
     lists = np.zeros(256, np.int64)
     lists[:users] = 10
