@@ -205,7 +205,7 @@ def test_a_distribution_works_in_an_empty_environment(
     streameval = programs / "streameval"
     demo = ("demo", "--seconds", "3", "--listen", "127.0.0.1:0")
     shown = _ran(streameval, *demo, folder=tmp_path, PATH=str(programs))
-    assert re.search(r"ctr .* 0\.\d{4} ", shown)
+    assert re.search(r"ctr .* 0\.\d+ ", shown)
     config = DEPLOY / "config" / "simulator.toml"
     checked = _ran(streameval, "check", config, folder=tmp_path, PATH=str(programs))
     assert checked.startswith("valid ")

@@ -138,7 +138,7 @@ def test_the_wheel_shows_metrics_and_says_its_version(installed: Path) -> None:
     options = ("--seconds", "2", "--listen", "127.0.0.1:0", "--events-per-second", "500")
     shown = _python(installed, "-m", "streameval", "demo", *options)
     assert (shown.returncode, shown.stderr) == (0, "")
-    assert re.search(r"ctr .* 0\.\d{4} ", shown.stdout)
+    assert re.search(r"ctr .* 0\.\d+ ", shown.stdout)
     said = _python(installed, "-m", "streameval", "--version")
     assert (said.returncode, "0.1.0" in said.stdout) == (0, True)
 
