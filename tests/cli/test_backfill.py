@@ -31,21 +31,11 @@ labels = ["variant"]
 segments = ["country"]
 catalog = 1200
 intervals = {{ groups = 64 }}
-[event]
-time = "ts"
-time_unit = "iso8601"
-event_id = "event_id"
-[windows]
-pane = "10m"
-spans = ["10m", "12h"]
-[source]
-type = "files"
-paths = ["{log}"]
-[state]
-path = "{state}"
-[web]
-listen = "127.0.0.1:0"
-first_exposure = "0s"
+event = {{ time = "ts", time_unit = "iso8601", event_id = "event_id" }}
+windows = {{ pane = "10m", spans = ["10m", "12h"] }}
+source = {{ type = "files", paths = ["{log}"] }}
+state = {{ path = "{state}" }}
+web = {{ listen = "127.0.0.1:0", first_exposure = "0s" }}
 """
 BEGIN = datetime(2026, 3, 1, 20, tzinfo=UTC)
 BEFORE, STOPPED, ALL = 300, 570, 640

@@ -16,19 +16,11 @@ labels = ["variant"]
 segments = ["country"]
 catalog = 1200
 dedup = "10m"
-[event]
-time = "ts"
-time_unit = "iso8601"
-event_id = "event_id"
-[windows]
-spans = ["1m", "1h"]
-[source]
-type = "files"
-paths = [{paths}]
-[state]
-path = "{state}"
-[web]
-listen = "127.0.0.1:0"
+event = {{ time = "ts", time_unit = "iso8601", event_id = "event_id" }}
+windows = {{ spans = ["1m", "1h"] }}
+source = {{ type = "files", paths = [{paths}] }}
+state = {{ path = "{state}" }}
+web = {{ listen = "127.0.0.1:0" }}
 """
 
 

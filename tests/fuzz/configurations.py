@@ -7,6 +7,8 @@ from pathlib import Path
 from streameval.config import Config, load
 
 METRICS = """
+catalog = 10
+source = { type = "files", paths = ["shown", "clicked"] }
 metrics = ["ndcg@3", "recbole:ndcg@3", "capri:recall@2", "mrr", "map@2", "ctr@2", "auc", "mae",
     "gauc", "item_coverage@2", "gini@2", "personalization@2", "value_per_list", "rbp(p=0.8)@3",
     "ndcg(statistic=median)@3", "hit_rate(type=purchase)", "users_covered@2", "novelty@2"]
@@ -14,35 +16,22 @@ metrics = ["ndcg@3", "recbole:ndcg@3", "capri:recall@2", "mrr", "map@2", "ctr@2"
 
 _PLAIN = (
     """
-catalog = 10
 labels = ["variant"]
 segments = ["campaign"]
 label_cap = 2
 max_series = 5
 dedup = "10m"
-[windows]
-spans = ["5m", "1h", "24h"]
-[event]
-time = "ts"
-time_unit = "s"
-event_id = "user"
-positions = "ranks"
+windows = { spans = ["5m", "1h", "24h"] }
+event = { time = "ts", time_unit = "s", event_id = "user", positions = "ranks" }
 """,
     """
-catalog = 10
 max_items = 2
 labels = ["variant"]
-[intervals]
-groups = 64
-[event]
-ids = "integer"
-max_recommendations = 3
-max_interactions = 3
+intervals = { groups = 64 }
+event = { ids = "integer", max_recommendations = 3, max_interactions = 3 }
 """,
     """
-catalog = 10
-[windows]
-spans = ["5m"]
+windows = { spans = ["5m"] }
 [event]
 recommendations = "payload.items[].id"
 interactions = "payload.clicks"
@@ -58,10 +47,7 @@ impressions = "shown"
 window = "5m"
 lateness = "1m"
 combine = "sum"
-[[attribution.interactions]]
-source = "clicked"
-event_id = "event_id"
-gain = "gain"
+interactions = [{ source = "clicked", event_id = "event_id", gain = "gain" }]
 """,
     """
 [attribution]
@@ -71,26 +57,14 @@ window = "5m"
 lateness = "1m"
 per = ["variant"]
 max_open = 50
-[[attribution.interactions]]
-source = "clicked"
-types = { click = 1, purchase = 3 }
+interactions = [{ source = "clicked", types = { click = 1, purchase = 3 } }]
 """,
 )
 
 _JOINED_EVENT = """
-catalog = 10
 labels = ["variant"]
-[windows]
-spans = ["5m", "1h"]
-[event]
-time = "ts"
-time_unit = "s"
-"""
-
-_SOURCE = """
-[source]
-type = "files"
-paths = ["shown", "clicked"]
+windows = { spans = ["5m", "1h"] }
+event = { time = "ts", time_unit = "s" }
 """
 
 
@@ -113,5 +87,5 @@ def _popular(folder: Path) -> str:
 
 def _loaded(folder: Path, text: str) -> Config:
     path = folder / "streameval.toml"
-    path.write_text(text + _SOURCE)
+    path.write_text(text)
     return load(path)

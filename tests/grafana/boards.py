@@ -25,8 +25,8 @@ from tests.grafana.parts import (
     board,
     chart,
     chosen,
+    described,
     figure,
-    runbook,
     source_and_job,
     typed,
 )
@@ -192,9 +192,7 @@ def _variables(*, many: bool) -> list[Variable]:
 
 def _forest(shown: Shown) -> table.Panel:
     """Lift and bounds of every comparison, a row each."""
-    panel = table.Panel().title(shown.title).description(shown.description).unit(shown.unit)
-    panel = panel.height(9).span(shown.width).decimals(2).datasource(DATASOURCE)
-    panel = panel.links([runbook(shown)])
+    panel = described(table.Panel(), shown, 9)
     for each, letter in zip(shown.queries, "ABC", strict=True):
         query = prometheus.Dataquery().expr(each.expression).format(PromQueryFormat.TABLE)
         panel = panel.with_target(query.instant().ref_id(letter).datasource(DATASOURCE))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
-from grafana_foundation_sdk.builders import common, dashboard, prometheus, stat, timeseries
+from grafana_foundation_sdk.builders import common, dashboard, prometheus, stat, table, timeseries
 from grafana_foundation_sdk.models.common import LegendDisplayMode, LegendPlacement
 from grafana_foundation_sdk.models.common import TooltipDisplayMode as Tooltip
 from grafana_foundation_sdk.models.dashboard import (
@@ -33,6 +33,9 @@ Variable: TypeAlias = (
     | dashboard.ConstantVariable
     | dashboard.DatasourceVariable
 )
+
+
+P = TypeVar("P", timeseries.Panel, stat.Panel, table.Panel)
 
 
 class Query(NamedTuple):
@@ -70,11 +73,8 @@ def chart(shown: Shown) -> timeseries.Panel:
     legend = legend.placement(LegendPlacement.BOTTOM).show_legend(show_legend=True)
     legend = legend.calcs(["lastNotNull"])
     tooltip = common.VizTooltipOptions().mode(Tooltip.MULTI)
-    panel = timeseries.Panel().title(shown.title).description(shown.description).unit(shown.unit)
-    panel = panel.height(9).span(shown.width).legend(legend).tooltip(tooltip).datasource(DATASOURCE)
-    panel = panel.fill_opacity(0).interval(_SHORTEST).links([runbook(shown)])
-    if shown.decimals is not None:
-        panel = panel.decimals(shown.decimals)
+    panel = described(timeseries.Panel(), shown, 9).legend(legend).tooltip(tooltip)
+    panel = panel.fill_opacity(0).interval(_SHORTEST)
     for query, letter in zip(shown.queries, "ABCDEF", strict=False):
         panel = panel.with_target(_target(query, letter).range())
     return panel
@@ -83,25 +83,24 @@ def chart(shown: Shown) -> timeseries.Panel:
 def figure(shown: Shown) -> stat.Panel:
     """How it stands now, in one number for each series."""
     last = common.ReduceDataOptions().calcs(["lastNotNull"])
-    panel = stat.Panel().title(shown.title).description(shown.description).unit(shown.unit)
-    panel = panel.height(4).span(shown.width).reduce_options(last).datasource(DATASOURCE)
-    panel = panel.links([runbook(shown)])
-    if shown.decimals is not None:
-        panel = panel.decimals(shown.decimals)
+    panel = described(stat.Panel(), shown, 4).reduce_options(last)
     for query, letter in zip(shown.queries, "ABCDEF", strict=False):
         panel = panel.with_target(_target(query, letter).instant())
     return panel
 
 
+def described(panel: P, shown: Shown, height: int) -> P:
+    """The panel with all that panels of every kind have."""
+    place = f"#{shown.section.lower()}" if shown.section else ""
+    panel = panel.title(shown.title).description(shown.description).unit(shown.unit)
+    panel = panel.height(height).span(shown.width).datasource(DATASOURCE)
+    panel = panel.links([_link("The runbook", "${runbook}" + place)])
+    return panel if shown.decimals is None else panel.decimals(shown.decimals)
+
+
 def _target(query: Query, letter: str) -> prometheus.Dataquery:
     found = prometheus.Dataquery().expr(query.expression).legend_format(query.legend)
     return found.ref_id(letter).datasource(DATASOURCE)
-
-
-def runbook(shown: Shown) -> dashboard.DashboardLink:
-    """A link to what the runbook says of a panel."""
-    place = f"#{shown.section.lower()}" if shown.section else ""
-    return _link("The runbook", "${runbook}" + place)
 
 
 def _link(title: str, url: str) -> dashboard.DashboardLink:

@@ -28,11 +28,10 @@ _LISTS = 200
 _CONFIG = """
 metrics = ["hit_rate@1"]
 labels = ["variant"]
-[event]
-time = "ts"
-time_unit = "s"
-[windows]
-spans = ["5m"]
+event = {{ time = "ts", time_unit = "s" }}
+windows = {{ spans = ["5m"] }}
+state = {{ path = "state", interval = "1s" }}
+web = {{ listen = "127.0.0.1:{port}", first_exposure = "{exposure}s" }}
 [source]
 type = "kafka"
 topics = ["{topic}"]
@@ -40,12 +39,6 @@ group = "{topic}"
 member = "one"
 [source.kafka]
 bootstrap_servers = "{servers}"
-[state]
-path = "state"
-interval = "1s"
-[web]
-listen = "127.0.0.1:{port}"
-first_exposure = "{exposure}s"
 """
 _SCRAPES = """
 global: {{scrape_interval: {every}ms, scrape_timeout: {every}ms}}

@@ -39,19 +39,15 @@ labels = ["variant"]
 segments = ["country"]
 catalog = 200
 dedup = "10m"
-[windows]
-spans = ["5m"]
+windows = {{ spans = ["5m"] }}
+state = {{ path = "{folder}/{topic}", interval = "1s" }}
+web = {{ listen = "127.0.0.1:0" }}
 [source]
 type = "kafka"
 topics = ["{topic}"]
 group = "{topic}"
 [source.kafka]
 bootstrap_servers = "{address}"
-[state]
-path = "{folder}/{topic}"
-interval = "1s"
-[web]
-listen = "127.0.0.1:0"
 """
 REGISTRY = """
 [registry]
@@ -195,9 +191,9 @@ def test_what_cannot_be_read_is_a_dead_letter_as_it_was(
 
 JOIN = """
 metrics = ["ctr", "mrr"]
-[event]
-time = "at"
-time_unit = "ms"
+event = {{ time = "at", time_unit = "ms" }}
+state = {{ path = "{folder}/{clicked}", interval = "1s" }}
+web = {{ listen = "127.0.0.1:0" }}
 [attribution]
 impressions = "{shown}"
 window = "1m"
@@ -212,11 +208,6 @@ topics = ["{shown}", "{clicked}"]
 group = "{shown}"
 [source.kafka]
 bootstrap_servers = "{address}"
-[state]
-path = "{folder}/{clicked}"
-interval = "1s"
-[web]
-listen = "127.0.0.1:0"
 """
 
 
