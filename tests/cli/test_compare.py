@@ -8,6 +8,7 @@ import io
 import json
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +52,13 @@ def events(
             } | ({"user": f"u{user}"} if named else {})
 
 
+@cache
+def drawn(**how: Any) -> list[dict[str, Any]]:
+    return list(events(**how))
+
+
 def file_of(folder: Path, **how: Any) -> Path:
-    return json_lines(folder / "events.ndjson", events(**how))
+    return json_lines(folder / "events.ndjson", drawn(**how))
 
 
 def compared(*arguments: str | Path) -> dict[str, Any]:
@@ -160,7 +166,7 @@ def test_fields_are_named_as_for_evaluate(tmp_path: Path) -> None:
     renamed = (
         {"shown": each["recommendations"], "interactions": each["interactions"]}
         | {"arm": each["variant"], "profile": {"id": each["user"]}}
-        for each in events(lift=0.5)
+        for each in drawn(lift=0.5)
     )
     path = json_lines(tmp_path / "other.ndjson", renamed)
     named = ["--by", "arm", "--column", "recommendations=shown", "--column", "user=profile.id"]
@@ -223,7 +229,7 @@ def test_one_variant_is_no_experiment(tmp_path: Path) -> None:
 def test_tables_are_what_json_lines_are(tmp_path: Path, form: str) -> None:
     arrow = pytest.importorskip("pyarrow")
     write = importlib.import_module(f"pyarrow.{form}")
-    rows = list(events(lift=0.5))
+    rows = drawn(lift=0.5)
     lists = ("recommendations", "interactions")
     columns: dict[str, list[Any]] = {name: [each[name] for each in rows] for name in rows[0]}
     if form == "csv":

@@ -1,11 +1,91 @@
-"""Simulated events on standard output."""
+"""Simulated events on standard output; two streams in a folder, and what joins them."""
 
 from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 
-from tests.cli.program import ran
+import pytest
+
+from streameval.cli.app import status
+from streameval.sources.simulated_streams import line, streams
+from tests.cli.program import ran, refused
+from tests.sources.stream_truth import truth
+
+_FILES = {"impressions.ndjson", "interactions.ndjson", "streameval.toml"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What it writes unless asked for something else."""
+    made = tmp_path_factory.mktemp("streams") / "a" / "b"
+    done = ran("simulate", "--streams", made)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"evaluate --config {made / 'streameval.toml'}" in done.stdout
+    return made
+
+
+def _written(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_equal_seeds_give_equal_files(tmp_path: Path) -> None:
+    for name, seed in (("first", "4"), ("again", "4"), ("other", "5")):
+        asked = ["--streams", str(tmp_path / name), "--seed", seed, "--events", "60"]
+        assert status(["simulate", *asked]) == 0
+    first, again, other = (_written(tmp_path / name) for name in ("first", "again", "other"))
+    assert set(first) == _FILES
+    assert first == again
+    assert {name for name in _FILES if other[name] == first[name]} == {"streameval.toml"}
+
+
+def test_both_streams_are_written_line_by_line(folder: Path) -> None:
+    made = streams(1000, 0)
+    for name, log in (("impressions", made.impressions), ("interactions", made.interactions)):
+        lines = (folder / f"{name}.ndjson").read_bytes().splitlines()
+        assert lines == [line(each) for each in log]
+
+
+def test_check_accepts_the_configuration(folder: Path) -> None:
+    assert status(["check", str(folder / "streameval.toml")]) == 0
+
+
+def test_evaluate_finds_the_truth(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    known = truth(streams(1000, 0))
+    config = str(folder / "streameval.toml")
+    assert status(["evaluate", "--config", config, "--format", "json"]) == 0
+    captured = capsys.readouterr()
+    found = {
+        (each["metric"], each["labels"]["variant"]): (each["value"], each["count"])
+        for each in json.loads(captured.out)
+    }
+    for name, each in known.variants.items():
+        lists = each.lists
+        assert found["hit_rate", name] == (each.hits / lists, lists)
+        assert found["hit_rate(type=purchase)", name] == (each.purchases / lists, lists)
+        assert found["value_per_list", name] == (each.gain / lists, lists)
+    invalid = known.impressions["invalid"] + known.interactions["invalid"]
+    assert f"{invalid} of " in captured.err
+
+
+def test_files_that_are_there_stay_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "streameval.toml").write_text("mine")
+    said = refused("simulate", "--streams", tmp_path)
+    assert f"{tmp_path}: streameval.toml exists already; name a folder" in said
+    assert _written(tmp_path) == {"streameval.toml": b"mine"}
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("")
+    assert f"--streams {path}: " in refused("simulate", "--streams", path)
+
+
+def test_a_pace_is_for_standard_output(tmp_path: Path) -> None:
+    said = refused("simulate", "--streams", tmp_path / "two", "--events-per-second", "5")
+    assert "--events-per-second: this is for standard output" in said
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_equal_seeds_give_equal_bytes() -> None:

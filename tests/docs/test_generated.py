@@ -37,14 +37,6 @@ def test_what_every_metric_reads_is_explained() -> None:
     assert set(STATISTICS) == set(typing.get_args(Reads))
 
 
-def test_every_table_of_the_configuration_has_a_section() -> None:
-    page = files()[REFERENCE / "configuration.md"]
-    tables = ("source", "event", "windows", "state", "dead_letters", "popularity", "web")
-    assert all(f"## `[{table}]`" in page for table in tables)
-    assert page.count('## `[source]` with `type = "') == 3
-    assert "## `[[metric]]`" in page
-
-
 @every_case("struct", [Config, WebOptions])
 def test_every_key_has_its_sentence(struct: type[msgspec.Struct]) -> None:
     names = {field.name for field in msgspec.structs.fields(struct)}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -97,3 +98,29 @@ def trusting(authority: Path, own: tuple[Path, Path] | None = None) -> ssl.SSLCo
 def hashed(password: str) -> str:
     """By bcrypt, as cheaply as it allows."""
     return bcrypt.hashpw(password.encode(), bcrypt.gensalt(4)).decode()
+
+
+@contextmanager
+def connections(port: int, count: int, opening: bytes = b"") -> Iterator[list[socket.socket]]:
+    """So many, that say this and then nothing."""
+    with ExitStack() as stack:
+        made = []
+        for _ in range(count):
+            each = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=300))
+            each.sendall(opening)
+            made.append(each)
+        yield made
+
+
+def port_of(server: Server) -> int:
+    return int(server.address.rsplit(":", 1)[1])
+
+
+def ended(connection: socket.socket) -> bool:
+    """Waits until the other side has ended it."""
+    try:
+        while connection.recv(65_536):
+            pass
+    except ConnectionError:
+        return True
+    return True

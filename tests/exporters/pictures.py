@@ -1,4 +1,4 @@
-"""Snapshots built by hand, for everything that shows one."""
+"""Snapshots built by hand, for everything that shows one, and expositions as tests read them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
+from prometheus_client.parser import text_string_to_metric_families
 
 from streameval.catalogue import parse
 from streameval.catalogue.reading import Reading, UndefinedReading
@@ -23,7 +24,9 @@ from streameval.engine.snapshot import (
     Snapshot,
 )
 from streameval.events.records import Partition
+from streameval.exporters.prometheus import PrometheusExporter
 
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 STARTED = 1_760_000_000.0
 
 
@@ -138,3 +141,27 @@ def partition(
     """How far one partition of a topic has been read."""
     where = Partition("recommendation-events", number)
     return PartitionHealth(partition=where, position=position, end=end, event_time=event_time)
+
+
+class Hands:
+    """A clock that is turned by hand."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def samples(exporter: PrometheusExporter, snapshot: Snapshot | None) -> Samples:
+    """Every sample of a scrape, none twice."""
+    text = exporter.exposition(snapshot).decode()
+    found = [each for family in text_string_to_metric_families(text) for each in family.samples]
+    read = {(each.name, frozenset(each.labels.items())): each.value for each in found}
+    assert len(read) == len(found)
+    return read
+
+
+def at(read: Samples, name: str, **labels: str) -> float | None:
+    """One sample; None where it is absent."""
+    return read.get((f"streameval_{name}", frozenset(labels.items())))

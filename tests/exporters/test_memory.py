@@ -9,7 +9,7 @@ import pytest
 
 from streameval.exporters.operations import memory_limit
 from streameval.exporters.prometheus import PrometheusExporter
-from tests.exporters.expositions import at, samples
+from tests.exporters.pictures import at, samples
 
 _MACHINE = {"proc/meminfo": "MemTotal:       2048 kB\nMemFree: 1 kB\n"}
 _CASES: Mapping[str, tuple[Mapping[str, str], float | None]] = {

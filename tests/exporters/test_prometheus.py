@@ -16,8 +16,17 @@ from streameval.engine.snapshot import Series
 from streameval.exporters.families import Family, Sample, family_name, metric_labels, slice_labels
 from streameval.exporters.prometheus import PrometheusExporter, Text, client_metric
 from tests.effort import every_case
-from tests.exporters.expositions import Hands, at, samples
-from tests.exporters.pictures import health, mean, partition, picture, property_of_all, refused
+from tests.exporters.pictures import (
+    Hands,
+    at,
+    health,
+    mean,
+    partition,
+    picture,
+    property_of_all,
+    refused,
+    samples,
+)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from streameval.exporters.web import Limits, Server
-from tests.exporters.hangers import connections, ended, port_of
+from tests.exporters.guarded import connections, ended, port_of
 from tests.ports import WEB
 
 _ASKED = b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"

@@ -11,8 +11,7 @@ import pytest
 from streameval.exporters.web import Limits
 from tests.effort import every_case
 from tests.exporters.certificates import Authority
-from tests.exporters.guarded import Guarded, guarded, trusting
-from tests.exporters.hangers import connections, ended
+from tests.exporters.guarded import Guarded, connections, ended, guarded, trusting
 
 _ENDLESS = b"POST /-/reload HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n"
 _CLIENT_HELLO = bytes([22, 3, 1, 2, 0, 1, 0, 1, 252])

@@ -10,8 +10,17 @@ from msgspec.structs import replace
 from streameval.engine.snapshot import LIFETIME, Counted, CountedKey
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.statistics.intervals import Interval
-from tests.exporters.expositions import Hands, at, samples
-from tests.exporters.pictures import busy_health, mean, picture, property_of_all, refused, windowed
+from tests.exporters.pictures import (
+    Hands,
+    at,
+    busy_health,
+    mean,
+    picture,
+    property_of_all,
+    refused,
+    samples,
+    windowed,
+)
 
 _A = {"variant": "a"}
 
