@@ -67,11 +67,13 @@ class Bucket:
         with self._request("get", key):
             return obstore.get_range(self._client, key, start=start, length=size).to_bytes()
 
-    def put(self, key: str, data: bytes) -> str:
+    def put(self, key: str, *pieces: bytes) -> str:
         """See `Storage.put`."""
         with self._request("put", key):
             # In one request: parts of an upload that is cut off would stay, and be paid for.
-            return obstore.put(self._client, key, data, use_multipart=False)["e_tag"] or ""
+            return (
+                obstore.put(self._client, key, b"".join(pieces), use_multipart=False)["e_tag"] or ""
+            )
 
     def put_new(self, key: str, data: bytes) -> bool:
         """See `Storage.put_new`."""

@@ -67,8 +67,8 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
     entries: Sequence[Entry]
 
 
-def written(draft: Draft, blobs: Mapping[str, Entry]) -> tuple[bytes, list[Entry]]:
-    """The bytes of a checkpoint file, and its table of parts.
+def written(draft: Draft, blobs: Mapping[str, Entry]) -> tuple[list[bytes], list[Entry]]:
+    """The bytes of a checkpoint file, in pieces, and its table of parts.
 
     `blobs`: entries of the parts that are in blobs, by name.
     """
@@ -86,10 +86,7 @@ def written(draft: Draft, blobs: Mapping[str, Entry]) -> tuple[bytes, list[Entry
             position += entry.size
         entries.append(entry)
     pieces += (_json(entries) + b"\n", b"%020d " % position)
-    whole = blake2b(digest_size=32)
-    for piece in pieces:
-        whole.update(piece)
-    return b"".join([*pieces, whole.hexdigest().encode(), b"\n"]), entries
+    return [*pieces, digest_of(*pieces).encode() + b"\n"], entries
 
 
 def content_of(what: str, data: bytes) -> Content:
@@ -107,7 +104,7 @@ def checked_content(what: str, data: bytes, place: Place) -> Content:
     """
     if not data.startswith(MAGIC):
         raise DamagedStateError(what, "its first line is not that of a checkpoint")
-    if data[-SEAL:] != digest_of(data[:-SEAL]).encode() + b"\n":
+    if data[-SEAL:] != digest_of(memoryview(data)[:-SEAL]).encode() + b"\n":
         raise DamagedStateError(what, "its bytes do not have the digest that it ends with")
     content = content_of(what, data)
     header = content.header
@@ -137,20 +134,24 @@ def header_of(what: str, read: Callable[[int], bytes]) -> Header:
 
 def _opening(what: str, data: bytes) -> tuple[int, Mapping[str, Any]]:
     """Version and header of a file, of any version."""
-    first, header, *rest = (*data.split(b"\n", 2), b"")
-    digits = first.removeprefix(MAGIC)
-    if not (first.startswith(MAGIC) and digits.isdigit() and len(rest) > 1):
+    first = data.find(b"\n")
+    second = data.find(b"\n", first + 1)
+    digits = data[len(MAGIC) : first]
+    if not (data.startswith(MAGIC) and digits.isdigit() and second > first):
         raise DamagedStateError(what, "its first line is not that of a checkpoint")
-    return int(digits), _decoded(what, header, dict[str, Any])
+    return int(digits), _decoded(what, data[first + 1 : second], dict[str, Any])
 
 
 def _json(value: object) -> bytes:
     return msgspec.json.encode(value, order="deterministic")
 
 
-def digest_of(data: bytes) -> str:
-    """Hexadecimal."""
-    return blake2b(data, digest_size=32).hexdigest()
+def digest_of(*pieces: bytes | memoryview) -> str:
+    """Of all of them together, hexadecimal."""
+    digest = blake2b(digest_size=32)
+    for piece in pieces:
+        digest.update(piece)
+    return digest.hexdigest()
 
 
 def _version_2(what: str, data: bytes) -> Content:

@@ -56,7 +56,7 @@ class Storage(Protocol):
             FileNotFoundError: there is none.
         """
 
-    def put(self, key: str, data: bytes) -> str:
+    def put(self, key: str, *pieces: bytes) -> str:
         """Write a file atomically, in place of an earlier one; durable. Returns its tag."""
 
     def put_new(self, key: str, data: bytes) -> bool:
@@ -106,10 +106,10 @@ class Folder:
         with self._reading(path):
             return self._disk.read(path, start, size)
 
-    def put(self, key: str, data: bytes) -> str:
+    def put(self, key: str, *pieces: bytes) -> str:
         """See `Storage.put`."""
         path = self._top / key
-        with store_errors(self._top), self._temporary(path, data) as written:
+        with store_errors(self._top), self._temporary(path, pieces) as written:
             self._disk.rename(written, path)
             self._disk.sync_folder(path.parent)
             return _tag(self._disk.modified(path))
@@ -117,7 +117,7 @@ class Folder:
     def put_new(self, key: str, data: bytes) -> bool:
         """See `Storage.put_new`."""
         path = self._top / key
-        with store_errors(self._top), self._temporary(path, data) as written:
+        with store_errors(self._top), self._temporary(path, [data]) as written:
             try:
                 self._disk.rename_new(written, path)
                 first = True
@@ -184,12 +184,12 @@ class Folder:
             raise store_error(self._top, error) from error
 
     @contextmanager
-    def _temporary(self, target: Path, data: bytes) -> Iterator[Path]:
+    def _temporary(self, target: Path, pieces: Sequence[bytes]) -> Iterator[Path]:
         """The bytes under a temporary name beside the target, durable; removed after an error."""
         self._make(target.parent)
         path = target.with_name(f"{target.name}.{secrets.token_hex(8)}{TEMPORARY}")
         try:
-            self._disk.create(path, [data])
+            self._disk.create(path, pieces)
             self._disk.sync(path)
             yield path
         except Exception:

@@ -325,8 +325,8 @@ class Store:
         if not offsets_in(there):
             self._check_claim()
         key = f"{folder}/{file_of(draft.header.offset)}"
-        data, entries = written(draft, self._blobs(draft, key, there))
-        tag = self._storage.put(key, data)
+        pieces, entries = written(draft, self._blobs(draft, key, there))
+        tag = self._storage.put(key, *pieces)
         self._known[place] = entries
         self._cleaner.written(key, tag, draft.header, entries)
         # The checkpoint is durable, so a failure waits for the next.
@@ -356,14 +356,13 @@ class Store:
         """Write parts as one blob."""
         if not parts:
             return {}
-        data = b"".join(parts.values())
-        blob, start, entries = digest_of(data), 0, {}
+        blob, start, entries = digest_of(*parts.values()), 0, {}
         for name, part in parts.items():
             entries[name] = Entry(
                 name=name, size=len(part), digest=digest_of(part), start=start, blob=blob
             )
             start += len(part)
-        self._storage.put(f"{folder_of(place)}/{BLOBS}/{blob}", data)
+        self._storage.put(f"{folder_of(place)}/{BLOBS}/{blob}", *parts.values())
         return entries
 
     def note(self, place: Place, stop: Stop) -> None:

@@ -29,12 +29,12 @@ def _no_sync_of(*wanted: Callable[[Path], bool]) -> Broken:
 
 
 def _rename_before_write(monkeypatch: pytest.MonkeyPatch) -> None:
-    def put(folder: Folder, key: str, data: bytes) -> str:
+    def put(folder: Folder, key: str, *pieces: bytes) -> str:
         path = Path(folder.path) / key
         folder._make(path.parent)
         if path.name in folder._disk.names(path.parent):
             folder._disk.remove(path)
-        folder._disk.create(path, [data])
+        folder._disk.create(path, pieces)
         folder._disk.sync(path)
         folder._disk.sync_folder(path.parent)
         return ""

@@ -45,9 +45,9 @@ class WatchedBucket(Bucket):
         self.rounds = 0
         self._dates: dict[str, float] = {}
 
-    def put(self, key: str, data: bytes) -> str:
+    def put(self, key: str, *pieces: bytes) -> str:
         self._dates[key] = self.now
-        return super().put(key, data)
+        return super().put(key, *pieces)
 
     def files(self, folder: str) -> dict[str, StoredFile]:
         found = super().files(folder)
