@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from streameval import Accumulator, Columns
-from streameval.cli.app import status
 from streameval.errors import MissingExtraError
 from streameval.sources import schemas
+from tests.cli.program import refused
+from tests.effort import every_case
 
 
 @pytest.fixture(autouse=True)
@@ -28,13 +29,10 @@ class FromElsewhere:
         raise AssertionError
 
 
-@pytest.mark.parametrize("name", ["events.parquet", "events.csv"])
-def test_a_table_names_the_extra(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
-) -> None:
+@every_case("name", ["events.parquet", "events.csv"])
+def test_a_table_names_the_extra(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("recommendations,interactions\na,a\n")
-    assert status(["evaluate", str(tmp_path / name), "-m", "mrr"]) == 2
-    said = capsys.readouterr().err
+    said = refused("evaluate", tmp_path / name, "-m", "mrr")
     assert "(import of pyarrow halted; None in sys.modules)" in said
     # What the package asks for can be had wherever the package itself is from.
     assert "pip install 'pyarrow" in said
@@ -51,9 +49,7 @@ def test_numpy_needs_no_extra() -> None:
     assert accumulator.read("mrr").value == 0.5
 
 
-def test_avro_names_the_extra(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_avro_names_the_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delitem(sys.modules, "streameval.sources.schemas.avro", raising=False)
     monkeypatch.delattr(schemas, "avro", raising=False)
     monkeypatch.setitem(sys.modules, "fastavro", None)
@@ -62,18 +58,14 @@ def test_avro_names_the_extra(
         'metrics = ["ctr"]\nsource = { type = "kafka", topics = ["t"] }\n'
         'event = { format = "avro" }\nregistry = { url = "http://127.0.0.1:1" }\n'
     )
-    assert status(["check", str(config)]) == 2
-    said = capsys.readouterr().err
+    said = refused("check", config)
     assert "format = 'avro' needs the extra 'schemas'" in said
     assert "'fastavro" in said
 
 
-def test_a_state_in_a_bucket_names_the_extra(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_state_in_a_bucket_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "streameval.checkpoints.bucket", raising=False)
     monkeypatch.setitem(sys.modules, "obstore", None)
-    assert status(["state", "show", "s3://bucket/state"]) == 2
-    said = capsys.readouterr().err
+    said = refused("state", "show", "s3://bucket/state")
     assert "a state at s3://bucket/state needs the extra 'objectstore'" in said
     assert "pip install 'obstore" in said
