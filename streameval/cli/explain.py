@@ -27,7 +27,7 @@ from streameval.join.explaining import (
 from streameval.join.joint import Joint
 from streameval.join.state import JoinedState
 from streameval.sources.options import KafkaOptions
-from streameval.sources.source import Pausable, Source
+from streameval.sources.source import Source
 from streameval.windows.times import moment_text
 
 _SECONDS = 0.2
@@ -109,8 +109,7 @@ class _TracedJoins:
         for state, _ in self._joins.values():
             state.end(source.ended)
             state.finish()
-        if isinstance(source, Pausable):
-            source.pause(self._leading)
+        source.pause(self._leading)
 
     def have_read(self, ends: Mapping[Partition, int]) -> bool:
         """Whether nothing below these offsets can still be joined.

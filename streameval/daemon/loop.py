@@ -21,7 +21,6 @@ from streameval.errors import StreamevalError, UncountableRecordError
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 from streameval.join.joint import Grouped, JoinStats, require_together
 from streameval.join.state import JoinedState
-from streameval.sources.source import Pausable
 from streameval.windows.times import SECOND, microseconds
 
 _LONGEST_WAIT = 0.2
@@ -254,8 +253,7 @@ class Joining:
             return
         parts = self._parts
         parts.ingest.end(parts.source.ended)
-        if isinstance(parts.source, Pausable):
-            parts.source.pause(parts.ingest.backpressured)
+        parts.source.pause(parts.ingest.backpressured)
         for home, state in list(parts.ingest.partitions.items()):
             if isinstance(state, JoinedState):
                 self._pass_by(home, state)

@@ -10,6 +10,7 @@ from functools import cached_property
 from itertools import chain, pairwise
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -284,7 +285,7 @@ def _no_id(found: str) -> InvalidEventError:
     return InvalidEventError("invalid_id", f"ids are integers or strings, found {found}")
 
 
-class Coded:
+class Coded(msgspec.Struct, eq=False, dict=True):
     """Lists with their interactions, where every id is a 64-bit integer.
 
     Items stand at 1, 2, 3, ... and every interaction is worth 1.
@@ -299,21 +300,13 @@ class Coded:
         typed: the interactions with their types, or None where no event has any.
     """
 
-    def __init__(
-        self,
-        recommendations: Ragged,
-        interactions: Ragged,
-        ids: Sequence[Id] | None,
-        *,
-        users: Sequence[Id | None] | None = None,
-        times: Sequence[int | None] | None = None,
-        event_ids: Sequence[str | None] | None = None,
-        typed: Sequence[Sequence[Interaction]] | None = None,
-    ) -> None:
-        self.recommendations = recommendations
-        self.interactions = interactions
-        self.ids = ids
-        self.users, self.times, self.event_ids, self.typed = users, times, event_ids, typed
+    recommendations: Ragged
+    interactions: Ragged
+    ids: Sequence[Id] | None
+    users: Sequence[Id | None] | None = None
+    times: Sequence[int | None] | None = None
+    event_ids: Sequence[str | None] | None = None
+    typed: Sequence[Sequence[Interaction]] | None = None
 
     def __len__(self) -> int:
         return len(self.recommendations)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -29,7 +29,11 @@ _BY_LIST: Final = (
 """Columns with one entry a list, or none at all."""
 
 
-class ShownBucket:
+def _column(kind: str) -> Any:
+    return msgspec.field(default_factory=lambda: array(kind))
+
+
+class ShownBucket(msgspec.Struct, eq=False):
     """The lists of one short span of event time, as columns; one list after the other.
 
     Attributes:
@@ -41,34 +45,18 @@ class ShownBucket:
         offsets: of its record in that log; -1 where an earlier release did not keep it.
     """
 
-    __slots__ = (
-        "baselines",
-        "dimensions",
-        "ends",
-        "items",
-        "logs",
-        "offsets",
-        "positions",
-        "requests",
-        "scores",
-        "times",
-        "users",
-        "version",
-    )
-
-    def __init__(self) -> None:
-        self.times = array("q")
-        self.ends = array("I")
-        self.items = array("I")
-        self.dimensions = array("I")
-        self.requests: list[str] = []
-        self.users: list[str] = []
-        self.positions = array("I")
-        self.scores = array("d")
-        self.baselines: list[array[int]] = []
-        self.logs = array("I")
-        self.offsets = array("q")
-        self.version = next_version()
+    times: array[int] = _column("q")
+    ends: array[int] = _column("I")
+    items: array[int] = _column("I")
+    dimensions: array[int] = _column("I")
+    requests: list[str] = []
+    users: list[str] = []
+    positions: array[int] = _column("I")
+    scores: array[float] = _column("d")
+    baselines: list[array[int]] = []
+    logs: array[int] = _column("I")
+    offsets: array[int] = _column("q")
+    version: int = msgspec.field(default_factory=next_version)
 
     def __len__(self) -> int:
         return len(self.times)
@@ -100,7 +88,7 @@ class ShownBucket:
     def copy(self) -> ShownBucket:
         """An independent copy; memory is moved, nothing is looked at."""
         twin = ShownBucket()
-        for name in self.__slots__:
+        for name in self.__struct_fields__:
             found = getattr(self, name)
             setattr(twin, name, found if name == "version" else found[:])
         return twin

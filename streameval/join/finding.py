@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from streameval.join.reported import Reported
 from streameval.join.rules import Rules
@@ -70,47 +70,46 @@ class Index:
                 rows[key] = known
 
 
-class ByRequest:
+class ByRequest(NamedTuple):
     """Interactions that name their list."""
 
-    def __init__(self, shown: Shown, requests: Index, rules: Rules) -> None:
-        self._shown = shown
-        self._requests = requests
-        self._window = rules.window
+    shown: Shown
+    requests: Index
+    window: int
 
     def find(self, reported: Reported) -> list[int]:
         """The list of that id that was shown in the window before; two cannot be."""
-        earliest = reported.time - self._window
-        for row in reversed(self._requests.rows(reported.key)):
-            if earliest <= self._shown.time(row) <= reported.time:
+        earliest = reported.time - self.window
+        for row in reversed(self.requests.rows(reported.key)):
+            if earliest <= self.shown.time(row) <= reported.time:
                 return [row]
         return []
 
 
-class ByUserItem:
+class ByUserItem(NamedTuple):
     """Interactions that name a user and an item: last touch.
 
-    `slack`: so much older than one that came later may a list be, microseconds.
+    Attributes:
+        slack: so much older than one that came later may a list be, microseconds.
     """
 
-    def __init__(self, shown: Shown, users: Index, rules: Rules, slack: int) -> None:
-        self._slack = slack
-        self._shown = shown
-        self._users = users
-        self._rules = rules
+    shown: Shown
+    users: Index
+    rules: Rules
+    slack: int
 
     def find(self, reported: Reported) -> list[int]:
         """The latest list in the window before that shows the item; one of each combination."""
-        shown, latest = self._shown, dict[tuple[str, ...], tuple[int, str, int, int]]()
-        earliest = reported.time - self._rules.window
-        rows = self._users.rows(reported.key)
+        shown, latest = self.shown, dict[tuple[str, ...], tuple[int, str, int, int]]()
+        earliest = reported.time - self.rules.window
+        rows = self.users.rows(reported.key)
         for order, row in zip(range(len(rows), 0, -1), reversed(rows), strict=True):
             time = shown.time(row)
-            if time < earliest - self._slack:
+            if time < earliest - self.slack:
                 break  # what came before is older still
             if earliest <= time <= reported.time and shown.holds(row, reported.item):
                 labels = shown.labels(row)
-                group = tuple(labels[place] for place in self._rules.per)
+                group = tuple(labels[place] for place in self.rules.per)
                 touch = (time, shown.request(row), order, row)
                 latest[group] = max(latest.get(group, touch), touch)
         return [row for _, _, _, row in sorted(latest.values())]

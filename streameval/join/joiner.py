@@ -117,7 +117,7 @@ class Joiner:
         # How much older a list may be than one that came before it; of several logs, by any time.
         slack = rules.lateness + rules.bucket if streams.count(0) == 1 else FOREVER
         self._finder = (
-            ByRequest(self.shown, self._requests, rules)
+            ByRequest(self.shown, self._requests, rules.window)
             if self._users is None
             else ByUserItem(self.shown, self._users, rules, slack)
         )

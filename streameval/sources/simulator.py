@@ -235,6 +235,9 @@ class SimulatorSource:
             if position < stop
         ]
 
+    def pause(self, partitions: Collection[Partition]) -> None:
+        """Nothing: all partitions go on together."""
+
     def commit(self, positions: Mapping[Partition, int]) -> str | None:
         """None: there is no trouble to report."""
 

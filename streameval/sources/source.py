@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, Protocol
 
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 
@@ -47,6 +47,12 @@ class Source(Protocol):
             SourceError: it cannot be read, and waiting will not help.
         """
 
+    def pause(self, partitions: Collection[Partition]) -> None:
+        """Deliver nothing from exactly these partitions until the next call.
+
+        What was asked for already may still come. Ignored where all partitions go on together.
+        """
+
     def commit(self, positions: Mapping[Partition, int]) -> str | None:
         """Tell others how far has been counted; returns the problem in one sentence, or None.
 
@@ -70,17 +76,6 @@ class Source(Protocol):
 
     def close(self) -> None:
         """Let go of connections and files; may be called twice."""
-
-
-@runtime_checkable
-class Pausable(Protocol):
-    """A source that can pause some partitions and read the others."""
-
-    def pause(self, partitions: Collection[Partition]) -> None:
-        """Pause exactly these partitions until the next call.
-
-        What was asked for already may still come.
-        """
 
 
 NO_END: Final = 2**63 - 1

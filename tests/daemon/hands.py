@@ -63,6 +63,9 @@ class Script:
         self.committed = dict(positions)
         return None
 
+    def pause(self, partitions: Collection[Partition]) -> None:
+        pass
+
     def end_offsets(self) -> Mapping[Partition, int]:
         return {HERE: self._offset}
 

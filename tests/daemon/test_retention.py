@@ -16,7 +16,6 @@ from streameval.daemon import Clock
 from streameval.daemon.assembly import Assembly, assembled
 from streameval.errors import RefusedStateError
 from streameval.events.records import Partition
-from streameval.sources.source import Pausable
 from streameval.testing.broker import Broker
 from tests.effort import PATIENCE
 from tests.kafka.topics import create, fill, options, shortened
@@ -81,7 +80,6 @@ def test_retention_that_overtakes_follows_the_policy_running_and_restarted(
 
 def _overtake(parts: Assembly, broker: Broker, topic: str) -> None:
     """Delete what comes next while nothing of it is asked for."""
-    assert isinstance(parts.source, Pausable)
     parts.source.pause([Partition(topic, 0)])
     for _ in range(10):
         assert not parts.source.poll(0.1)

@@ -67,6 +67,9 @@ class LogSource:
             return f"{foreign}: not ours to commit."
         return "no answer came to the commit." if landed else None
 
+    def pause(self, partitions: Collection[Partition]) -> None:
+        """Nobody asks for it here."""
+
     def end_offsets(self) -> Mapping[Partition, int]:
         """Of every partition of the topics."""
         return {each: self._log.end(each) for each in self._group.partitions}

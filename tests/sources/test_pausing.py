@@ -11,7 +11,7 @@ from streameval.events.records import Partition, RecordBatch
 from streameval.sources.files import FilesSource
 from streameval.sources.kafka.source import KafkaSource
 from streameval.sources.options import FilesOptions
-from streameval.sources.source import Pausable, Positions, Source
+from streameval.sources.source import Positions, Source
 from streameval.testing.broker import Broker
 from tests.kafka.topics import drained, fill, filled, on_each_client, options
 
@@ -35,7 +35,6 @@ def test_files(tmp_path: Path) -> None:
     for path in paths:
         path.write_text("{}\n" * 5)
     with closing(FilesSource(FilesOptions(paths=list(map(str, paths))))) as source:
-        assert isinstance(source, Pausable)
         source.open(Positions())
         source.pause([Partition(str(paths[0]), 0)])
         assert by_log(quiet(source, 3)) == {Partition(str(paths[1]), 0): 5}
@@ -51,7 +50,6 @@ def test_topics(broker: Broker) -> None:
     topic = filled(broker, {0: [b"a"], 1: [b"b"]})
     first, second = Partition(topic, 0), Partition(topic, 1)
     with closing(KafkaSource(options(broker, topic), {}, shared=False)) as source:
-        assert isinstance(source, Pausable)
         source.open(Positions())
         assert by_log(drained(source, 2)) == {first: 1, second: 1}
         source.pause([first])

@@ -20,7 +20,7 @@ from streameval.sources.schemas.registry import (
     UnknownSchemaError,
     UnusableSchemaError,
 )
-from streameval.sources.source import Pausable, Source
+from streameval.sources.source import Source
 
 _KINDS: Final = {"avro": "AVRO", "protobuf": "PROTOBUF"}
 _FIRST_PAUSE: Final = 0.25
@@ -350,7 +350,7 @@ class SchemaSource:
 
     def _pause(self) -> None:
         wanted = self._asked.union(self._held)
-        if isinstance(self._source, Pausable) and (wanted or self._paused):
+        if wanted or self._paused:
             self._source.pause(wanted)
         self._paused = wanted
 
