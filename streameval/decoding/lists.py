@@ -11,17 +11,8 @@ from typing import Any, NamedTuple
 from streameval.decoding.fields import EventFields
 from streameval.decoding.invalid import Reason, Refusal, shown
 from streameval.decoding.paths import Path, compile_path
-from streameval.decoding.values import Ids, check_bytes, finite
+from streameval.decoding.values import Ids, as_list, check_bytes, finite
 from streameval.events import Id, Interaction, Interactions
-
-
-def as_list(found: Any, field: str) -> list[Any]:
-    """What was found, if it is an array."""
-    if type(found) is list:
-        return found
-    if found is None:
-        raise Refusal("missing_field", f"{field} is absent or null; write [] where nothing is")
-    raise Refusal("wrong_type", f"{field}: found {shown(found)} in place of an array")
 
 
 def check_count(values: Sized, most: int, field: str, reason: Reason) -> None:

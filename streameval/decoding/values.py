@@ -149,26 +149,33 @@ def finite(value: object, field: str, reason: Reason) -> float:
     return number
 
 
+def as_list(found: Any, field: str) -> list[Any]:
+    """What was found, if it is an array."""
+    if type(found) is list:
+        return found
+    if found is None:
+        raise Refusal("missing_field", f"{field} is absent or null; write [] where nothing is")
+    raise Refusal("wrong_type", f"{field}: found {shown(found)} in place of an array")
+
+
 def positions(found: Any, field: str, items: int) -> list[int] | None:
     """Ranks at which the items stood; None where no item says one."""
-    if type(found) is not list:
-        raise Refusal("wrong_type", f"{field}: found {shown(found)} in place of an array")
-    if found and found.count(None) == len(found) == items:
+    ranks = as_list(found, field)
+    if ranks and ranks.count(None) == len(ranks) == items:
         return None
-    for place, value in enumerate(found):
+    for place, value in enumerate(ranks):
         if type(value) is not int or not 1 <= value <= MAX_POSITION:
             problem = f"{field}[{place}]: {shown(value)} is not among 1 to {MAX_POSITION:,}"
             raise Refusal("invalid_positions", problem)
-    check_length(found, items, field, "invalid_positions")
-    return found
+    check_length(ranks, items, field, "invalid_positions")
+    return ranks
 
 
 def scores(found: Any, field: str, items: int) -> list[float]:
     """Scores of the items shown."""
-    if type(found) is not list:
-        raise Refusal("wrong_type", f"{field}: found {shown(found)} in place of an array")
+    listed = as_list(found, field)
     numbers = [
-        finite(value, f"{field}[{place}]", "invalid_score") for place, value in enumerate(found)
+        finite(value, f"{field}[{place}]", "invalid_score") for place, value in enumerate(listed)
     ]
     check_length(numbers, items, field, "invalid_score")
     return numbers

@@ -123,12 +123,11 @@ def _column(name: str, values: Any, offsets: Any) -> Column:
         return Column(Ragged(_numbers(values), offsets))
     if arrow.types.is_null(kind):
         return Column(Ragged(np.zeros(0, np.int64), offsets))
-    if not (arrow.types.is_dictionary(kind) or _is_text(kind)):
+    is_dictionary = arrow.types.is_dictionary(kind)
+    kind = kind.value_type if is_dictionary else kind
+    if not _is_text(kind):
         raise InvalidEventError("invalid_id", f"{name}: ids are integers or strings, found {kind}")
-    words = values if arrow.types.is_dictionary(kind) else values.dictionary_encode()
-    if not _is_text(words.dictionary.type):
-        kind = words.dictionary.type
-        raise InvalidEventError("invalid_id", f"{name}: ids are integers or strings, found {kind}")
+    words = values if is_dictionary else values.dictionary_encode()
     indices = _numbers(words.indices).astype(np.int64)
     return Column(Ragged(indices, offsets), words.dictionary.to_pylist())
 
