@@ -168,7 +168,7 @@ class Store:
         return found
 
     def claimed(self) -> bool:
-        """Whether somebody has claimed it: whether there is a store."""
+        """Whether it has been claimed: whether there is a store."""
         return self._owner() is not None
 
     def gather(self, read: Callable[[A], B], items: Iterable[A]) -> list[B]:
