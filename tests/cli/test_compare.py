@@ -27,7 +27,7 @@ DAY = 86_400
 
 def events(
     *,
-    users: int = 1_500,
+    users: int = 600,
     lift: float = 0.0,
     strayed: float = 0.0,
     named: bool = True,
@@ -95,7 +95,7 @@ def test_json_is_what_accumulators_say(tmp_path: Path, method: str) -> None:
         assert row["evidence"] == alone.evidence
         assert row["verdict"] == "better"
         assert row["control"] == pytest.approx(arms["control"].read(metric).value)
-    assert found["checks"]["users"] == {"control": 750, "treatment": 750}
+    assert found["checks"]["users"] == {"control": 300, "treatment": 300}
     assert found["checks"]["trouble"] == []
 
 
@@ -107,7 +107,7 @@ def test_a_table_says_what_is_sure(tmp_path: Path) -> None:
     assert "better: at least +" in done.stdout
     assert re.search(r"\+\d+\.\d % to \+\d+\.\d %", done.stdout)
     assert "Intervals of 95% hold for one look that was planned." in done.stdout
-    assert "users control 750, treatment 750: planned 50% : 50%, as planned" in done.stdout
+    assert "users control 300, treatment 300: planned 50% : 50%, as planned" in done.stdout
     assert "ctr: treatment is better than control: at least +" in done.stdout
 
 
@@ -143,10 +143,10 @@ def test_users_in_both_variants_are_told_of(tmp_path: Path) -> None:
 
 
 def test_users_who_went_missing_are_told_of(tmp_path: Path) -> None:
-    path = file_of(tmp_path, lift=0.5, users=4_000, lost=0.2)
+    path = file_of(tmp_path, lift=0.5, users=2_000, lost=0.2)
     done = ran("compare", path, "-m", "ctr", "--fail-on", "untrusted")
     assert done.returncode == 1
-    assert "users are not split as planned (control 2,000, treatment 1,600;" in done.stdout
+    assert "users are not split as planned (control 1,000, treatment 800;" in done.stdout
     planned = compared(path, "-m", "ctr", "--shares", "control=5,treatment=4")
     assert planned["checks"]["trouble"] == []
     told = ran("compare", path, "-m", "ctr", "--format", "csv").stderr
@@ -265,9 +265,9 @@ guardrails = {{ ctr = -0.05 }}
 
 
 def test_a_state_is_what_its_files_are_bit_for_bit(tmp_path: Path) -> None:
-    (tmp_path / "events.ndjson").write_text(ran("simulate", "--events", "6000").stdout)
+    (tmp_path / "events.ndjson").write_text(ran("simulate", "--events", "1500").stdout)
     with running(CONFIG.format(), tmp_path) as daemon:
-        daemon.consumed(6_000)
+        daemon.consumed(1_500)
         assert daemon.stop() == 0
     config, state = tmp_path / "streameval.toml", tmp_path / "state"
     saved = ran("compare", state, "--format", "json")
