@@ -30,7 +30,7 @@ from tests.strategies import shown as event_of
 Door = Callable[[Accumulator, list[Any], list[Any]], None]
 
 NAMES = tuple(catalogue())
-ASKED = [*((name,) for name in NAMES[:: 1 if thorough() else 6]), NAMES]
+ASKED = [*((name,) for name in NAMES[:: 1 if thorough() else 12]), NAMES]
 """What accumulators are asked for: some by itself, for each reads other parts, and all at once."""
 NO_IDS = [None, 1.0, b"a", ("a", 1), True, np.float64(2), np.bool_(1), ["a"], {"a": 1}]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.durability.running import run
 from tests.effort import thorough
 
-QUICK, THOROUGH = 15, 300
+QUICK, THOROUGH = 8, 300
 """Schedules; still more of them: `python -m tests.durability --examples 1000`."""
 
 

@@ -50,8 +50,9 @@ def _profiles(count: int) -> list[Event]:
     return [shown(items, draw.sample(items, 8)) for _ in range(count)]
 
 
-def test_more_distinct_profiles_than_are_kept_pending_change_no_bit() -> None:
-    events = _profiles(20_000)
+def test_more_distinct_profiles_than_are_kept_pending_change_no_bit(fold_at: Fold) -> None:
+    fold_at(500)
+    events = _profiles(2_000)
     batched, single = laws.made(["map@50"], events), laws.counted(["map@50"], events)
     batched.update_many([(event.recommendations, event.interactions) for event in events])
     assert laws.bits(batched) == laws.bits(single)
@@ -72,10 +73,10 @@ def _view(hits: Hits) -> HitsOfCells:
 def test_what_waits_to_be_folded_is_bounded(form: str, cells: Cells, fold_at: Fold) -> None:
     fold_at(50)
     hits = Hits(HitsOptions(depth=40), Items())
-    for event in _profiles(1_000):
+    for event in _profiles(300):
         hits.count(batch(_shaped(event, form)), cells)
         assert _waiting(hits) <= 50 * 3 + 40
-    assert _view(hits).count.tolist() == [1_000]
+    assert _view(hits).count.tolist() == [300]
 
 
 def _shaped(event: Event, form: str) -> Event:

@@ -11,6 +11,7 @@ from streameval.windows.family import FamilySpec
 from streameval.windows.labels import FoldingOptions
 from streameval.windows.times import FINE, HOUR
 from streameval.windows.views import Views
+from tests.effort import dear
 from tests.windows.logs import (
     MINUTE,
     TIMES,
@@ -86,6 +87,7 @@ def test_views_are_never_out_of_date(
     assert _read(views, fed_logs) == _read(views_of(anew), anew)
 
 
+@dear()
 @given(partitions, windowed)
 def test_what_is_unchanged_is_the_very_same_table_and_reading_changes_nothing(
     parts: list[list[Logged]], spec: FamilySpec
