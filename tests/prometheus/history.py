@@ -75,8 +75,8 @@ def _lines(replica: int, version: str, steps: range, end: int) -> Iterator[str]:
 
 def _is_looked_at(step: int) -> bool:
     """Only the last hours, and the same of the day before, are scraped often: it takes time."""
-    dense = 3 * 3600 // STEP
-    return step <= dense or step >= HOURS * 3600 // STEP - dense or step % 5 == 0
+    dense = (LOSS + 3600) // STEP
+    return step <= dense or step >= HOURS * 3600 // STEP - dense or step % 15 == 0
 
 
 def _placed(line: str, where: str) -> str:
