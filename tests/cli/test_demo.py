@@ -21,7 +21,7 @@ from tests.ports import WEB
 
 def test_it_serves_what_it_counts_until_ctrl_c() -> None:
     with subprocess.Popen(
-        command("demo", "--listen", "127.0.0.1:0", "--events-per-second", "2000"),
+        command("demo", "--listen", "127.0.0.1:0", "--events-per-second", "500"),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -41,7 +41,7 @@ def test_it_serves_what_it_counts_until_ctrl_c() -> None:
 
 
 def test_in_a_terminal_it_draws_both_variants() -> None:
-    shown = in_a_terminal("demo", "--seconds", "3", "--listen", "127.0.0.1:0")
+    shown = in_a_terminal("demo", "--seconds", "1", "--listen", "127.0.0.1:0")
     parts = ("control", "placebo", "treatment", "hit_rate@10", "true lift", "/metrics", "Ctrl-C")
     assert [part for part in parts if part not in shown] == []
 
@@ -50,7 +50,7 @@ def test_in_a_terminal_it_draws_both_variants() -> None:
 @pytest.mark.usefixtures("broker")
 def test_through_a_broker_it_counts_and_leaves_nothing() -> None:
     with subprocess.Popen(
-        command("demo", "--kafka", "--listen", "127.0.0.1:0", "--events-per-second", "500"),
+        command("demo", "--kafka", "--listen", "127.0.0.1:0", "--events-per-second", "200"),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

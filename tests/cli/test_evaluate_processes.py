@@ -12,6 +12,7 @@ import random
 import re
 import signal
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -70,13 +71,13 @@ def csv(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
     ("write", "split"),
     sampled(
         [
-            (parquet, ["--by", "variant", *HOURLY]),
             (parquet, []),
+            (parquet, ["--by", "variant", *HOURLY]),
             (json_lines, ["--by", "variant", *HOURLY]),
             (json_lines, ["--by", "variant"]),
             (csv, ["--by", "variant", *HOURLY]),
         ],
-        2,
+        4,
     ),
 )
 def test_the_output_is_the_same_whatever_the_number_of_processes(
@@ -211,7 +212,7 @@ def test_a_path_that_means_no_file_or_the_same_twice_is_refused(
 
 
 def test_compare_counts_in_several_processes_too(tmp_path: Path) -> None:
-    paths = [parquet(tmp_path / f"{n}.pq", events(200, n)) for n in range(2)]
+    paths = [parquet(tmp_path / f"{n}.pq", events(80, n)) for n in range(2)]
     call = ["-m", "hit_rate@2", "--by", "variant", "--control", "a", "--format", "json"]
     one, two = (ran("compare", *paths, *call, "--processes", number) for number in ("1", "2"))
     assert one.returncode == two.returncode == 0, two.stderr
@@ -270,6 +271,7 @@ def workers(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
     while len(found) < 2 and process.poll() is None:
         children = psutil.Process(process.pid).children()
         found = [child for child in children if _counts(child)]
+        time.sleep(0.05)
     return found
 
 
