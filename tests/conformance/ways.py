@@ -58,16 +58,16 @@ def shared(parts: Iterable[tuple[Case, Part]]) -> list[Shared]:
 
 @cache
 def counted(path: Path) -> Sequence[tuple[Shared, Accumulator]]:
-    """The parts of a file's cases, one event at a time."""
+    """The parts of a file's cases, all events of each at once."""
     found = shared((case, part) for case in cases_of(path) for part in case.parts)
-    return [(same, streamed(same.texts, same.events, same.once)) for same in found]
+    return [(same, _at_once(same)) for same in found]
 
 
 @cache
 def readings(path: Path) -> Mapping[str, Sequence[tuple[Claim, Reading]]]:
     """For each case of a file, what is claimed of all its users and of each, and what was read.
 
-    Users are counted one by one where they are together; each alone is a cell of a table.
+    Users are counted at once where they are together; each alone is a cell of a table.
     """
     cases = cases_of(path)
     found: dict[str, list[tuple[Claim, Reading]]] = {case.name: [] for case in cases}
@@ -98,10 +98,15 @@ def _alone(users: Sequence[tuple[Case, Part]]) -> Iterable[tuple[Reading, ...]]:
 
 
 def one_way(of: Shared) -> dict[str, Accumulator]:
-    """The least like one by one: all at once, and in columns where they can say it."""
+    """The least like all at once."""
+    return {"one by one": streamed(of.texts, of.events, of.once)}
+
+
+def _at_once(of: Shared) -> Accumulator:
+    """In columns where they can say it."""
     events = of.events
     batch = columns(events) if has_columns(events) else events
-    return {"all at once": _counted(of.texts, [batch] if events else [], of.once)}
+    return _counted(of.texts, [batch] if events else [], of.once)
 
 
 def every_way(of: Shared) -> dict[str, Accumulator]:

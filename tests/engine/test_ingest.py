@@ -15,7 +15,7 @@ from streameval.engine.ingest import Direct, Ingest
 from streameval.errors import SourceError, UncountableRecordError
 from streameval.events.records import Partition, RecordBatch
 from tests.decoding.records import mutilated, records
-from tests.effort import every_case
+from tests.effort import dear, every_case
 from tests.engine.counting import FIELDS, batch, ingest, layout, lists, record, state
 
 values_of_any_kind = st.lists(st.none() | records() | mutilated(records()), max_size=30)
@@ -66,6 +66,7 @@ def test_records_that_come_again_are_refused_and_not_counted() -> None:
     assert of.positions == {Partition("events", 0): 3}
 
 
+@dear()
 @given(st.lists(values_of_any_kind, max_size=3), st.integers(1, 5))
 def test_the_pieces_that_a_batch_is_counted_in_change_no_byte(
     batches: list[list[bytes | None]], size: int

@@ -15,12 +15,12 @@ def broken(seed: int, runs: int, system: System) -> list[str]:
 
 
 def test_every_promise_is_kept() -> None:
-    assert broken(1, 10, System()) == []
+    assert broken(1, 5, System()) == []
 
 
 @pytest.mark.parametrize("name", sampled(MISTAKES, 6))
 def test_a_mistake_is_found(name: str) -> None:
-    assert any(not bar.passed for bar in Simulation(2, 30, MISTAKES[name]).bars())
+    assert any(not bar.passed for bar in Simulation(2, 15, MISTAKES[name]).bars())
 
 
 def test_a_bar_of_thousands_of_runs_is_judged() -> None:
