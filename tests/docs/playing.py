@@ -42,7 +42,7 @@ class Player:
     def __init__(self, folder: Path, changed: Mapping[str, str] | None = None) -> None:
         self.folder = folder
         self.changed = dict(changed or {})
-        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._running: dict[str, subprocess.Popen[bytes] | warm.WarmProcess] = {}
 
     def play(self, text: str) -> str:
         """Every block of a page, in order; the first that differs from what the page says."""
@@ -52,7 +52,7 @@ class Player:
     def end(self) -> None:
         """End what still runs, last started first."""
         for process in self._running.values():
-            process.terminate()
+            process.send_signal(signal.SIGTERM)
         for process in self._running.values():
             process.wait(PATIENCE)
 
@@ -79,11 +79,19 @@ class Player:
         if code in self._running:
             self._running[code].send_signal(signal.SIGINT)
             self._running[code].wait(PATIENCE)
+        plain = _PLAIN.fullmatch(code.strip())
         with (self.folder / "log").open("ab") as log:
-            process = subprocess.Popen(
-                _shell(f"exec {code}"), cwd=self.folder, env=environment(), stdout=log, stderr=log
+            self._running[code] = (
+                _begun(plain, self.folder, log.fileno(), log.fileno())
+                if plain
+                else subprocess.Popen(
+                    _shell(f"exec {code}"),
+                    cwd=self.folder,
+                    env=environment(),
+                    stdout=log,
+                    stderr=log,
+                )
             )
-        self._running[code] = process
 
     def _ran(self, code: str, wanted: str | None) -> str:
         """Run until it prints what is wanted: what is served may be a moment behind."""
@@ -129,18 +137,22 @@ def _once(code: str, folder: Path) -> tuple[int, str]:
     return 0, printed
 
 
-def _called(plain: re.Match[str], folder: Path) -> tuple[int, str]:
+def _begun(plain: re.Match[str], folder: Path, out: int, err: int) -> warm.WarmProcess:
     """A call of the program and nothing else needs no shell, and no start from nothing."""
+    return warm.started(
+        "streameval",
+        *shlex.split(plain["arguments"]),
+        streams=[_nothing(), out, err],
+        folder=folder,
+        environment=environment(),
+    )
+
+
+def _called(plain: re.Match[str], folder: Path) -> tuple[int, str]:
+    """Such a call, to its end."""
     goal = folder / (plain["file"] or ".printed")
     with goal.open("wb") as out, (folder / ".told").open("wb") as err:
-        process = warm.started(
-            "streameval",
-            *shlex.split(plain["arguments"]),
-            streams=[_nothing(), out.fileno(), err.fileno()],
-            folder=folder,
-            environment=environment(),
-        )
-        status = process.wait(PATIENCE)
+        status = _begun(plain, folder, out.fileno(), err.fileno()).wait(PATIENCE)
     said = [folder / ".told"] if plain["file"] else [goal, folder / ".told"]
     return status, "".join(path.read_text(encoding="utf-8") for path in said)
 
