@@ -118,7 +118,7 @@ def _past(version: int) -> Past:
         for number, variant in enumerate(("control", "treatment"))
     }
     start = 1_760_000_000_000_000 // MINUTE * MINUTE
-    panes = tuple(PaneMeans(start - ago * MINUTE, MINUTE, rows) for ago in range(30, -1, -1))
+    panes = tuple(PaneMeans(start - ago * MINUTE, MINUTE, rows) for ago in range(6, -1, -1))
     spans = {"5m": 5 * MINUTE, "24h": 1440 * MINUTE}
     kept = FamilyPast(texts, panes, start - 1500 * MINUTE, spans)
     return Past(clock=start + MINUTE // 2, families=(kept, FamilyPast()))

@@ -35,7 +35,7 @@ def test_a_browser_shows_what_the_api_says_and_keeps_up_with_it(site: Site, page
 
 
 def test_values_move_while_traffic_flows(own_page: Page) -> None:
-    source = SimulatorOptions(events_per_second=500)
+    source = SimulatorOptions(events_per_second=100)
     web = WebOptions(listen="127.0.0.1:0")
     config = Config(metrics=["ndcg@10", "ctr"], labels=["variant"], source=source, web=web)
     daemon, stop = Daemon(config, {}), threading.Event()
@@ -92,7 +92,7 @@ def test_a_paused_page_stands_still_until_told_to_go_on(site: Site, own_page: Pa
     site.snapshot = moment(2)
     asked: list[str] = []
     own_page.on("request", lambda request: asked.append(request.url))
-    own_page.clock.run_for(60_000)
+    own_page.clock.run_for(8_000)
     assert asked == []
     own_page.get_by_role("button", name="Resume").click()
     expect(records_read(own_page)).to_have_text("16")
@@ -105,7 +105,7 @@ def test_a_hidden_tab_asks_for_nothing(site: Site, own_page: Page) -> None:
     own_page.evaluate(_HIDE, arg=True)
     asked: list[str] = []
     own_page.on("request", lambda request: asked.append(request.url))
-    own_page.clock.run_for(60_000)
+    own_page.clock.run_for(8_000)
     assert asked == []
     own_page.evaluate(_HIDE, arg=False)
     site.snapshot = moment(2)

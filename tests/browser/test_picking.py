@@ -8,9 +8,9 @@ from tests.browser.site import Site, records_read, values, with_windows
 pytestmark = pytest.mark.browser
 
 LINKS: dict[str, dict[str, object]] = {
-    "?metric=ctr": {"metric": "ctr", "window": "5m", "segment": None},
     "?segment=country&window=24h": {"window": "24h", "segment": "country"},
-    "?variant=treatment": {
+    "?metric=ctr&variant=treatment": {
+        "metric": "ctr",
         "window": "5m",
         "segment": None,
         "labels": {"variant": "treatment"},
