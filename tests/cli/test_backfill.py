@@ -38,17 +38,17 @@ state = {{ path = "{state}" }}
 web = {{ listen = "127.0.0.1:0", first_exposure = "0s" }}
 """
 BEGIN = datetime(2026, 3, 1, 20, tzinfo=UTC)
-BEFORE, STOPPED, ALL = 300, 570, 640
+BEFORE, STOPPED, ALL = 100, 190, 214
 """Events of the backfill; those counted when the daemon was stopped; all of them."""
 LENGTH = 20
 """Items of every list."""
 
 
 def lines() -> list[str]:
-    """Simulated events, a minute apart: the backfill covers five hours of two days."""
+    """Simulated events, three minutes apart: the backfill covers five hours of two days."""
     found = []
     for number, line in enumerate(ran("simulate", "--events", str(ALL)).stdout.splitlines()):
-        at = BEGIN + timedelta(minutes=number)
+        at = BEGIN + timedelta(minutes=3 * number)
         found.append(json.dumps(json.loads(line) | {"ts": at.isoformat()}) + "\n")
     return found
 
@@ -96,7 +96,7 @@ class World:
         given: dict[str, Any] = {"by": BY, "every": "1h", "intervals": Intervals(groups=64)}
         given |= {"catalog": 1200} | options
         table = events(self.records[:BEFORE])
-        pieces = (table[:123], table[123:])
+        pieces = (table[:41], table[41:])
         rows = [row for each in pieces for row in partials([each], *(metrics or METRICS), **given)]
         path = self.folder / f"{name}.parquet"
         parquet.write_table(arrow_table(rows), path)
@@ -223,7 +223,7 @@ def test_what_is_newer_than_the_log_is_refused(world: World) -> None:
     parquet.write_table(arrow_table(rows), path)
     done = world.merged(path, into="newer")
     assert done.returncode == 2
-    assert "the newest event of the state is of 2026-03-02T05:29:00Z" in done.stderr
+    assert "the newest event of the state is of 2026-03-02T05:27:00Z" in done.stderr
 
 
 def _later(record: str) -> str:
