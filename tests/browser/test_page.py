@@ -92,7 +92,7 @@ def test_a_paused_page_stands_still_until_told_to_go_on(site: Site, own_page: Pa
     site.snapshot = moment(2)
     asked: list[str] = []
     own_page.on("request", lambda request: asked.append(request.url))
-    own_page.clock.run_for(8_000)
+    own_page.clock.run_for(20_000)
     assert asked == []
     own_page.get_by_role("button", name="Resume").click()
     expect(records_read(own_page)).to_have_text("16")
@@ -105,7 +105,7 @@ def test_a_hidden_tab_asks_for_nothing(site: Site, own_page: Page) -> None:
     own_page.evaluate(_HIDE, arg=True)
     asked: list[str] = []
     own_page.on("request", lambda request: asked.append(request.url))
-    own_page.clock.run_for(8_000)
+    own_page.clock.run_for(20_000)
     assert asked == []
     own_page.evaluate(_HIDE, arg=False)
     site.snapshot = moment(2)
