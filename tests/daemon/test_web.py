@@ -24,7 +24,7 @@ CONFIG = """
 metrics = ["ctr@10"]
 [source]
 type = "simulator"
-events_per_second = 2000
+events_per_second = 100
 [web]
 listen = "127.0.0.1:0"
 """

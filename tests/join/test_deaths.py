@@ -16,7 +16,7 @@ from tests.join.test_daemon import streams
 from tests.join.topics import PARTITIONS, lines, send
 from tests.kafka.topics import create
 
-EVENTS = 2_000
+EVENTS = 600
 JOIN = """
 metrics = ["hit_rate@10", "ndcg@10", "value_per_list", "hit_rate(type=purchase)"]
 labels = ["variant"]
@@ -42,11 +42,11 @@ member = "one"
 bootstrap_servers = "{address}"
 session_timeout_ms = 2000
 heartbeat_interval_ms = 500
-max_poll_records = 400
+max_poll_records = 100
 [state]
 path = "{store}"
 interval = "1s"
-events = 300
+events = 100
 [dead_letters]
 max_ratio = 0.9
 [web]
