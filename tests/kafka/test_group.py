@@ -92,8 +92,8 @@ def test_ranges_keep_equal_numbers_of_two_topics_together(broker: Broker) -> Non
 @on_each_client_at_night
 def test_a_static_member_that_restarts_moves_nothing(broker: Broker) -> None:
     topic = filled(broker, FOUR)
-    first = options(broker, topic, group=topic, member="first")
-    second = options(broker, topic, group=topic, member="second")
+    first = options(broker, topic, group=topic, heartbeat_interval_ms=3_000, member="first")
+    second = options(broker, topic, group=topic, heartbeat_interval_ms=3_000, member="second")
     with reading(first) as a:
         with reading(second) as b:
             until(lambda: len(a.numbers) == len(b.numbers) == 2, a, b)
