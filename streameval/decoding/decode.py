@@ -151,18 +151,3 @@ class _Expectation:
             self.form = (self.form + 1) % self._forms
         if self._misses > self._forms:
             self.pause = 2 ** min(self._misses - self._forms, _MOST_DOUBLINGS)
-
-
-class Found(msgspec.Struct):
-    """The records of a batch by what they are; places are places in the batch.
-
-    Attributes:
-        runs: for each compiled form the places of those, as ranges in ascending order.
-    """
-
-    rows: list[list[Any]]
-    runs: list[list[range]]
-    events: list[Event] = []
-    event_places: list[int] = []
-    invalid: list[tuple[int, InvalidEvent]] = []
-    tombstones: list[int] = []
