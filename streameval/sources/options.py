@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from streameval.errors import ConfigError, nearest
+from streameval.errors import ConfigError, suggestion
 from streameval.events.records import Partition, RecordBatch
 from streameval.sources.source import Positions, Source
 
@@ -164,10 +164,10 @@ def start_spec(text: str) -> int:
         moment = datetime.fromisoformat(text)
         if moment.tzinfo is not None and moment.timestamp() >= 0:
             return round(moment.timestamp() * 1000)
-    offered = nearest(text, known)
-    hint = f" Did you mean {offered[0]!r}?" if offered else ""
     allowed = "'earliest', 'latest', or a time with offset like '2026-01-31T00:00:00Z'"
-    raise ConfigError("source", "start", f"found {text!r}; give {allowed}.{hint}")
+    raise ConfigError(
+        "source", "start", f"found {text!r}; give {allowed}.{suggestion(text, known)}"
+    )
 
 
 class FilesOptions(_Options, frozen=True, kw_only=True, tag="files"):
