@@ -208,22 +208,21 @@ class Hits(Statistic):
 
     def _fold_lists(self, lists: Lists) -> None:
         graded = int(isinstance(lists, GradedLists))
-        count, rank, cell = lists.count[lists.owner], lists.rank, lists.cell[lists.owner]
-        interacted, length = lists.interacted[lists.owner], lists.length[lists.owner]
-        axes = np.array([INTERACTED, LENGTH, IDEAL])
+        count, owner = lists.count[lists.owner], lists.owner
+        # Few keys are left of the many hits, and each is written three times.
+        (cell, interacted, length, rank), counts = grouped(
+            [lists.cell[owner], lists.interacted[owner], lists.length[owner], lists.rank],
+            [count, count * lists.ordinal, count * (lists.ordinal == 1)],
+        )
         none = np.zeros(2 * rank.size, np.int64)
         self.relations["hits"].add(
             [
                 np.tile(cell, 3),
-                np.repeat(2 * axes + graded, rank.size),
+                np.repeat(2 * np.array([INTERACTED, LENGTH, IDEAL]) + graded, rank.size),
                 np.concatenate((interacted, length, np.minimum(interacted, length))),
                 np.tile(rank, 3),
             ],
-            [
-                np.tile(count, 3),
-                np.concatenate((count * lists.ordinal, none)),
-                np.concatenate((count * (lists.ordinal == 1), none)),
-            ],
+            [np.tile(counts[0], 3), *(np.concatenate((each, none)) for each in counts[1:])],
         )
         self.relations["lists"].add(
             [lists.cell, 2 * lists.kind + graded, lists.interacted, lists.length], [lists.count]

@@ -45,11 +45,11 @@ def main() -> None:
         print(f"{'':>16}  by processor time {by_work:.2f}, which other processes disturb less")
 
 
-def filled(broker: Broker) -> KafkaOptions:
+def filled(broker: Broker, events: int = RECORDS) -> KafkaOptions:
     """A topic of simulated records."""
     kafka = {"bootstrap_servers": broker.bootstrap_servers}
     topic = f"benchmark-{uuid.uuid4().hex[:12]}"
-    traffic = records(SimulatorOptions(events=RECORDS))
+    traffic = records(SimulatorOptions(events=events))
     publish_records(traffic, Destination(topic=topic, kafka=kafka, partitions=PARTITIONS), {})
     return KafkaOptions(topics=[topic], kafka=kafka)
 

@@ -21,9 +21,12 @@ from streameval.decoding.fields import EventFields
 from streameval.sources.options import KafkaOptions
 from streameval.sources.simulator import ITEMS
 from streameval.testing.broker import Broker
-from tests.benchmarks.daemon import PARTITIONS, RECORDS, filled
+from tests.benchmarks.daemon import PARTITIONS, filled
 
-ROUNDS = 5
+ROUNDS = 3
+RECORDS = 2_000_000
+"""So many take over twenty seconds, in which checkpoints of every ten seconds are written too."""
+
 RANKS = ["ctr", "hit_rate@10", "ndcg@10"]
 CASES = {
     "ranks, never saved": (RANKS, "1h"),
@@ -36,7 +39,7 @@ CASES = {
 def main() -> None:
     """Print records per second of all, and their ratios to the bare client."""
     with Broker() as broker, tempfile.TemporaryDirectory() as folder:
-        source = filled(broker)
+        source = filled(broker, RECORDS)
         tasks: dict[str, Callable[[], _Cost]] = {"bare client": lambda: _bare(source)}
         for name, (metrics, interval) in CASES.items():
             tasks[name] = _counting(source, Path(folder), metrics, interval)
