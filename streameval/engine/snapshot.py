@@ -96,6 +96,7 @@ class ReloadHealth(msgspec.Struct, frozen=True, kw_only=True):
     """The result of the last reload of the configuration.
 
     Attributes:
+        successful: whether what was read is in force.
         at: when it was read, wall-clock seconds since the epoch.
     """
 
@@ -111,8 +112,10 @@ class StreamHealth(msgspec.Struct, frozen=True, kw_only=True):
     """Outcomes of the records of one stream.
 
     Attributes:
+        name: its first topic or file.
         outcomes: records by outcome since the process started; those that were open
             when it started are among them as they end.
+        open: records that wait for the end of their window.
         outside: interactions counted with items that their list did not show, likewise.
     """
 

@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Final, NamedTuple
 
+import msgspec
+
 from streameval.accumulator.comparison import percent
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
@@ -179,8 +181,8 @@ USUAL = ("control", "baseline")
 """Values that name what the others are compared with, the first that is there."""
 
 
-class Comparison(NamedTuple):
-    """The label that is compared, and its control value.
+class Variants(msgspec.Struct, frozen=True):
+    """What is compared with what.
 
     Attributes:
         label: the label by whose values: "variant" where there is one, else the first.
@@ -192,7 +194,7 @@ class Comparison(NamedTuple):
     control: str
 
 
-def comparison(snapshot: Snapshot) -> Comparison | None:
+def comparison(snapshot: Snapshot) -> Variants | None:
     """The comparison of a snapshot; None where there are fewer than two values.
 
     `__other__` is none: what was folded is nobody's control.
@@ -206,7 +208,7 @@ def comparison(snapshot: Snapshot) -> Comparison | None:
     values = sorted(found - {"__other__"})
     if len(found) < 2 or not values:
         return None
-    return Comparison(label, next((each for each in USUAL if each in found), values[0]))
+    return Variants(label, next((each for each in USUAL if each in found), values[0]))
 
 
 def differences(snapshot: Snapshot) -> list[float | None]:

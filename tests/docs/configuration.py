@@ -27,6 +27,7 @@ from msgspec.inspect import (
 )
 
 from streameval.config import Config
+from streameval.exporters.web.openapi import documented
 
 _HEAD = """# Configuration: every table and key
 
@@ -40,23 +41,11 @@ default may be left out. Paths are relative to the file. A duration is a whole n
 _DURATION = re.compile(r"[0-9]+[smhd]")
 _DURATIONS = {"dedup", "windows.spans", "metric.windows", "attribution.idle_timeout"}
 """Durations without a default, by which they could be known."""
-_ATTRIBUTE = re.compile(r"(?P<name>\w+): (?P<text>.*(?:\n {4,}.*)*)")
 
 
 def page() -> str:
     """The whole page."""
     return "\n".join([_HEAD, *_sections()])
-
-
-def documented(struct: type) -> dict[str, str]:
-    """What the docstring says of each attribute, on one line."""
-    found = {}
-    for each in reversed(struct.__mro__):
-        text = inspect.cleandoc(each.__doc__ or "").partition("Attributes:\n")[2]
-        text = text.partition("\n\n")[0]
-        for attribute in _ATTRIBUTE.finditer(inspect.cleandoc(text)):
-            found[attribute["name"]] = " ".join(attribute["text"].split())
-    return found
 
 
 def _sections() -> Iterator[str]:

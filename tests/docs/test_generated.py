@@ -13,6 +13,7 @@ from streameval.catalogue.metric import Reads
 from streameval.cli.metrics import STATISTICS
 from streameval.config import Config
 from streameval.config.options import WebOptions
+from streameval.exporters.web.openapi import documented
 from streameval.exporters.web.webconfig import TlsServerConfig, WebConfig
 from tests.docs import configuration, metrics
 from tests.docs.generated import MIGRATE, REFERENCE, files, lagging
@@ -40,7 +41,7 @@ def test_what_every_metric_reads_is_explained() -> None:
 @every_case("struct", [Config, WebOptions])
 def test_every_key_has_its_sentence(struct: type[msgspec.Struct]) -> None:
     names = {field.name for field in msgspec.structs.fields(struct)}
-    assert set(configuration.documented(struct)) >= names
+    assert set(documented(struct)) >= names
 
 
 def test_durations_that_are_told_apart_by_name_are_there() -> None:

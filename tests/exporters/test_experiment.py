@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from datetime import date
 
@@ -12,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from streameval.accumulator.experiment import Experiment, Report
 from streameval.exporters.operations import comparison_families
 from streameval.exporters.prometheus import Text
-from streameval.exporters.web.api import plain
+from streameval.exporters.web.answers import experiment
 from streameval.exporters.web.experiment import section
 from tests.exporters.experiments import CONTROL, TREATMENT, report, variant
 
@@ -92,7 +91,7 @@ def test_an_experiment_that_is_not_sound_has_no_verdict_anywhere() -> None:
     drawn = section(found)
     assert "Do not trust these numbers: users are not split as planned" in drawn
     assert "verdict better" not in drawn
-    assert [each["text"] for each in plain(found)["comparisons"]] == ["do not trust"] * 4
+    assert [each.text for each in experiment(found).comparisons] == ["do not trust"] * 4
 
 
 def test_several_variants_have_a_column_and_those_that_are_none_are_named() -> None:
@@ -109,8 +108,7 @@ def test_several_variants_have_a_column_and_those_that_are_none_are_named() -> N
     assert drawn.count("<td>second &lt;b&gt;</td>") == len(CONTROL)
     assert "<b>" not in drawn
     assert "__other__" not in drawn
-    assert {row["variant"] for row in plain(found)["comparisons"]} == {"treatment", "second <b>"}
-    json.dumps(plain(found), allow_nan=False)
+    assert {row.variant for row in experiment(found).comparisons} == {"treatment", "second <b>"}
 
 
 def test_it_is_said_how_long_it_will_take_at_this_pace() -> None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import concurrent.futures
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,8 @@ from streameval.catalogue import catalogue, parse
 from streameval.engine.snapshot import FamilyPast, PaneMeans, Past, Snapshot
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web import Server, application
-from streameval.exporters.web.api import Api, definition
+from streameval.exporters.web.answers import definition
+from streameval.exporters.web.api import Api
 from streameval.exporters.web.health import state
 from tests.effort import every_case
 from tests.exporters.experiments import report
@@ -92,6 +92,7 @@ def test_the_description_describes_every_path_and_each_answer_in_whole(site: Sit
     objects = [found for found in _objects(described["components"]) if "properties" in found]
     assert all(found["additionalProperties"] is False for found in objects)
     assert all(set(found["required"]) == set(found["properties"]) for found in objects)
+    assert all(each["description"] for found in objects for each in found["properties"].values())
 
 
 def _objects(node: object) -> Iterator[dict[str, Any]]:
@@ -220,7 +221,7 @@ def test_the_label_variant_is_compared_wherever_it_stands(site: Site) -> None:
 def test_every_definition_says_what_it_is() -> None:
     for name in catalogue():
         found = definition(parse(name))
-        assert found["summary"], name
-        assert found["source"], name
-        assert "Example" not in json.dumps(found)
-        assert ">>>" not in json.dumps(found)
+        assert found.summary, name
+        assert found.source, name
+        assert "Example" not in str(found)
+        assert ">>>" not in str(found)

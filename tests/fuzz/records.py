@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from hypothesis import strategies as st
+from msgspec.json import encode
 
 from streameval.config import Config
 from streameval.config.pipeline import counting
@@ -18,7 +19,7 @@ from streameval.engine.snapshots import Circumstances, Snapshots
 from streameval.errors import TooManyOpenError
 from streameval.events.records import Partition, RecordBatch
 from streameval.exporters.prometheus import PrometheusExporter
-from streameval.exporters.web.api import document
+from streameval.exporters.web.answers import metrics
 from streameval.exporters.web.health import state
 from streameval.exporters.web.page import page
 from tests.decoding.records import anything, ids, json_values, mutilated, records
@@ -145,5 +146,5 @@ def _shown(config: Config, ingest: Ingest) -> None:
     snapshots = Snapshots(ingest.layout, source="fuzz", labels=config.labels, started_at=0.0)
     snapshot = snapshots.take(ingest.copied(), 1.0, Circumstances())
     PrometheusExporter(version="1", first_exposure=0).exposition(snapshot)
-    document(snapshot)
+    encode(metrics(snapshot))
     page(snapshot, state(snapshot, turning=True))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
@@ -21,7 +21,7 @@ RELOAD = "/-/reload"
 _BAD_FILE = "a configuration file has a mistake (see the log); the previous one is in force."
 
 
-class State(NamedTuple):
+class State(msgspec.Struct, frozen=True, kw_only=True):
     """The state of the daemon in one sentence.
 
     Attributes:

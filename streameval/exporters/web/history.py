@@ -1,11 +1,11 @@
-"""The JSON of /api/v1/history: one metric over time, derived from the panes that are kept."""
+"""The answer of /api/v1/history: one metric over time, derived from the panes that are kept."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -22,6 +22,39 @@ Point: TypeAlias = tuple[float, float | None, int | None]
 """Seconds since the epoch, value or None, and the count behind it, None where not known."""
 
 
+class HistorySeries(msgspec.Struct, frozen=True, kw_only=True):
+    """One slice over time.
+
+    Attributes:
+        labels: label name to value; of a segment its own value too.
+        points: ascending; seconds since the epoch (of a pane its beginning, of a window its end),
+            the value, None without evidence, and the count behind it, None where not known.
+    """
+
+    labels: dict[str, str]
+    points: list[Point]
+
+
+class History(msgspec.Struct, frozen=True, kw_only=True):
+    """One metric over time.
+
+    Attributes:
+        version: of the snapshot.
+        metric: as asked.
+        window: as asked.
+        segment: as asked.
+        time: what points are placed by: event time, or the wall clock where events carry none.
+        series: one for each slice.
+    """
+
+    version: int
+    metric: str
+    window: str
+    segment: str | None
+    time: Literal["event", "wall"]
+    series: list[HistorySeries]
+
+
 class UnknownHistory(Exception):  # noqa: N818  an answer over HTTP, no error of the program
     """The series is unknown."""
 
@@ -29,8 +62,8 @@ class UnknownHistory(Exception):  # noqa: N818  an answer over HTTP, no error of
         super().__init__(f"There is no {what}; there is: {', '.join(known) or 'nothing yet'}.")
 
 
-def history(snapshot: Snapshot, metric: str, window: str, segment: str | None = None) -> bytes:
-    """One metric over time, for every slice, as JSON that openapi.json describes.
+def history(snapshot: Snapshot, metric: str, window: str, segment: str | None = None) -> History:
+    """One metric over time, for every slice.
 
     `window`: a window's name, "lifetime", or "pane" for each span of event time by itself.
     `segment`: name of a segment; None for the labels alone.
@@ -38,25 +71,23 @@ def history(snapshot: Snapshot, metric: str, window: str, segment: str | None = 
     Raises:
         UnknownHistory: the snapshot has no such metric, window or segment.
     """
-    series = _asked(snapshot, metric, window, segment)
-    past = snapshot.past
-    answer = {
-        "version": snapshot.version,
-        "metric": metric,
-        "window": window,
-        "segment": segment,
-        "time": "wall" if past.clock is None else "event",
-        "series": [
-            {
-                "labels": dict(
-                    zip(snapshot.families[entry.family].label_names, entry.labels, strict=True)
-                ),
-                "points": _points(snapshot, entry, window),
-            }
-            for entry in series
-        ],
-    }
-    return msgspec.json.encode(answer)
+    series = [
+        HistorySeries(
+            labels=dict(
+                zip(snapshot.families[entry.family].label_names, entry.labels, strict=True)
+            ),
+            points=_points(snapshot, entry, window),
+        )
+        for entry in _asked(snapshot, metric, window, segment)
+    ]
+    return History(
+        version=snapshot.version,
+        metric=metric,
+        window=window,
+        segment=segment,
+        time="wall" if snapshot.past.clock is None else "event",
+        series=series,
+    )
 
 
 def _asked(snapshot: Snapshot, metric: str, window: str, segment: str | None) -> list[Series]:

@@ -1,0 +1,424 @@
+"""The answers of the JSON API, made of a snapshot; their docstrings describe them in OpenAPI."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Annotated, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+from streameval.accumulator import comparison as compare
+from streameval.accumulator.checks import Checks
+from streameval.accumulator.experiment import Report
+from streameval.catalogue.conventions import CONVENTIONS
+from streameval.catalogue.metric import Metric, Value
+from streameval.catalogue.reading import UndefinedReading
+from streameval.engine import snapshot as engine
+from streameval.engine.snapshot import LIFETIME, Series, SeriesFamily, Snapshot
+from streameval.exporters.view import Variants, comparison, counted, differences
+from streameval.exporters.web.health import State, state
+from streameval.statistics.intervals import Interval
+
+Count: TypeAlias = Annotated[int, Meta(ge=0)]
+
+
+class Family(msgspec.Struct, frozen=True, kw_only=True):
+    """Series that are divided in the same way.
+
+    Attributes:
+        name: its identity.
+        segment: the dimension besides the labels.
+        label_names: names of the labels.
+        windows: its windows, lifetime last.
+    """
+
+    name: str
+    segment: str | None
+    label_names: Sequence[str]
+    windows: Sequence[str]
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """One metric of one slice in one window.
+
+    Attributes:
+        metric: canonical text, for example ndcg@10.
+        labels: label name to value; of a segment its own value too.
+        segment: name of the segment it is divided by besides the labels.
+        window: span of event time such as 5m, or lifetime.
+        since: event time from which on the value is complete, seconds since the epoch; None: all
+            history.
+        value: the value; None where there is no evidence, never 0 for that.
+        count: what is behind the value: the denominator of its mean.
+        lists: lists behind the value.
+        total: the numerator of the mean; None where the metric is none.
+        estimated: whether a cap was passed, so that the value is an estimate.
+        low: lower bound of a value that is not exact.
+        high: upper bound, likewise.
+        interval: where the true mean lies, so far as chance goes; None without intervals.
+        no_interval: why there is no interval though intervals are configured; else None.
+        problem: why the metric's convention has no value for these lists.
+        difference: the value less the control's; None for the control, and where either has none.
+    """
+
+    metric: str
+    labels: dict[str, str]
+    segment: str | None
+    window: str
+    since: float | None
+    value: float | None
+    count: Count
+    lists: Count
+    total: float | None
+    estimated: bool
+    low: float | None
+    high: float | None
+    interval: Interval | None
+    no_interval: str | None
+    problem: str | None
+    difference: float | None
+
+
+class Comparison(compare.Comparison, frozen=True, kw_only=True):
+    """One metric of one variant against control.
+
+    Attributes:
+        metric: canonical text.
+        variant: value of the label.
+        control: value of control.
+        treatment: value of the variant.
+        primary: whether the metric decides.
+        among: comparisons that share the error.
+        guardrail: lift that it may not pass.
+        guardrail_verdict: what is known of the guardrail.
+        days_left: days until the lift is as precise as asked for, at the pace so far.
+        days: evidence by day, of the metrics that decide; empty for others.
+        sentence: the verdict, explained.
+        text: the verdict in a few words.
+    """
+
+    metric: str
+    variant: str
+    control: float | None
+    treatment: float | None
+    primary: bool
+    among: int
+    guardrail: float | None
+    guardrail_verdict: str | None
+    days_left: float | None
+    days: list[compare.Day]
+    sentence: str
+    text: str
+
+
+class Experiment(msgspec.Struct, frozen=True, kw_only=True):
+    """Variants against control.
+
+    Attributes:
+        checks: whether the experiment itself is sound.
+        comparisons: one for each metric and variant.
+    """
+
+    checks: Checks
+    comparisons: list[Comparison]
+
+
+class Partition(msgspec.Struct, frozen=True, kw_only=True):
+    """How far one partition has been read.
+
+    Attributes:
+        topic: topic, or what stands for it.
+        partition: its number.
+        position: next offset to be read.
+        end: offset after its last record; None while not known.
+        lag: records not read yet.
+        durable: next offset to be counted after a crash; None where state is not kept.
+        event_time: largest event time so far (the watermark), seconds since the epoch.
+    """
+
+    topic: str
+    partition: int
+    position: int
+    end: int | None
+    lag: Count | None
+    durable: int | None
+    event_time: float | None
+
+
+class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """How well state is kept.
+
+    Attributes:
+        last_success: when one was last written, seconds since the epoch.
+        failures: attempts that failed.
+        commit_failures: commits of offsets that failed.
+        skipped: offsets that retention deleted before they were counted.
+    """
+
+    last_success: float | None
+    failures: int
+    commit_failures: int
+    skipped: int
+
+
+class Join(msgspec.Struct, frozen=True, kw_only=True):
+    """How the join of streams is.
+
+    Attributes:
+        bytes: approximate memory of what waits.
+        passed_by: how often an idle log was waited for no longer.
+        streams: that of impressions first.
+    """
+
+    bytes: int
+    passed_by: int
+    streams: Sequence[engine.StreamHealth]
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """The pipeline's own counts since the process started.
+
+    Attributes:
+        ready: whether the source answers and reading has begun.
+        trouble: one sentence about what a person should look at.
+        consumed: records read since the process started.
+        valid: records that became events.
+        invalid: records that did not, by reason.
+        tombstones: records without a value.
+        late: events too late for every window; None without event time.
+        future: events ahead of their partition, in no window; None without event time.
+        duplicates: events that came again; None where that is not looked for.
+        folded: events counted under __other__, by family.
+        dead_lettered: records set aside; None where none are.
+        recoveries: what the watchdog did, by step.
+        connection_failures: attempts to reach Kafka that failed, by reason.
+        checkpoint: how well state is kept; None where it is not.
+        reload: the result of the last reload of the configuration.
+        join: how the join of streams is; None where nothing is joined.
+        partitions: how far each partition is read.
+    """
+
+    ready: bool
+    trouble: str | None
+    consumed: int
+    valid: int
+    invalid: Mapping[str, int]
+    tombstones: int
+    late: int | None
+    future: int | None
+    duplicates: int | None
+    folded: Mapping[str, int]
+    dead_lettered: int | None
+    recoveries: Mapping[str, int]
+    connection_failures: Mapping[str, int]
+    checkpoint: Checkpoint | None
+    reload: engine.ReloadHealth | None
+    join: Join | None
+    partitions: list[Partition]
+
+
+class Metrics(msgspec.Struct, frozen=True, kw_only=True):
+    """Every value, and the pipeline's health.
+
+    Attributes:
+        source: what is read.
+        started_at: when the process started, seconds since the epoch.
+        taken_at: when these values were taken, seconds since the epoch.
+        version: grows by one with each snapshot.
+        state: the state of the daemon in one sentence.
+        families: how series are divided; by labels alone first.
+        comparison: which variants are compared; None where there is one only.
+        metrics: one for each metric, slice and window.
+        experiment: the configured experiment; None without one.
+        health: how the pipeline is.
+    """
+
+    source: str
+    started_at: float
+    taken_at: float
+    version: int
+    state: State
+    families: list[Family]
+    comparison: Variants | None
+    metrics: list[Reading]
+    experiment: Experiment | None
+    health: Health
+
+
+def metrics(snapshot: Snapshot, status: State | None = None) -> Metrics:
+    """Everything in a snapshot; each number is the exact double."""
+    report = snapshot.experiment
+    return Metrics(
+        source=snapshot.source,
+        started_at=snapshot.started_at,
+        taken_at=snapshot.taken_at,
+        version=snapshot.version,
+        state=status or state(snapshot, turning=True),
+        families=[_family(each) for each in snapshot.families],
+        comparison=comparison(snapshot),
+        metrics=[
+            _reading(entry, snapshot.families[entry.family], difference)
+            for entry, difference in zip(snapshot.series, differences(snapshot), strict=True)
+        ],
+        experiment=None if report is None else experiment(report),
+        health=_health(snapshot.health),
+    )
+
+
+def experiment(report: Report) -> Experiment:
+    """The report of an experiment."""
+    rows = [row.flat() | {"text": compare.verdict_text(row.comparison)} for row in report.rows]
+    return Experiment(checks=report.checks, comparisons=msgspec.convert(rows, list[Comparison]))
+
+
+def _family(family: SeriesFamily) -> Family:
+    return Family(
+        name=family.name,
+        segment=family.segment,
+        label_names=family.label_names,
+        windows=(*family.windows, LIFETIME),
+    )
+
+
+def _reading(entry: Series, family: SeriesFamily, difference: float | None) -> Reading:
+    found = entry.reading
+    return Reading(
+        metric=entry.metric.text,
+        labels=dict(zip(family.label_names, entry.labels, strict=True)),
+        segment=family.segment,
+        window=entry.window,
+        since=entry.since,
+        value=found.value if found.defined else None,
+        count=found.count,
+        lists=found.lists,
+        total=found.total,
+        estimated=found.estimated,
+        low=found.low,
+        high=found.high,
+        interval=found.interval,
+        no_interval=found.no_interval,
+        problem=found.problem if isinstance(found, UndefinedReading) else None,
+        difference=difference,
+    )
+
+
+def _health(health: engine.Health) -> Health:
+    kept, join = health.checkpoint, health.join
+    found = {name: getattr(health, name) for name in Health.__struct_fields__}
+    if kept is not None:
+        found["checkpoint"] = Checkpoint(
+            last_success=kept.last_success,
+            failures=sum(kept.failures.values()),
+            commit_failures=health.commit_failures,
+            skipped=kept.skipped,
+        )
+    if join is not None:
+        found["join"] = Join(bytes=join.bytes, passed_by=join.passed_by, streams=join.streams)
+    found["partitions"] = [_partition(each, kept) for each in health.partitions]
+    return Health(**found)
+
+
+def _partition(entry: engine.PartitionHealth, kept: engine.CheckpointHealth | None) -> Partition:
+    return Partition(
+        topic=entry.partition.topic,
+        partition=entry.partition.number,
+        position=entry.position,
+        end=entry.end,
+        lag=entry.lag,
+        durable=None if kept is None else kept.offsets.get(entry.partition),
+        event_time=None if entry.event_time is None else entry.event_time / 1_000_000,
+    )
+
+
+class Definition(msgspec.Struct, frozen=True, kw_only=True):
+    """What one metric means.
+
+    Attributes:
+        metric: as configured.
+        name: without convention, parameters and cut-off.
+        k: cut-off; None for the whole list.
+        convention: whose meaning.
+        system: the system of that convention.
+        parameters: those that were chosen.
+        summary: in one line.
+        text: the rest of the definition.
+        formula: as text.
+        range: smallest and largest possible value; None: no limit.
+        higher_is_better: direction; None where neither end is better.
+        counts: what its count counts.
+        mean: whether it is a mean, whose totals and counts add up.
+        source: where the formula is from.
+    """
+
+    metric: str
+    name: str
+    k: int | None
+    convention: str | None
+    system: str | None
+    parameters: Mapping[str, Value]
+    summary: str
+    text: str
+    formula: str | None
+    range: tuple[float | None, float | None]
+    higher_is_better: bool | None
+    counts: str
+    mean: bool
+    source: str
+
+
+class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
+    """What each metric that is shown means.
+
+    Attributes:
+        metrics: in the order in which they are shown.
+    """
+
+    metrics: list[Definition]
+
+
+def catalogue(snapshot: Snapshot) -> Catalogue:
+    """The definition of every metric of a snapshot, in its order."""
+    shown = dict.fromkeys(entry.metric for entry in snapshot.series)
+    return Catalogue(metrics=[definition(each) for each in shown])
+
+
+def definition(metric: Metric) -> Definition:
+    """The definition of one metric, from its own docstring.
+
+    Example:
+        >>> from streameval.catalogue import parse
+        >>> definition(parse("ndcg@10")).formula
+        'ndcg@k = mean over lists of (dcg@k / dcg@k of the best order)'
+    """
+    meant = metric.definition
+    text, formula = _parts(meant.documentation)
+    convention = CONVENTIONS.get(metric.convention or "")
+    low, high = (None if math.isinf(bound) else bound for bound in meant.bounds)
+    return Definition(
+        metric=metric.text,
+        name=meant.name,
+        k=metric.k,
+        convention=metric.convention,
+        system=None if convention is None else convention.system,
+        parameters=metric.options,
+        summary=meant.summary,
+        text=text,
+        formula=formula,
+        range=(low, high),
+        higher_is_better=meant.higher_is_better,
+        counts=counted(metric),
+        mean=metric.is_mean,
+        source=meant.source,
+    )
+
+
+def _parts(documentation: str) -> tuple[str, str | None]:
+    """The text after the first line, and the indented formula; without the example."""
+    explained = documentation.partition("\n\nExample:\n")[0]
+    _, *blocks = explained.split("\n\n")
+    words = [" ".join(block.split()) for block in blocks if not block.startswith("    ")]
+    formulas = [block for block in blocks if block.startswith("    ")]
+    lines = [line.removeprefix("    ") for block in formulas for line in block.splitlines()]
+    return "\n\n".join(words), "\n".join(lines) or None

@@ -1,0 +1,123 @@
+"""The description of the JSON API as OpenAPI 3.1, made from its answers."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from functools import cache
+from typing import Any, Final
+
+import msgspec
+
+from streameval.accumulator.checks import Checks
+from streameval.accumulator.comparison import Day
+from streameval.engine.snapshot import ReloadHealth, StreamHealth
+from streameval.exporters.view import Variants
+from streameval.exporters.web import answers
+from streameval.exporters.web.health import State
+from streameval.exporters.web.history import History, HistorySeries
+from streameval.statistics.intervals import Interval
+
+_ABOUT: Final = (
+    "Online values of a recommender's metrics, and how the pipeline behind them is. Everything is "
+    "read with GET; numbers are exact doubles."
+)
+_OBJECTS: Final = (
+    *(answers.Metrics, answers.Family, answers.Reading, answers.Comparison, answers.Experiment),
+    *(answers.Health, answers.Partition, answers.Checkpoint, answers.Join, answers.Definition),
+    *(answers.Catalogue, History, HistorySeries, State, Variants),
+    *(Checks, Day, Interval, ReloadHealth, StreamHealth),
+)
+"""Everything in an answer that has named parts."""
+
+_PATHS: Final = {
+    "metrics": ("Every value, and the pipeline's health.", answers.Metrics),
+    "history": (
+        "One metric over time from the panes that are kept, else as seen since the start.",
+        History,
+    ),
+    "catalogue": ("What each metric that is shown means.", answers.Catalogue),
+    "openapi.json": ("This description.", None),
+}
+_PARAMETERS: Final = {
+    "metric": "Text of a metric as in /api/v1/metrics.",
+    "window": (
+        "A window, lifetime, or pane (the default): each span of event time by itself (empty "
+        "where a metric is no mean, or there are no windows)."
+    ),
+    "segment": "Name of a segment; without it, by labels alone.",
+}
+"""Of the history; the first is required."""
+
+_UNKNOWN: Final = "There is no such metric, window or segment; says which there are."
+_NO_DATA: Final = "No data has been read yet, or the daemon is stuck; the text says which."
+_STRING: Final = {"schema": {"type": "string"}}
+_ATTRIBUTE: Final = re.compile(r"(?P<name>\w+): (?P<text>.*(?:\n {4,}.*)*)")
+
+
+@cache
+def description() -> bytes:
+    """The whole document as JSON."""
+    paths = {f"/api/v1/{name}": {"get": _operation(name)} for name in _PATHS}
+    return msgspec.json.encode(
+        {
+            "openapi": "3.1.0",
+            "info": {"title": "streameval", "version": "1", "description": _ABOUT},
+            "servers": [{"url": "../.."}],
+            "paths": paths,
+            "components": {"schemas": _schemas()},
+        }
+    )
+
+
+def documented(struct: type) -> dict[str, str]:
+    """What the docstring of a class says of each attribute, on one line."""
+    found = {}
+    for each in reversed(struct.__mro__):
+        text = inspect.cleandoc(each.__doc__ or "").partition("Attributes:\n")[2]
+        text = text.partition("\n\n")[0]
+        for attribute in _ATTRIBUTE.finditer(inspect.cleandoc(text)):
+            found[attribute["name"]] = " ".join(attribute["text"].split())
+    return found
+
+
+def _operation(name: str) -> dict[str, Any]:
+    """The GET of one path."""
+    summary, answer = _PATHS[name]
+    schema = {"$ref": _ref(answer.__name__)} if answer is not None else {"type": "object"}
+    found: dict[str, Any] = {
+        "200": {
+            "description": "As of the last snapshot.",
+            "headers": {"ETag": _STRING | {"description": "Send it back as If-None-Match."}},
+            "content": {"application/json": {"schema": schema}},
+        },
+        "304": {"description": "Nothing changed since the ETag that was sent."},
+    }
+    parameters: list[dict[str, Any]] = []
+    if name == "history":
+        found["404"] = {"description": _UNKNOWN, "content": {"text/plain": _STRING}}
+        parameters = [
+            {"name": each, "in": "query", "required": not place, "description": text} | _STRING
+            for place, (each, text) in enumerate(_PARAMETERS.items())
+        ]
+    if answer is not None:
+        found["503"] = {"description": _NO_DATA, "content": {"text/plain": _STRING}}
+    return {"summary": summary, "parameters": parameters, "responses": found}
+
+
+def _schemas() -> dict[str, Any]:
+    """The schema of each object; an answer has all of its properties, and no other."""
+    _, found = msgspec.json.schema_components(_OBJECTS, ref_template=_ref("{name}"))
+    for struct in _OBJECTS:
+        schema, meanings = found[struct.__name__], documented(struct)
+        schema["description"] = inspect.cleandoc(struct.__doc__ or "").partition("\n")[0]
+        for name, each in schema["properties"].items():
+            each.pop("default", None)
+            text = re.sub(r"\bNone\b", "null", meanings[name]).removesuffix(".")
+            each["description"] = f"{text[:1].upper()}{text[1:]}."
+        schema |= {"required": [*schema["properties"]], "additionalProperties": False}
+    return found
+
+
+def _ref(name: str) -> str:
+    return f"#/components/schemas/{name}"
