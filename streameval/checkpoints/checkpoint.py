@@ -59,20 +59,35 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     offsets: Mapping[str, int] = {}
 
 
+class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The table entry of a part.
+
+    Attributes:
+        digest: blake2b of 32 bytes over them, hexadecimal.
+        start: their position in the checkpoint file, or in the blob.
+        blob: the name of the blob that holds them; None where the checkpoint file does.
+    """
+
+    name: str
+    size: int
+    digest: str
+    start: int
+    blob: str | None = None
+
+
 class Part(msgspec.Struct, frozen=True, kw_only=True):
     """One part of a state, for example one pane of one family.
 
     Attributes:
         name: unique in its checkpoint: "meta", "labels/past", "labels/60/28333333", ...
-        content: its canonical bytes, in chunks of a few milliseconds each.
-        settled: whether it is the same as in the last checkpoint, or new and not likely to change;
-            then it becomes a blob.
+        content: its canonical bytes, in chunks of a few milliseconds each; None where it is the
+            same as in the last checkpoint, which has it in a blob.
+        settled: whether it is not likely to change; then it becomes a blob.
     """
 
     name: str
-    content: Callable[[], Iterator[bytes]]
+    content: Callable[[], Iterator[bytes]] | None
     settled: bool = False
-    digest: str | None = None
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,10 +95,13 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         parts: sorted by name.
+        last: the table of the last checkpoint that this process wrote or loaded; its blobs are
+            used again.
     """
 
     header: Header
     parts: Sequence[Part]
+    last: Sequence[Entry] = ()
 
 
 class Stop(msgspec.Struct, frozen=True, kw_only=True):

@@ -265,7 +265,7 @@ class Checkpointer:
         return plan
 
     def _own(self, plan: RestorePlan) -> PartitionCheckpoints:
-        checkpoints = PartitionCheckpoints(plan, self._counts, self._evidence, self._store)
+        checkpoints = PartitionCheckpoints(plan, self._counts, self._evidence)
         self._owned[checkpoints.partition] = checkpoints
         self._counts.skip({each.stop.record: each.message for each in plan.skips})
         for each in plan.skips:

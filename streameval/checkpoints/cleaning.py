@@ -6,12 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple, TypeAlias
 
-from streameval.checkpoints.checkpoint import Header
+from streameval.checkpoints.checkpoint import Entry, Header
 from streameval.checkpoints.format import (
     ARCHIVE,
     BLOBS,
     TEMPORARY,
-    Entry,
     content_of,
     file_of,
     offset_of,
@@ -53,7 +52,7 @@ def listed(name: str, data: bytes) -> Listed:
 
 def blobs_of(entries: Iterable[Entry]) -> frozenset[str]:
     """The names of the blobs that hold some of these parts."""
-    return frozenset(each.file for each in entries if each.file is not None)
+    return frozenset(each.blob for each in entries if each.blob is not None)
 
 
 def kept(files: Sequence[Listed]) -> set[int]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 import msgspec
 
-from streameval.checkpoints.checkpoint import LogEvent, Place
+from streameval.checkpoints.checkpoint import Entry, LogEvent, Place
 from streameval.engine.evidence import Evidence, Fold, Totals
 from streameval.engine.snapshot import Counted as Pair
 from streameval.engine.snapshot import CountedKey as Key
@@ -21,22 +21,12 @@ Commit: TypeAlias = Callable[[Mapping[Partition, int]], str | None]
 _NOTHING: Pair = (0.0, 0)
 
 
-class SectionVersion(NamedTuple):
-    """A section of state as the last checkpoint saved it.
-
-    Attributes:
-        apart: whether the store keeps it as a blob of its own.
-    """
-
-    version: int
-    digest: str
-    apart: bool
-
-
 class DurableCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
     """A checkpoint that the store has made durable.
 
     Attributes:
+        versions: of the sections in it.
+        entries: the table of its parts.
         totals: all evidence in it; None where counters do not show it.
         fold: how the partition folded label values.
     """
@@ -44,7 +34,8 @@ class DurableCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
     place: Place
     offset: int
     offsets: Mapping[Partition, int]
-    versions: Mapping[str, SectionVersion] = {}
+    versions: Mapping[str, int] = {}
+    entries: Sequence[Entry] = ()
     totals: Totals | None = None
     fold: Fold
 

@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from streameval.checkpoints.checkpoint import VERSION, Draft, Header, Place, Skip, Stop
+from streameval.checkpoints.checkpoint import VERSION, Entry, Header, Place, Skip, Stop
 from streameval.errors import DamagedStateError, StateVersionError, StoreError
 
 MAGIC: Final = b"streameval checkpoint "
@@ -38,28 +38,6 @@ _CLAIM_VERSION: Final = 1
 T = TypeVar("T")
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The table entry of a part.
-
-    Attributes:
-        digest: blake2b of 32 bytes over them, hexadecimal.
-        start: their position in the file, or in the blob that holds them with other parts; None
-            where they are a blob of their own, named by the digest.
-        blob: the name of the blob that holds them with other parts.
-    """
-
-    name: str
-    size: int
-    digest: str
-    start: int | None
-    blob: str | None = None
-
-    @property
-    def file(self) -> str | None:
-        """The name of the blob that holds the bytes; None where the checkpoint file does."""
-        return self.digest if self.start is None else self.blob
-
-
 class Content(msgspec.Struct, frozen=True, kw_only=True):
     """The header of a file and its table of parts."""
 
@@ -67,33 +45,35 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
     entries: Sequence[Entry]
 
 
-def written(draft: Draft, blobs: Mapping[str, Entry]) -> tuple[list[bytes], list[Entry]]:
+def written(
+    header: Header, contents: Mapping[str, bytes], blobs: Mapping[str, Entry]
+) -> tuple[list[bytes], list[Entry]]:
     """The bytes of a checkpoint file, in pieces, and its table of parts.
 
-    `blobs`: entries of the parts that are in blobs, by name.
+    `contents`: of the parts that the file holds. `blobs`: entries of those that are in blobs.
     """
-    header = draft.header
     pieces = [b"%s%d\n%s\n" % (MAGIC, header.version, _json(header))]
     position = len(pieces[0])
     entries: list[Entry] = []
-    for part in draft.parts:
-        entry = blobs.get(part.name)
+    for name in sorted({*contents, *blobs}):
+        entry = blobs.get(name)
         if entry is None:
-            content = b"".join(part.content())
-            digest = digest_of(content)
-            entry = Entry(name=part.name, size=len(content), digest=digest, start=position)
-            pieces.append(content)
+            entry = entry_of(name, contents[name], position)
+            pieces.append(contents[name])
             position += entry.size
         entries.append(entry)
     pieces += (_json(entries) + b"\n", b"%020d " % position)
     return [*pieces, digest_of(*pieces).encode() + b"\n"], entries
 
 
+def entry_of(name: str, content: bytes, start: int, blob: str | None = None) -> Entry:
+    """The table entry of a part that begins there."""
+    return Entry(name=name, size=len(content), digest=digest_of(content), start=start, blob=blob)
+
+
 def content_of(what: str, data: bytes) -> Content:
     """What a whole file says."""
     version, _ = _opening(what, data)
-    if version not in READERS:
-        raise StateVersionError(what, version, VERSION)
     return READERS[version](what, data)
 
 
@@ -123,9 +103,7 @@ def header_of(what: str, read: Callable[[int], bytes]) -> Header:
     size = _HEAD
     while (found := read(size)).count(b"\n") < 2 and len(found) == size:
         size *= 2
-    version, header = _opening(what, found)
-    if version not in READERS:
-        raise StateVersionError(what, version, VERSION)
+    _, header = _opening(what, found)
     try:
         return msgspec.convert(header, Header)
     except msgspec.ValidationError as error:
@@ -133,13 +111,17 @@ def header_of(what: str, read: Callable[[int], bytes]) -> Header:
 
 
 def _opening(what: str, data: bytes) -> tuple[int, Mapping[str, Any]]:
-    """Version and header of a file, of any version."""
+    """Version and header of a file, of a version that is known."""
     first = data.find(b"\n")
     second = data.find(b"\n", first + 1)
     digits = data[len(MAGIC) : first]
     if not (data.startswith(MAGIC) and digits.isdigit() and second > first):
         raise DamagedStateError(what, "its first line is not that of a checkpoint")
-    return int(digits), _decoded(what, data[first + 1 : second], dict[str, Any])
+    version = int(digits)
+    header = _decoded(what, data[first + 1 : second], dict[str, Any])
+    if version not in READERS:
+        raise StateVersionError(what, version, VERSION)
+    return version, header
 
 
 def _json(value: object) -> bytes:
@@ -166,8 +148,8 @@ def _version_2(what: str, data: bytes) -> Content:
 
 
 def _check_positions(what: str, entries: Sequence[Entry], end: int) -> None:
-    own = [each for each in entries if each.file is None]
-    inside = all(0 < (each.start or 0) <= end - each.size for each in own)
+    own = [each for each in entries if each.blob is None]
+    inside = all(0 < each.start <= end - each.size for each in own)
     if not inside or len({each.name for each in entries}) < len(entries):
         raise DamagedStateError(what, "its table of parts contradicts itself")
 

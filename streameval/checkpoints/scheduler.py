@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import NamedTuple
 
-from streameval.checkpoints.checkpoint import Draft, Header, LogEvent, Part, Place
-from streameval.checkpoints.committer import DurableCheckpoint, OffsetCommitter, SectionVersion
+from streameval.checkpoints.checkpoint import Draft, Entry, Header, LogEvent, Part
+from streameval.checkpoints.committer import DurableCheckpoint, OffsetCommitter
 from streameval.checkpoints.restore import RestorePlan
 from streameval.checkpoints.settings import CheckpointSettings
 from streameval.checkpoints.store import SavedCheckpoint, Store
@@ -236,7 +236,7 @@ class PartitionCheckpoints:
         trouble: why its superseded files could not be removed, or None.
     """
 
-    def __init__(self, plan: RestorePlan, counts: Ingest, evidence: Evidence, store: Store) -> None:
+    def __init__(self, plan: RestorePlan, counts: Ingest, evidence: Evidence) -> None:
         self.plan = plan
         self.partition = plan.assignment.partition
         self.offset: int | None = None
@@ -247,9 +247,8 @@ class PartitionCheckpoints:
         self.job: Future[DurableCheckpoint] | None = None
         self._counts = counts
         self._evidence = evidence
-        self._store = store
-        self._saved: SavedCheckpoint | None = None
-        self._versions: Mapping[str, SectionVersion] = {}
+        self._last: Sequence[Entry] = ()
+        self._versions: Mapping[str, int] = {}
 
     @property
     def position(self) -> int:
@@ -279,25 +278,19 @@ class PartitionCheckpoints:
         return self.position != self.offset
 
     def restored(self, saved: SavedCheckpoint) -> None:
-        """Record that the state equals this checkpoint."""
-        versions = {section.name: section.version for section in self._sections()}
-        self._saved = saved
-        self._versions = {
-            name: SectionVersion(versions[name], digest, apart=False)
-            for name, digest in saved.digests.items()
-            if name in versions
-        }
+        """Record that the state was loaded from this checkpoint."""
+        self._last = saved.entries
         self.offset = saved.header.offset
         self.durable = self.offsets
 
     def written(self, durable: DurableCheckpoint) -> None:
         """Record that this checkpoint is durable."""
-        self.offset, self._versions, self._saved = durable.offset, durable.versions, None
-        self.durable = durable.offsets
+        self.offset, self.durable = durable.offset, durable.offsets
+        self._last, self._versions = durable.entries, durable.versions
 
     def forget_versions(self) -> None:
         """Make the next checkpoint write all of its content, after a failure."""
-        self._versions, self._saved = {}, None
+        self._versions = {}
 
     def totals_now(self) -> Totals:
         """All evidence counted so far."""
@@ -305,18 +298,19 @@ class PartitionCheckpoints:
 
     def copy(self, settings: CheckpointSettings, written_at: float) -> StateCopy:
         """Copy the state at the present position; takes milliseconds."""
-        sections = self._sections()
-        header = self._header(settings, written_at)
+        sections = self._counts.sections(self.partition)
+        blobs = frozenset(each.name for each in self._last if each.blob is not None)
         return StateCopy(
-            draft=Draft(header=header, parts=[self._part(section) for section in sections]),
+            draft=Draft(
+                header=self._header(settings, written_at),
+                parts=[self._part(section, blobs) for section in sections],
+                last=self._last,
+            ),
             offsets=self.offsets,
             versions={section.name: section.version for section in sections},
             totals=self._evidence.totals(self.partition) if self.showing else None,
             fold=self._evidence.folding(self.partition),
         )
-
-    def _sections(self) -> list[Section]:
-        return self._counts.sections(self.partition)
 
     def _header(self, settings: CheckpointSettings, written_at: float) -> Header:
         return Header(
@@ -336,30 +330,15 @@ class PartitionCheckpoints:
             else {},
         )
 
-    def _part(self, section: Section) -> Part:
-        last = self._versions.get(section.name)
-        if last is None or last.version != section.version:
-            # What came and went since the last checkpoint is written once; what late events change
-            # again and again is not: each time would be a file of its own.
-            settled = section.closed and last is None
-            return Part(name=section.name, content=section.content(), settled=settled)
-        content = self._content(section, last)
-        return Part(name=section.name, content=content, settled=True, digest=last.digest)
-
-    def _content(self, section: Section, last: SectionVersion) -> Callable[[], Iterator[bytes]]:
-        name, saved, place = section.name, self._saved, self.plan.place
-        if saved is not None:
-            return lambda: iter([saved.read(name)])
-        # A store that has a blob of this digest reads no content, so do not copy any.
-        return (lambda: _reread(self._store, place, name)) if last.apart else section.content()
-
-
-def _reread(store: Store, place: Place, part: str) -> Iterator[bytes]:
-    saved = store.newest(place).saved
-    if saved is None or part not in saved.digests:
-        problem = f"{part} of {place}, which an earlier checkpoint wrote, is missing"
-        raise StoreError("state", problem, "the next checkpoint writes it again")
-    yield saved.read(part)
+    def _part(self, section: Section, blobs: Collection[str]) -> Part:
+        """A section as a part; copied, but where the last checkpoint has the same in a blob."""
+        name, last = section.name, self._versions.get(section.name)
+        if last == section.version and name in blobs:
+            return Part(name=name, content=None, settled=True)
+        # What came and went since the last checkpoint is written once; what late events change
+        # again and again is not: each time would be a file of its own.
+        new = last is None and (section.closed or name in blobs)
+        return Part(name=name, content=section.content(), settled=new or last == section.version)
 
 
 class StateCopy(NamedTuple):
@@ -383,16 +362,12 @@ class StateCopy(NamedTuple):
             StoreError: the write failed.
         """
         outbox.flush()
-        digests = store.save(self.draft)
-        apart = {part.name: part.settled for part in self.draft.parts}
         return DurableCheckpoint(
             place=self.draft.header.place,
             offset=self.draft.header.offset,
             offsets=self.offsets,
-            versions={
-                name: SectionVersion(version, digests[name], apart[name])
-                for name, version in self.versions.items()
-            },
+            versions=self.versions,
+            entries=store.save(self.draft),
             totals=None if self.totals is None else self.totals(),
             fold=self.fold,
         )

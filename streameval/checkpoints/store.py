@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from streameval.checkpoints.checkpoint import Draft, Header, Place, Skip, Stop
+from streameval.checkpoints.checkpoint import Draft, Entry, Header, Place, Skip, Stop
 from streameval.checkpoints.cleaning import Cleaner, There
 from streameval.checkpoints.disk import Disk
 from streameval.checkpoints.format import (
@@ -24,11 +24,11 @@ from streameval.checkpoints.format import (
     STOP,
     Claim,
     Content,
-    Entry,
     checked_content,
     claim_in,
     decoded,
     digest_of,
+    entry_of,
     file_of,
     folder_of,
     header_of,
@@ -119,7 +119,6 @@ class Store:
         self.trouble: str | None = None
         self._storage = storage
         self._claimed = False
-        self._known: dict[Place, Sequence[Entry]] = {}
         self._cleaner = Cleaner(storage)
 
     def claim(self, cluster: str, group: str) -> None:
@@ -171,15 +170,14 @@ class Store:
         """Whether it has been claimed: whether there is a store."""
         return self._owner() is not None
 
-    def gather(self, read: Callable[[A], B], items: Iterable[A]) -> list[B]:
+    def gather(
+        self, read: Callable[[A], B], items: Iterable[A], limit: int = _PLACES_AT_ONCE
+    ) -> list[B]:
         """Call a function that reads the store for each item; at once where requests take long.
 
         Raises:
             Exception: the first that the function raised, in the order of the items.
         """
-        return self._at_once(_PLACES_AT_ONCE, read, items)
-
-    def _at_once(self, limit: int, read: Callable[[A], B], items: Iterable[A]) -> list[B]:
         return at_once(limit if self._storage.remote else 1, read, items)
 
     def places(self) -> list[Place]:
@@ -191,12 +189,12 @@ class Store:
         topics = self._within([""])
         numbers = self._within(self._within(topics))
         found = [place for place in map(place_of, numbers) if place is not None]
-        offsets = self._at_once(_BLOBS_AT_ONCE, self.offsets, found)
+        offsets = self.gather(self.offsets, found, _BLOBS_AT_ONCE)
         return {place: each for place, each in zip(found, offsets, strict=True) if each}
 
     def _within(self, folders: Sequence[str]) -> list[str]:
         """What is in these folders and may belong to a place."""
-        listings = self._at_once(_BLOBS_AT_ONCE, self._storage.names, folders)
+        listings = self.gather(self._storage.names, folders, _BLOBS_AT_ONCE)
         return [
             f"{folder}/{name}" if folder else name
             for folder, names in zip(folders, listings, strict=True)
@@ -215,7 +213,7 @@ class Store:
 
     def _headers(self, places: Mapping[Place, Sequence[int]]) -> list[Header]:
         keys = [f"{folder_of(place)}/{file_of(offsets[-1])}" for place, offsets in places.items()]
-        found = self._at_once(_BLOBS_AT_ONCE, self._header, keys)
+        found = self.gather(self._header, keys, _BLOBS_AT_ONCE)
         return [header for header in found if header is not None]
 
     def _header(self, key: str) -> Header | None:
@@ -254,7 +252,6 @@ class Store:
                 damaged.append(f"offset {offset:,} is skipped: {error.what}: {error.problem}")
                 continue
             self._storage.settle(folder_of(place))
-            self._known[place] = saved.entries
             return Found(saved=saved, damaged=damaged)
         return Found(saved=None, damaged=damaged)
 
@@ -270,17 +267,17 @@ class Store:
         path = self._storage.path_of(key)
         data = self._storage.get(key)
         content = checked_content(path, data, place)
-        wanted = [each for each in content.entries if (each.file, each.digest) not in seen]
+        wanted = [each for each in content.entries if (each.blob, each.digest) not in seen]
 
         def read(file: Sequence[Entry]) -> dict[str, bytes]:
             return self._parts(key, file)
 
-        blobs = self._at_once(_BLOBS_AT_ONCE, read, _by_file(wanted).values())
-        seen.update((each.file, each.digest) for each in wanted)
+        blobs = self.gather(read, _by_blob(wanted).values(), _BLOBS_AT_ONCE)
+        seen.update((each.blob, each.digest) for each in wanted)
         if not self._storage.remote:
             # What is near is read again rather than kept in memory.
             return SavedCheckpoint(path, content, lambda entry: read([entry])[entry.name])
-        parts = {each.name: _part(data, each) for each in content.entries if each.file is None}
+        parts = {each.name: _part(data, each) for each in content.entries if each.blob is None}
         for found in blobs:
             parts |= found
         return SavedCheckpoint(path, content, lambda entry: parts[entry.name])
@@ -290,10 +287,10 @@ class Store:
 
         `key`: of the checkpoint.
         """
-        file = entries[0].file
-        key = key if file is None else f"{key.rpartition('/')[0]}/{BLOBS}/{file}"
-        begin = min(each.start or 0 for each in entries)
-        size = max((each.start or 0) + each.size for each in entries) - begin
+        blob = entries[0].blob
+        key = key if blob is None else f"{key.rpartition('/')[0]}/{BLOBS}/{blob}"
+        begin = min(each.start for each in entries)
+        size = max(each.start + each.size for each in entries) - begin
         try:
             data = self._storage.get_range(key, begin, size) if size else b""
         except FileNotFoundError as error:
@@ -308,61 +305,67 @@ class Store:
             parts[entry.name] = part
         return parts
 
-    def save(self, draft: Draft) -> Mapping[str, str]:
+    def save(self, draft: Draft) -> Sequence[Entry]:
         """Write a checkpoint atomically; it is durable when this returns.
 
         Keeps the two newest of the place, and the newest of each format version.
 
         Returns:
-            Part name -> digest.
+            The table of its parts.
 
         Raises:
-            StoreError: the write failed; the store is unchanged.
+            StoreError: the write failed, or a part is not where the last checkpoint has it; the
+                store is unchanged.
         """
-        place = draft.header.place
-        folder = folder_of(place)
+        folder = folder_of(draft.header.place)
         there = self._storage.files(folder)
         if not offsets_in(there):
             self._check_claim()
         key = f"{folder}/{file_of(draft.header.offset)}"
-        pieces, entries = written(draft, self._blobs(draft, key, there))
+        pieces, entries = written(draft.header, *self._divided(draft, key, there))
         tag = self._storage.put(key, *pieces)
-        self._known[place] = entries
         self._cleaner.written(key, tag, draft.header, entries)
         # The checkpoint is durable, so a failure waits for the next.
         self.trouble = self._cleaner.clean(folder, there, draft.header.offset)
-        return {each.name: each.digest for each in entries}
+        return entries
 
-    def _blobs(self, draft: Draft, key: str, there: There) -> dict[str, Entry]:
-        """The entries of settled parts, after writing those that are in no blob yet."""
-        known = {
-            each.digest: each
-            for each in self._known.get(draft.header.place, ())
-            if f"{BLOBS}/{each.file}" in there
-        }
+    def _divided(
+        self, draft: Draft, key: str, there: There
+    ) -> tuple[dict[str, bytes], dict[str, Entry]]:
+        """Contents for the file itself, and the entries of parts in blobs, which are written."""
+        last = {each.name: each for each in draft.last if f"{BLOBS}/{each.blob}" in there}
+        by_digest = {each.digest: each for each in last.values()}
+        own: dict[str, bytes] = {}
+        new: dict[str, bytes] = {}
         entries: dict[str, Entry] = {}
-        parts: dict[str, bytes] = {}
         for part in draft.parts:
-            if part.settled and part.digest is not None and part.digest in known:
-                entries[part.name] = msgspec.structs.replace(known[part.digest], name=part.name)
-            elif part.settled:
-                parts[part.name] = b"".join(part.content())
-        spent = _spent(entries.values(), there, most=_BLOBS - bool(parts))
+            if part.content is None:
+                if part.name not in last:
+                    problem = f"the blob of part {part.name!r} of an earlier checkpoint is missing"
+                    remedy = "the next checkpoint writes it again"
+                    raise StoreError(self._storage.path_of(key), problem, remedy)
+                entries[part.name] = last[part.name]
+                continue
+            content = b"".join(part.content())
+            same = by_digest.get(digest_of(content)) if part.settled else None
+            if same is not None:
+                entries[part.name] = msgspec.structs.replace(same, name=part.name)
+            else:
+                (new if part.settled else own)[part.name] = content
+        spent = _spent(entries.values(), there, most=_BLOBS - bool(new))
         if spent:
-            parts |= self._parts(key, spent)
-        return entries | self._packed(draft.header.place, parts)
+            new |= self._parts(key, spent)
+        return own, entries | self._packed(folder_of(draft.header.place), new)
 
-    def _packed(self, place: Place, parts: Mapping[str, bytes]) -> dict[str, Entry]:
+    def _packed(self, folder: str, parts: Mapping[str, bytes]) -> dict[str, Entry]:
         """Write parts as one blob."""
         if not parts:
             return {}
         blob, start, entries = digest_of(*parts.values()), 0, {}
         for name, part in parts.items():
-            entries[name] = Entry(
-                name=name, size=len(part), digest=digest_of(part), start=start, blob=blob
-            )
+            entries[name] = entry_of(name, part, start, blob)
             start += len(part)
-        self._storage.put(f"{folder_of(place)}/{BLOBS}/{blob}", *parts.values())
+        self._storage.put(f"{folder}/{BLOBS}/{blob}", *parts.values())
         return entries
 
     def note(self, place: Place, stop: Stop) -> None:
@@ -404,7 +407,6 @@ class Store:
 
         A call that was interrupted can be repeated.
         """
-        self._known.pop(place, None)
         folder = folder_of(place)
         there = self._storage.files(folder)
         # The highest goes last: until then it is the one that is loaded.
@@ -458,13 +460,13 @@ def is_store(path: str, options: BucketOptions = AS_ENVIRONMENT) -> bool:
     return store_of(path, options).claimed()
 
 
-def _by_file(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
+def _by_blob(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
     """The entries of each blob."""
 
-    def file(entry: Entry) -> str:
-        return entry.file or ""
+    def blob(entry: Entry) -> str:
+        return entry.blob or ""
 
-    found = groupby(sorted(entries, key=file), file)
+    found = groupby(sorted(entries, key=blob), blob)
     return {name: list(each) for name, each in found if name}
 
 
@@ -474,7 +476,7 @@ def _spent(entries: Iterable[Entry], there: There, most: int) -> list[Entry]:
     A blob qualifies if less than half of it is needed; any does if there are too many. The one with
     the fewest bytes is chosen.
     """
-    blobs = _by_file(entries)
+    blobs = _by_blob(entries)
     needed = {name: sum(each.size for each in found) for name, found in blobs.items()}
     spent = [name for name in blobs if 2 * needed[name] < there[f"{BLOBS}/{name}"].size]
     if len(blobs) > most:
@@ -484,7 +486,7 @@ def _spent(entries: Iterable[Entry], there: There, most: int) -> list[Entry]:
 
 def _part(data: bytes, entry: Entry, begin: int = 0) -> bytes:
     """The bytes of a part; `begin`: where the data begin in their file."""
-    start = (entry.start or 0) - begin
+    start = entry.start - begin
     return data[start : start + entry.size]
 
 

@@ -236,7 +236,7 @@ def _place(store: Store, place: Place) -> dict[str, Any]:
                     "name": each.name,
                     "bytes": each.size,
                     "digest": each.digest,
-                    "blob": each.file is not None,
+                    "blob": each.blob is not None,
                 }
                 for each in saved.entries
             ],

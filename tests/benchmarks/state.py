@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
-from streameval.checkpoints.checkpoint import Draft, Header, Part, Place
+from streameval.checkpoints.checkpoint import Draft, Entry, Header, Part, Place
 from streameval.checkpoints.store import Store, folder_store
 
 PLACE = Place("shop.events", "Zq3kTgZrQ1-xbW5uZ2fQ0A", 0)
@@ -27,8 +27,8 @@ def main() -> None:
         print(f"save {size:.0f} MB in one file: {inline:.2f} s")
         first = _seconds(lambda: store.save(_draft(2, settled=PARTS - 20)))
         print(f"save {size:.0f} MB, nine tenths of it as blobs: {first:.2f} s")
-        digests = store.save(_draft(3, settled=PARTS - 20))
-        again = _seconds(lambda: store.save(_draft(4, settled=PARTS - 20, digests=digests)))
+        last = store.save(_draft(3, settled=PARTS - 20))
+        again = _seconds(lambda: store.save(_draft(4, settled=PARTS - 20, last=last)))
         print(f"save where a tenth has changed: {again:.3f} s")
         restored = _seconds(lambda: _restore(folder_store(Path(store.path))))
         print(f"restore {size:.0f} MB, checked as a whole and part by part: {restored:.2f} s")
@@ -46,7 +46,7 @@ def _restore(store: Store) -> None:
         raise SystemExit("nothing was restored")
 
 
-def _draft(offset: int, settled: int, digests: Mapping[str, str] | None = None) -> Draft:
+def _draft(offset: int, settled: int, last: Sequence[Entry] = ()) -> Draft:
     header = Header(
         release="0",
         cluster="benchmark",
@@ -58,15 +58,16 @@ def _draft(offset: int, settled: int, digests: Mapping[str, str] | None = None) 
         settings={},
         written_at=time.time(),
     )
-    parts = [_part(n, settled=n < settled, digests=digests or {}) for n in range(PARTS)]
-    return Draft(header=header, parts=parts)
+    there = {each.name for each in last if each.blob is not None}
+    parts = [_part(n, settled=n < settled, there=there) for n in range(PARTS)]
+    return Draft(header=header, parts=parts, last=last)
 
 
-def _part(number: int, *, settled: bool, digests: Mapping[str, str]) -> Part:
+def _part(number: int, *, settled: bool, there: Collection[str]) -> Part:
     def content() -> Iterator[bytes]:
         yield number.to_bytes(8, "big")
         for _ in range(PIECES):
             yield PIECE
 
     name = f"labels/{number:03d}"
-    return Part(name=name, content=content, settled=settled, digest=digests.get(name))
+    return Part(name=name, content=None if name in there else content, settled=settled)

@@ -31,14 +31,15 @@ METRIC = "hit_rate@1"
 _HITS = Accumulator(METRIC)
 
 
-def ingest() -> Counting:
-    """A new one, with nothing counted."""
+def ingest(spans: tuple[int, ...] = TIMES.spans) -> Counting:
+    """A new one with these windows, with nothing counted."""
+    times = msgspec.structs.replace(TIMES, spans=spans)
     families = [
         FamilySpec(
             name="labels",
             dimensions=("variant",),
             columns=(0,),
-            spans=TIMES.spans,
+            spans=spans,
             metrics=_HITS.metrics,
             table=_HITS.table,
             folding=FoldingOptions(cap=2),
@@ -51,7 +52,7 @@ def ingest() -> Counting:
             columns=(1,),
         ),
     ]
-    layout = Layout(families=families, times=TIMES, dedup=600 * MINUTE, recent=1)
+    layout = Layout(families=families, times=times, dedup=600 * MINUTE, recent=1)
     return Ingest(Direct(Decoder(FIELDS, ["variant", "country"]), layout), keep_letters=True)
 
 

@@ -15,7 +15,7 @@ from streameval.checkpoints.store import Store
 from streameval.engine.dead_letters import Identity
 from streameval.engine.evidence import Evidence
 from streameval.events.records import Assignment, Partition, RecordBatch
-from tests.durability.counting import METRIC, ingest, record
+from tests.durability.counting import METRIC, TIMES, ingest, record
 from tests.durability.inline import Inline
 from tests.durability.process import Letters
 from tests.stores.memory import MemoryStore
@@ -52,12 +52,14 @@ class Kept:
         safe: records whose dead letters are durable.
     """
 
-    def __init__(self, store: Store | None = None, **settings: Any) -> None:
+    def __init__(
+        self, store: Store | None = None, spans: tuple[int, ...] = TIMES.spans, **settings: Any
+    ) -> None:
         self.now = self.spent = 0.0
         self.store = store or MemoryStore()
         self.commits: list[Mapping[Partition, int]] = []
         self.trouble: str | None = None
-        self.ingest = ingest()
+        self.ingest = ingest(spans)
         self.safe: set[Identity] = set()
         self.letters = Letters(self.safe, lambda _: None)
         self.checkpointer = Checkpointer(

@@ -151,7 +151,7 @@ def test_another_shape_is_refused_even_so() -> None:
 def test_a_restart_is_not_undone_by_the_next_start() -> None:
     store = after(10)
     policies = with_policy("on_other_settings", "restart")
-    settings = {"fingerprint": {"pane": "5m"}, "policies": policies}
+    settings: dict[str, Any] = {"fingerprint": {"pane": "5m"}, "policies": policies}
     kept = Kept(store, **settings)
     kept.assign()
     kept.count(0, 4)

@@ -82,9 +82,9 @@ def _saved_and_shown(kept: Any) -> Any:
 
 
 def _taken_for_settled(kept: Any) -> Any:
-    def part(self: PartitionCheckpoints, section: Any) -> Any:
-        mark = self._versions.get(section.name)
-        return kept(self, section if mark is None else section._replace(version=mark.version))
+    def part(self: PartitionCheckpoints, section: Any, blobs: Any) -> Any:
+        version = self._versions.get(section.name, section.version)
+        return kept(self, section._replace(version=version), blobs)
 
     return part
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from hashlib import blake2b
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import msgpack
 
-from streameval.checkpoints.checkpoint import VERSION, Draft, Header, Part, Place
-from streameval.checkpoints.store import SavedCheckpoint
+from streameval.checkpoints.checkpoint import VERSION, Draft, Entry, Header, Part, Place
+from streameval.checkpoints.format import digest_of
+from streameval.checkpoints.store import SavedCheckpoint, Store
+from streameval.errors import StoreError
 
 PLACE = Place("shop.events", "Zq3kTgZrQ1-xbW5uZ2fQ0A", 3)
 NOON = 1_750_000_000.0
@@ -24,11 +25,15 @@ def draft(
     version: int = VERSION,
     written_at: float = NOON,
     counted: int | None = None,
-    with_digest: bool = False,
+    last: Sequence[Entry] = (),
 ) -> Draft:
-    """Two settled parts (one changes every hundred offsets, one never) and two others."""
+    """Two settled parts (one changes every hundred offsets, one never) and two others.
+
+    What `last` has in a blob is not given again.
+    """
+    there = {each.digest for each in last if each.blob is not None}
     parts = [
-        part(name, pieces, settled="/" in name, with_digest=with_digest)
+        part(name, pieces, settled="/" in name, there=there)
         for name, pieces in contents(place, offset).items()
     ]
     made = header(
@@ -40,7 +45,7 @@ def draft(
         settings={"pane": "1m", "labels": ["variant"]},
         written_at=written_at,
     )
-    return Draft(header=made, parts=parts)
+    return Draft(header=made, parts=parts, last=last)
 
 
 def header(place: Place, offset: int, **more: Any) -> Header:
@@ -68,15 +73,33 @@ def contents(place: Place, offset: int) -> Mapping[str, Sequence[bytes]]:
 
 
 def part(
-    name: str, pieces: Iterable[bytes], *, settled: bool = False, with_digest: bool = False
+    name: str, pieces: Iterable[bytes], *, settled: bool = False, there: Collection[str] = ()
 ) -> Part:
-    given = list(pieces)
+    """A part of these bytes; without them where it is settled and its digest is there."""
+    content = b"".join(pieces)
+    if settled and digest_of(content) in there:
+        return Part(name=name, content=None, settled=True)
+    return Part(name=name, content=lambda: iter([content]), settled=settled)
 
-    def content() -> Iterator[bytes]:
-        yield from given
 
-    digest = blake2b(b"".join(given), digest_size=32).hexdigest()
-    return Part(name=name, content=content, settled=settled, digest=digest if with_digest else None)
+class Writer:
+    """A process that saves drafts, each with what it knows of the one before.
+
+    Attributes:
+        last: the table of the checkpoint that it wrote last.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.last: Sequence[Entry] = ()
+
+    def save(self, offset: int, **more: Any) -> None:
+        """Save a draft; after a failure the next one has all of its content."""
+        try:
+            self.last = self.store.save(draft(offset, last=self.last, **more))
+        except StoreError:
+            self.last = ()
+            raise
 
 
 def whole(saved: SavedCheckpoint | None, place: Place = PLACE) -> int:

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from streameval.checkpoints.store import Store
-from tests.stores.drafts import PLACE, whole
+from streameval.errors import StoreError
+from tests.stores.drafts import NOON, PLACE, Writer, whole
 
 OFFSETS = st.integers(0, 600)
 PROCESSES = st.integers(0, 1)
@@ -18,31 +19,52 @@ class StoreHistories(RuleBasedStateMachine):
     """An owner and one that does not know that it is none any more.
 
     Attributes:
-        stores: that of each process.
+        writers: both processes.
         durable: offsets that were saved.
         perhaps: offsets whose saving was cut off.
     """
-
-    stores: list[Store]
 
     def __init__(self) -> None:
         super().__init__()
         self.durable: set[int] = set()
         self.perhaps: set[int] = set()
+        self.writers = [self.started(), self.started()]
 
     @abstractmethod
     def fresh(self) -> Store:
         """The same store, as one sees it who has not read it yet."""
 
+    def started(self) -> Writer:
+        """Another process."""
+        store = self.fresh()
+        store.claim("c1", "g1")
+        return Writer(store)
+
+    def write(self, process: int, offset: int) -> None:
+        """One tries to save."""
+        self.writers[process].save(offset, written_at=NOON + offset)
+
+    @rule(process=PROCESSES, offset=OFFSETS, known=st.booleans())
+    def save(self, process: int, offset: int, *, known: bool) -> None:
+        if not known:
+            self.writers[process].last = ()
+        try:
+            self.write(process, offset)
+        except StoreError:
+            # The other one has removed a blob that this one knew.
+            self.write(process, offset)
+        self.durable.add(offset)
+
     @rule(process=PROCESSES)
     def restore(self, process: int) -> None:
-        found = self.stores[process].newest(PLACE)
-        if found.saved is not None:
-            self.durable.add(whole(found.saved))
+        found = self.writers[process].store.newest(PLACE).saved
+        if found is not None:
+            self.writers[process].last = found.entries
+            self.durable.add(whole(found))
 
     @rule()
     def archive(self) -> None:
-        self.stores[0].archive(PLACE)
+        self.writers[0].store.archive(PLACE)
         self.durable.clear()
         self.perhaps.clear()
 

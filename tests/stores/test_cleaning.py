@@ -6,6 +6,7 @@ import errno
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 from streameval.checkpoints.cleaning import GRACE, Listed, blobs_of, kept
 from streameval.checkpoints.format import BLOBS, file_of, folder_of
 from streameval.checkpoints.store import Store, folder_store
-from tests.stores.drafts import NOON, PLACE, draft, whole
+from streameval.errors import StoreError
+from tests.stores.drafts import NOON, PLACE, Writer, draft, whole
 from tests.stores.forgetful import Crash, ForgetfulDisk, refusing
 
 STORE = Path("/disk/state")
@@ -65,24 +67,40 @@ def test_the_newest_of_another_version_is_kept_as_a_way_back(disk: ForgetfulDisk
 
 
 def test_blobs_go_when_nothing_names_them_and_they_are_old(disk: ForgetfulDisk) -> None:
-    store = folder_store(STORE, disk)
+    writer = Writer(opened(disk))
     for offset in (110, 220, 330, 440):
-        store.save(draft(offset))
+        writer.save(offset)
+    # One that never changes, and one of each hundred.
     assert len(blobs(disk)) == 4
     disk.now += GRACE + 1
     for offset in (445, 450, 455):
-        store.save(draft(offset, with_digest=True))
-    assert store.offsets(PLACE) == [450, 455]
-    assert set(blobs(disk)) == blobs_of(store.checked(PLACE, 455).entries)
+        writer.save(offset)
+    assert writer.store.offsets(PLACE) == [450, 455]
+    assert set(blobs(disk)) == blobs_of(writer.last)
 
 
 def test_a_blob_is_written_once(disk: ForgetfulDisk) -> None:
-    store = opened(disk)
-    store.save(draft(110, with_digest=True))
-    disk.steps.clear()
-    store.save(draft(120, with_digest=True))
-    created = [step.path for step in disk.steps if step.call == "create"]
-    assert [path.parent for path in created] == [FOLDER]
+    writer = Writer(opened(disk))
+    writer.save(110)
+    for each in (
+        draft(120, last=writer.last),
+        msgspec.structs.replace(draft(130), last=writer.last),
+    ):
+        disk.steps.clear()
+        writer.store.save(each)
+        created = [step.path for step in disk.steps if step.call == "create"]
+        assert [path.parent for path in created] == [FOLDER]
+
+
+def test_a_blob_that_others_removed_is_told_and_written_again(disk: ForgetfulDisk) -> None:
+    writer = Writer(opened(disk))
+    writer.save(110)
+    for name in blobs(disk):
+        disk.remove(FOLDER / BLOBS / name)
+    with pytest.raises(StoreError, match="'labels/1', of an earlier checkpoint is missing"):
+        writer.save(120)
+    writer.save(130)
+    assert store_of(disk) == 130
 
 
 def test_files_of_a_killed_process_go_when_they_are_old(disk: ForgetfulDisk) -> None:
@@ -101,19 +119,20 @@ def test_files_of_a_killed_process_go_when_they_are_old(disk: ForgetfulDisk) -> 
 
 
 def test_a_former_owner_that_saves_late_does_no_harm(disk: ForgetfulDisk) -> None:
-    late, owner = folder_store(STORE, disk), folder_store(STORE, disk)
+    late, owner = folder_store(STORE, disk), Writer(folder_store(STORE, disk))
     late.save(draft(110))
     for offset in (220, 230, 340):
-        owner.save(draft(offset))
+        owner.store.save(draft(offset))
     disk.now += GRACE + 1
     for offset in (120, 130, 140):
         late.save(draft(offset))
     assert store_of(disk) == 340
-    assert all(whole(owner.checked(PLACE, n)) == n for n in owner.offsets(PLACE) if n >= 230)
+    left = [each for each in owner.store.offsets(PLACE) if each >= 230]
+    assert all(whole(owner.store.checked(PLACE, each)) == each for each in left)
     for offset in (350, 360, 370):
-        owner.save(draft(offset, with_digest=True))
+        owner.save(offset)
     assert store_of(disk) == 370
-    assert owner.offsets(PLACE) == [360, 370]
+    assert owner.store.offsets(PLACE) == [360, 370]
 
 
 def store_of(disk: ForgetfulDisk) -> int:

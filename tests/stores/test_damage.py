@@ -91,8 +91,10 @@ def test_a_changed_blob_is_noticed(
 def test_a_blob_that_was_found_damaged_is_written_again(store: Store, disk: ForgetfulDisk) -> None:
     disk.overwrite(_blobs_of_the_newest_only(store), b"rubbish")
     again = folder_store(STORE, disk)
-    assert whole(again.newest(PLACE).saved) == 110
-    again.save(draft(230, with_digest=True))
+    found = again.newest(PLACE).saved
+    assert found is not None
+    assert whole(found) == 110
+    again.save(draft(230, last=found.entries))
     assert whole(folder_store(STORE, disk).newest(PLACE).saved) == 230
 
 

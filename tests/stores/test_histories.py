@@ -14,8 +14,7 @@ from hypothesis.stateful import rule, run_state_machine_as_test
 
 from streameval.checkpoints.cleaning import GRACE, Cleaner
 from streameval.checkpoints.store import Store, folder_store
-from streameval.errors import DamagedStateError
-from tests.stores.drafts import NOON, draft
+from streameval.errors import DamagedStateError, StoreError
 from tests.stores.forgetful import Crash, ForgetfulDisk, failing_at
 from tests.stores.histories import OFFSETS, PROCESSES, StoreHistories
 
@@ -26,41 +25,27 @@ class Histories(StoreHistories):
     """An owner and one that does not know that it is none any more."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.disk = ForgetfulDisk(STORE.parent, seed=3)
-        self.stores = [self._opened(), self._opened()]
+        super().__init__()
 
     def fresh(self) -> Store:
         return folder_store(STORE, self.disk)
 
-    def _opened(self) -> Store:
-        store = folder_store(STORE, self.disk)
-        store.claim("c1", "g1")
-        return store
-
-    def _draft(self, store: Store, offset: int, *, known: bool) -> None:
-        store.save(draft(offset, written_at=NOON + offset, with_digest=known))
-
-    @rule(process=PROCESSES, offset=OFFSETS, known=st.booleans())
-    def save(self, process: int, offset: int, *, known: bool) -> None:
-        self._draft(self.stores[process], offset, known=known)
-        self.durable.add(offset)
-
     @rule(process=PROCESSES, offset=OFFSETS, step=st.integers(0, 60), power=st.booleans())
     def save_cut_off(self, process: int, offset: int, step: int, *, power: bool) -> None:
         self.disk.before = failing_at([step], lambda _: Crash())
-        with suppress(Crash):
-            self._draft(self.stores[process], offset, known=True)
+        with suppress(Crash, StoreError):
+            self.write(process, offset)
         self.disk.before = lambda _: None
         self.perhaps.add(offset)
-        self.stores[process] = self._opened()
+        self.writers[process] = self.started()
         if power:
             self.power_fails()
 
     @rule()
     def power_fails(self) -> None:
         self.disk.crash()
-        self.stores = [self._opened(), self._opened()]
+        self.writers = [self.started(), self.started()]
 
     @rule()
     def time_passes(self) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
-from hashlib import blake2b
 from itertools import count
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
 
 from streameval.checkpoints import store as stores
-from streameval.checkpoints.checkpoint import Draft, Part, Place, Skip, Stop
+from streameval.checkpoints.checkpoint import Draft, Entry, Part, Place, Skip, Stop
 from streameval.checkpoints.cleaning import GRACE
 from streameval.checkpoints.format import BLOBS, CLAIM, folder_of
 from streameval.checkpoints.restore import RestorePlanner
@@ -23,7 +22,7 @@ from streameval.checkpoints.settings import CheckpointSettings
 from streameval.checkpoints.store import Store, folder_store
 from streameval.errors import ForeignStoreError, StoreError
 from streameval.events.records import Assignment, Partition
-from tests.stores.drafts import NOON, PLACE, draft, header, whole
+from tests.stores.drafts import NOON, PLACE, Writer, draft, header, whole
 from tests.stores.forgetful import Crash
 from tests.stores.histories import OFFSETS, PROCESSES, StoreHistories
 from tests.stores.watched import Request, WatchedBucket
@@ -61,25 +60,18 @@ class Histories(StoreHistories):
     """An owner and one that does not know that it is none any more; any request may be lost."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.bucket = WatchedBucket()
-        self.stores = [opened(self.bucket), opened(self.bucket)]
+        super().__init__()
 
     def fresh(self) -> Store:
         return Store(self.bucket)
 
-    def _save(self, process: int, offset: int, *, known: bool) -> None:
+    def write(self, process: int, offset: int) -> None:
         before = len(self.bucket.requests)
         try:
-            given = draft(offset, written_at=NOON + offset, with_digest=known)
-            self.stores[process].save(given)
+            super().write(process, offset)
         finally:
             assert len(self.bucket.requests) - before <= MOST
-
-    @rule(process=PROCESSES, offset=OFFSETS, known=st.booleans())
-    def save(self, process: int, offset: int, *, known: bool) -> None:
-        self._save(process, offset, known=known)
-        self.durable.add(offset)
 
     @rule(
         process=PROCESSES,
@@ -95,11 +87,11 @@ class Histories(StoreHistories):
         fail = failing(step, Crash if dies else lambda: StoreError("s3://bucket", "lost", "wait"))
         setattr(self.bucket, "after" if arrives else "before", fail)
         with suppress(Crash, StoreError):
-            self._save(process, offset, known=True)
+            self.write(process, offset)
         self.bucket.before = self.bucket.after = lambda _: None
         self.perhaps.add(offset)
         if dies:
-            self.stores[process] = opened(self.bucket)
+            self.writers[process] = self.started()
 
     @rule()
     def time_passes(self) -> None:
@@ -110,36 +102,37 @@ def test_whatever_request_is_lost_the_highest_saved_is_there() -> None:
     run_state_machine_as_test(Histories, settings=settings(stateful_step_count=20, deadline=None))
 
 
-def panes(number: int, kept: int, place: Place = PLACE) -> Draft:
+def panes(number: int, kept: int, place: Place = PLACE, last: Sequence[Entry] = ()) -> Draft:
     """One more pane has settled since the checkpoint before; the newest so many are kept."""
     names = [f"labels/60/{pane:08}" for pane in range(max(0, number - kept), number)]
     meta = Part(name="meta", content=lambda: iter([b"%d" % number]))
     made = header(place, number, written_at=NOON + number, partitions=8)
-    return Draft(header=made, parts=[*(_pane(name, place) for name in names), meta])
+    return Draft(header=made, parts=[*(_pane(name, place) for name in names), meta], last=last)
 
 
 @cache
 def _pane(name: str, place: Place) -> Part:
     content = f"{place} {name}".encode() * 9
-    digest = blake2b(content, digest_size=32).hexdigest()
-    return Part(name=name, content=lambda: iter([content]), settled=True, digest=digest)
+    return Part(name=name, content=lambda: iter([content]), settled=True)
+
+
+def contents_of(given: Draft) -> dict[str, bytes]:
+    return {part.name: b"".join(part.content()) for part in given.parts if part.content}
 
 
 def test_a_checkpoint_takes_few_requests_however_many_panes_there_are(
     bucket: WatchedBucket,
 ) -> None:
     store = opened(bucket)
-    given = panes(0, 100)
+    last: Sequence[Entry] = ()
     for number in range(1, 250):
         bucket.now += 60
         bucket.requests.clear()
-        given = panes(number, 100)
-        store.save(given)
+        last = store.save(panes(number, 100, last=last))
         assert len(bucket.requests) <= MOST, bucket.requests
     found = Store(bucket).newest(PLACE).saved
     assert found is not None
-    for part in given.parts:
-        assert found.read(part.name) == b"".join(part.content())
+    assert {name: found.read(name) for name in found.digests} == contents_of(panes(249, 100))
     # Those in use, and those that wait until the time of grace is over.
     assert sum(f"/{BLOBS}/" in key for key in bucket.stored()) <= 64 + GRACE / 60 + 2
 
@@ -152,14 +145,14 @@ def test_a_hundred_panes_that_settle_at_once_are_one_object(bucket: WatchedBucke
 
 
 def test_what_another_process_wrote_is_read_a_file_at_a_time(bucket: WatchedBucket) -> None:
-    store = opened(bucket)
+    writer = Writer(opened(bucket))
     for offset in range(10, 20):
         opened(bucket).save(draft(offset))
     for offset in range(30, 50):
         bucket.requests.clear()
-        store.save(draft(offset, with_digest=True))
+        writer.save(offset)
         assert len(bucket.requests) <= MOST
-    assert store.offsets(PLACE) == [48, 49]
+    assert writer.store.offsets(PLACE) == [48, 49]
 
 
 def test_a_restore_of_many_partitions_takes_few_requests_in_sequence(
@@ -168,8 +161,9 @@ def test_a_restore_of_many_partitions_takes_few_requests_in_sequence(
     places = [Place("events", "a", number) for number in range(8)]
     store = opened(bucket)
     for place in places:
+        last: Sequence[Entry] = ()
         for number in range(1, 81):
-            store.save(panes(number, 200, place))
+            last = store.save(panes(number, 200, place, last))
     monkeypatch.setattr(stores, "at_once", bucket.in_lanes)
     restoring = Store(bucket)
     bucket.rounds = 0
@@ -180,9 +174,8 @@ def test_a_restore_of_many_partitions_takes_few_requests_in_sequence(
     for plan in plans:
         assert plan.saved is not None
         assert plan.offset == 80
-        assert {name: plan.saved.read(name) for name in plan.saved.digests} == {
-            part.name: b"".join(part.content()) for part in panes(80, 200, plan.place).parts
-        }
+        parts = {name: plan.saved.read(name) for name in plan.saved.digests}
+        assert parts == contents_of(panes(80, 200, plan.place))
     assert len(bucket.requests) > 8 * MOST_IN_SEQUENCE
     assert bucket.rounds <= MOST_IN_SEQUENCE
 
@@ -254,9 +247,9 @@ def test_a_skip_whose_answer_was_lost_is_that_of_the_caller(bucket: WatchedBucke
 def test_a_bucket_copied_to_a_folder_is_a_store_there_and_the_other_way(
     bucket: WatchedBucket, tmp_path: Path
 ) -> None:
-    store = opened(bucket)
+    writer = Writer(opened(bucket))
     for offset in (110, 120, 230):
-        store.save(draft(offset, with_digest=True))
+        writer.save(offset)
     for key in bucket.stored():
         (tmp_path / key).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / key).write_bytes(bucket.get(key))
@@ -264,14 +257,17 @@ def test_a_bucket_copied_to_a_folder_is_a_store_there_and_the_other_way(
     folder.claim("c1", "g1")
     assert whole(folder.newest(PLACE).saved) == 230
     assert [whole(folder.checked(PLACE, each)) for each in folder.offsets(PLACE)] == [120, 230]
+    copied = Writer(folder)
     for offset in (240, 250):
-        folder.save(draft(offset, with_digest=True))
+        copied.save(offset)
     back = WatchedBucket()
     for file in (path for path in tmp_path.rglob("*") if path.is_file()):
         back.put(file.relative_to(tmp_path).as_posix(), file.read_bytes())
     again = opened(back)
-    assert whole(again.newest(PLACE).saved) == 250
-    again.save(draft(260, with_digest=True))
+    found = again.newest(PLACE).saved
+    assert found is not None
+    assert whole(found) == 250
+    again.save(draft(260, last=found.entries))
     assert whole(Store(back).newest(PLACE).saved) == 260
 
 

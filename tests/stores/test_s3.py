@@ -16,7 +16,7 @@ from streameval.cli.app import status
 from streameval.cli.ending import WRONG_CALL
 from streameval.errors import StoreError
 from tests.stores import s3
-from tests.stores.drafts import PLACE, draft, whole
+from tests.stores.drafts import PLACE, Writer, draft, whole
 from tests.stores.s3 import BUCKET, Fault, Request, S3Proxy
 from tests.stores.test_objects import MOST
 
@@ -48,10 +48,10 @@ def direct(path: str) -> Store:
 
 
 def test_a_checkpoint_takes_few_requests_on_the_wire(proxy: S3Proxy, path: str) -> None:
-    store = through(proxy, path)
+    writer = Writer(through(proxy, path))
     for offset in range(90, 110):
         proxy.requests.clear()
-        store.save(draft(offset, with_digest=True))
+        writer.save(offset)
         assert len(proxy.requests) <= MOST, proxy.requests
     assert whole(direct(path).newest(PLACE).saved) == 109
 
@@ -62,14 +62,14 @@ def test_nothing_is_lost_whatever_requests_and_answers_are(
 ) -> None:
     draw = random.Random(seed)
     faults = [each for each in get_args(Fault) if each != "silent"]
-    store = through(proxy, path)
+    writer = Writer(through(proxy, path))
     # Worse than the client repeats: a call fails about every third time.
     proxy.fault = lambda _: draw.choice(faults) if draw.random() < 0.6 else None
     saved, tried = 0, {0}
     for offset in range(1, 40):
         tried.add(offset)
         with suppress(StoreError):
-            store.save(draft(offset, with_digest=True))
+            writer.save(offset)
             saved = offset
         found = direct(path).newest(PLACE)
         assert not found.damaged
@@ -81,7 +81,7 @@ def test_nothing_is_lost_whatever_requests_and_answers_are(
                 restarted = store_of(path, s3.options(proxy.endpoint))
                 restarted.claim("c1", "g1")
                 assert restarted.newest(PLACE).saved is not None or saved == 0
-                store = restarted
+                writer = Writer(restarted)
     assert saved > 5, "the faults leave something to see"
     assert len(proxy.requests) > 39 * 2
 
