@@ -97,7 +97,7 @@ def test_a_blob_that_others_removed_is_told_and_written_again(disk: ForgetfulDis
     writer.save(110)
     for name in blobs(disk):
         disk.remove(FOLDER / BLOBS / name)
-    with pytest.raises(StoreError, match="'labels/1', of an earlier checkpoint is missing"):
+    with pytest.raises(StoreError, match="'labels/1' of an earlier checkpoint is missing"):
         writer.save(120)
     writer.save(130)
     assert store_of(disk) == 130
