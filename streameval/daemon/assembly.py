@@ -30,9 +30,6 @@ from streameval.sources.schemas.source import Schemas
 from streameval.sources.source import Source
 from streameval.windows.times import SECOND, microseconds
 
-_BUDGET = 60.0
-"""Seconds for the last checkpoints, where no group waits for them."""
-
 
 class Assembly(msgspec.Struct, kw_only=True):
     """The parts of a daemon, each made for the others.
@@ -127,7 +124,7 @@ def _checkpointer(
         policies=options,
         interval=microseconds(options.interval) / SECOND,
         events=options.events,
-        budget=getattr(source, "budget", _BUDGET),
+        budget=source.budget,
     )
     return Checkpointer(
         parts.ingest,

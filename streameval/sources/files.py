@@ -21,7 +21,7 @@ from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 from streameval.sources.opening import decompressed, opened, size, unreadable
 from streameval.sources.options import STDIN, FilesOptions
 from streameval.sources.remote import is_remote
-from streameval.sources.source import NO_END, Positions
+from streameval.sources.source import NO_COUNTS, NO_END, UNHURRIED, Positions
 
 _BLOCK = 256 * 1024
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -114,6 +114,8 @@ class FilesSource:
 
     cluster = "files"
     trouble: str | None = None
+    budget = UNHURRIED
+    recoveries = connection_failures = NO_COUNTS
 
     def __init__(self, options: FilesOptions) -> None:
         self.paths = options.paths

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 from streameval.sources.options import SimulatorOptions
-from streameval.sources.source import NO_END, Positions
+from streameval.sources.source import NO_COUNTS, NO_END, UNHURRIED, Positions
 
 Variant: TypeAlias = Literal["control", "placebo", "treatment"]
 
@@ -183,6 +183,8 @@ class SimulatorSource:
 
     name = cluster = _TOPIC
     trouble: str | None = None
+    budget = UNHURRIED
+    recoveries = connection_failures = NO_COUNTS
     ended: Collection[Partition] = ()
 
     def __init__(

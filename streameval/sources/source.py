@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, Protocol
 
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
@@ -74,12 +75,30 @@ class Source(Protocol):
     def trouble(self) -> str | None:
         """One sentence while the source cannot be reached, else None."""
 
+    @property
+    def budget(self) -> float:
+        """Seconds within which revoked partitions should be finished."""
+
+    @property
+    def recoveries(self) -> Mapping[str, int]:
+        """How often the source itself mended a reading that stood still, by remedy."""
+
+    @property
+    def connection_failures(self) -> Mapping[str, int]:
+        """How often the source could not be reached since `open`, by reason."""
+
     def close(self) -> None:
         """Let go of connections and files; may be called twice."""
 
 
 NO_END: Final = 2**63 - 1
 """`Assignment.end` of a log whose end nobody knows before it has been read (files, a pipe)."""
+
+UNHURRIED: Final = 60.0
+"""`Source.budget` where nobody waits for the partitions."""
+
+NO_COUNTS: Final[Mapping[str, int]] = MappingProxyType({})
+"""`Source.recoveries` and `connection_failures` of what is on this machine."""
 
 
 class Positions:

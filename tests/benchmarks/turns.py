@@ -31,6 +31,7 @@ from streameval.daemon.loop import Loop
 from streameval.decoding.fields import EventFields
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 from streameval.sources.options import FilesOptions, SimulatorOptions
+from streameval.sources.source import NO_COUNTS, UNHURRIED
 
 SLICES, PARTITIONS = 50, 4
 BATCH = 2_500
@@ -76,6 +77,8 @@ class Scripted:
 
     name = cluster = "benchmark"
     finished, trouble = False, None
+    budget = UNHURRIED
+    recoveries = connection_failures = NO_COUNTS
 
     def __init__(self, topics: Sequence[str]) -> None:
         self.logs = [Partition(topic, number) for topic in topics for number in range(PARTITIONS)]

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from streameval.daemon import Clock
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
+from streameval.sources.source import NO_COUNTS, UNHURRIED
 
 HERE = Partition("here", 0)
 
@@ -34,6 +35,8 @@ class Script:
     finished = False
     ended: Collection[Partition] = ()
     joined = True
+    budget = UNHURRIED
+    recoveries = connection_failures = NO_COUNTS
 
     def __init__(self, hands: Hands, batches: Sequence[Sequence[bytes | None]]) -> None:
         self._hands = hands

@@ -15,7 +15,15 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 from kafka import KafkaAdminClient
-from kafka.admin import ScramMechanism, UserScramCredentialUpsertion
+from kafka.admin import (
+    ACL,
+    ACLOperation,
+    ACLPermissionType,
+    ResourcePattern,
+    ResourceType,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 
 from streameval.testing.broker import Broker, free_ports
 
@@ -43,7 +51,7 @@ class Secured(msgspec.Struct, frozen=True, kw_only=True):
 def secured(folder: Path) -> Iterator[Secured]:
     """Start one, with one SCRAM user; its certificate is for 127.0.0.1 and in `folder`.
 
-    Without TLS, it has users authenticate again each second.
+    Without TLS, it has users authenticate again each second. A user may do anything until refused.
     """
     names = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
     ports = free_ports(len(names))
@@ -52,6 +60,9 @@ def secured(folder: Path) -> Iterator[Secured]:
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(_identity(folder, "authority")),
         "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+        "super.users": "User:ANONYMOUS",
     }
     scram = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
     for name in ("sasl_plaintext", "sasl_ssl"):
@@ -74,6 +85,14 @@ def set_password(broker: Broker, user: str, password: str) -> None:
     with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
         wanted = UserScramCredentialUpsertion(user, ScramMechanism.SCRAM_SHA_256, password)
         admin.alter_user_scram_credentials([wanted])
+
+
+def refuse_group(broker: Broker, user: str, group: str) -> None:
+    """The user may no longer join this group, and has all other rights."""
+    group_of_that_name = ResourcePattern(ResourceType.GROUP, group)
+    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
+        operation, kind = ACLOperation.READ, ACLPermissionType.DENY
+        admin.create_acls([ACL(f"User:{user}", "*", operation, kind, group_of_that_name)])
 
 
 def _identity(folder: Path, name: str) -> Path:

@@ -6,10 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka.record import util as kafka_records
 
 from streameval.errors import ConfigError, MissingExtraError, SourceError
-from streameval.sources.kafka.client import warn_of_slow_checksums
 from streameval.sources.kafka.librdkafka import librdkafka_config
 from streameval.sources.kafka.settings import client_config, group_config
 from streameval.sources.kafka.source import KafkaSource
@@ -112,16 +110,6 @@ def test_an_error_does_not_print_the_secret_beside_it() -> None:
     with pytest.raises(ConfigError) as raised:
         client_config({**PLAIN, "security_protocol": "${PASSWORD}"}, {"PASSWORD": "SSL"})
     assert "xyzzy" not in str(raised.value)
-
-
-def test_slow_checksums_are_warned_of(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    warn_of_slow_checksums()
-    assert not caplog.records
-    monkeypatch.setattr(kafka_records, "crc32c_c", None)
-    warn_of_slow_checksums()
-    assert "pip install crc32c" in caplog.text
 
 
 def test_what_is_logged_holds_no_secret() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,10 @@ import pytest
 
 from streameval.errors import BrokerError, MissingExtraError, SourceError
 from streameval.sources.kafka.probe import probe
+from streameval.sources.kafka.source import KafkaSource
+from streameval.sources.source import Positions
 from tests.effort import sampled
-from tests.kafka.secured import PASSWORD, USER, Secured, secured, set_password
+from tests.kafka.secured import PASSWORD, USER, Secured, refuse_group, secured, set_password
 from tests.kafka.topics import (
     awaited,
     by_partition,
@@ -173,6 +176,19 @@ def test_the_right_settings_read(safe: Secured) -> None:
     with opened(table) as source:
         awaited(source, None)
         assert not any(source.connection_failures.values())
+
+
+@on_each_client
+def test_a_group_that_the_user_may_not_join_is_told_of(safe: Secured) -> None:
+    topic = create(safe.broker)
+    refuse_group(safe.broker, USER, topic)
+    settings = _settings(safe, "SASL_SSL", {**SCRAM, **AUTHORITY})
+    table = options(safe.addresses["SASL_SSL"], topic, group=topic, **settings)
+    with closing(KafkaSource(table, {}, shared=True)) as source:
+        source.open(Positions())
+        awaited(source, "GroupAuthorizationFailedError")
+        source.poll(0.1)
+        assert "GroupAuthorizationFailedError" in (source.trouble or "")
 
 
 @on_each_client_at_night

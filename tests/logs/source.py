@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from streameval.errors import SourceError
 from streameval.events.records import Assignment, Origin, Owner, Partition, RecordBatch
+from streameval.sources.source import NO_COUNTS, UNHURRIED
 from tests.logs.group import Group, Member, Order
 
 
@@ -21,6 +22,8 @@ class LogSource:
     finished = False
     ended: Collection[Partition] = ()
     trouble: str | None = None
+    budget = UNHURRIED
+    recoveries = connection_failures = NO_COUNTS
 
     def __init__(self, group: Group, member: str) -> None:
         self._group = group

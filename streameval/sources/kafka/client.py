@@ -19,7 +19,6 @@ from kafka.errors import (
     UnsupportedCodecError,
 )
 from kafka.net.selector import NetworkSelector
-from kafka.record import util as kafka_records
 
 from streameval.errors import SourceError
 from streameval.events.records import Partition
@@ -35,7 +34,6 @@ from streameval.sources.kafka.settings import accepted
 UNUSABLE: Final = (KafkaConfigurationError, TypeError, ValueError, AssertionError)
 """What a client raises for settings that do not fit together."""
 
-_LOG: Final = logging.getLogger(__name__)
 _SILENT: Final = logging.CRITICAL + 1
 
 
@@ -81,15 +79,6 @@ def silence_client_log() -> None:
     log = logging.getLogger("kafka")
     if log.level == logging.NOTSET:
         log.setLevel(_SILENT)
-
-
-def warn_of_slow_checksums() -> None:
-    """Say so once a start where checksums are computed in Python, 3 to 7 times slower."""
-    if kafka_records.crc32c_c is None:
-        _LOG.warning(
-            "the C extension crc32c is missing, so reading Kafka is 3 to 7 times slower; "
-            "pip install crc32c"
-        )
 
 
 def unusable(error: Exception, config: Mapping[str, Any]) -> SourceError:

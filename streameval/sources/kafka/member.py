@@ -72,6 +72,7 @@ class GroupMember:
     Attributes:
         positions: partition -> the offset after what was delivered; of those that were started.
         paused: those of them that are not delivered for now.
+        held: assigned, and not started yet; None where nothing was assigned since.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class GroupMember:
         self._monitor = monitor
         self._owner = owner
         self._untold: deque[Rebalance] = deque()
-        self._held: Sequence[Partition] | None = None
+        self.held: Sequence[Partition] | None = None
         self.positions: dict[Partition, int] = {}
         self.paused: frozenset[Partition] = frozenset()
         self._consumer = subscribe(topics, self, monitor)
@@ -115,7 +116,7 @@ class GroupMember:
     def hold(self, partitions: Sequence[Partition]) -> None:
         """These were assigned to us, but nothing is read of them until `start`."""
         self._consumer.hold(partitions)
-        self._held = partitions
+        self.held = partitions
 
     def hand_over_again(self) -> None:
         """The log no longer has what comes next: the owner decides, as it does after a restart."""
@@ -124,15 +125,15 @@ class GroupMember:
         self.positions.clear()
         self.hold(mine)
 
-    def assignments(self) -> list[Assignment] | None:
-        """What `hold` holds, as the cluster knows it now; None where there was no assignment."""
-        if not self._held:
-            return None if self._held is None else []
+    def assignments(self) -> list[Assignment]:
+        """What is held, as the cluster knows it now."""
+        if not self.held:
+            return []
         config = {**self._config, "request_timeout_ms": _ANSWER_MS}
         with closing(Cluster(config)) as cluster:
             return described(
                 cluster,
-                self._held,
+                self.held,
                 self._start,
                 first=self._monitor.first,
                 group=self._config["group_id"],
@@ -143,7 +144,7 @@ class GroupMember:
         self._consumer.start(offsets)
         self.positions.update(offsets)
         self.paused -= offsets.keys()
-        self._held = None
+        self.held = None
         return [skip_to(partition, offset) for partition, offset in offsets.items()]
 
     def seek(self, offsets: Mapping[Partition, int]) -> None:
@@ -190,7 +191,7 @@ class GroupMember:
             self.positions.pop(partition, None)
         self.paused -= frozenset(rebalance.partitions)
         self._consumer.release(rebalance.partitions)
-        self._held = None
+        self.held = None
 
 
 def _why(error: Exception) -> str:

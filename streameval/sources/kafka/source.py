@@ -16,17 +16,11 @@ from streameval.sources.kafka.client import (
     permanent,
     silence_client_log,
     unusable,
-    warn_of_slow_checksums,
 )
 from streameval.sources.kafka.cluster import start_offsets
 from streameval.sources.kafka.connections import failure_of
 from streameval.sources.kafka.member import GroupMember, subscribing
-from streameval.sources.kafka.settings import (
-    KAFKA_PYTHON,
-    client_of,
-    group_config,
-    source_topics,
-)
+from streameval.sources.kafka.settings import client_of, group_config, source_topics
 from streameval.sources.kafka.watchdog import ClusterMonitor, Stall, Watchdog
 from streameval.sources.options import KafkaOptions, start_spec
 from streameval.sources.secrets import redacted
@@ -68,16 +62,15 @@ class KafkaSource:
         environment: Mapping[str, str],
         *,
         shared: bool,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._topics = source_topics(options)
         self._config = group_config(options, environment, shared=shared)
         self._client = client_of(options)
         self._subscribe = subscribing(options, environment, self._config)
         self._start, self._shared = start_spec(options.start), shared
-        self._timeout, self._clock = options.stall_timeout, clock
+        self._timeout = options.stall_timeout
         self._monitor = ClusterMonitor(self._topics, self._config)
-        self._watchdog = Watchdog(self._timeout, clock)
+        self._watchdog = Watchdog(self._timeout, time.monotonic)
         self._owner: Owner = Positions()
         self._member: GroupMember | None = None
         self._fenced: KafkaError | None = None
@@ -111,14 +104,12 @@ class KafkaSource:
         """Look for the cluster; `poll` joins the group."""
         self.close()
         silence_client_log()
-        if self._client == KAFKA_PYTHON:
-            warn_of_slow_checksums()
         _LOG.info(
             "reading Kafka topics %s by %s with %s", self.name, self._client, redacted(self._config)
         )
         self._owner = owner
         self._fenced, self._retrying, self.joined = None, None, False
-        self._watchdog = Watchdog(self._timeout, self._clock)
+        self._watchdog = Watchdog(self._timeout, time.monotonic)
         self._monitor = ClusterMonitor(self._topics, self._config)
         self._monitor.start()
 
@@ -206,6 +197,8 @@ class KafkaSource:
 
     def _start_assigned(self, member: GroupMember, seconds: float) -> list[RecordBatch]:
         """Hand new partitions to the owner, as soon as the cluster says where they stand."""
+        if member.held is None:
+            return []
         given = self._attempt(member.assignments, seconds)
         if given is None:
             return []

@@ -204,18 +204,12 @@ def _compiler(encoding: Encoding) -> Callable[..., ToText]:
 _NAMED: Final = 5
 """Partitions that a sentence lists."""
 
-_BUDGET: Final = 60.0
-
 
 class SchemaSource:
     """Holds records back until their schemas have been fetched; delivers all others as they come.
 
     While the registry does not answer, the partitions whose next record needs it are paused: no
     record is lost, and none is invalid for it.
-
-    Attributes:
-        budget: seconds within which revoked partitions should be finished.
-        recoveries: what the watchdog of the source did.
     """
 
     def __init__(self, source: Source, schemas: Schemas, encodings: Mapping[str, Encoding]) -> None:
@@ -226,8 +220,8 @@ class SchemaSource:
         self._asked: frozenset[Partition] = frozenset()
         self._paused: frozenset[Partition] = frozenset()
         self.name = source.name
-        self.budget: float = getattr(source, "budget", _BUDGET)
-        self.recoveries: Mapping[str, int] = getattr(source, "recoveries", {})
+        self.budget = source.budget
+        self.recoveries = source.recoveries
 
     @property
     def cluster(self) -> str:
@@ -251,9 +245,8 @@ class SchemaSource:
 
     @property
     def connection_failures(self) -> Mapping[str, int]:
-        """How often the source could not be reached, by reason."""
-        found: Mapping[str, int] = getattr(self._source, "connection_failures", {})
-        return found
+        """See `Source.connection_failures`."""
+        return self._source.connection_failures
 
     @property
     def trouble(self) -> str | None:
