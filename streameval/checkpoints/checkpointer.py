@@ -16,7 +16,6 @@ from streameval.checkpoints.restore import RestorePlan, RestorePlanner
 from streameval.checkpoints.scheduler import (
     CheckpointScheduler,
     Clock,
-    Outbox,
     PartitionCheckpoints,
 )
 from streameval.checkpoints.settings import CheckpointSettings
@@ -64,11 +63,11 @@ class Checkpointer:
         self._clock = clock
         self._settings = settings
         self._evidence = evidence
-        self._outbox = Outbox(letters)
+        self._letters = letters
         self._counters = DurableCounters()
         self._committer = OffsetCommitter(commit, self._counters, evidence)
         self._scheduler = CheckpointScheduler(
-            store, self._outbox, self._committer, settings=settings, clock=clock, worker=worker
+            store, letters, self._committer, settings=settings, clock=clock, worker=worker
         )
         self._owned: dict[Partition, PartitionCheckpoints] = {}
         self._log_events: list[LogEvent] = []
@@ -121,7 +120,7 @@ class Checkpointer:
                 self._show(checkpoints)
             self._counts.apply(piece)
         self._scheduler.events += len(batch.values)
-        self._outbox.send(self._counts.take_letters())
+        send_letters(self._counts, self._letters)
 
     def note(self, error: UncountableRecordError) -> UncountableRecordError:
         """Remember the record, so that an operator can skip it; the error that says how.
@@ -271,7 +270,7 @@ class Checkpointer:
         for each in plan.skips:
             if each.letter is not None:
                 self._counts.remove(each.letter)
-        self._outbox.send(self._counts.take_letters())
+        send_letters(self._counts, self._letters)
         if checkpoints.position >= checkpoints.counted:
             self._show(checkpoints)
         return checkpoints
@@ -308,6 +307,12 @@ def split(batch: RecordBatch, offset: int) -> list[RecordBatch]:
     return [head, batch.piece(below, len(batch.offsets), batch.next_offset)]
 
 
+def send_letters(counts: Ingest, letters: DeadLetters | None) -> None:
+    """Hand the invalid records since the last call over."""
+    if letters is not None:
+        letters.send(counts.take_letters())
+
+
 INTERVAL = 10.0
 """Seconds between flushes of dead letters."""
 
@@ -326,7 +331,7 @@ class MemoryOnly:
         self, counts: Ingest, letters: DeadLetters | None, clock: Clock, worker: Executor
     ) -> None:
         self._counts = counts
-        self._outbox = Outbox(letters)
+        self._letters = letters
         self._clock = clock
         self._worker = worker
         self._flushed_at = clock.monotonic()
@@ -355,7 +360,7 @@ class MemoryOnly:
             SourceError: it begins before its partition's position.
         """
         self._counts.apply(batch)
-        self._outbox.send(self._counts.take_letters())
+        send_letters(self._counts, self._letters)
 
     def note(self, error: UncountableRecordError) -> UncountableRecordError:
         """The error itself: without checkpoints there is nothing to resume from."""
@@ -378,7 +383,7 @@ class MemoryOnly:
         due = self._clock.monotonic() - self._flushed_at >= INTERVAL
         if due and self._flush is None:
             self._flushed_at = self._clock.monotonic()
-            self._flush = self._worker.submit(self._outbox.flush)
+            self._flush = self._worker.submit(self._flush_letters)
 
     def finish(self) -> None:
         """Flush dead letters.
@@ -386,12 +391,12 @@ class MemoryOnly:
         Raises:
             DeadLetterError: the flush failed.
         """
-        self._outbox.flush()
+        self._flush_letters()
 
     def abandon(self) -> None:
         """Try to flush dead letters."""
         try:
-            self._outbox.flush()
+            self._flush_letters()
         except DeadLetterError:
             return  # the error that ends the process is reported instead
 
@@ -399,6 +404,10 @@ class MemoryOnly:
         """The log events since the last call."""
         taken, self._log_events = self._log_events, []
         return taken
+
+    def _flush_letters(self) -> None:
+        if self._letters is not None:
+            self._letters.flush()
 
     def _take(self, flush: Future[None]) -> None:
         self._flush = None

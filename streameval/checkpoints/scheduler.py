@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
-from threading import Lock
 from typing import NamedTuple
 
 from streameval.checkpoints.checkpoint import Draft, Entry, Header, LogEvent, Part
@@ -15,7 +14,7 @@ from streameval.checkpoints.committer import DurableCheckpoint, OffsetCommitter
 from streameval.checkpoints.restore import RestorePlan
 from streameval.checkpoints.settings import CheckpointSettings
 from streameval.checkpoints.store import SavedCheckpoint, Store
-from streameval.engine.dead_letters import DeadLetter, DeadLetters
+from streameval.engine.dead_letters import DeadLetters
 from streameval.engine.evidence import Evidence, Fold, Totals
 from streameval.engine.ingest import Ingest
 from streameval.engine.pace import Pace
@@ -58,7 +57,7 @@ class CheckpointScheduler:
     def __init__(
         self,
         store: Store,
-        outbox: Outbox,
+        letters: DeadLetters | None,
         committer: OffsetCommitter,
         *,
         settings: CheckpointSettings,
@@ -70,7 +69,7 @@ class CheckpointScheduler:
         self.failures = dict.fromkeys(_REASONS, 0)
         self.last_success: float | None = None
         self._store = store
-        self._outbox = outbox
+        self._letters = letters
         self._committer = committer
         self._settings = settings
         self._clock = clock
@@ -111,7 +110,7 @@ class CheckpointScheduler:
             StoreError: the write failed.
         """
         copy = checkpoints.copy(self._settings, self._clock.wall())
-        self._written(checkpoints, copy.save(self._store, self._outbox))
+        self._written(checkpoints, copy.save(self._store, self._letters))
 
     def save(
         self, chosen: Collection[PartitionCheckpoints], most: float = math.inf
@@ -164,7 +163,7 @@ class CheckpointScheduler:
 
         def saved() -> DurableCheckpoint:
             with self._measured():
-                return copy.save(self._store, self._outbox)
+                return copy.save(self._store, self._letters)
 
         return self._worker.submit(saved)
 
@@ -354,14 +353,15 @@ class StateCopy(NamedTuple):
     totals: Callable[[], Totals] | None
     fold: Fold
 
-    def save(self, store: Store, outbox: Outbox) -> DurableCheckpoint:
+    def save(self, store: Store, letters: DeadLetters | None) -> DurableCheckpoint:
         """Flush dead letters, then write the checkpoint.
 
         Raises:
             DeadLetterError: dead letters below its offset are not durable.
             StoreError: the write failed.
         """
-        outbox.flush()
+        if letters is not None:
+            letters.flush()
         return DurableCheckpoint(
             place=self.draft.header.place,
             offset=self.draft.header.offset,
@@ -371,55 +371,3 @@ class StateCopy(NamedTuple):
             totals=None if self.totals is None else self.totals(),
             fold=self.fold,
         )
-
-
-class Outbox:
-    """Sends dead letters, and keeps those that cannot be sent yet; never drops one.
-
-    `letters`: receives them; None where invalid records are only counted.
-    """
-
-    def __init__(self, letters: DeadLetters | None) -> None:
-        self._letters = letters
-        self._waiting: list[DeadLetter] = []
-        self._lock = Lock()
-
-    def send(self, letters: Sequence[DeadLetter]) -> None:
-        """Send them, or keep them for the next flush; never raises."""
-        if self._letters is None or not letters:
-            return
-        with self._lock:
-            self._waiting.extend(letters)
-            try:
-                self._send()
-            except DeadLetterError:
-                return  # the flush before the next checkpoint raises it again
-
-    def flush(self) -> None:
-        """Return when every letter sent before is durable; safe to call on another thread.
-
-        Raises:
-            DeadLetterError: the flush failed; letters that may not be durable are kept.
-        """
-        if self._letters is None:
-            return
-        with self._lock:
-            full = self._try()
-        self._letters.flush()
-        if full:
-            with self._lock:
-                self._send()
-            self._letters.flush()
-
-    def _try(self) -> bool:
-        """Send what waits; returns whether the queue is full."""
-        try:
-            self._send()
-        except DeadLetterError:
-            return True
-        return False
-
-    def _send(self) -> None:
-        if self._letters is not None and self._waiting:
-            self._letters.send(self._waiting)
-            self._waiting = []

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Final, Protocol
 
 from streameval.dead_letters.file import DeadLetterFile
 from streameval.engine.dead_letters import DeadLetter, DeadLetters
+from streameval.errors import DeadLetterError
 from streameval.sources.options import KafkaOptions, SourceOptions
 
 MAX_BYTES: Final = 64 * 1024 * 1024
-"""So many bytes may wait; at more, sending writes them first."""
+"""Where more bytes wait, sending writes them first."""
 
 CHUNK: Final = 2_000
 """Letters written at once, so that a long queue makes progress even if writing fails later."""
@@ -73,7 +75,8 @@ class Queue:
 
     Sending only appends, so that reading records never waits for a disk or a broker.
 
-    `max_bytes`: so many bytes may wait; one larger call of `send` is taken all the same.
+    `max_bytes`: at so many bytes a call of `send` writes what waits first; while that fails, more
+    of them wait.
     """
 
     def __init__(self, writer: Writer, max_bytes: int = MAX_BYTES) -> None:
@@ -85,10 +88,12 @@ class Queue:
         self._writing = threading.Lock()
 
     def send(self, letters: Sequence[DeadLetter]) -> None:
-        """Hold letters until the next flush."""
+        """Hold letters until the next flush; never raises."""
         size = sum(map(_size, letters))
         if self._bytes and self._bytes + size > self._max_bytes:
-            self.flush()
+            # No checkpoint passes letters that are not durable: its own flush raises this again.
+            with suppress(DeadLetterError):
+                self.flush()
         with self._changing:
             self._waiting.extend(letters)
             self._bytes += size

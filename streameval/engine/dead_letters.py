@@ -120,11 +120,7 @@ class DeadLetters(Protocol):
     """
 
     def send(self, letters: Sequence[DeadLetter]) -> None:
-        """Take letters; they are durable only after `flush`.
-
-        Raises:
-            DeadLetterError: too many wait and cannot be written; none of these letters is taken.
-        """
+        """Take letters; they are durable only after `flush`."""
 
     def flush(self) -> None:
         """Return when every letter sent before is durable.

@@ -55,18 +55,18 @@ def test_sending_writes_nothing_until_too_much_waits() -> None:
     assert paper.written == [0, 1, 2, 3, 4]
 
 
-def test_what_there_is_no_room_for_is_not_taken() -> None:
+def test_what_cannot_be_written_now_waits_however_much_it_is() -> None:
     paper = Paper()
     queue = Queue(paper, max_bytes=1_500)
-    queue.send([letter(1)])
     paper.fails = True
-    for _ in range(3):
-        with pytest.raises(DeadLetterError):
-            queue.send([letter(2)])
+    for offset in range(4):
+        queue.send([letter(offset)])
+    with pytest.raises(DeadLetterError):
+        queue.flush()
     paper.fails = False
     paper.written.clear()
     queue.flush()
-    assert paper.written == [1]
+    assert paper.written == [0, 1, 2, 3]
 
 
 def test_letters_sent_at_once_are_taken_however_large() -> None:
