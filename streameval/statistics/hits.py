@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import partial
 from itertools import chain, islice, repeat
 from typing import ClassVar, TypeAlias
 
@@ -27,11 +27,10 @@ from streameval.statistics.lists import (
     GradedLists,
     Lists,
     Outcome,
-    Profile,
     lists_of,
 )
 from streameval.statistics.matching import can_be_matched, matched
-from streameval.statistics.profiles import HitsOptions, Profiler
+from streameval.statistics.profiles import HitsOptions, outcome_of, profile_of
 from streameval.statistics.relation import Shape
 from streameval.statistics.statistic import Cells, Statistic
 from streameval.statistics.terms import ListsOfUsers
@@ -88,8 +87,7 @@ class Hits(Statistic):
         super().__init__(options, items)
         self.listener: Listener | None = None
         self.each: ListsOfUsers | None = None
-        self._profiler = _profiler(options)
-        self.row_of = self._profiler.profile
+        self.row_of = profile_of(options)
         self._pending: dict[int, Counter[Outcome]] = {}
         self._outcomes: list[Outcome] = []
         self._cells: list[IntArray] = []
@@ -130,7 +128,7 @@ class Hits(Statistic):
                 self.each.take_lists(lists)
             self._fold_lists(lists)
 
-    def count_rows(self, rows: Iterable[Profile]) -> None:
+    def count_rows(self, rows: Iterable[Outcome]) -> None:
         """Count lists in cell 0; `row_of` gave each."""
         self._count(0, rows)
 
@@ -159,14 +157,14 @@ class Hits(Statistic):
     def _outcomes_of(self, batch: Batch) -> Iterator[Outcome]:
         shown, acts = batch.recommendations, batch.interactions
         if batch.positions is None and dict not in set(map(type, acts)):
-            return map(self._profiler.profile, shown, acts)
-        return map(self._profiler.outcome, shown, acts, batch.positions or repeat(None))
+            return map(self.row_of, shown, acts)
+        outcome = partial(outcome_of, self.options)
+        return map(outcome, shown, acts, batch.positions or repeat(None))
 
     def _take_ranks(self, positions: Sequence[Sequence[int] | None], cells: Cells) -> None:
+        last = self.options.last
         ranks = [
-            (row, rank)
-            for row, own in enumerate(positions)
-            for rank in self._profiler.ranks_shown(own or ())
+            (row, rank) for row, own in enumerate(positions) for rank in own or () if rank <= last
         ]
         where = np.broadcast_to(cells, len(positions))
         self._shown.update((int(where[row]), rank) for row, rank in ranks)
@@ -229,11 +227,6 @@ class Hits(Statistic):
         )
         if self.listener is not None:
             self.listener(lists)
-
-
-@lru_cache(maxsize=256)
-def _profiler(options: HitsOptions) -> Profiler:
-    return Profiler(options)
 
 
 class HitsOfCells(HitsView):

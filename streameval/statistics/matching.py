@@ -134,7 +134,7 @@ def matched(options: HitsOptions, coded: Coded, cells: IntArray) -> Lists:
     """
     shown = coded.recommendations.between(0, options.depth)
     found = matches(shown, coded.interactions, every=options.repeats == "every")
-    if options.min_gain > 1 and options.relevant == "positive":
+    if options.needs_gains:
         none = np.zeros(0, np.int64)
         found = Matches(np.zeros(len(coded), np.int64), none, none)
     elif options.counting == "every":
