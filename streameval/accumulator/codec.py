@@ -15,12 +15,10 @@ from streameval.statistics.arrays import IntArray
 from streameval.statistics.groups import Groups
 from streameval.statistics.relation import Relation
 from streameval.statistics.statistic import Statistic
-from streameval.statistics.vocabulary import Items, SavedItems, loaded, saved
+from streameval.statistics.vocabulary import Items, SavedItems, loaded, packed, saved
 
 VERSION: Final = 2
 _WHAT: Final = "accumulator"
-
-_packed = msgspec.msgpack.Encoder().encode
 
 Made: TypeAlias = dict[str, int | str | None]
 """What the values of a statistic were made with; states of unlike ones do not mix."""
@@ -44,8 +42,8 @@ class _Entry(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 def dumped(content: Content, order: Sequence[int]) -> Iterator[bytes]:
     """These cells in pieces; cells are written as 0, 1, 2, ... in this order, items by name."""
     cells = np.array(order, np.int64)
-    yield b"\x95" + _packed(VERSION) + _packed(content.ids)
-    yield _packed(content.events.saved(cells, None))
+    yield b"\x95" + packed(VERSION) + packed(content.ids)
+    yield packed(content.events.saved(cells, None))
     numbers = None
     used = [each.used(cells) for each in content.statistics.values()]
     for piece in saved(content.items, np.unique(np.concatenate([np.zeros(0, np.int64), *used]))):
@@ -56,10 +54,10 @@ def dumped(content: Content, order: Sequence[int]) -> Iterator[bytes]:
             numbers[piece] = np.arange(piece.size)
     yield b"\xdf" + len(content.statistics).to_bytes(4, "big")
     for name, statistic in content.statistics.items():
-        yield _packed(name) + b"\x92" + _packed(content.made_with[name])
+        yield packed(name) + b"\x92" + packed(content.made_with[name])
         yield b"\xdd" + len(statistic.relations).to_bytes(4, "big")
         for relation in statistic.relations.values():
-            yield _packed(relation.saved(cells, numbers))
+            yield packed(relation.saved(cells, numbers))
 
 
 def restored(

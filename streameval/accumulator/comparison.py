@@ -25,7 +25,8 @@ from streameval.accumulator.uncertainty import (
 )
 from streameval.catalogue import parse
 from streameval.errors import NotComparableError, UnlikeStateError
-from streameval.statistics.intervals import FloatArray, GroupSums, IntArray, Intervals
+from streameval.statistics.arrays import FloatArray, IntArray
+from streameval.statistics.intervals import GroupSums, Intervals
 
 Method: TypeAlias = Literal["anytime", "fixed"]
 """May be looked at always, or one planned look."""
@@ -132,10 +133,13 @@ def compare_sums(
         >>> found.verdict, f"{found.lift:.1%}, at least {found.lift_low:.1%}"
         ('better', '10.0%, at least 0.5%')
     """
-    arms = _by_day(control, treatment)
-    if arms is None:
+    common = _common(control, treatment)
+    if common is None:
         return Comparison(kind=method, confidence=confidence)
-    return _between(*arms, _Asked(method, precision, confidence, higher_is_better))
+    weights = common.weights / common.weights.sum()
+    one = standardised(*_arm(control, common.first), weights)
+    other = standardised(*_arm(treatment, common.second), weights)
+    return _between(one, other, _Asked(method, precision, confidence, higher_is_better))
 
 
 class Day(msgspec.Struct, frozen=True):
@@ -209,15 +213,10 @@ def _between(one: Estimate, other: Estimate, asked: _Asked) -> Comparison:
     )
     if not (one.is_usable and other.is_usable):
         return found
-    level = _Level(asked.method, 1.0 - asked.confidence, groups)
     moves = other.moves - one.moves
-    plain = level.tested(other.value - one.value, moves, one.value, asked.precision)
-    relative = level.tested(
-        math.log(other.value / one.value),
-        other.moves / other.value - one.moves / one.value,
-        1.0,
-        asked.precision,
-    )
+    plain = _tested(asked, groups, other.value - one.value, moves, one.value)
+    moves = other.moves / other.value - one.moves / one.value
+    relative = _tested(asked, groups, math.log(other.value / one.value), moves, 1.0)
     found = _with_bounds(found, plain, relative)
     verdict = _verdict(found, asked.precision, asked.higher_is_better)
     return msgspec.structs.replace(found, verdict=verdict)
@@ -306,22 +305,6 @@ def _common(control: GroupSums, treatment: GroupSums) -> _Common | None:
     return _Common(first[both], second[both], one * (other / (one + other)))
 
 
-def _by_day(control: GroupSums, treatment: GroupSums) -> tuple[Estimate, Estimate] | None:
-    """Both means over the days that both arms have, weighed alike; None without such a day.
-
-    Raises:
-        UnlikeStateError: they have different numbers of groups.
-    """
-    common = _common(control, treatment)
-    if common is None:
-        return None
-    weights = common.weights / common.weights.sum()
-    return (
-        standardised(*_arm(control, common.first), weights),
-        standardised(*_arm(treatment, common.second), weights),
-    )
-
-
 def _arm(sums: GroupSums, days: IntArray) -> tuple[FloatArray, IntArray]:
     if days.size == sums.days.size:
         return sums.numerators, sums.denominators
@@ -341,29 +324,24 @@ class _Tested(NamedTuple):
     p_value: float
 
 
-class _Level(NamedTuple):
-    """What bounds are made for: the method, the share that may miss, and degrees of freedom."""
+def _tested(
+    asked: _Asked, groups: float, effect: float, moves: FloatArray, unit: float
+) -> _Tested | None:
+    """Bounds of an effect, and the evidence against none; None where no group moves it.
 
-    method: Method
-    alpha: float
-    groups: float
-
-    def tested(
-        self, effect: float, moves: FloatArray, unit: float, precision: float
-    ) -> _Tested | None:
-        """Bounds of an effect, and what speaks against none; None where no group moves it."""
-        error = standard_error(moves)
-        if error <= NOISE * abs(unit):
-            return None
-        scale = precision * abs(unit)
-        half = half_width(error, self.groups, self.alpha, self.method, scale)
-        t = abs(effect) / error
-        evidence = log_evidence(normal_reach(t, self.groups), self.alpha, error / scale)
-        if self.method == "anytime":
-            p_value = math.exp(-max(evidence, 0.0))
-        else:
-            p_value = 2.0 * math.exp(log_student_tail(t, self.groups))
-        return _Tested(effect - half, effect + half, evidence, p_value)
+    `groups`: degrees of freedom.
+    """
+    error, alpha, scale = standard_error(moves), 1.0 - asked.confidence, asked.precision * abs(unit)
+    if error <= NOISE * abs(unit):
+        return None
+    half = half_width(error, groups, alpha, asked.method, scale)
+    t = abs(effect) / error
+    evidence = log_evidence(normal_reach(t, groups), alpha, error / scale)
+    if asked.method == "anytime":
+        p_value = math.exp(-max(evidence, 0.0))
+    else:
+        p_value = 2.0 * math.exp(log_student_tail(t, groups))
+    return _Tested(effect - half, effect + half, evidence, p_value)
 
 
 def _with_bounds(found: Comparison, plain: _Tested | None, relative: _Tested | None) -> Comparison:

@@ -85,17 +85,11 @@ def columns(
     checked = [
         event(*row) for row in zip(batch.recommendations, batch.interactions, placed, strict=True)
     ]
-    return Batch(
+    return msgspec.structs.replace(
+        batch,
         recommendations=[row[0] for row in checked],
         interactions=[row[1] for row in checked],
         positions=[row[2] for row in checked] if batch.positions else None,
-        scores=batch.scores,
-        baselines=batch.baselines,
-        typed=batch.typed,
-        histories=batch.histories,
-        users=batch.users,
-        times=batch.times,
-        event_ids=batch.event_ids,
     )
 
 

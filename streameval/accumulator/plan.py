@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache
 
 import msgspec
@@ -10,10 +10,10 @@ import msgspec
 from streameval.catalogue.grammar import written
 from streameval.catalogue.metric import Metric
 from streameval.errors import CutoffExceedsDepthError, MetricError
-from streameval.statistics.exposures import Exposed, ExposuresOptions
+from streameval.statistics.exposures import MAX_ITEMS, Exposed, ExposuresOptions
 from streameval.statistics.pairings import PairingsOptions
 from streameval.statistics.profiles import HitsOptions
-from streameval.statistics.scores import RankSumsOptions, Sampling, ScoresOptions
+from streameval.statistics.scores import RankSumsOptions, ScoresOptions
 
 WHOLE = 0
 """As a depth: keep whole lists, though the metrics need fewer ranks."""
@@ -27,6 +27,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         depth: ranks kept; None keeps whole lists.
+        max_items: most items of which exposures are counted exactly.
         needs: options of each statistic, but for the values of events.
         graded: metrics whose values on lists with gains are kept.
         values: metrics whose values on all lists are kept; one of each `Metric.per_list`.
@@ -38,14 +39,30 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     depth: int | None
-    needs: tuple[Hashable, ...]
-    graded: tuple[Metric, ...]
-    values: tuple[Metric, ...]
-    events: tuple[Metric, ...]
+    max_items: int
+    needs: tuple[Hashable, ...] = ()
+    graded: tuple[Metric, ...] = ()
+    values: tuple[Metric, ...] = ()
+    events: tuple[Metric, ...] = ()
     grouped: tuple[Metric, ...] = ()
     groups: int = 0
     daily: bool = False
     users: bool = False
+
+    def need(self, metric: Metric) -> Hashable:
+        """Options of the statistic that a metric reads; None for values of events."""
+        reads = metric.definition.reads
+        if reads in ("hits", "lists"):
+            return hits_options(metric, self.depth)
+        if reads in ("exposures", "users"):
+            counted = _exposed(metric)
+            return ExposuresOptions(cutoff=metric.k, max_items=self.max_items, of=counted)
+        if reads == "pairings":
+            return PairingsOptions(cutoff=metric.k)
+        if reads in ("scores", "ranksums"):
+            chosen = {name: metric.values[name] for name in RankSumsOptions.__struct_fields__}
+            return msgspec.convert(chosen, ScoresOptions if reads == "scores" else RankSumsOptions)
+        return None
 
     @property
     def of_pane(self) -> Plan:
@@ -123,13 +140,15 @@ def planned(metrics: Sequence[Metric], depth: int | None, max_items: int, groups
             check_depth(metric, depth)
     elif all(metric.k is not None for metric in ranked):
         depth = max((metric.k for metric in ranked if metric.k is not None), default=None)
-    events = [metric for metric in metrics if metric.definition.reads == "event"]
-    return Plan(
-        depth=depth,
-        needs=_needs(metrics, depth, max_items),
+    counted = any(metric.definition.reads in ("exposures", "users") for metric in metrics)
+    plan = Plan(depth=depth, max_items=max_items if counted else MAX_ITEMS)
+    needs = {options for options in map(plan.need, metrics) if options is not None}
+    return msgspec.structs.replace(
+        plan,
+        needs=tuple(sorted(needs, key=str)),
         graded=_by_text({m.text: m for m in ranked if m.depends_on_gains}),
         values=_by_text({m.per_list: m for m in ranked if m.needs_values}),
-        events=_by_text({m.per_list: m for m in events}),
+        events=_by_text({m.per_list: m for m in metrics if m.definition.reads == "event"}),
         grouped=_by_text({m.per_list: m for m in metrics if groups and m.has_interval}),
         groups=groups,
         daily=groups > 0,
@@ -147,22 +166,7 @@ def check_depth(metric: Metric, depth: int | None) -> None:
         raise CutoffExceedsDepthError(metric.text, metric.k, depth)
 
 
-def need(metric: Metric, depth: int | None) -> Hashable:
-    """Options of the statistic that a metric reads; None for exposures and values of events."""
-    reads, values = metric.definition.reads, metric.values
-    if reads in ("hits", "lists"):
-        return hits_options(metric, depth)
-    if reads == "pairings":
-        return PairingsOptions(cutoff=metric.k)
-    if reads in ("scores", "ranksums"):
-        chosen = {name: values[name] for name in Sampling.__struct_fields__}
-        sampling = msgspec.convert(chosen, Sampling)
-        scores = reads == "scores"
-        return ScoresOptions(sampling=sampling) if scores else RankSumsOptions(sampling=sampling)
-    return None
-
-
-def exposed(metric: Metric) -> Exposed:
+def _exposed(metric: Metric) -> Exposed:
     """What a metric counts exposures of."""
     if metric.definition.reads == "exposures":
         return "items"
@@ -185,37 +189,14 @@ def name_of(options: Hashable) -> str:
         >>> name_of(HitsOptions(depth=10, repeats="every"))
         'hits(depth=10,repeats=every)'
     """
-    chosen = sorted(_chosen(options))
-    inside = ",".join(f"{name}={value}" for name, value in chosen)
+    usual, fields = type(options)(), sorted(type(options).__struct_fields__)  # type: ignore[attr-defined]  # all are Structs
+    chosen = ((name, getattr(options, name)) for name in fields)
+    parts = (f"{name}={written(value)}" for name, value in chosen if value != getattr(usual, name))
+    inside = ",".join(parts)
     kind = type(options).__name__.removesuffix("Options").lower()
     return f"{kind}({inside})" if inside else kind
-
-
-def _chosen(options: object) -> Iterator[tuple[str, str]]:
-    usual = type(options)()
-    for name in type(options).__struct_fields__:  # type: ignore[attr-defined]  # all are Structs
-        value = getattr(options, name)
-        if isinstance(value, msgspec.Struct):
-            yield from _chosen(value)
-        elif value != getattr(usual, name):
-            several = isinstance(value, tuple)
-            yield name, "+".join(map(str, value)) if several else written(value)
-
-
-def _needs(metrics: Sequence[Metric], depth: int | None, max_items: int) -> tuple[Hashable, ...]:
-    needs = [need(metric, depth) for metric in metrics]
-    needs += [
-        _exposures_options(metric, max_items)
-        for metric in metrics
-        if metric.definition.reads in ("exposures", "users")
-    ]
-    return tuple(sorted({options for options in needs if options is not None}, key=str))
 
 
 def _by_text(metrics: Mapping[str, Metric]) -> tuple[Metric, ...]:
     """In an order that does not depend on how the metrics were named."""
     return tuple(metrics[text] for text in sorted(metrics))
-
-
-def _exposures_options(metric: Metric, max_items: int) -> ExposuresOptions:
-    return ExposuresOptions(cutoff=metric.k, max_items=max_items, of=exposed(metric))

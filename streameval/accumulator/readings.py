@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -17,7 +17,7 @@ from streameval.accumulator.formulas import (
     missed,
     spoiling,
 )
-from streameval.accumulator.plan import check_depth, exposed, name_of, need
+from streameval.accumulator.plan import check_depth, name_of
 from streameval.accumulator.table import Table
 from streameval.accumulator.uncertainty import FEWEST_GROUPS, interval, pooled
 from streameval.catalogue.metric import Metric
@@ -123,7 +123,7 @@ def rests_on(metric: Metric, table: Table) -> frozenset[str]:
     if metric.definition.reads == "event":
         return frozenset({_name_of_values(metric, table)})
     _kept(metric, table)
-    names = {name_of(_options(metric, table))}
+    names = {name_of(table.plan.need(metric))}
     if metric.needs_values:
         names.add(_name_of_values(metric, table))
     elif f"graded:{metric.text}" in table.statistics:
@@ -197,22 +197,13 @@ def _of_kind(table: Table, kind: type[S]) -> list[S]:
     return [each for each in table.statistics.values() if isinstance(each, kind)]
 
 
-def _options(metric: Metric, table: Table) -> Hashable:
-    """Options of the statistic that a metric reads; None where no such one is kept."""
-    if metric.definition.reads in ("exposures", "users"):
-        wanted = metric.k, exposed(metric)
-        found = (each.options for each in _of_kind(table, ItemsShown))
-        return next((each for each in found if (each.cutoff, each.of) == wanted), None)
-    return need(metric, table.plan.depth)
-
-
 def _kept(metric: Metric, table: Table) -> Statistic:
     """Which of the statistics kept a metric reads."""
     ranked = metric.definition.reads in ("hits", "lists")
     if ranked:
         check_depth(metric, table.plan.depth)
-    options = _options(metric, table)
-    if options is None or options not in table.plan.needs:
+    options = table.plan.need(metric)
+    if options not in table.plan.needs:
         problem = "what it needs was not counted at that cut-off"
         refused = "hits were counted with other parameters"
         raise NotKeptError(metric.text, refused if ranked else problem)

@@ -20,7 +20,7 @@ from streameval.accumulator.formulas import (
     summed,
     values_of,
 )
-from streameval.accumulator.plan import Plan, hits_options, name_of, need
+from streameval.accumulator.plan import Plan, hits_options, name_of
 from streameval.catalogue.context import Context
 from streameval.catalogue.metric import Metric
 from streameval.errors import UnlikeStateError
@@ -35,7 +35,7 @@ from streameval.statistics.hits import Hits, Listener
 from streameval.statistics.lists import GradedLists, Lists
 from streameval.statistics.pairings import ItemPairings, PairingsOptions
 from streameval.statistics.profiles import HitsOptions
-from streameval.statistics.relation import Relation, Shape, cells_of
+from streameval.statistics.relation import Relation, Shape
 from streameval.statistics.scores import (
     RankSumsOfLists,
     RankSumsOptions,
@@ -266,7 +266,7 @@ class Table:
     def rename(self, names: Mapping[int, int]) -> None:
         """Cells get other numbers; those that meet are summed."""
         self.fold()
-        self.events = self.events.renamed(*cells_of(names))
+        self.events = self.events.renamed(names)
         for statistic in self.statistics.values():
             statistic.rename(names)
         self.version = next(_VERSIONS)
@@ -358,7 +358,7 @@ class Table:
         reading = [
             summed(metric, column, self.context)
             for column, metric in enumerate(self.plan.grouped)
-            if need(metric, self.plan.depth) == options
+            if self.plan.need(metric) == options
         ]
         return self.groups.of_lists(reading) if reading else None
 

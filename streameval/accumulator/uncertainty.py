@@ -14,14 +14,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from streameval.statistics.intervals import (
-    FloatArray,
-    GroupSums,
-    IntArray,
-    Interval,
-    Intervals,
-    Kind,
-)
+from streameval.statistics.arrays import FloatArray, IntArray
+from streameval.statistics.intervals import GroupSums, Interval, Intervals, Kind
 
 FEWEST_GROUPS: Final = 12
 """With fewer effective groups there is no interval."""

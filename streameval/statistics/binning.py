@@ -87,12 +87,7 @@ class Binned(Statistic):
 
     def __init__(self, options: Any, items: Items) -> None:
         super().__init__(options, items)
-        self._room = self.cap
-
-    @property
-    def cap(self) -> int:
-        """Most distinct floats kept of a cell."""
-        raise NotImplementedError
+        self._cap = self._room = options.cap
 
     @property
     def reduced(self) -> bool:
@@ -118,9 +113,9 @@ class Binned(Statistic):
         cells, counts = np.unique(relation.columns[0], return_counts=True)
         exact = ~among(cells, self.binned)
         cells, counts = cells[exact].astype(np.int64), counts[exact]
-        self.bin(cells[counts > self.cap])
-        largest = min(self.cap, int(counts.max(initial=0)))
-        self._room = relation.size + self.cap - largest
+        self.bin(cells[counts > self._cap])
+        largest = min(self._cap, int(counts.max(initial=0)))
+        self._room = relation.size + self._cap - largest
 
     def merge(self, *others: Self) -> None:
         """Add what others counted; cells binned in any one are binned."""

@@ -59,11 +59,6 @@ class Values(Binned):
         self._waiting: list[float] = []
         self._where: list[int] = []
 
-    @property
-    def cap(self) -> int:
-        """Most distinct values kept of a cell."""
-        return self.options.cap
-
     def add(self, cells: IntArray, values: FloatArray, counts: IntArray) -> None:
         """Count each value (shape (n,)) in its cell as often as its count says."""
         kinds = (np.isnan(values), values == math.inf, values == -math.inf)

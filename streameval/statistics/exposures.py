@@ -74,16 +74,11 @@ class ItemsShown(Sampled):
     options: ExposuresOptions
 
     def __init__(self, options: ExposuresOptions, items: Items) -> None:
-        super().__init__(options, items)
+        super().__init__(options, items, options.max_items)
         self._lists: Counter[int] = Counter()
         self._pending: dict[int, Counter[Id]] = {}
         self._mixed: list[tuple[IntArray, IntArray, IntArray]] = []
         self.waiting = 0
-
-    @property
-    def most(self) -> int:
-        """Items that a cell may have."""
-        return self.options.max_items
 
     def row_of(self, recommendations: Sequence[Id], _: Interactions) -> Sequence[Id]:
         """What `count_rows` takes of one list: a copy of what counts."""

@@ -8,8 +8,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-IntArray: TypeAlias = NDArray[np.int64]
-FloatArray: TypeAlias = NDArray[np.float64]
+from streameval.statistics.arrays import FloatArray, IntArray
 
 Kind: TypeAlias = Literal["anytime", "fixed", "pointwise"]
 """May be looked at always; one planned look; a single window, never for alerts."""

@@ -58,14 +58,9 @@ class ItemPairings(Sampled):
     options: PairingsOptions
 
     def __init__(self, options: PairingsOptions, items: Items) -> None:
-        super().__init__(options, items)
+        super().__init__(options, items, options.max_rows)
         self._mixed: list[list[IntArray]] = []
         self._waiting = 0
-
-    @property
-    def most(self) -> int:
-        """Rows that a cell may have."""
-        return self.options.max_rows
 
     def count(self, batch: Batch, cells: Cells) -> None:
         """Count the items of many lists."""

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 from msgspec.msgpack import Ext
 
-from streameval.statistics.arrays import IntArray, among, distinct, grouped, narrowed
+from streameval.statistics.arrays import BoolArray, IntArray, among, distinct, grouped, narrowed
 
 Columns: TypeAlias = list[IntArray]
 """Key columns, then count columns; never changed, so that several relations may share them."""
@@ -67,8 +67,7 @@ class Relation:
             return [np.zeros(0, np.int64)] * (self.shape.keys + self.shape.counts)
         if len(self._parts) > 1:
             joined = [np.concatenate(each) for each in zip(*self._parts, strict=True)]
-            self._parts = []
-            self._become(joined)
+            self.replace(joined)
         return self._parts[0]
 
     @property
@@ -101,7 +100,7 @@ class Relation:
             columns = self.columns
             left = np.logical_or.reduce([column != 0 for column in columns[keys:]])
             if not left.all():
-                self._become([column[left] for column in columns])
+                self.keep(left)
 
     def of(self, cells: IntArray) -> tuple[IntArray, Columns]:
         """The rows of these cells, cell after cell in the order given.
@@ -151,20 +150,22 @@ class Relation:
             columns[column] = table[columns[column]]
         return self.like(columns)
 
-    def renamed(self, old: IntArray, new: IntArray) -> Relation:
-        """The same with other cells: old[i], ascending, becomes new[i]; the others stay."""
+    def renamed(self, names: Mapping[int, int]) -> Relation:
+        """The same with other cells; those that are not named stay."""
         columns = [*self.columns]
+        old = np.array(sorted(names), np.int64)
         moved = among(columns[0], old)
         if not moved.any():
             return self.copy()
+        new = np.array([names[cell] for cell in old.tolist()], np.int64)
         cells = columns[0].astype(np.int64)
         cells[moved] = new[np.searchsorted(old, cells[moved])]
         return self.like([cells, *columns[1:]])
 
     def selected(self, cells: IntArray) -> Relation:
         """Only these cells, ascending."""
-        columns = self.columns
-        return self._of_rows(among(columns[0], cells))
+        rows = among(self.columns[0], cells)
+        return self.like([column[rows] for column in self.columns])
 
     def split(self, bits: int) -> Iterator[tuple[int, Relation]]:
         """For each number that the upper bits of cells have, its rows under the lower bits."""
@@ -181,7 +182,7 @@ class Relation:
             twin.size = stop - start
             yield int(upper[start]), twin
 
-    def keep(self, rows: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> None:
+    def keep(self, rows: BoolArray) -> None:
         """Forget the rows where this is false."""
         self.replace([column[rows] for column in self.columns])
 
@@ -259,23 +260,6 @@ class Relation:
             order = order[given[order]]
         return [each[order] for each in (places, *others)]
 
-    def _of_rows(self, rows: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Relation:
-        twin = Relation(self.shape)
-        columns = self.columns
-        whole = bool(rows.all())
-        twin._become(columns if whole else [column[rows] for column in columns])
-        return twin
-
-    def _become(self, columns: Columns) -> None:
-        self._parts, self.size = [], 0
-        self.version += 1
-        if columns[0].size:
-            keys, counts = grouped(
-                columns[: self.shape.keys], columns[self.shape.keys :], self.shape.combine
-            )
-            self._parts = [narrowed([*keys, *counts])]
-            self.size = self._parts[0][0].size
-
     def _note(self, parts: Sequence[Columns]) -> None:
         size = sum(part[0].size for part in parts)
         if not size:
@@ -323,9 +307,3 @@ def column_of(saved: Ext) -> IntArray:
         message = f"integers of {saved.code} bytes"
         raise ValueError(message)
     return np.frombuffer(memoryview(saved.data), np.dtype(f"<i{saved.code}"))
-
-
-def cells_of(names: Mapping[int, int]) -> tuple[IntArray, IntArray]:
-    """A renaming of cells as two columns, the old ones ascending."""
-    old = np.array(sorted(names), np.int64)
-    return old, np.array([names[cell] for cell in old.tolist()], np.int64)

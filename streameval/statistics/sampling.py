@@ -11,7 +11,7 @@ import numpy as np
 from streameval.statistics.arrays import FloatArray, IntArray
 from streameval.statistics.relation import Columns, Shape
 from streameval.statistics.statistic import Statistic
-from streameval.statistics.vocabulary import Items, share
+from streameval.statistics.vocabulary import Items
 
 HALVINGS = Shape(keys=1, combine=np.maximum)
 """(cell) -> how often the limit of the hashes was halved; no row where it never was."""
@@ -20,7 +20,7 @@ _MOST_HALVED = 53
 
 
 class Sampled(Statistic):
-    """Keeps a number of rows of each cell; above it only those of items with a small hash.
+    """Keeps at most a number of rows of each cell; above it those of items with a small hash.
 
     A limit of the hashes is halved until the rows fit (bottom-k sampling by hash: Cohen and Kaplan,
     2007), so that the content is a function of the multiset of events alone.
@@ -29,14 +29,9 @@ class Sampled(Statistic):
     rows: ClassVar[str]
     """The relation that is bounded; `halvings` is beside it, of the shape HALVINGS."""
 
-    def __init__(self, options: Any, items: Items) -> None:
+    def __init__(self, options: Any, items: Items, most: int) -> None:
         super().__init__(options, items)
-        self._room = self.most
-
-    @property
-    def most(self) -> int:
-        """Rows that a cell may have."""
-        raise NotImplementedError
+        self._most = self._room = most
 
     def places(self, codes: IntArray) -> FloatArray:
         """The place of what a row is of among all hashes, from 0 up to 1.
@@ -71,11 +66,11 @@ class Sampled(Statistic):
             relation.columns[0], return_index=True, return_counts=True
         )
         halvings = self.relations["halvings"].value(cells.astype(np.int64))
-        thinned = np.flatnonzero((counts > self.most) | (halvings > 0))
+        thinned = np.flatnonzero((counts > self._most) | (halvings > 0))
         for at in thinned.tolist():
             rows = slice(starts[at], starts[at] + counts[at])
             codes = relation.columns[relation.shape.items or 1][rows]
-            halvings[at] = halved(int(halvings[at]), self.places(codes), self.most)
+            halvings[at] = halved(int(halvings[at]), self.places(codes), self._most)
         if thinned.size:
             limits = np.repeat(np.ldexp(1.0, -halvings), counts)
             codes = relation.columns[relation.shape.items or 1]
@@ -84,15 +79,15 @@ class Sampled(Statistic):
             relation.keep(kept)
             found = cells[thinned].astype(np.int64)
             self.relations["halvings"].add([found], [halvings[thinned]])
-        largest = self.most if thinned.size else int(counts.max(initial=0))
-        self._room = relation.size + self.most - largest
+        largest = self._most if thinned.size else int(counts.max(initial=0))
+        self._room = relation.size + self._most - largest
 
     def note_lost(self, columns: Columns) -> None:
         """Told of the rows that are thinned out, before they are."""
 
     def shares(self, cells: IntArray) -> list[float]:
         """The share of all items that is kept of each cell."""
-        return [share(each) for each in self.relations["halvings"].value(cells).tolist()]
+        return [0.5**each for each in self.relations["halvings"].value(cells).tolist()]
 
 
 CONFIDENCE = 0.999
@@ -135,7 +130,7 @@ def _expected(kept: int, outside: float, inside: float, width: float) -> float:
     return outside
 
 
-def halved(halvings: int, places: np.ndarray[Any, np.dtype[np.float64]], most: int) -> int:
+def halved(halvings: int, places: FloatArray, most: int) -> int:
     """How often a limit must be halved so that at most so many places lie below it.
 
     Args:
@@ -148,6 +143,6 @@ def halved(halvings: int, places: np.ndarray[Any, np.dtype[np.float64]], most: i
         1
     """
     in_order = np.sort(places)
-    while halvings < _MOST_HALVED and np.searchsorted(in_order, share(halvings)) > most:
+    while halvings < _MOST_HALVED and np.searchsorted(in_order, 0.5**halvings) > most:
         halvings += 1
     return halvings

@@ -19,8 +19,8 @@ Positive: TypeAlias = Literal["relevant", "one"]
 """Which items are positive: those with a gain above 0 (an id's is 1), or with a gain of just 1."""
 
 
-class Sampling(msgspec.Struct, frozen=True, kw_only=True):
-    """How scored items are read.
+class RankSumsOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Identity of a statistic of rank sums; unlike ones do not merge.
 
     Attributes:
         positive: which items are positive; an item not interacted with is negative.
@@ -33,16 +33,26 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True):
     type: str = ""
 
 
+class ScoresOptions(RankSumsOptions, frozen=True, kw_only=True):
+    """Identity of a statistic of scores; unlike ones do not merge.
+
+    Attributes:
+        cap: most distinct scores of a cell that are kept; beyond, all of them are binned.
+    """
+
+    cap: int = CAP
+
+
 def samples(
-    batch: Batch, sampling: Sampling, cells: int | IntArray
+    batch: Batch, options: RankSumsOptions, cells: Cells
 ) -> Iterator[tuple[int, FloatArray, BoolArray]]:
     """For each list with scores: its cell, the scores, and which items are positive."""
-    if sampling.type:
-        batch = batch.of_type(sampling.type)
+    if options.type:
+        batch = batch.of_type(options.type)
     for row, scores in enumerate(batch.scores or ()):
         if scores is not None and len(scores):
             with np.errstate(over="ignore"):
-                values = np.array(scores, np.float32 if sampling.single else np.float64)
+                values = np.array(scores, np.float32 if options.single else np.float64)
             gains = gains_of(batch.interactions[row])
             outcome = [gains.get(item, 0.0) for item in batch.recommendations[row]]
             gain = np.array(outcome)
@@ -50,7 +60,7 @@ def samples(
             yield (
                 cell,
                 values.astype(np.float64),
-                gain == 1 if sampling.positive == "one" else gain > 0,
+                gain == 1 if options.positive == "one" else gain > 0,
             )
 
 
@@ -62,18 +72,6 @@ def gains_of(interactions: Interactions) -> Mapping[object, float]:
 
 
 _MOST_WAITING, _MOST_LISTS = 65_536, 8_192
-
-
-class ScoresOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Identity of a statistic of scores; unlike ones do not merge.
-
-    Attributes:
-        sampling: which items are positive, and how scores are rounded.
-        cap: most distinct scores of a cell that are kept; beyond, all of them are binned.
-    """
-
-    sampling: Sampling = Sampling()
-    cap: int = CAP
 
 
 class ScoredItems(Binned):
@@ -106,14 +104,9 @@ class ScoredItems(Binned):
         self._lists: list[int] = []
         self._waits = 0
 
-    @property
-    def cap(self) -> int:
-        """Most distinct scores kept of a cell."""
-        return self.options.cap
-
     def count(self, batch: Batch, cells: Cells) -> None:
         """Count the scored items of many lists; lists without scores are left out."""
-        for cell, scores, positive in samples(batch, self.options.sampling, cells):
+        for cell, scores, positive in samples(batch, self.options, cells):
             self._lists.append(cell)
             where = np.full(scores.size, cell)
             self._waiting.append((where, scores, positive.astype(np.int64)))
@@ -177,12 +170,6 @@ class Scores(msgspec.Struct, frozen=True, eq=False):
         return twice / (2 * p * n), bound
 
 
-class RankSumsOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Identity of a statistic of rank sums; unlike ones do not merge."""
-
-    sampling: Sampling = Sampling()
-
-
 class RankSumsOfLists(Statistic):
     """Per list, twice the number of pairs in the right order (ties one half), an integer.
 
@@ -208,7 +195,7 @@ class RankSumsOfLists(Statistic):
 
     def count(self, batch: Batch, cells: Cells) -> None:
         """Count many lists; those without scores are left out."""
-        for cell, scores, positive in samples(batch, self.options.sampling, cells):
+        for cell, scores, positive in samples(batch, self.options, cells):
             places = np.searchsorted(np.sort(scores[~positive]), scores[positive], "left")
             ends = np.searchsorted(np.sort(scores[~positive]), scores[positive], "right")
             p = int(positive.sum())

@@ -11,7 +11,7 @@ from streameval.errors import UnlikeStateError
 from streameval.events import Batch
 from streameval.events.ragged import Coded
 from streameval.statistics.arrays import IntArray
-from streameval.statistics.relation import Relation, Shape, cells_of
+from streameval.statistics.relation import Relation, Shape
 from streameval.statistics.vocabulary import Items
 
 Cells: TypeAlias = int | IntArray
@@ -85,9 +85,8 @@ class Statistic:
     def rename(self, names: Mapping[int, int]) -> None:
         """Cells get other numbers; those that meet are summed."""
         self.fold()
-        old, new = cells_of(names)
         for name, relation in self.relations.items():
-            self.relations[name] = relation.renamed(old, new)
+            self.relations[name] = relation.renamed(names)
 
     def made(self, change: Callable[[Relation], Relation]) -> Self:
         """One with the same options whose relations are made of these."""

@@ -18,6 +18,7 @@ from streameval.statistics.arrays import BoolArray, FloatArray, IntArray, among,
 from streameval.statistics.relation import Shape
 from streameval.statistics.sampling import HALVINGS, Sampled
 from streameval.statistics.statistic import Cells
+from streameval.statistics.vocabulary import Items
 
 HashArray: TypeAlias = NDArray[np.uint64]
 
@@ -185,7 +186,6 @@ class Users(Sampled):
         halvings: as of `Sampled`.
 
     Example:
-        >>> from streameval.statistics.vocabulary import Items
         >>> users = Users(UsersOptions(), Items())
         >>> users.add(np.array([0, 0, 0]), user_hashes(["u", "u", "v"]))
         >>> found, = users.view(np.array([0]))
@@ -197,10 +197,8 @@ class Users(Sampled):
     rows = "users"
     options: UsersOptions
 
-    @property
-    def most(self) -> int:
-        """Users that a cell may have."""
-        return self.options.max_users
+    def __init__(self, options: UsersOptions, items: Items) -> None:
+        super().__init__(options, items, options.max_users)
 
     @property
     def reduced(self) -> bool:

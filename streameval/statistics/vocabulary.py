@@ -134,11 +134,6 @@ def exact(item: Id) -> Id:
     return int(known) if isinstance(known, int) else known
 
 
-def share(halvings: int) -> float:
-    """The share of all items whose hash lies below a limit that was halved so often."""
-    return 0.5**halvings
-
-
 def _place(item: Id) -> float:
     known = plain(item)
     text = f"{type(known).__name__}:{known}".encode("utf-8", "surrogatepass")

@@ -13,7 +13,8 @@ import numpy as np
 
 from streameval.accumulator.checks import ALARM, ratio_evidence
 from streameval.accumulator.comparison import Comparison, Method
-from streameval.statistics.intervals import FloatArray, GroupSums, IntArray
+from streameval.statistics.arrays import FloatArray, IntArray
+from streameval.statistics.intervals import GroupSums
 from tests.simulation.events import kept
 from tests.simulation.systems import System
 from tests.simulation.worlds import METRICS, Traffic, Users, World

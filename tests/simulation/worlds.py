@@ -7,7 +7,8 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from streameval.statistics.intervals import FloatArray, GroupSums, IntArray
+from streameval.statistics.arrays import FloatArray, IntArray
+from streameval.statistics.intervals import GroupSums
 
 METRICS = ("ctr", "hit_rate", "mrr")
 _LISTS_A_USER = 6.0

@@ -21,7 +21,6 @@ from streameval.statistics.profiles import HitsOptions
 from streameval.statistics.scores import (
     RankSumsOfLists,
     RankSumsOptions,
-    Sampling,
     ScoredItems,
     ScoresOptions,
 )
@@ -134,13 +133,13 @@ KINDS = (
         events,
         _wait,
     ),
-    _kind("scores", ScoredItems, ScoresOptions(), ScoresOptions(sampling=Sampling(single=True))),
+    _kind("scores", ScoredItems, ScoresOptions(), ScoresOptions(single=True)),
     _kind("scores above the cap", ScoredItems, ScoresOptions(cap=3), ScoresOptions()),
     _kind(
         "rank sums",
         RankSumsOfLists,
         RankSumsOptions(),
-        RankSumsOptions(sampling=Sampling(positive="one")),
+        RankSumsOptions(positive="one"),
     ),
     _kind("pairings", ItemPairings, PairingsOptions(cutoff=3), PairingsOptions()),
     _kind("pairings above max_rows", ItemPairings, PairingsOptions(max_rows=3), PairingsOptions()),
